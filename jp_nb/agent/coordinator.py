@@ -115,6 +115,7 @@ class Coordinator:
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()
         self._menu_open = self._menu_due = False
+        self._interrupted_names: Sequence[str] = ()
         self._went_on: Verdict = CONTINUE
         self._verdict: Verdict | None = None
 
@@ -183,6 +184,7 @@ class Coordinator:
         self._functions.interrupts += 1
         again = self._menu_open or self._events.cutting
         verdict = self._interrupts.at_once("tool_call", self._settings, in_menu=again)
+        self._interrupted_names = self._open_names()
         self._prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
         if verdict is not None and verdict.choice != "continue":
             self._decide(verdict)
@@ -208,8 +210,12 @@ class Coordinator:
         self._prompts.release()
 
     def _menu(self) -> ActionPrompt:
-        open_calls = [call.request.name for call in self._open_calls()]
-        return tool_menu(open_calls, cannot=self._cannot())
+        return tool_menu(
+            self._open_names(), interrupted=self._interrupted_names, cannot=self._cannot()
+        )
+
+    def _open_names(self) -> list[str]:
+        return [call.request.name for call in self._open_calls()]
 
     def _cannot(self) -> list[Choice]:
         """Return the choices without effect: to go on if all was cut, to restart if all is done."""

@@ -134,15 +134,21 @@ def stream_menu(request: str) -> ActionPrompt:
     )
 
 
-def tool_menu(tools: Sequence[str], *, cannot: Collection[Choice] = ()) -> ActionPrompt:
+def tool_menu(
+    tools: Sequence[str], *, interrupted: Sequence[str] = (), cannot: Collection[Choice] = ()
+) -> ActionPrompt:
     """Return the menu of an interrupt that came while calls of `tools` have no response.
 
     Args:
         tools: Their names, one for each call; none if only the end of the batch is left.
+        interrupted: The names of the calls that had none when the interrupt came: it has closed
+            the question or the permission of one of them.
         cannot: Choices that are not offered: they would have no effect.
     """
-    named = _named(tools)
-    again = f"Run {named} again" if len(tools) == 1 else f"Run these {len(tools)} calls again"
+    named = _named(interrupted or tools)
+    again = (
+        f"Run {_named(tools)} again" if len(tools) == 1 else f"Run these {len(tools)} calls again"
+    )
     actions = (
         Action("c", "Continue", "continue"),
         Action("r", "Tell the model something …", "reply"),
@@ -150,7 +156,7 @@ def tool_menu(tools: Sequence[str], *, cannot: Collection[Choice] = ()) -> Actio
         Action("s", "End the turn", "stop"),
     )
     return ActionPrompt(
-        f"{INTERRUPTED}: {named}" if tools else INTERRUPTED,
+        f"{INTERRUPTED}: {named}" if named else INTERRUPTED,
         tuple(action for action in actions if action.value not in cannot),
     )
 

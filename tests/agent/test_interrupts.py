@@ -543,12 +543,20 @@ async def test_a_prompt_on_screen_is_cancelled_before_the_menu_and_the_next_one_
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "completed"
     shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
-    assert shown == ["a", "Interrupted: `b`", "b"]
+    assert shown == ["a", "Interrupted: `a` and `b`", "b"]
     assert person.most_at_once == 1
     assert contents(bench) == [("c1", NOT_ANSWERED["interrupted"]), ("c2", "sure: True")]
     [first, second] = bench.of(InquiryResponse)
     assert first.metadata == {"end": "interrupted", "channel": "form"}
     assert second.outcome == "answered"
+
+
+async def test_the_menu_names_the_call_whose_question_the_interrupt_closed() -> None:
+    person = FakePrompter(forever, yes("continue"))
+    calls = reply(call("a"))
+    bench = Bench([calls, DONE], tools=[asking_tool("a")], person=person, config=acting())
+    await one_interrupt(bench, lambda: person.asked)
+    assert person.asked[-1].text == "Interrupted: `a`"
 
 
 @pytest.mark.parametrize("choice", ["stop", "reply", "restart"])
