@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.exact_blocks import object_of
+from tests.support.page_actions import keys
 from tests.support.prompt_pages import Opened, answer_of
 
 pytestmark = [
@@ -113,7 +114,8 @@ def test_sixty_thousand_lines_are_shown_in_parts(opened: Opened) -> None:
     form.get_by_role("button", name="Next part").click()
     form.get_by_text("│ line 999").wait_for()
     assert box.locator(".widget-html-content").evaluate("box => box.scrollTop") == 0
-    form.get_by_role("button", name="Previous part").press("Enter")
+    form.get_by_role("button", name="Previous part").focus()
+    keys(notebook, "Enter")
     form.get_by_text("Part 1 of 61").wait_for()
     form.get_by_role("button", name="Previous part").click()
     form.get_by_text("│ line 59999").wait_for()
