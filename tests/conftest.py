@@ -16,6 +16,8 @@ from jp_nb.workspace.variables import TRUST_FOLDERS
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
+TIERS = ("kernel", "browser", "runners", "deep")
+
 pytest_plugins = [
     "tests.support.browser",
     "tests.support.choices_page",
@@ -45,12 +47,43 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Browser tests last: from the first of them on an event loop runs in this thread.
+def _named_tests(config: pytest.Config) -> bool:
+    return any("::" in argument for argument in config.args)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    if config.option.markexpr or _named_tests(config):
+        return []
+    return [f"tiers left out: {', '.join(TIERS)} (`pytest -m TIER` runs one; see CONTRIBUTING.md)"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tiers out unless they are asked for, and put the tests into an order.
+
+    Tests that share a fixture of their module stay on one worker, or each would make its own.
+    Tests with a page are last: from the first of them on an event loop runs in their thread.
 
     Source: https://playwright.dev/python/docs/library (the synchronous API)
     """
-    items.sort(key=lambda item: item.get_closest_marker("browser") is not None)
+    if not config.option.markexpr and not _named_tests(config):
+        left_out = [item for item in items if any(map(item.get_closest_marker, TIERS))]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+    for item in items:
+        if _has_page(item) or _shares_a_fixture(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=_has_page)
+
+
+def _has_page(item: pytest.Item) -> bool:
+    return isinstance(item, pytest.Function) and "chromium" in item.fixturenames
+
+
+def _shares_a_fixture(item: pytest.Item) -> bool:
+    if not isinstance(item, pytest.Function):
+        return False
+    fixtures = item._fixtureinfo.name2fixturedefs.values()
+    return any(found[-1].scope == "module" for found in fixtures)
 
 
 def pytest_collection_finish() -> None:

@@ -105,9 +105,10 @@ def test_code_refers_only_to_pages_decisions_and_files_that_exist() -> None:
     assert not [broken for source in SOURCES for broken in broken_references(source)]
 
 
-@pytest.mark.parametrize("module", sorted({*_HOMES.values(), "jp_nb"}))
-def test_the_examples_of_public_names_hold(module: str) -> None:
-    assert doctest.testmod(importlib.import_module(module)).failed == 0
+def test_the_examples_of_public_names_hold(subtests: pytest.Subtests) -> None:
+    for module in sorted({*_HOMES.values(), "jp_nb"}):
+        with subtests.test(module=module):
+            assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 
 # --- the reference ---------------------------------------------------------------------------

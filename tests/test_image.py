@@ -19,13 +19,14 @@ def drawn(kind: str, size: tuple[int, int], **how: object) -> bytes:
     return file.getvalue()
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("size", [(1, 1), (640, 480), (3, 1999)])
-def test_kind_and_size_are_read_from_the_bytes(kind: str, size: tuple[int, int]) -> None:
-    content = drawn(kind, size)
-    assert media_type_of(content) == f"image/{kind.lower()}"
-    assert size_of(content) == size
-    assert unfit(Image(f"image/{kind.lower()}", content)) is None
+def test_kind_and_size_are_read_from_the_bytes(subtests: pytest.Subtests) -> None:
+    for size in [(1, 1), (640, 480), (3, 1999)]:
+        for kind in FORMATS:
+            with subtests.test(kind=kind, size=size):
+                content = drawn(kind, size)
+                assert media_type_of(content) == f"image/{kind.lower()}"
+                assert size_of(content) == size
+                assert unfit(Image(f"image/{kind.lower()}", content)) is None
 
 
 @pytest.mark.parametrize(

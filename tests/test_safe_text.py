@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, shown_name
 
 
-@pytest.mark.parametrize(
-    ("hostile", "shown"),
-    [
+def test_nothing_is_left_that_is_not_what_it_looks_like(subtests: pytest.Subtests) -> None:
+    for hostile, shown in [
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]8;;http://evil.example\x07link\x1b]8;;\x07", "link"),
         ("\x1b]52;c;cm0gLXJm\x1b\\clipboard", "clipboard"),
@@ -21,10 +20,9 @@ from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, sho
         ("\u202efdp.exe\u2066", "⟨U+202E⟩fdp.exe⟨U+2066⟩"),
         ("\ud800", "\ufffd"),
         ("keep\ttabs\nand 👩‍👩‍👧 and עברית", "keep\ttabs\nand 👩‍👩‍👧 and עברית"),
-    ],
-)
-def test_nothing_is_left_that_is_not_what_it_looks_like(hostile: str, shown: str) -> None:
-    assert plain(hostile) == shown
+    ]:
+        with subtests.test(hostile=hostile):
+            assert plain(hostile) == shown
 
 
 @given(st.text())
@@ -81,9 +79,8 @@ def test_markdown_shows_the_text_itself(text: str, source: str) -> None:
     assert escape_markdown(text) == source
 
 
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [
+def test_a_name_passes_for_no_words_of_ours(subtests: pytest.Subtests) -> None:
+    for name, shown in [
         ("Ada Lovelace", "Ada Lovelace"),
         ("Zoë O\u2019Hara-Łu_2", "Zoë O\u2019Hara-Łu_2"),
         ("बॉब", "बॉब"),
@@ -92,7 +89,6 @@ def test_markdown_shows_the_text_itself(text: str, source: str) -> None:
         ("", '""'),
         ("a\nb\u202e", '"a b⟨U+202E⟩"'),
         ("x" * 10**7, f'"{"x" * 59}…"'),
-    ],
-)
-def test_a_name_passes_for_no_words_of_ours(name: str, shown: str) -> None:
-    assert shown_name(name) == shown
+    ]:
+        with subtests.test(name=name):
+            assert shown_name(name) == shown

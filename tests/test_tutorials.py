@@ -36,7 +36,7 @@ def test_the_stored_outputs_are_what_a_run_gives(
     assert outputs(tutorial_run(name)) == outputs(NOTEBOOKS / name)
 
 
-@pytest.mark.long  # a step of `.ci/run` does this
+@pytest.mark.deep  # a step of `.ci/run` does this
 def test_nbval_finds_the_stored_outputs(folder: Path) -> None:
     done = nbval(folder, *TUTORIALS)
     assert done.returncode == 0, done.stdout

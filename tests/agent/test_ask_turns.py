@@ -268,30 +268,28 @@ async def test_whether_somebody_is_there_is_found_out_for_each_turn() -> None:
 
 
 @pytest.mark.req("HB-10")
-@pytest.mark.parametrize(
-    ("question", "answer", "text"),
-    [
-        (DATABASE, "pg", "PostgreSQL (value: pg)"),
-        (DATABASE, "PostgreSQL", "PostgreSQL (value: pg)"),
-        (DATABASE, {"custom": "DuckDB"}, None),
-        (PARTS, ["Page", "API"], "[Page, API]"),
-        (PARTS, "Page", "[Page]"),
-        (PARTS, [], "[] (none of these)"),
-        (NAME, "Ada", None),
-    ],
-)
-@pytest.mark.parametrize("away", [None, AWAY])
 async def test_a_configured_answer_is_a_value_or_a_label_or_several_or_a_text(
-    away: str | None, question: dict[str, Any], answer: JsonValue, text: str | None
+    subtests: pytest.Subtests,
 ) -> None:
-    config = configured(**{question["id"]: answer})
-    bench = bench_of(FakePrompter(away=away), form(question), config=config)
-    await bench.run()
-    words = ", as custom input" if text is None else ""
-    said = text or ("Ada" if question is NAME else "DuckDB")
-    told = f"Configured by the user in advance{words}: {said}"
-    assert responses(bench) == [(told, False)]
-    assert structured(bench)["channel"] == "configured"
+    for away in [None, AWAY]:
+        for question, answer, text in [
+            (DATABASE, "pg", "PostgreSQL (value: pg)"),
+            (DATABASE, "PostgreSQL", "PostgreSQL (value: pg)"),
+            (DATABASE, {"custom": "DuckDB"}, None),
+            (PARTS, ["Page", "API"], "[Page, API]"),
+            (PARTS, "Page", "[Page]"),
+            (PARTS, [], "[] (none of these)"),
+            (NAME, "Ada", None),
+        ]:
+            with subtests.test(question=question, away=away):
+                config = configured(**{question["id"]: answer})
+                bench = bench_of(FakePrompter(away=away), form(question), config=config)
+                await bench.run()
+                words = ", as custom input" if text is None else ""
+                said = text or ("Ada" if question is NAME else "DuckDB")
+                told = f"Configured by the user in advance{words}: {said}"
+                assert responses(bench) == [(told, False)]
+                assert structured(bench)["channel"] == "configured"
 
 
 @pytest.mark.req("HB-10")

@@ -1242,27 +1242,30 @@ REACHING_OUT: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("config", REACHING_OUT, ids=str)
 async def test_what_reaches_out_is_a_persons_to_agree_to_whatever_the_rule_says(
-    config: Any,
+    subtests: pytest.Subtests,
 ) -> None:
-    config = json.loads(json.dumps(config))
-    granted = for_tool("change", access={"config": EVERYTHING})
-    if "access" in str(config):  # who writes insecure_allow has agreed to rules, and to no more
-        granted = for_tool("change", access={"config": [{**EVERYTHING[0], "apply": "ask"}]})
-    person = FakePrompter(REJECT)
-    tool = Proposer(Success("Set.", config=config), Success("Not set."))
-    bench = bench_of(tool, person=person, rule=None, config=granted)
-    before = bench.app_config()
-    await bench.run()
-    assert len(person.asked) == 1
-    assert bench.app_config() == before
-    alone = Proposer(Success("Set.", config=config), Success("Not set."))
-    bench = bench_of(alone, person=FakePrompter(away="headless"), rule=None, config=granted)
-    await bench.run()
-    assert [r.reason for r in alone.rejections if r] == ["confirmation_unavailable"]
-    assert responses(bench) == {"c0": "Not set."}
-    assert bench.app_config() == before
+    for config in REACHING_OUT:
+        with subtests.test(config=config):
+            config = json.loads(json.dumps(config))
+            granted = for_tool("change", access={"config": EVERYTHING})
+            if "access" in str(
+                config
+            ):  # who writes insecure_allow has agreed to rules, and to no more
+                granted = for_tool("change", access={"config": [{**EVERYTHING[0], "apply": "ask"}]})
+            person = FakePrompter(REJECT)
+            tool = Proposer(Success("Set.", config=config), Success("Not set."))
+            bench = bench_of(tool, person=person, rule=None, config=granted)
+            before = bench.app_config()
+            await bench.run()
+            assert len(person.asked) == 1
+            assert bench.app_config() == before
+            alone = Proposer(Success("Set.", config=config), Success("Not set."))
+            bench = bench_of(alone, person=FakePrompter(away="headless"), rule=None, config=granted)
+            await bench.run()
+            assert [r.reason for r in alone.rejections if r] == ["confirmation_unavailable"]
+            assert responses(bench) == {"c0": "Not set."}
+            assert bench.app_config() == before
 
 
 @pytest.mark.parametrize(

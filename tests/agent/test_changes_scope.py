@@ -35,10 +35,11 @@ def test_a_tool_of_an_mcp_server_cannot_be_granted_any_configuration(source: str
 
 
 @pytest.mark.req("R078-137")
-@pytest.mark.parametrize("name", BUILTINS)
-def test_no_builtin_tool_may_propose_changes(name: str) -> None:
-    assert BUILTINS[name].may_propose is False
-    assert "access" not in BUILTINS[name].registration
+def test_no_builtin_tool_may_propose_changes(subtests: pytest.Subtests) -> None:
+    for name in BUILTINS:
+        with subtests.test(name=name):
+            assert BUILTINS[name].may_propose is False
+            assert "access" not in BUILTINS[name].registration
 
 
 @pytest.mark.req("R078-137")

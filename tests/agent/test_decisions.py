@@ -111,9 +111,8 @@ async def test_a_reason_is_told_to_the_model() -> None:
     assert bench.shown_of(ToolEnds)[0].skipped
 
 
-@pytest.mark.parametrize(
-    ("ends", "content"),
-    [
+async def test_what_a_prompt_that_came_to_nothing_leads_to(subtests: pytest.Subtests) -> None:
+    for ends, content in [
         ([yes("reason"), yes("  ")], "Tool skipped by user."),
         ([yes("reason"), CANCELLED, yes("run")], "rain in Delft"),
         ([yes("reason"), TIMED_OUT], TOO_LATE),
@@ -122,22 +121,11 @@ async def test_a_reason_is_told_to_the_model() -> None:
         ([yes("edit"), TIMED_OUT], TOO_LATE),
         ([TIMED_OUT], TOO_LATE),
         ([NotAnswered("interrupted", "form")], "Tool not run: an interrupt came first."),
-    ],
-    ids=[
-        "no reason",
-        "reason closed",
-        "reason timed out",
-        "edit closed",
-        "edited to nothing",
-        "edit timed out",
-        "timed out",
-        "interrupted",
-    ],
-)
-async def test_what_a_prompt_that_came_to_nothing_leads_to(ends: list[Any], content: str) -> None:
-    bench, _ = await decided(*ends)
-    assert response(bench).content == content
-    assert len(bench.person.asked) == len(ends)
+    ]:
+        with subtests.test(ends=ends):
+            bench, _ = await decided(*ends)
+            assert response(bench).content == content
+            assert len(bench.person.asked) == len(ends)
 
 
 async def test_edited_arguments_run_are_shown_and_are_noted_beside_the_models_own() -> None:
@@ -247,9 +235,8 @@ async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
     assert delivered_.content == "a secret"
 
 
-@pytest.mark.parametrize(
-    ("mode", "ends", "content"),
-    [
+async def test_what_the_model_reads_is_the_persons_decision(subtests: pytest.Subtests) -> None:
+    for mode, ends, content in [
         ("ask", [yes("skip")], "Result delivery skipped by user."),
         ("ask", [CANCELLED], "Result delivery skipped by user."),
         ("ask", [yes("edit"), yes("no secret")], "no secret"),
@@ -260,14 +247,11 @@ async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
         ("edit", [yes(""), yes("skip")], "Result delivery skipped by user."),
         ("edit", [CANCELLED, CANCELLED], "Result delivery skipped by user."),
         ("edit", [CANCELLED, yes("deliver")], "a secret"),
-    ],
-)
-async def test_what_the_model_reads_is_the_persons_decision(
-    mode: str, ends: list[Any], content: str
-) -> None:
-    bench, got = await delivered(*ends, mode=mode)
-    assert (got.content, got.is_error) == (content, False)
-    assert len(bench.person.asked) == len(ends)
+    ]:
+        with subtests.test(mode=mode):
+            bench, got = await delivered(*ends, mode=mode)
+            assert (got.content, got.is_error) == (content, False)
+            assert len(bench.person.asked) == len(ends)
 
 
 async def test_the_text_to_edit_is_the_result() -> None:
@@ -338,9 +322,8 @@ async def test_there_is_one_prompt_about_all_changes_and_it_names_the_tool() -> 
 
 
 @pytest.mark.req("R078-77")
-@pytest.mark.parametrize(
-    ("end", "made"),
-    [
+async def test_changes_are_applied_only_by_somebody_who_says_so(subtests: pytest.Subtests) -> None:
+    for end, made in [
         (Answered("apply", "form"), Approval("applied", "form")),
         (Answered("reject", "stdin"), Approval("rejected", "stdin")),
         (Answered("a value of no button", "form"), Approval("rejected", "form")),
@@ -352,13 +335,10 @@ async def test_there_is_one_prompt_about_all_changes_and_it_names_the_tool() -> 
             Approval("nobody", "stdin", "nobody answered in time"),
         ),
         (Unavailable("headless"), Approval("nobody", reason="headless")),
-    ],
-)
-async def test_changes_are_applied_only_by_somebody_who_says_so(
-    end: PromptEnd, made: Approval
-) -> None:
-    decided, _ = await approved(end)
-    assert decided == made
+    ]:
+        with subtests.test(end=end):
+            decided, _ = await approved(end)
+            assert decided == made
 
 
 # --- what is shown ---------------------------------------------------------------------------

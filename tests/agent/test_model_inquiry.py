@@ -270,9 +270,8 @@ async def test_the_first_structured_response_counts() -> None:
 
 
 @pytest.mark.req("R028-10", "R028-11", "R028-36")
-@pytest.mark.parametrize(
-    ("question", "value", "reason"),
-    [
+async def test_what_is_no_answer_is_a_failure(subtests: pytest.Subtests) -> None:
+    for question, value, reason in [
         (SURE, {"inquiry_id": ID}, "`answer` is missing"),
         (SURE, {"inquiry_id": ID, "answer": "true"}, "`answer` is not a boolean"),
         (SURE, {"inquiry_id": ID, "answer": 1}, "`answer` is not a boolean"),
@@ -286,13 +285,12 @@ async def test_the_first_structured_response_counts() -> None:
         (SURE, "true", "expected a JSON object"),
         (SURE, "null", "expected a JSON object"),
         (SURE, '{"answer": tr', "expected a JSON object"),
-    ],
-)
-async def test_what_is_no_answer_is_a_failure(question: Question, value: Any, reason: str) -> None:
-    backend = Backend(data(value))
-    error = await backend.failure(question)
-    assert error == f"Failed to extract answer from structured response: {reason}"
-    assert backend.slept == []
+    ]:
+        with subtests.test(question=question):
+            backend = Backend(data(value))
+            error = await backend.failure(question)
+            assert error == f"Failed to extract answer from structured response: {reason}"
+            assert backend.slept == []
 
 
 @pytest.mark.req("R028-11")
@@ -530,9 +528,8 @@ async def test_a_script_answers_questions(toml: str, question: Question, answer:
 # --- nothing that is nobody's business -------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
+def test_errors_tell_no_address_and_no_key(subtests: pytest.Subtests) -> None:
+    for text, told in [
         (
             "cannot connect to openai at http://me:pw@llm.corp:8443/v1/chat: llm.corp is down. "
             "Its address is providers.llm.openai.base_url",
@@ -547,10 +544,9 @@ async def test_a_script_answers_questions(toml: str, question: Question, answer:
         ("anthropic answered 529: Overloaded", "anthropic answered 529: Overloaded"),
         ("replies[0].text: expected 3.5 tokens", "replies[0].text: expected 3.5 tokens"),
         ("a keyword argument", "a keyword argument"),
-    ],
-)
-def test_errors_tell_no_address_and_no_key(text: str, told: str) -> None:
-    assert without_addresses(text) == told
+    ]:
+        with subtests.test(text=text):
+            assert without_addresses(text) == told
 
 
 def test_errors_are_not_too_long() -> None:

@@ -218,22 +218,21 @@ SECRET = Question.secret("sure", "Password?")
 
 
 @pytest.mark.req("R083-47", "R083-80", "R083-91")
-@pytest.mark.parametrize("away", [None, AWAY])
-@pytest.mark.parametrize("target", ["user", "assistant"])
-@pytest.mark.parametrize("answer", [True, False])
-@pytest.mark.parametrize("question", [EXCLUSIVE, OPEN], ids=["exclusive", "open"])
-async def test_a_configured_answer_wins_over_everything(
-    question: Question, target: str, away: str | None, answer: bool
-) -> None:
-    person = FakePrompter(away=away)
-    config: dict[str, JsonValue] = {"answer": answer, "target": target}
-    bench = tool_bench(question, person=person, config=config)
-    await bench.run()
-    assert the_response(bench).content == f"got {answer}"
-    assert person.asked == []
-    [entry] = bench.of(InquiryResponse)
-    assert (entry.outcome, entry.answer) == ("answered", answer)
-    assert entry.metadata["channel"] == "configured"
+async def test_a_configured_answer_wins_over_everything(subtests: pytest.Subtests) -> None:
+    for question in [EXCLUSIVE, OPEN]:
+        for answer in [True, False]:
+            for target in ["user", "assistant"]:
+                for away in [None, AWAY]:
+                    with subtests.test(away=away, target=target, answer=answer, question=question):
+                        person = FakePrompter(away=away)
+                        config: dict[str, JsonValue] = {"answer": answer, "target": target}
+                        bench = tool_bench(question, person=person, config=config)
+                        await bench.run()
+                        assert the_response(bench).content == f"got {answer}"
+                        assert person.asked == []
+                        [entry] = bench.of(InquiryResponse)
+                        assert (entry.outcome, entry.answer) == ("answered", answer)
+                        assert entry.metadata["channel"] == "configured"
 
 
 async def test_a_configured_answer_is_not_handed_over_before_the_tool_asks() -> None:
@@ -302,19 +301,21 @@ async def test_ask_user_with_nobody_there_fails_at_once() -> None:
 
 
 @pytest.mark.req("R083-49", "R083-51", "R083-78", "R083-79")
-@pytest.mark.parametrize("away", [None, AWAY])
-@pytest.mark.parametrize("target", ["assistant", {"system_prompt": "Be brief."}])
-@pytest.mark.parametrize("question", [EXCLUSIVE, SECRET], ids=["exclusive", "secret"])
-async def test_a_question_for_people_is_never_given_to_a_model(
-    question: Question, target: JsonValue, away: str | None
-) -> None:
-    person = FakePrompter(away=away)
-    bench = tool_bench(question, person=person, config={"target": target})
-    await bench.run()
-    response = the_response(bench)
-    assert (response.content, response.is_error) == (E_ASSISTANT.format("deploy"), True)
-    assert the_end(bench) == ("cancelled", "assistant_routing_denied")
-    assert person.asked == []
+async def test_a_question_for_people_is_never_given_to_a_model(subtests: pytest.Subtests) -> None:
+    for question in [EXCLUSIVE, SECRET]:
+        for target in ["assistant", {"system_prompt": "Be brief."}]:
+            for away in [None, AWAY]:
+                with subtests.test(away=away, target=target, question=question):
+                    person = FakePrompter(away=away)
+                    bench = tool_bench(question, person=person, config={"target": target})
+                    await bench.run()
+                    response = the_response(bench)
+                    assert (response.content, response.is_error) == (
+                        E_ASSISTANT.format("deploy"),
+                        True,
+                    )
+                    assert the_end(bench) == ("cancelled", "assistant_routing_denied")
+                    assert person.asked == []
 
 
 @pytest.mark.req("R083-49", "R083-78", "R083-79")
@@ -564,17 +565,15 @@ ROUTES: list[tuple[FakePrompter, dict[str, JsonValue] | None]] = [
 
 
 @pytest.mark.req("R083-30")
-@pytest.mark.parametrize("question", [EXCLUSIVE, OPEN], ids=["exclusive", "open"])
-@pytest.mark.parametrize("route", range(len(ROUTES)))
-async def test_every_route_leaves_one_request_and_one_response(
-    question: Question, route: int
-) -> None:
-    person, config = ROUTES[route]
-    fresh = FakePrompter(*person._ends, away=person.away)
-    bench = tool_bench(question, person=fresh, config=config)
-    await bench.run()
-    assert [e.id for e in bench.of(InquiryRequest)] == ["c1.sure.1"]
-    assert [e.id for e in bench.of(InquiryResponse)] == ["c1.sure.1"]
+async def test_every_route_leaves_one_request_and_one_response(subtests: pytest.Subtests) -> None:
+    for number, (person, config) in enumerate(ROUTES):
+        for question in [EXCLUSIVE, OPEN]:
+            with subtests.test(question=question, number=number):
+                fresh = FakePrompter(*person._ends, away=person.away)
+                bench = tool_bench(question, person=fresh, config=config)
+                await bench.run()
+                assert [e.id for e in bench.of(InquiryRequest)] == ["c1.sure.1"]
+                assert [e.id for e in bench.of(InquiryResponse)] == ["c1.sure.1"]
 
 
 async def test_attempts_go_on_when_a_tool_asks_again_and_when_an_id_comes_again() -> None:

@@ -203,32 +203,30 @@ def test_what_is_short_or_no_text_is_no_secret(answer: JsonValue) -> None:
     assert secrets.hide_in(outcome) is outcome
 
 
-@pytest.mark.parametrize(
-    "quoted",
-    [
-        json.dumps,
-        repr,
-        ascii,
-        str.encode,
-        lambda s: json.dumps(s, ensure_ascii=False),
-        lambda s: json.dumps({"stderr": f"KeyError: {s!r}"}),
-        lambda s: json.dumps(json.dumps([s])),
-        lambda s: repr(f"it's {s}"),
-        lambda s: repr(f"it's \"{s}"),
-        lambda s: f"https://me:{quote(s, safe='')}@example.org",
-        lambda s: urlencode({"key": s}),
-    ],
-)
-@pytest.mark.parametrize(
-    "secret", ["hunter2", 'hunter2\\x"y', "hun'te\"r2", "größe 2\t%", "a\nb c d"]
-)
-def test_a_secret_is_hidden_however_it_is_quoted(quoted: Callable[[str], Any], secret: str) -> None:
-    secrets = Secrets()
-    secrets.add(secret)
-    said = f"It was {quoted(secret)}."
-    assert SECRET_ANSWER in secrets.hide(said)
-    left = secrets.hide(said)
-    assert not any(part in left for part in ("unter2", "te\\", "r2", "gr", "b c d")), left
+def test_a_secret_is_hidden_however_it_is_quoted(subtests: pytest.Subtests) -> None:
+    for secret in ["hunter2", 'hunter2\\x"y', "hun'te\"r2", "größe 2\t%", "a\nb c d"]:
+        for quoted in [
+            json.dumps,
+            repr,
+            ascii,
+            str.encode,
+            lambda s: json.dumps(s, ensure_ascii=False),
+            lambda s: json.dumps({"stderr": f"KeyError: {s!r}"}),
+            lambda s: json.dumps(json.dumps([s])),
+            lambda s: repr(f"it's {s}"),
+            lambda s: repr(f"it's \"{s}"),
+            lambda s: f"https://me:{quote(s, safe='')}@example.org",
+            lambda s: urlencode({"key": s}),
+        ]:
+            with subtests.test(quoted=quoted, secret=secret):
+                secrets = Secrets()
+                secrets.add(secret)
+                said = f"It was {quoted(secret)}."
+                assert SECRET_ANSWER in secrets.hide(said)
+                left = secrets.hide(said)
+                assert not any(part in left for part in ("unter2", "te\\", "r2", "gr", "b c d")), (
+                    left
+                )
 
 
 def test_parts_of_a_secret_of_several_lines_are_hidden() -> None:

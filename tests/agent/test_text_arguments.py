@@ -152,19 +152,23 @@ def test_long_code_is_folded(lines: int, folded: bool) -> None:
     assert call_plain(begins, None).count("\n    x") == lines
 
 
-@pytest.mark.parametrize(
-    ("media_type", "language"),
-    [
-        ("text/x-python", "python"), ("text/plain", "text"), ("TEXT/X-SQL", "sql"),
-        ("text/markdown; variant=GFM", "markdown"), ("application/json", None), (3, None),
-        ("text/", None), ("text/x-`py`", None), ("text/" + "a" * 50, None),
-    ],
-)  # fmt: skip
-def test_the_language_is_that_of_the_media_type(media_type: Any, language: str | None) -> None:
-    schema: Any = {"properties": {"a": {"contentMediaType": media_type}}}
-    found = text_arguments(schema, {"a": "x"})
-    assert [each.language for each in found] == ([] if language is None else [language])
-    assert text_arguments(schema, {"a": 1}) == ()
+def test_the_language_is_that_of_the_media_type(subtests: pytest.Subtests) -> None:
+    for media_type, language in [
+        ("text/x-python", "python"),
+        ("text/plain", "text"),
+        ("TEXT/X-SQL", "sql"),
+        ("text/markdown; variant=GFM", "markdown"),
+        ("application/json", None),
+        (3, None),
+        ("text/", None),
+        ("text/x-`py`", None),
+        ("text/" + "a" * 50, None),
+    ]:
+        with subtests.test(media_type=media_type):
+            schema: Any = {"properties": {"a": {"contentMediaType": media_type}}}
+            found = text_arguments(schema, {"a": "x"})
+            assert [each.language for each in found] == ([] if language is None else [language])
+            assert text_arguments(schema, {"a": 1}) == ()
 
 
 # --- on stdin ----------------------------------------------------------------------------------

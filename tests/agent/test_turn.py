@@ -262,10 +262,10 @@ class Unprintable(Exception):  # noqa: N818 - not an error of ours
         raise RuntimeError("no text")
 
 
-@pytest.mark.parametrize("kind", ["def", "async", "thread"])
-@pytest.mark.parametrize(
-    ("raised", "content"),
-    [
+async def test_a_failed_tool_is_shown_to_the_model_and_the_turn_goes_on(
+    subtests: pytest.Subtests,
+) -> None:
+    for raised, content in [
         (ToolError("Read the manual."), "Read the manual."),
         (ValueError("no such city"), "ValueError: no such city"),
         (ValueError(), "ValueError"),
@@ -273,29 +273,28 @@ class Unprintable(Exception):  # noqa: N818 - not an error of ours
         (KeyboardInterrupt(), "KeyboardInterrupt"),
         (asyncio.CancelledError(), "The tool cancelled itself."),
         (Unprintable(), "Unprintable"),
-    ],
-)
-async def test_a_failed_tool_is_shown_to_the_model_and_the_turn_goes_on(
-    kind: str, raised: BaseException, content: str
-) -> None:
-    def fail() -> str:
-        raise raised
+    ]:
+        for kind in ["def", "async", "thread"]:
+            with subtests.test(kind=kind, raised=raised):
 
-    async def fail_later() -> str:
-        await asyncio.sleep(0)
-        raise raised
+                def fail() -> str:
+                    raise raised
 
-    function = fail_later if kind == "async" else fail
-    tool = PythonTool(function, name="t", thread=kind == "thread")
-    bench = Bench([reply(call("t")), DONE], tools=[tool])
-    end = await bench.run()
-    [response] = bench.of(ToolCallResponse)
-    assert (response.content, response.is_error) == (content, True)
-    assert end.status == "completed"
-    assert bench.turn.text == "Done."
-    [shown] = bench.shown_of(ToolEnds)
-    expected = not isinstance(raised, ToolError | asyncio.CancelledError)
-    assert (shown.traceback is not None) == expected
+                async def fail_later() -> str:
+                    await asyncio.sleep(0)
+                    raise raised
+
+                function = fail_later if kind == "async" else fail
+                tool = PythonTool(function, name="t", thread=kind == "thread")
+                bench = Bench([reply(call("t")), DONE], tools=[tool])
+                end = await bench.run()
+                [response] = bench.of(ToolCallResponse)
+                assert (response.content, response.is_error) == (content, True)
+                assert end.status == "completed"
+                assert bench.turn.text == "Done."
+                [shown] = bench.shown_of(ToolEnds)
+                expected = not isinstance(raised, ToolError | asyncio.CancelledError)
+                assert (shown.traceback is not None) == expected
 
 
 @pytest.mark.parametrize("kind", ["def", "async", "thread"])

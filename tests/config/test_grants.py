@@ -98,12 +98,17 @@ def test_the_three_capabilities_are_independent(rule: ConfigRule, may: str) -> N
 
 
 @pytest.mark.req("R078-6", "R078-25")
-@pytest.mark.parametrize("path", sorted(AppConfig.model_fields))
-def test_every_part_of_the_tree_can_be_granted_and_none_is_by_itself(path: str) -> None:
-    assert allowed(grants(ConfigRule(path, write="insecure_allow", read=True)), path) == "rw"
-    assert allowed(grants(), path) == ""
-    assert grants().asks(parse_path(path))
-    assert grants().rule(parse_path(path)) is None
+def test_every_part_of_the_tree_can_be_granted_and_none_is_by_itself(
+    subtests: pytest.Subtests,
+) -> None:
+    for path in sorted(AppConfig.model_fields):
+        with subtests.test(path=path):
+            assert (
+                allowed(grants(ConfigRule(path, write="insecure_allow", read=True)), path) == "rw"
+            )
+            assert allowed(grants(), path) == ""
+            assert grants().asks(parse_path(path))
+            assert grants().rule(parse_path(path)) is None
 
 
 @pytest.mark.req("R078-11", "R078-21", "R078-22")
@@ -291,9 +296,10 @@ def test_a_whole_is_granted_where_everything_in_it_is(
 
 
 @pytest.mark.req("R078-14")
-@pytest.mark.parametrize(
-    ("path", "yes"),
-    [
+def test_a_path_is_sensitive_at_above_and_below_what_decides_over_access(
+    subtests: pytest.Subtests,
+) -> None:
+    for path, yes in [
         ("conversation.tools.*.access", True),
         ("conversation.tools.x.access", True),
         ("conversation.tools[a.b].access", True),
@@ -307,14 +313,11 @@ def test_a_whole_is_granted_where_everything_in_it_is(
         ("conversation.tools.*.enable", False),
         ("conversation.attachments", False),
         ("assistant", False),
-    ],
-)
-def test_a_path_is_sensitive_at_above_and_below_what_decides_over_access(
-    path: str, yes: bool
-) -> None:
-    assert overlaps_sensitive(parse_path(path)) is yes
-    problems = list(rule_problems("X", [ConfigRule(path, write=True)]))
-    assert [message for _, message in problems] == [sensitive(path)] * yes
+    ]:
+        with subtests.test(path=path):
+            assert overlaps_sensitive(parse_path(path)) is yes
+            problems = list(rule_problems("X", [ConfigRule(path, write=True)]))
+            assert [message for _, message in problems] == [sensitive(path)] * yes
 
 
 def sensitive(path: str) -> str:
@@ -368,9 +371,8 @@ def test_one_constant_is_all_there_is_to_extend(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.req("R078-17")
-@pytest.mark.parametrize(
-    ("path", "prefix"),
-    [
+def test_a_star_needs_a_map(subtests: pytest.Subtests) -> None:
+    for path, prefix in [
         ("*", ""),
         ("assistant.*", "assistant"),
         ("conversation.*.x", "conversation"),
@@ -382,14 +384,13 @@ def test_one_constant_is_all_there_is_to_extend(monkeypatch: pytest.MonkeyPatch)
         ("conversation.tools.x.options.k.*", "conversation.tools.x.options.k"),
         ("user.name.*", "user.name"),
         ("nothing.*", "nothing"),
-    ],
-)
-def test_a_star_needs_a_map(path: str, prefix: str) -> None:
-    (found,) = rule_problems("X", [ConfigRule("user"), ConfigRule(path, read=True)])
-    assert found == (
-        "conversation.tools.X.access.config.1.path",
-        f"tool 'X': access.config path '{path}' uses '*' at '{prefix}', which is not a map",
-    )
+    ]:
+        with subtests.test(path=path):
+            (found,) = rule_problems("X", [ConfigRule("user"), ConfigRule(path, read=True)])
+            assert found == (
+                "conversation.tools.X.access.config.1.path",
+                f"tool 'X': access.config path '{path}' uses '*' at '{prefix}', which is not a map",
+            )
 
 
 @pytest.mark.req("R078-17")
@@ -439,9 +440,8 @@ def test_unsetting_what_decides_over_access_is_pointed_at_and_works() -> None:
     assert allowed(grants(rule), "conversation.tools.x.access.fs") == "d"
 
 
-@pytest.mark.parametrize(
-    ("rule", "asked"),
-    [
+def test_whether_a_rule_asks_is_said_where_it_says_otherwise(subtests: pytest.Subtests) -> None:
+    for rule, asked in [
         (ConfigRule("user", write=True), True),
         (ConfigRule("user", write=True, apply="unattended"), False),
         (ConfigRule("assistant", write=True, apply="unattended"), False),
@@ -452,15 +452,11 @@ def test_unsetting_what_decides_over_access_is_pointed_at_and_works() -> None:
         (ConfigRule("conversation.tools.x.access", delete=True, apply="unattended"), True),
         (ConfigRule("providers", write=True, apply="unattended"), True),
         (ConfigRule("providers.llm.openai.base_url", write=True, apply="unattended"), True),
-    ],
-    ids=str,
-)
-def test_whether_a_rule_asks_is_said_where_it_says_otherwise(
-    rule: ConfigRule, asked: bool | None
-) -> None:
-    assert asks(rule) is asked
-    said = [text for text in rule_warnings("X", [rule]) if "asks all the same" in text]
-    assert bool(said) == (asked is True and rule.apply == "unattended")
+    ]:
+        with subtests.test(rule=rule):
+            assert asks(rule) is asked
+            said = [text for text in rule_warnings("X", [rule]) if "asks all the same" in text]
+            assert bool(said) == (asked is True and rule.apply == "unattended")
 
 
 def test_who_writes_insecure_allow_has_agreed_to_rules_alone() -> None:

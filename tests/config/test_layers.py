@@ -58,9 +58,8 @@ def test_layers_win_from_low_to_high_and_lists_say_how_they_meet() -> None:
 # --- environment -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("variable", "text", "path", "value"),
-    [
+def test_a_variable_is_read_as_its_target_wants(subtests: pytest.Subtests) -> None:
+    for variable, text, path, value in [
         ("USER__NAME", "Ada", "user.name", "Ada"),
         ("ASSISTANT__MODEL__PARAMETERS__STOP_WORDS", "a, b", WORDS, ["a", "b"]),
         ("ASSISTANT__MODEL__PARAMETERS__STOP_WORDS", ':["a,b"]', WORDS, ["a,b"]),
@@ -70,17 +69,22 @@ def test_layers_win_from_low_to_high_and_lists_say_how_they_meet() -> None:
         ("USER__NAME", r"\:x", "user.name", ":x"),
         ("USER__NAME", r"\+x", "user.name", "+x"),
         ("USER__NAME", r"\x", "user.name", r"\x"),
-        ("CONVERSATION__TOOLS__FS_READ_FILE__RUN", "ask",
-         "conversation.tools.fs_read_file.run", "ask"),
-        ("ASSISTANT__MODEL__ID", "openai/m", "assistant.model.id",
-         {"provider": "openai", "name": "m"}),
-    ],
-)  # fmt: skip
-def test_a_variable_is_read_as_its_target_wants(
-    variable: str, text: str, path: str, value: Any
-) -> None:
-    layer = from_environment({f"JP_CFG_{variable}": text})
-    assert get_path(strip_strategies(layer.partial), path) == value
+        (
+            "CONVERSATION__TOOLS__FS_READ_FILE__RUN",
+            "ask",
+            "conversation.tools.fs_read_file.run",
+            "ask",
+        ),
+        (
+            "ASSISTANT__MODEL__ID",
+            "openai/m",
+            "assistant.model.id",
+            {"provider": "openai", "name": "m"},
+        ),
+    ]:
+        with subtests.test(variable=variable):
+            layer = from_environment({f"JP_CFG_{variable}": text})
+            assert get_path(strip_strategies(layer.partial), path) == value
 
 
 @pytest.mark.parametrize("text", ["a.toml", "123", ":x", "+x", "", "x:+"])
@@ -139,20 +143,27 @@ def test_all_wrong_variables_are_named_at_once() -> None:
 # --- files -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("c.toml", "a = "), ("c.toml", "a = 1"), ("c.json", "{"), ("c.json", "[]"), ("c.json", "NaN"),
-     ("c.toml", "[user]\nname = 5"),
-     ("c.json", '{"template": {"values": {"x": 1e999}}}'), ("c.json", '{"x":' * 9999),
-     ("c.toml", "[template.values]\nx = nan"), ("c.toml", "[template.values]\nx = -inf"),
-     ("c.toml", "[template.values]\nx = 1e999"), ("c.toml", "x = " + "[" * 9999),
-     ("c.toml", "[template.values]\nx = " + "[" * 40 + "]" * 40)],
-)  # fmt: skip
-def test_a_wrong_file_is_named(name: str, text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        from_text(text, "user file", f"/x/{name}")
-    assert (caught.value.layer, caught.value.file) == ("user file", f"/x/{name}")
-    assert f"(from user file: /x/{name})" in str(caught.value)
+def test_a_wrong_file_is_named(subtests: pytest.Subtests) -> None:
+    for name, text in [
+        ("c.toml", "a = "),
+        ("c.toml", "a = 1"),
+        ("c.json", "{"),
+        ("c.json", "[]"),
+        ("c.json", "NaN"),
+        ("c.toml", "[user]\nname = 5"),
+        ("c.json", '{"template": {"values": {"x": 1e999}}}'),
+        ("c.json", '{"x":' * 9999),
+        ("c.toml", "[template.values]\nx = nan"),
+        ("c.toml", "[template.values]\nx = -inf"),
+        ("c.toml", "[template.values]\nx = 1e999"),
+        ("c.toml", "x = " + "[" * 9999),
+        ("c.toml", "[template.values]\nx = " + "[" * 40 + "]" * 40),
+    ]:
+        with subtests.test(name=name):
+            with pytest.raises(ConfigError) as caught:
+                from_text(text, "user file", f"/x/{name}")
+            assert (caught.value.layer, caught.value.file) == ("user file", f"/x/{name}")
+            assert f"(from user file: /x/{name})" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -220,67 +231,112 @@ def test_the_nearest_file_that_does_not_inherit_cuts_off_the_weaker_ones() -> No
 # --- what others wrote -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("partial", "kept", "paths"),
-    [
+def test_what_is_not_understood_is_left_out_alone(subtests: pytest.Subtests) -> None:
+    for partial, kept, paths in [
         ({"future": {"x": 1}, "user": {"name": "A"}}, {"user": {"name": "A"}}, ["future"]),
-        ({"user": {"name": 5, "x": 1}, "assistant": {"name": "B"}},
-         {"user": {}, "assistant": {"name": "B"}}, ["user.name", "user.x"]),
-        ({"assistant": {"model": {"parameters": {"temperature": "hot", "top_k": 3}}}},
-         {"assistant": {"model": {"parameters": {"top_k": 3}}}},
-         ["assistant.model.parameters.temperature"]),
-        ({"conversation": {"tools": {"t": {"run": "never", "enable": "off"}}}},
-         {"conversation": {"tools": {"t": {"enable": {"state": False, "allow_toggle": "any"}}}}},
-            ["conversation.tools.t.run"]),
-        ({"assistant": {"instructions": [{"title": "I"}, {"titel": "J"}, {"title": "K"}]}},
-         {"assistant": {"instructions": [{"title": "I"}, {}, {"title": "K"}]}},
-         ["assistant.instructions.1.titel"]),
+        (
+            {"user": {"name": 5, "x": 1}, "assistant": {"name": "B"}},
+            {"user": {}, "assistant": {"name": "B"}},
+            ["user.name", "user.x"],
+        ),
+        (
+            {"assistant": {"model": {"parameters": {"temperature": "hot", "top_k": 3}}}},
+            {"assistant": {"model": {"parameters": {"top_k": 3}}}},
+            ["assistant.model.parameters.temperature"],
+        ),
+        (
+            {"conversation": {"tools": {"t": {"run": "never", "enable": "off"}}}},
+            {"conversation": {"tools": {"t": {"enable": {"state": False, "allow_toggle": "any"}}}}},
+            ["conversation.tools.t.run"],
+        ),
+        (
+            {"assistant": {"instructions": [{"title": "I"}, {"titel": "J"}, {"title": "K"}]}},
+            {"assistant": {"instructions": [{"title": "I"}, {}, {"title": "K"}]}},
+            ["assistant.instructions.1.titel"],
+        ),
         ({"assistant": 5, "user": {"name": "A"}}, {"user": {"name": "A"}}, ["assistant"]),
-        ({"conversation": {"tools": {"a.b": {"x": 1}}}}, {"conversation": {"tools": {"a.b": {}}}},
-         ['conversation.tools["a.b"].x']),
+        (
+            {"conversation": {"tools": {"a.b": {"x": 1}}}},
+            {"conversation": {"tools": {"a.b": {}}}},
+            ['conversation.tools["a.b"].x'],
+        ),
         ({"style": {"code": {"color": True}}, "editor": {"cmd": "vi"}}, {}, []),
         # Items are numbered as they stood: each wrong one goes, each right one stays.
-        ({"assistant": {"model": {"parameters": {"stop_words": [1, "a", 2, "b", 3]}}}},
-         {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}},
-         [f"{WORDS}.0", f"{WORDS}.2", f"{WORDS}.4"]),
-        ({"assistant": {"model": {"parameters": {"stop_words":
-            {"value": [1, "a", 2], "strategy": "replace"}}}}},
-         {"assistant": {"model": {"parameters": {"stop_words":
-            {"value": ["a"], "strategy": "replace"}}}}},
-         [f"{WORDS}.0", f"{WORDS}.2"]),
+        (
+            {"assistant": {"model": {"parameters": {"stop_words": [1, "a", 2, "b", 3]}}}},
+            {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}},
+            [f"{WORDS}.0", f"{WORDS}.2", f"{WORDS}.4"],
+        ),
+        (
+            {
+                "assistant": {
+                    "model": {
+                        "parameters": {"stop_words": {"value": [1, "a", 2], "strategy": "replace"}}
+                    }
+                }
+            },
+            {
+                "assistant": {
+                    "model": {"parameters": {"stop_words": {"value": ["a"], "strategy": "replace"}}}
+                }
+            },
+            [f"{WORDS}.0", f"{WORDS}.2"],
+        ),
         # What lacks something goes as a whole, and nothing else.
-        ({"assistant": {"name": "N", "system_prompt_sections": [{"tag": "t"}, "right"]}},
-         {"assistant": {"name": "N", "system_prompt_sections": [{"content": "right"}]}},
-         ["assistant.system_prompt_sections.0.content"]),
-        ({"assistant": {"instructions": [{"examples": [{"good": "g"}, "e"], "items": [5, "i"]}]}},
-         {"assistant": {"instructions": [{"examples": ["e"], "items": ["i"]}]}},
-         ["assistant.instructions.0.examples.0.bad", "assistant.instructions.0.items.0"]),
+        (
+            {"assistant": {"name": "N", "system_prompt_sections": [{"tag": "t"}, "right"]}},
+            {"assistant": {"name": "N", "system_prompt_sections": [{"content": "right"}]}},
+            ["assistant.system_prompt_sections.0.content"],
+        ),
+        (
+            {
+                "assistant": {
+                    "instructions": [{"examples": [{"good": "g"}, "e"], "items": [5, "i"]}]
+                }
+            },
+            {"assistant": {"instructions": [{"examples": ["e"], "items": ["i"]}]}},
+            ["assistant.instructions.0.examples.0.bad", "assistant.instructions.0.items.0"],
+        ),
         # A wrong table beside wrong things below another one.
-        ({"user": 5, "assistant": {"name": 5, "model": 5}}, {}, ["user", "assistant.name",
-                                                               "assistant.model"]),
+        (
+            {"user": 5, "assistant": {"name": 5, "model": 5}},
+            {},
+            ["user", "assistant.name", "assistant.model"],
+        ),
         # Names that a union gives its members are only names here.
-        ({"~table": 1, "[key]": 1, "user": {"name": "A"}}, {"user": {"name": "A"}},
-         ["~table", '["[key]"]']),
-        ({"providers": {"llm": {"aliases": {"~table": {"auth": 1}, "a": "b"}}}},
-         {"providers": {"llm": {"aliases": {"a": "b"}}}}, ["providers.llm.aliases.~table.auth"]),
-        ({"assistant": {"model": {"id": {"~table": 1, "name": "x"}}}},
-         {"assistant": {"model": {"id": {"name": "x"}}}}, ["assistant.model.id.~table"]),
-        ({"conversation": {"labels": {"[key]": "x", "a": {"[key]": 1}, "b": "c"}}},
-         {"conversation": {"labels": {"b": {"value": "c"}}}},
-         ['conversation.labels["[key]"]', 'conversation.labels.a["[key]"]']),
+        (
+            {"~table": 1, "[key]": 1, "user": {"name": "A"}},
+            {"user": {"name": "A"}},
+            ["~table", '["[key]"]'],
+        ),
+        (
+            {"providers": {"llm": {"aliases": {"~table": {"auth": 1}, "a": "b"}}}},
+            {"providers": {"llm": {"aliases": {"a": "b"}}}},
+            ["providers.llm.aliases.~table.auth"],
+        ),
+        (
+            {"assistant": {"model": {"id": {"~table": 1, "name": "x"}}}},
+            {"assistant": {"model": {"id": {"name": "x"}}}},
+            ["assistant.model.id.~table"],
+        ),
+        (
+            {"conversation": {"labels": {"[key]": "x", "a": {"[key]": 1}, "b": "c"}}},
+            {"conversation": {"labels": {"b": {"value": "c"}}}},
+            ['conversation.labels["[key]"]', 'conversation.labels.a["[key]"]'],
+        ),
         # What no notebook can keep.
-        ({"template": {"values": {"x": float("nan"), "y": [float("inf"), 1]}}},
-         {"template": {"values": {"y": [1]}}}, ["template.values.x", "template.values.y.0"]),
-    ],
-)  # fmt: skip
-def test_what_is_not_understood_is_left_out_alone(
-    partial: Partial, kept: Partial, paths: list[str]
-) -> None:
-    before = repr(partial)
-    found, problems = split_unknown(partial)
-    assert _plain(found) == _plain(kept)
-    assert sorted(problem.path for problem in problems) == sorted(paths)
-    assert repr(partial) == before
+        (
+            {"template": {"values": {"x": float("nan"), "y": [float("inf"), 1]}}},
+            {"template": {"values": {"y": [1]}}},
+            ["template.values.x", "template.values.y.0"],
+        ),
+    ]:
+        with subtests.test(partial=partial):
+            before = repr(partial)
+            found, problems = split_unknown(partial)
+            assert _plain(found) == _plain(kept)
+            assert sorted(problem.path for problem in problems) == sorted(paths)
+            assert repr(partial) == before
 
 
 def _nested(depth: int, value: Any) -> Any:
@@ -429,37 +485,40 @@ def places(paths: Iterable[str], keys: Iterable[str]) -> list[tuple[str, ...]]:
     )
 
 
-@pytest.mark.parametrize(
-    "keys",
-    places(
+def test_what_is_the_users_to_decide_has_authority(subtests: pytest.Subtests) -> None:
+    for keys in places(
         [*AUTHORITY, "not.a.field", "assistant.model.parameters.provider"],
         ["*", "x", "a.b", "enable", "style"],
-    ),
-    ids=str,
-)
-def test_what_is_the_users_to_decide_has_authority(keys: tuple[str, ...]) -> None:
-    assert has_authority(keys)
+    ):
+        with subtests.test(keys=keys):
+            assert has_authority(keys)
 
 
-@pytest.mark.parametrize(
-    "keys",
-    places(
-        [*HARMLESS, *BY_VALUE, "assistant", "conversation.tools.*", "assistant.model",
-         "assistant.instructions.title"],
+def test_what_only_changes_words_has_none_whatever_it_is_called(subtests: pytest.Subtests) -> None:
+    for keys in places(
+        [
+            *HARMLESS,
+            *BY_VALUE,
+            "assistant",
+            "conversation.tools.*",
+            "assistant.model",
+            "assistant.instructions.title",
+        ],
         ["*", "x", "run_command", "command", "cmd", "a.b"],
-    ),
-    ids=str,
-)  # fmt: skip
-def test_what_only_changes_words_has_none_whatever_it_is_called(keys: tuple[str, ...]) -> None:
-    assert not has_authority(keys)
+    ):
+        with subtests.test(keys=keys):
+            assert not has_authority(keys)
 
 
-@pytest.mark.parametrize("path", BY_VALUE)
-def test_of_some_fields_a_stranger_may_set_one_value_and_not_the_other(path: str) -> None:
-    refused, allowed = BY_VALUE[path]
-    path = path.replace("*", "run_command")
-    assert strip_untrusted(build(path, allowed)) == (build(path, allowed), {})
-    assert strip_untrusted(build(path, refused)) == ({}, {path: refused})
+def test_of_some_fields_a_stranger_may_set_one_value_and_not_the_other(
+    subtests: pytest.Subtests,
+) -> None:
+    for path in BY_VALUE:
+        with subtests.test(path=path):
+            refused, allowed = BY_VALUE[path]
+            path = path.replace("*", "run_command")
+            assert strip_untrusted(build(path, allowed)) == (build(path, allowed), {})
+            assert strip_untrusted(build(path, refused)) == ({}, {path: refused})
 
 
 @pytest.mark.parametrize("word", [True, "true", "on", "always"])
@@ -481,17 +540,17 @@ def test_a_stranger_may_switch_a_tool_off_and_touches_no_lock(word: Any) -> None
     assert list(ignored) == [f"{enable}.allow_toggle"]
 
 
-@pytest.mark.parametrize("path", [*AUTHORITY, *(p for p in BY_VALUE if p.endswith(".state"))])
-def test_what_a_stranger_may_not_set_it_may_not_take_away(path: str) -> None:
-    keys = ["t" if part == "*" else part for part in path.split(".")]
-    assert not any(stranger_may_unset(keys[:place]) for place in range(1, len(keys) + 1))
+def test_what_a_stranger_may_not_set_it_may_not_take_away(subtests: pytest.Subtests) -> None:
+    for path in [*AUTHORITY, *(p for p in BY_VALUE if p.endswith(".state"))]:
+        with subtests.test(path=path):
+            keys = ["t" if part == "*" else part for part in path.split(".")]
+            assert not any(stranger_may_unset(keys[:place]) for place in range(1, len(keys) + 1))
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in HARMLESS if p not in ("conversation.tools", "conversation.toolsets")]
-)
-def test_what_only_changes_words_a_stranger_may_take_away(path: str) -> None:
-    assert stranger_may_unset(["t" if part == "*" else part for part in path.split(".")])
+def test_what_only_changes_words_a_stranger_may_take_away(subtests: pytest.Subtests) -> None:
+    for path in [p for p in HARMLESS if p not in ("conversation.tools", "conversation.toolsets")]:
+        with subtests.test(path=path):
+            assert stranger_may_unset(["t" if part == "*" else part for part in path.split(".")])
 
 
 def test_what_a_stranger_may_not_decide_is_taken_out_and_listed() -> None:
@@ -564,16 +623,19 @@ A_FOLDER_MAY: dict[str, Any] = {
 """The values of each setting that a folder may set; a setting that is not listed is denied."""
 
 
-@pytest.mark.parametrize("path", field_paths())
-def test_folder_without_consent_sets_only_the_listed_values(path: str) -> None:
-    for name in ("t", "style", "run", "name"):
-        at = path.replace("*", name)
-        for value in SAMPLES:
-            kept, left_out = without_consent(build(at, value))
-            listed = A_FOLDER_MAY.get(path, [])
-            same = (type(value) is type(each) and value == each for each in listed)
-            allowed = listed == EVERYTHING or any(same)
-            assert (kept, bool(left_out)) == ((build(at, value), False) if allowed else ({}, True))
+def test_folder_without_consent_sets_only_the_listed_values(subtests: pytest.Subtests) -> None:
+    for path in field_paths():
+        with subtests.test(path=path):
+            for name in ("t", "style", "run", "name"):
+                at = path.replace("*", name)
+                for value in SAMPLES:
+                    kept, left_out = without_consent(build(at, value))
+                    listed = A_FOLDER_MAY.get(path, [])
+                    same = (type(value) is type(each) and value == each for each in listed)
+                    allowed = listed == EVERYTHING or any(same)
+                    assert (kept, bool(left_out)) == (
+                        (build(at, value), False) if allowed else ({}, True)
+                    )
 
 
 def test_each_allowance_names_a_setting_and_a_reason() -> None:

@@ -138,21 +138,22 @@ OTHER_NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", SECRET_NAMES)
-def test_what_is_usually_secret_is_hidden(name: str) -> None:
-    above = ("conversation", "tools", "t", "options")
-    assert masked("x", (*above, name)) == NOT_SHOWN
-    assert masked({name: 1}, above) == {name: NOT_SHOWN}
+def test_what_is_usually_secret_is_hidden(subtests: pytest.Subtests) -> None:
+    for name in SECRET_NAMES:
+        with subtests.test(name=name):
+            above = ("conversation", "tools", "t", "options")
+            assert masked("x", (*above, name)) == NOT_SHOWN
+            assert masked({name: 1}, above) == {name: NOT_SHOWN}
 
 
-@pytest.mark.parametrize("name", OTHER_NAMES)
-def test_a_name_that_only_resembles_a_secret_hides_nothing(name: str) -> None:
-    assert not is_secret(("conversation", "tools", "t", "options", name))
+def test_a_name_that_only_resembles_a_secret_hides_nothing(subtests: pytest.Subtests) -> None:
+    for name in OTHER_NAMES:
+        with subtests.test(name=name):
+            assert not is_secret(("conversation", "tools", "t", "options", name))
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "secret"),
-    [
+def test_the_shape_of_a_value_counts_beside_its_name(subtests: pytest.Subtests) -> None:
+    for name, value, secret in [
         ("my_key", "f3a9c1b2d4e5f6a7b8c9", True),
         ("signature", "AbC123dEf456gHi789jKl", True),
         ("x", "ghp_" + "a1" * 18, True),
@@ -163,22 +164,25 @@ def test_a_name_that_only_resembles_a_secret_hides_nothing(name: str) -> None:
         ("key", 4711, False),
         ("password", 4711, True),
         ("notes", "the key is ghp_" + "a1" * 18, False),
-    ],
-)
-def test_the_shape_of_a_value_counts_beside_its_name(
-    name: str, value: object, *, secret: bool
-) -> None:
-    assert names_secret_value(name, value) is secret
+    ]:
+        with subtests.test(name=name):
+            assert names_secret_value(name, value) is secret
 
 
-@pytest.mark.parametrize("name", SECRET_NAMES)
-@pytest.mark.parametrize(
-    "below",
-    ["command", "command.args", "source", "run", "access", "options.x", "questions.q.answer"],
-)
-def test_a_tool_with_the_name_of_a_secret_is_seen(name: str, below: str) -> None:
-    keys = ("conversation", "tools", name, *below.split("."))
-    assert masked("sh -c 'curl x | sh'", keys) == "sh -c 'curl x | sh'"
+def test_a_tool_with_the_name_of_a_secret_is_seen(subtests: pytest.Subtests) -> None:
+    for below in [
+        "command",
+        "command.args",
+        "source",
+        "run",
+        "access",
+        "options.x",
+        "questions.q.answer",
+    ]:
+        for name in SECRET_NAMES:
+            with subtests.test(name=name, below=below):
+                keys = ("conversation", "tools", name, *below.split("."))
+                assert masked("sh -c 'curl x | sh'", keys) == "sh -c 'curl x | sh'"
 
 
 def test_no_setting_of_the_tree_is_a_secret() -> None:

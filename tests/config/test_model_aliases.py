@@ -54,9 +54,8 @@ def test_a_word_is_an_alias() -> None:
     assert parse_model_id(" fast ") == "fast"
 
 
-@pytest.mark.parametrize(
-    ("reference", "aliases", "path", "says"),
-    [
+def test_a_name_that_leads_nowhere_says_why(subtests: pytest.Subtests) -> None:
+    for reference, aliases, path, says in [
         ("c", {"a": GPT}, "p", r"'c' is neither an alias \(known: a\) nor `provider/name`"),
         ("c", {}, "p", "none is defined"),
         ("gpt-5", {}, "p", r"nor `provider/name`: did you mean 'openai/gpt-5'\?"),
@@ -70,14 +69,11 @@ def test_a_word_is_an_alias() -> None:
         ("a", {"a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"x": "a", "a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"a": "a"}, "providers.llm.aliases", "a -> a"),
-    ],
-)
-def test_a_name_that_leads_nowhere_says_why(
-    reference: Any, aliases: Any, path: str, says: str
-) -> None:
-    with pytest.raises(ConfigError, match=says) as caught:
-        resolve_model(reference, aliases, path="p")
-    assert caught.value.path == path
+    ]:
+        with subtests.test(reference=reference):
+            with pytest.raises(ConfigError, match=says) as caught:
+                resolve_model(reference, aliases, path="p")
+            assert caught.value.path == path
 
 
 @pytest.mark.parametrize("text", ["", " ", "nobody/x", "openai/", "/x", "openai/ö"])

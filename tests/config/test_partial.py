@@ -51,9 +51,8 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
     return get_path(strip_strategies(partial), path)
 
 
-@pytest.mark.parametrize(
-    ("path", "parts", "result"),
-    [
+def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) -> None:
+    for path, parts, result in [
         # Lists: each strategy, plain and written out, below and above.
         (SECTIONS, [[A], [B]], [A, B]),
         (SECTIONS, [[A], wrapped([B])], [A, B]),
@@ -81,15 +80,26 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
         (WORDS, [["a"], ["b", "a"]], ["a", "b"]),
         (WORDS, [["a"], wrapped(["b", "a"], "append", dedup=False)], ["a", "b", "a"]),
         (ATTACHMENTS, [["file:x"], ["file:x", "file:y"]], ["file:x", "file:y"]),
-        (ATTACHMENTS, [["file:x"], ["file:x", "file:y"], wrapped(["file:x", "file:y"], "replace"),
-                       ["file:z"]], ["file:x", "file:y", "file:z"]),
+        (
+            ATTACHMENTS,
+            [
+                ["file:x"],
+                ["file:x", "file:y"],
+                wrapped(["file:x", "file:y"], "replace"),
+                ["file:z"],
+            ],
+            ["file:x", "file:y", "file:z"],
+        ),
         (ENUM, [["a"], ["a"]], ["a", "a"]),
         ("extends", [["a"], ["b"]], ["a"]),
         (SECTIONS, [wrapped([A], dedup=True), wrapped([A, B], "append", dedup="inherit")], [A, B]),
         (SECTIONS, [wrapped([A], dedup="inherit"), [A]], [A, A]),
         (ATTACHMENTS, [wrapped(["file:x"], dedup="inherit"), ["file:x"]], ["file:x"]),
-        (WORDS, [wrapped(["a"], dedup=False), wrapped(["a"], "append", dedup="inherit")],
-         ["a", "a"]),
+        (
+            WORDS,
+            [wrapped(["a"], dedup=False), wrapped(["a"], "append", dedup="inherit")],
+            ["a", "a"],
+        ),
         # Texts.
         (PROMPT, ["P", "Q"], "Q"),
         (PROMPT, ["P", wrapped("Q")], "PQ"),
@@ -107,16 +117,28 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
         (LABELS, [{"a": "1", "b": "1"}, {"b": "2"}], {"a": "1", "b": "2"}),
         (LABELS, [{"a": "1"}, wrapped({"b": "2"}, "replace")], {"b": "2"}),
         (LABELS, [{"a": "1"}, wrapped({"a": "2", "b": "2"}, "keep")], {"a": "1", "b": "2"}),
-        (LABELS, [{"a": {"value": "1", "run": "deny"}}, {"a": {"value": "2"}}],
-         {"a": {"value": "2", "run": "deny"}}),
-        (LABELS, [{"a": {"value": "1", "run": "deny"}}, wrapped({"a": {"value": "2"}}, "merge")],
-         {"a": {"value": "2"}}),
+        (
+            LABELS,
+            [{"a": {"value": "1", "run": "deny"}}, {"a": {"value": "2"}}],
+            {"a": {"value": "2", "run": "deny"}},
+        ),
+        (
+            LABELS,
+            [{"a": {"value": "1", "run": "deny"}}, wrapped({"a": {"value": "2"}}, "merge")],
+            {"a": {"value": "2"}},
+        ),
         (LABELS, [{"value": "1"}, {"x": "2"}], {"value": "1", "x": "2"}),
         # With a key that no strategy has, it is no strategy but a map or any JSON.
-        (LABELS, [{"a": "1"}, {"value": "1", "strategy": "replace", "x": "2"}],
-         {"a": "1", "value": "1", "strategy": "replace", "x": "2"}),
-        (OPTIONS, [{"a": {"b": 1}}, {"a": {"value": 2, "strategy": "replace", "x": 3}}],
-         {"a": {"b": 1, "value": 2, "strategy": "replace", "x": 3}}),
+        (
+            LABELS,
+            [{"a": "1"}, {"value": "1", "strategy": "replace", "x": "2"}],
+            {"a": "1", "value": "1", "strategy": "replace", "x": "2"},
+        ),
+        (
+            OPTIONS,
+            [{"a": {"b": 1}}, {"a": {"value": 2, "strategy": "replace", "x": 3}}],
+            {"a": {"b": 1, "value": 2, "strategy": "replace", "x": 3}},
+        ),
         # Any JSON: objects meet, lists replace; a strategy needs both keys.
         (OPTIONS, [{"value": 1}, {"a": [1]}, {"a": [2]}], {"value": 1, "a": [2]}),
         (OPTIONS, [{"a": {"b": 1}}, {"a": {"c": 2}}], {"a": {"b": 1, "c": 2}}),
@@ -125,22 +147,33 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
         (OPTIONS, [{"a": {"b": 1}}, {"a": wrapped({"c": 2}, "replace")}], {"a": {"c": 2}}),
         (OPTIONS, [{"a": [1]}, {"a": []}], {"a": []}),
         # Shorthands meet tables field by field.
-        ("conversation.tools.t.enable", [False, {"state": True}],
-         {"state": True, "allow_toggle": "any"}),
-        ("conversation.tools.t.enable", [{"allow_toggle": "never"}, "on"],
-         {"state": True, "allow_toggle": "any"}),
-        ("assistant.model.parameters.reasoning", ["high", {"exclude": True}],
-         {"effort": "high", "exclude": True}),
+        (
+            "conversation.tools.t.enable",
+            [False, {"state": True}],
+            {"state": True, "allow_toggle": "any"},
+        ),
+        (
+            "conversation.tools.t.enable",
+            [{"allow_toggle": "never"}, "on"],
+            {"state": True, "allow_toggle": "any"},
+        ),
+        (
+            "assistant.model.parameters.reasoning",
+            ["high", {"exclude": True}],
+            {"effort": "high", "exclude": True},
+        ),
         ("assistant.model.parameters.reasoning", ["off", {"exclude": True}], {"exclude": True}),
         ("assistant.model.parameters.reasoning", [{"effort": "low"}, "off"], "off"),
         ("assistant.model.id", ["openai/b", {"name": "c"}], {"provider": "openai", "name": "c"}),
         ("assistant.model.id", [{"provider": "a", "name": "b"}, "fast"], "fast"),
-        ("providers.llm.aliases.x", [{"provider": "openai", "name": "b"}, {"name": "c"}],
-         {"provider": "openai", "name": "c"}),
-    ],
-)  # fmt: skip
-def test_later_parts_meet_earlier_ones_as_they_say(path: str, parts: Any, result: Any) -> None:
-    assert folded(path, parts) == result
+        (
+            "providers.llm.aliases.x",
+            [{"provider": "openai", "name": "b"}, {"name": "c"}],
+            {"provider": "openai", "name": "c"},
+        ),
+    ]:
+        with subtests.test(path=path):
+            assert folded(path, parts) == result
 
 
 values = st.one_of(
@@ -274,34 +307,46 @@ def test_unset_removes_a_path_and_what_lies_below() -> None:
     assert unset(partial, "user.name.x") == partial
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "target", "left"),
-    [
+def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(subtests: pytest.Subtests) -> None:
+    for path, value, target, left in [
         (ATTACHMENTS, ["file:x", "file:y"], f'{ATTACHMENTS}["file:x"]', ["file:y"]),
         (ATTACHMENTS, ["file:x", "file:y"], f"{ATTACHMENTS}[file:x]", ["file:y"]),
         (ATTACHMENTS, ["file:x"], f'{ATTACHMENTS}["file:z"]', ["file:x"]),
-        (ATTACHMENTS, [{"type": "file", "path": "x"}, "file:y"], f"{ATTACHMENTS}[file:y]",
-         [{"type": "file", "path": "x"}]),
+        (
+            ATTACHMENTS,
+            [{"type": "file", "path": "x"}, "file:y"],
+            f"{ATTACHMENTS}[file:y]",
+            [{"type": "file", "path": "x"}],
+        ),
         (SECTIONS, [{"content": "a", "tag": "t"}, A], f"{SECTIONS}[t]", [A]),
         (SECTIONS, [{"content": "a", "title": "T"}, A], f'{SECTIONS}["T"]', [A]),
         (SECTIONS, [A, B, A], f'{SECTIONS}[{{"content": "a"}}]', [B]),
-        ("assistant.instructions", [{"title": "X"}, {"title": "Y"}], "assistant.instructions[X]",
-         [{"title": "Y"}]),
+        (
+            "assistant.instructions",
+            [{"title": "X"}, {"title": "Y"}],
+            "assistant.instructions[X]",
+            [{"title": "Y"}],
+        ),
         (SECTIONS, [A, B], f"{SECTIONS}.0", [B]),
         (SECTIONS, [{"content": "a", "tag": "t"}], f"{SECTIONS}.0.tag", [A]),
         (WORDS, ["a", "b"], WORDS, None),
         (WORDS, wrapped(["a", "b"], "replace"), f"{WORDS}[a]", ["b"]),
-        ("conversation.tools", {"a.b": {"run": "ask"}, "c": {"run": "ask"}},
-         'conversation.tools["a.b"]', {"c": {"run": "ask"}}),
-        ("conversation.tools", {"a.b": {"run": "ask"}}, 'conversation.tools["a.b"].run',
-         {"a.b": {}}),
+        (
+            "conversation.tools",
+            {"a.b": {"run": "ask"}, "c": {"run": "ask"}},
+            'conversation.tools["a.b"]',
+            {"c": {"run": "ask"}},
+        ),
+        (
+            "conversation.tools",
+            {"a.b": {"run": "ask"}},
+            'conversation.tools["a.b"].run',
+            {"a.b": {}},
+        ),
         (OPTIONS, {"x": {"y": 1, "z": 2}}, f"{OPTIONS}.x.y", {"x": {"z": 2}}),
-    ],
-)  # fmt: skip
-def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(
-    path: str, value: Any, target: str, left: Any
-) -> None:
-    assert get_path(strip_strategies(unset(build(path, value), target)), path) == left
+    ]:
+        with subtests.test(path=path):
+            assert get_path(strip_strategies(unset(build(path, value), target)), path) == left
 
 
 def test_many_items_of_a_list_are_unset_in_one_pass() -> None:
@@ -361,9 +406,8 @@ def test_leaves_are_values_with_their_paths_and_without_strategies() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("partial", "path", "says"),
-    [
+def test_a_wrong_value_names_its_path_and_what_is_accepted(subtests: pytest.Subtests) -> None:
+    for partial, path, says in [
         ({"asistant": {}}, "asistant", "did you mean 'assistant'?"),
         ({"assistant": {"nme": "x"}}, "assistant.nme", "did you mean 'assistant.name'?"),
         ({"assistant": {"request": {"max_retries": -1}}}, "assistant.request.max_retries", "-1"),
@@ -393,23 +437,19 @@ def test_leaves_are_values_with_their_paths_and_without_strategies() -> None:
             "conversation.tools.t.source",
             f"Unknown tool source: cloud, must be one of: {', '.join(SOURCES)}",
         ),
-    ],
-)
-def test_a_wrong_value_names_its_path_and_what_is_accepted(
-    partial: Partial, path: str, says: str
-) -> None:
-    with pytest.raises(ConfigError) as caught:
-        checked(partial, layer="workspace file", file="config.toml")
-    assert caught.value.path == path
-    text = str(caught.value)
-    assert text.startswith(f"{path}: ")
-    assert says in text
-    assert text.endswith("(from workspace file: config.toml)")
+    ]:
+        with subtests.test(partial=partial):
+            with pytest.raises(ConfigError) as caught:
+                checked(partial, layer="workspace file", file="config.toml")
+            assert caught.value.path == path
+            text = str(caught.value)
+            assert text.startswith(f"{path}: ")
+            assert says in text
+            assert text.endswith("(from workspace file: config.toml)")
 
 
-@pytest.mark.parametrize(
-    ("written", "stored"),
-    [
+def test_every_way_to_write_enable_is_stored_as_a_table(subtests: pytest.Subtests) -> None:
+    for written, stored in [
         (True, {"state": True, "allow_toggle": "any"}),
         ("on", {"state": True, "allow_toggle": "any"}),
         ("true", {"state": True, "allow_toggle": "any"}),
@@ -419,13 +459,12 @@ def test_a_wrong_value_names_its_path_and_what_is_accepted(
         ("explicit", {"state": False, "allow_toggle": "if_named"}),
         ({"state": False}, {"state": False}),
         ({"allow_toggle": "never"}, {"allow_toggle": "never"}),
-    ],
-)
-def test_every_way_to_write_enable_is_stored_as_a_table(written: Any, stored: Any) -> None:
-    config = validate(merge({}, {"conversation": {"tools": {"t": {"enable": written}}}}))
-    enable = config.conversation.tools["t"].enable
-    assert enable is not None
-    assert enable.model_dump() == stored
+    ]:
+        with subtests.test(written=written):
+            config = validate(merge({}, {"conversation": {"tools": {"t": {"enable": written}}}}))
+            enable = config.conversation.tools["t"].enable
+            assert enable is not None
+            assert enable.model_dump() == stored
 
 
 def test_instructions_and_sections_make_the_system_texts_in_order() -> None:

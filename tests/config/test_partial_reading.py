@@ -51,9 +51,10 @@ def one(partial: Any) -> ConfigProblem:
 # --- what is legal ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("path", "value"), [*[c[:2] for c in CASES], *ANNOTATED, *HALVES, *LEFT])
-def test_what_one_layer_may_say_is_no_problem(path: str, value: Any) -> None:
-    assert problems(under({}, path, value)) == []
+def test_what_one_layer_may_say_is_no_problem(subtests: pytest.Subtests) -> None:
+    for path, value in [*[c[:2] for c in CASES], *ANNOTATED, *HALVES, *LEFT]:
+        with subtests.test(path=path):
+            assert problems(under({}, path, value)) == []
 
 
 @given(partials)
@@ -97,9 +98,10 @@ def test_nothing_is_kept_of_what_is_null_or_absent() -> None:
     }
 
 
-@pytest.mark.parametrize("path", field_paths())
-def test_no_field_is_needed_and_null_says_nothing(path: str) -> None:
-    assert problems(under({}, path.replace("*", "k"), None)) == []
+def test_no_field_is_needed_and_null_says_nothing(subtests: pytest.Subtests) -> None:
+    for path in field_paths():
+        with subtests.test(path=path):
+            assert problems(under({}, path.replace("*", "k"), None)) == []
 
 
 def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
@@ -111,127 +113,309 @@ def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
 # --- what is wrong ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("partial", "path", "kind", "says"),
-    [
+def test_a_wrong_value_names_its_place_and_what_is_accepted(subtests: pytest.Subtests) -> None:
+    for partial, path, kind, says in [
         ({"asistant": {}}, "asistant", "unknown_key", "did you mean 'assistant'? expected one of"),
         ({"assistant": {"~x": 1}}, "assistant.~x", "unknown_key", "expected one of"),
-        ({"assistant": {"nme": 1}}, "assistant.nme", "unknown_key",
-         "did you mean 'assistant.name'? expected one of: instructions, model, name,"),
+        (
+            {"assistant": {"nme": 1}},
+            "assistant.nme",
+            "unknown_key",
+            "did you mean 'assistant.name'? expected one of: instructions, model, name,",
+        ),
         (under({}, f"{TOOL}.stile", {}), f"{TOOL}.stile", "unknown_key", f"'{TOOL}.style'"),
-        (under({}, f"{TOOL}.parameters.p.items.typ", 1), f"{TOOL}.parameters.p.items.typ",
-         "unknown_key", "expected one of: default, description, enum"),
-        (under({}, f"{TOOL}.access.fs", [{"path": ".", "pth": "."}]), f"{TOOL}.access.fs.0.pth",
-         "unknown_key", "expected one of: create, delete, execute, external, path"),
-        (under({}, "conversation.labels.a.value", {"cmmd": "x"}),
-         "conversation.labels.a.value.cmmd", "unknown_key", "expected one of: cmd"),
-        (under({}, "assistant.model.id", {"nam": "x"}), "assistant.model.id.nam", "unknown_key",
-         "expected one of: name, provider"),
-        ({"conversation": {"tools": {"a.b": {"run": "x"}}}}, 'conversation.tools["a.b"].run',
-         "value", "expected one of ask, unattended, edit, skip, found 'x'"),
-        (under({}, "style.tool_call.show", "yes please"), "style.tool_call.show", "type",
-         "expected true or false, found 'yes please'"),
+        (
+            under({}, f"{TOOL}.parameters.p.items.typ", 1),
+            f"{TOOL}.parameters.p.items.typ",
+            "unknown_key",
+            "expected one of: default, description, enum",
+        ),
+        (
+            under({}, f"{TOOL}.access.fs", [{"path": ".", "pth": "."}]),
+            f"{TOOL}.access.fs.0.pth",
+            "unknown_key",
+            "expected one of: create, delete, execute, external, path",
+        ),
+        (
+            under({}, "conversation.labels.a.value", {"cmmd": "x"}),
+            "conversation.labels.a.value.cmmd",
+            "unknown_key",
+            "expected one of: cmd",
+        ),
+        (
+            under({}, "assistant.model.id", {"nam": "x"}),
+            "assistant.model.id.nam",
+            "unknown_key",
+            "expected one of: name, provider",
+        ),
+        (
+            {"conversation": {"tools": {"a.b": {"run": "x"}}}},
+            'conversation.tools["a.b"].run',
+            "value",
+            "expected one of ask, unattended, edit, skip, found 'x'",
+        ),
+        (
+            under({}, "style.tool_call.show", "yes please"),
+            "style.tool_call.show",
+            "type",
+            "expected true or false, found 'yes please'",
+        ),
         (under({}, "style.tool_call.show", 1), "style.tool_call.show", "type", "found 1"),
-        (under({}, "assistant.request.max_retries", "many"), "assistant.request.max_retries",
-         "type", "expected a whole number, found 'many'"),
-        (under({}, "assistant.request.max_retries", True), "assistant.request.max_retries",
-         "type", "expected a whole number, found true"),
-        (under({}, "assistant.request.max_retries", -1), "assistant.request.max_retries", "value",
-         "expected a number of at least 0, found -1"),
-        (under({}, "assistant.request.stream_idle_timeout_secs", 5),
-         "assistant.request.stream_idle_timeout_secs", "value",
-         "expected 0 (off) or at least 10 seconds, found 5"),
-        (under({}, "assistant.model.parameters.temperature", float("nan")),
-         "assistant.model.parameters.temperature", "type", "expected a number"),
+        (
+            under({}, "assistant.request.max_retries", "many"),
+            "assistant.request.max_retries",
+            "type",
+            "expected a whole number, found 'many'",
+        ),
+        (
+            under({}, "assistant.request.max_retries", True),
+            "assistant.request.max_retries",
+            "type",
+            "expected a whole number, found true",
+        ),
+        (
+            under({}, "assistant.request.max_retries", -1),
+            "assistant.request.max_retries",
+            "value",
+            "expected a number of at least 0, found -1",
+        ),
+        (
+            under({}, "assistant.request.stream_idle_timeout_secs", 5),
+            "assistant.request.stream_idle_timeout_secs",
+            "value",
+            "expected 0 (off) or at least 10 seconds, found 5",
+        ),
+        (
+            under({}, "assistant.model.parameters.temperature", float("nan")),
+            "assistant.model.parameters.temperature",
+            "type",
+            "expected a number",
+        ),
         (under({}, "user.name", ["x"]), "user.name", "type", "expected a text, found a list"),
         (under({}, "user", "x"), "user", "type", "expected a table, found 'x'"),
         (under({}, "conversation.tools", "x"), "conversation.tools", "type", "expected a table"),
-        (under({}, "assistant.model.parameters.stop_words", "x"),
-         "assistant.model.parameters.stop_words", "type", "expected a list, found 'x'"),
-        (under({}, "assistant.model.id", "nobody/x"), "assistant.model.id", "value",
-         "unknown provider 'nobody', expected one of anthropic,"),
-        (under({}, "assistant.model.id", "openai/a b"), "assistant.model.id", "value",
-         "may hold only letters, digits and any of _ . : / ~ -"),
+        (
+            under({}, "assistant.model.parameters.stop_words", "x"),
+            "assistant.model.parameters.stop_words",
+            "type",
+            "expected a list, found 'x'",
+        ),
+        (
+            under({}, "assistant.model.id", "nobody/x"),
+            "assistant.model.id",
+            "value",
+            "unknown provider 'nobody', expected one of anthropic,",
+        ),
+        (
+            under({}, "assistant.model.id", "openai/a b"),
+            "assistant.model.id",
+            "value",
+            "may hold only letters, digits and any of _ . : / ~ -",
+        ),
         (under({}, "assistant.model.id", ""), "assistant.model.id", "value", "found nothing"),
-        (under({}, "assistant.model.id", 5), "assistant.model.id", "value",
-         "expected a model id `provider/name`, an alias, or a table"),
-        (under({}, "assistant.model.id.provider", "nobody"), "assistant.model.id.provider",
-         "value", "unknown provider 'nobody'"),
-        (under({}, "assistant.model.parameters.reasoning", "hi"),
-         "assistant.model.parameters.reasoning", "value", "expected off, auto, one of none, xlow"),
-        (under({}, "assistant.model.parameters.reasoning", {"effort": "hi"}),
-         "assistant.model.parameters.reasoning.effort", "value", "a number of tokens, found 'hi'"),
-        (under({}, "assistant.instructions", [{"examples": ["e", 3]}]),
-         "assistant.instructions.0.examples.1", "value", "expected a text, or a table of good"),
-        (under({}, "assistant.instructions", [{"examples": [{"good": "g"}]}]),
-         "assistant.instructions.0.examples.0.bad", "value", "is needed here"),
-        (under({}, f"{TOOL}.enable", "maybe"), f"{TOOL}.enable", "value",
-         'invalid enable value: \'maybe\', expected a boolean, one of "on", "off", '
-         '"explicit", "always", or a { state, allow_toggle } table'),
-        (under({}, f"{TOOL}.enable", {"allow_toggle": "always"}), f"{TOOL}.enable.allow_toggle",
-         "value", "expected one of any, never, if_named, if_named_or_group"),
+        (
+            under({}, "assistant.model.id", 5),
+            "assistant.model.id",
+            "value",
+            "expected a model id `provider/name`, an alias, or a table",
+        ),
+        (
+            under({}, "assistant.model.id.provider", "nobody"),
+            "assistant.model.id.provider",
+            "value",
+            "unknown provider 'nobody'",
+        ),
+        (
+            under({}, "assistant.model.parameters.reasoning", "hi"),
+            "assistant.model.parameters.reasoning",
+            "value",
+            "expected off, auto, one of none, xlow",
+        ),
+        (
+            under({}, "assistant.model.parameters.reasoning", {"effort": "hi"}),
+            "assistant.model.parameters.reasoning.effort",
+            "value",
+            "a number of tokens, found 'hi'",
+        ),
+        (
+            under({}, "assistant.instructions", [{"examples": ["e", 3]}]),
+            "assistant.instructions.0.examples.1",
+            "value",
+            "expected a text, or a table of good",
+        ),
+        (
+            under({}, "assistant.instructions", [{"examples": [{"good": "g"}]}]),
+            "assistant.instructions.0.examples.0.bad",
+            "value",
+            "is needed here",
+        ),
+        (
+            under({}, f"{TOOL}.enable", "maybe"),
+            f"{TOOL}.enable",
+            "value",
+            'invalid enable value: \'maybe\', expected a boolean, one of "on", "off", '
+            '"explicit", "always", or a { state, allow_toggle } table',
+        ),
+        (
+            under({}, f"{TOOL}.enable", {"allow_toggle": "always"}),
+            f"{TOOL}.enable.allow_toggle",
+            "value",
+            "expected one of any, never, if_named, if_named_or_group",
+        ),
         (under({}, f"{TOOL}.source", "mcp"), f"{TOOL}.source", "value", "must name a server"),
         (under({}, f"{TOOL}.source", "mcp..x"), f"{TOOL}.source", "value", "must name a server"),
         (under({}, f"{TOOL}.source", "local."), f"{TOOL}.source", "value", "a name after each dot"),
-        (under({}, f"{TOOL}.source", "cloud"), f"{TOOL}.source", "value",
-         "Unknown tool source: cloud"),
-        (under({}, f"{TOOL}.command", "a 'b"), f"{TOOL}.command", "value",
-         "invalid shell quoting in command string: a 'b"),
+        (
+            under({}, f"{TOOL}.source", "cloud"),
+            f"{TOOL}.source",
+            "value",
+            "Unknown tool source: cloud",
+        ),
+        (
+            under({}, f"{TOOL}.command", "a 'b"),
+            f"{TOOL}.command",
+            "value",
+            "invalid shell quoting in command string: a 'b",
+        ),
         (under({}, f"{TOOL}.command", " "), f"{TOOL}.command", "value", "found nothing"),
-        (under({}, f"{TOOL}.command.program", ""), f"{TOOL}.command.program", "value",
-         "expected a program"),
-        (under({}, f"{TOOL}.parameters.p.type", "strin"), f"{TOOL}.parameters.p.type", "value",
-         "expected one of string, integer"),
-        (under({}, f"{TOOL}.questions.q.target", "nobody"), f"{TOOL}.questions.q.target", "value",
-         "expected user, assistant, or a table"),
-        (under({}, f"{TOOL}.style.inline_results", "x"), f"{TOOL}.style.inline_results", "value",
-         "expected off, full, true, false, or a number of lines"),
-        (under({}, "conversation.labels", {"1a": "x"}), "conversation.labels.1a", "value",
-         "'1a' is not a name of a label"),
-        (under({}, "conversation.labels", {"a": 5}), "conversation.labels.a", "value",
-         "expected a text, or a table of value, apply_on and run, found 5"),
-        (under({}, "conversation.attachments", ["x"]), "conversation.attachments.0", "value",
-         "expected a URL such as file://notes.md, found 'x'"),
-        (under({}, "conversation.attachments", [{"type": "x"}]), "conversation.attachments.0",
-         "value", "expected a text for 'path'"),
-        (under({}, "conversation.attachments", [{"type": "x", "path": "y", "args": 1}]),
-         "conversation.attachments.0", "value", "unknown key 'args', expected type, path"),
-        (under({}, "providers.llm.aliases", {"a/b": "x"}), 'providers.llm.aliases.a/b', "value",
-         "expected a word without `/`"),
-        (under({}, "config_load_paths", ["/etc"]), "config_load_paths.0", "value",
-         "expected a path relative to the workspace"),
-        (under({}, "interrupt.tool_call.action", "abort"), "interrupt.tool_call.action", "value",
-         "expected one of prompt, continue, restart, respond, stop, found 'abort'"),
-        (under({}, "assistant.model.parameters", {"x": {1, 2}}), "assistant.model.parameters.x",
-         "type", "expected text, numbers, true, false, lists or tables"),
+        (
+            under({}, f"{TOOL}.command.program", ""),
+            f"{TOOL}.command.program",
+            "value",
+            "expected a program",
+        ),
+        (
+            under({}, f"{TOOL}.parameters.p.type", "strin"),
+            f"{TOOL}.parameters.p.type",
+            "value",
+            "expected one of string, integer",
+        ),
+        (
+            under({}, f"{TOOL}.questions.q.target", "nobody"),
+            f"{TOOL}.questions.q.target",
+            "value",
+            "expected user, assistant, or a table",
+        ),
+        (
+            under({}, f"{TOOL}.style.inline_results", "x"),
+            f"{TOOL}.style.inline_results",
+            "value",
+            "expected off, full, true, false, or a number of lines",
+        ),
+        (
+            under({}, "conversation.labels", {"1a": "x"}),
+            "conversation.labels.1a",
+            "value",
+            "'1a' is not a name of a label",
+        ),
+        (
+            under({}, "conversation.labels", {"a": 5}),
+            "conversation.labels.a",
+            "value",
+            "expected a text, or a table of value, apply_on and run, found 5",
+        ),
+        (
+            under({}, "conversation.attachments", ["x"]),
+            "conversation.attachments.0",
+            "value",
+            "expected a URL such as file://notes.md, found 'x'",
+        ),
+        (
+            under({}, "conversation.attachments", [{"type": "x"}]),
+            "conversation.attachments.0",
+            "value",
+            "expected a text for 'path'",
+        ),
+        (
+            under({}, "conversation.attachments", [{"type": "x", "path": "y", "args": 1}]),
+            "conversation.attachments.0",
+            "value",
+            "unknown key 'args', expected type, path",
+        ),
+        (
+            under({}, "providers.llm.aliases", {"a/b": "x"}),
+            "providers.llm.aliases.a/b",
+            "value",
+            "expected a word without `/`",
+        ),
+        (
+            under({}, "config_load_paths", ["/etc"]),
+            "config_load_paths.0",
+            "value",
+            "expected a path relative to the workspace",
+        ),
+        (
+            under({}, "interrupt.tool_call.action", "abort"),
+            "interrupt.tool_call.action",
+            "value",
+            "expected one of prompt, continue, restart, respond, stop, found 'abort'",
+        ),
+        (
+            under({}, "assistant.model.parameters", {"x": {1, 2}}),
+            "assistant.model.parameters.x",
+            "type",
+            "expected text, numbers, true, false, lists or tables",
+        ),
         # how a value meets what lies below it
-        (under({}, "assistant.system_prompt", {"value": "x", "separator": "lin"}),
-         "assistant.system_prompt", "value",
-         "expected for 'separator' one of none, space, line, paragraph, found 'lin'"),
-        (under({}, "assistant.instructions", {"value": [], "strategy": "merge"}),
-         "assistant.instructions", "value", "one of append, prepend, replace, found 'merge'"),
-        (under({}, "assistant.instructions", {"value": [], "dedup": "yes"}),
-         "assistant.instructions", "value", "one of true, false, inherit"),
-        (under({}, "assistant.instructions", {"title": "x"}), "assistant.instructions", "value",
-         "expected a list, or a table of value and strategy"),
-        (under({}, "assistant.instructions", {"value": None}), "assistant.instructions", "value",
-         "expected something for 'value'"),
-        (under({}, "assistant.name", {"value": "x", "dedup": True}), "assistant.name", "value",
-         "unknown key 'dedup' beside `value`"),
-        (under({}, "assistant.instructions", {"value": [{"title": 3}]}),
-         "assistant.instructions.0.title", "type", "expected a text, found 3"),
-        (under({}, "conversation.labels", {"value": {}, "strategy": "append"}),
-         "conversation.labels", "value", "deep_merge, merge, keep, replace, found 'append'"),
-        (under({}, "conversation.labels", {"value": {"9": "x"}, "strategy": "keep"}),
-         "conversation.labels.9", "value", "is not a name of a label"),
-    ],
-)  # fmt: skip
-def test_a_wrong_value_names_its_place_and_what_is_accepted(
-    partial: Any, path: str, kind: str, says: str
-) -> None:
-    problem = one(partial)
-    assert (problem.path, problem.kind) == (path, kind)
-    assert says in problem.message
+        (
+            under({}, "assistant.system_prompt", {"value": "x", "separator": "lin"}),
+            "assistant.system_prompt",
+            "value",
+            "expected for 'separator' one of none, space, line, paragraph, found 'lin'",
+        ),
+        (
+            under({}, "assistant.instructions", {"value": [], "strategy": "merge"}),
+            "assistant.instructions",
+            "value",
+            "one of append, prepend, replace, found 'merge'",
+        ),
+        (
+            under({}, "assistant.instructions", {"value": [], "dedup": "yes"}),
+            "assistant.instructions",
+            "value",
+            "one of true, false, inherit",
+        ),
+        (
+            under({}, "assistant.instructions", {"title": "x"}),
+            "assistant.instructions",
+            "value",
+            "expected a list, or a table of value and strategy",
+        ),
+        (
+            under({}, "assistant.instructions", {"value": None}),
+            "assistant.instructions",
+            "value",
+            "expected something for 'value'",
+        ),
+        (
+            under({}, "assistant.name", {"value": "x", "dedup": True}),
+            "assistant.name",
+            "value",
+            "unknown key 'dedup' beside `value`",
+        ),
+        (
+            under({}, "assistant.instructions", {"value": [{"title": 3}]}),
+            "assistant.instructions.0.title",
+            "type",
+            "expected a text, found 3",
+        ),
+        (
+            under({}, "conversation.labels", {"value": {}, "strategy": "append"}),
+            "conversation.labels",
+            "value",
+            "deep_merge, merge, keep, replace, found 'append'",
+        ),
+        (
+            under({}, "conversation.labels", {"value": {"9": "x"}, "strategy": "keep"}),
+            "conversation.labels.9",
+            "value",
+            "is not a name of a label",
+        ),
+    ]:
+        with subtests.test(partial=partial):
+            problem = one(partial)
+            assert (problem.path, problem.kind) == (path, kind)
+            assert says in problem.message
 
 
 def test_a_layer_that_is_no_table_says_so() -> None:
@@ -258,9 +442,8 @@ def test_everything_wrong_is_told_at_once_and_each_place_once() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_what_may_be_a_secret_is_not_repeated(subtests: pytest.Subtests) -> None:
+    for path, value in [
         ("providers.llm.openai.api_key_env", "s3cret-key"),
         ("providers.llm.openai.api_key_env", ["s3cret"]),
         ("providers.llm.openai.api_key", "s3cret"),
@@ -271,12 +454,11 @@ def test_everything_wrong_is_told_at_once_and_each_place_once() -> None:
         ("providers.llm", ["s3cret"]),
         ("conversation.attachments", ["ftp:x", "https//me:s3cret@host", "://me:s3cret@host"]),
         ("assistant.request.max_retries", "sk-s3cret-s3cret-s3cret"),
-    ],
-)
-def test_what_may_be_a_secret_is_not_repeated(path: str, value: Any) -> None:
-    found = problems(under({}, path, value))
-    assert found
-    assert "s3cret" not in "".join(map(str, found)).replace(str(path), "")
+    ]:
+        with subtests.test(path=path):
+            found = problems(under({}, path, value))
+            assert found
+            assert "s3cret" not in "".join(map(str, found)).replace(str(path), "")
 
 
 @given(st.dictionaries(st.sampled_from(sorted(AppConfig.model_fields)), json_values))

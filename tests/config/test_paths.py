@@ -13,9 +13,8 @@ from jp_nb.errors import ConfigError
 from tests.support.record_strategies import QUICK, json_values
 
 
-@pytest.mark.parametrize(
-    ("text", "keys", "written"),
-    [
+def test_a_path_is_read_and_written_in_one_form(subtests: pytest.Subtests) -> None:
+    for text, keys, written in [
         ("a", ("a",), "a"),
         ("a.b-c.0", ("a", "b-c", "0"), "a.b-c.0"),
         ("a.*.b", ("a", "*", "b"), "a.*.b"),
@@ -26,20 +25,17 @@ from tests.support.record_strategies import QUICK, json_values
         ('a["]"]', ("a", "]"), 'a["]"]'),
         ('a[{"b": 1, "a": [2]}]', ("a", '{"a":[2],"b":1}'), 'a[{"a":[2],"b":1}]'),
         ("a[1]", ("a", "1"), "a[1]"),
-    ],
-)
-def test_a_path_is_read_and_written_in_one_form(
-    text: str, keys: tuple[str, ...], written: str
-) -> None:
-    assert parse_path(text) == keys
-    assert format_path(parse_path(text)) == written
-    assert parse_path(written) == keys
+    ]:
+        with subtests.test(text=text):
+            assert parse_path(text) == keys
+            assert format_path(parse_path(text)) == written
+            assert parse_path(written) == keys
 
 
-@pytest.mark.parametrize("text", ["", ".", "a.", ".a", "a..b", "a[", "a[]", 'a["x"', "a[x]b", "]"])
-def test_what_is_no_path_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError):
-        parse_path(text)
+def test_what_is_no_path_is_refused(subtests: pytest.Subtests) -> None:
+    for text in ["", ".", "a.", ".a", "a..b", "a[", "a[]", 'a["x"', "a[x]b", "]"]:
+        with subtests.test(text=text), pytest.raises(ConfigError):
+            parse_path(text)
 
 
 @pytest.mark.parametrize(

@@ -194,44 +194,49 @@ def test_whether_a_model_or_a_file_exists_is_not_asked() -> None:
 
 
 @pytest.mark.req("R078-53", "R078-44", "R078-50", "R078-51", "R078-52")
-@pytest.mark.parametrize(
-    "config",
-    [
+def test_a_proposal_does_what_the_same_value_does_on_the_command_line(
+    subtests: pytest.Subtests,
+) -> None:
+    for config in [
         model("fast"),
         model({"name": "other"}),
         {"assistant": {"model": {"parameters": {"stop_words": ["b"], "temperature": 1}}}},
-        {"assistant": {"model": {"parameters": {"stop_words": {"value": ["c"],
-                                                               "strategy": "replace"}}}}},
+        {
+            "assistant": {
+                "model": {"parameters": {"stop_words": {"value": ["c"], "strategy": "replace"}}}
+            }
+        },
         {"assistant": {"system_prompt": {"value": " More.", "strategy": "append"}}},
         {"conversation": {"attachments": ["file://b"]}},
         {"conversation": {"tools": {"t": {"enable": False, "options": {"k": {"b": 2}}}}}},
         {"template": {"values": {"k": [1, {"a": None}]}}},
-    ],
-    ids=lambda config: str(config)[:60],
-)  # fmt: skip
-def test_a_proposal_does_what_the_same_value_does_on_the_command_line(config: Any) -> None:
-    before: Partial = {
-        "assistant": {
-            "system_prompt": "You help.",
-            "model": {
-                "id": {"provider": "anthropic", "name": "opus"},
-                "parameters": {"temperature": 0.5, "stop_words": ["a"], "top_k": 3},
-            },
-        },
-        "conversation": {
-            "attachments": ["file://a"],
-            "tools": {"t": {"source": "local", "options": {"k": {"a": 1}}}},
-        },
-        **FAST,
-    }
-    change = proposed(config, on=ConfigSnapshot(before, {}, validate(before))).change
-    given = parse_assignment(json.dumps(config), before)
-    mine, theirs = strip_strategies(apply(before, change)), strip_strategies(apply(before, given))
-    if config == model("fast"):  # the command line resolves it when it stores it
-        theirs["assistant"]["model"]["id"] = GPT  # type: ignore[index,call-overload,assignment]
-    assert mine == theirs
-    parameters = mine["assistant"]["model"]["parameters"]  # type: ignore[index,call-overload]
-    assert parameters["top_k"] == 3  # type: ignore[index,call-overload]
+    ]:
+        with subtests.test(config=config):
+            before: Partial = {
+                "assistant": {
+                    "system_prompt": "You help.",
+                    "model": {
+                        "id": {"provider": "anthropic", "name": "opus"},
+                        "parameters": {"temperature": 0.5, "stop_words": ["a"], "top_k": 3},
+                    },
+                },
+                "conversation": {
+                    "attachments": ["file://a"],
+                    "tools": {"t": {"source": "local", "options": {"k": {"a": 1}}}},
+                },
+                **FAST,
+            }
+            change = proposed(config, on=ConfigSnapshot(before, {}, validate(before))).change
+            given = parse_assignment(json.dumps(config), before)
+            mine, theirs = (
+                strip_strategies(apply(before, change)),
+                strip_strategies(apply(before, given)),
+            )
+            if config == model("fast"):  # the command line resolves it when it stores it
+                theirs["assistant"]["model"]["id"] = GPT  # type: ignore[index,call-overload,assignment]
+            assert mine == theirs
+            parameters = mine["assistant"]["model"]["parameters"]  # type: ignore[index,call-overload]
+            assert parameters["top_k"] == 3  # type: ignore[index,call-overload]
 
 
 @pytest.mark.req("R078-54")
@@ -279,9 +284,8 @@ NAME_ONLY = {"path": "assistant.name", "write": True, "delete": True}
 
 
 @pytest.mark.req("R078-54", "R078-71")
-@pytest.mark.parametrize(
-    "rider",
-    [
+def test_what_touches_nothing_does_not_ride_along(subtests: pytest.Subtests) -> None:
+    for rider in [
         {"assistant": {"tool_choice": None}},
         {"assistant": {"model": {"id": {"provider": None, "name": None}}}},
         {"assistant": {"model": {"id": {}}}},
@@ -293,15 +297,13 @@ NAME_ONLY = {"path": "assistant.name", "write": True, "delete": True}
         {"conversation": {"attachments": {"value": [], "strategy": "prepend"}}},
         {"providers": {"llm": {"aliases": {"a": None}}}},
         {"conversation": {"tools": {"x": {"style": {"parameters": {}}}}}},
-    ],
-    ids=str,
-)
-def test_what_touches_nothing_does_not_ride_along(rider: Any) -> None:
-    config = {**rider, "assistant": {**rider.get("assistant", {}), "name": "Bo"}}
-    found = proposed(config, by=grants(NAME_ONLY))
-    assert found.change.delta == {"assistant": {"name": "Bo"}}
-    assert found.paths == ("assistant.name",)
-    assert review(rider, (), grants(NAME_ONLY), basis()) is None
+    ]:
+        with subtests.test(rider=rider):
+            config = {**rider, "assistant": {**rider.get("assistant", {}), "name": "Bo"}}
+            found = proposed(config, by=grants(NAME_ONLY))
+            assert found.change.delta == {"assistant": {"name": "Bo"}}
+            assert found.paths == ("assistant.name",)
+            assert review(rider, (), grants(NAME_ONLY), basis()) is None
 
 
 @pytest.mark.parametrize(
@@ -446,45 +448,61 @@ def test_the_example_of_the_design_has_exactly_three_leaves() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("config", "paths"),
-    [
-        ({"conversation": {"attachments": ["file://a", "file://b"]}},
-         ['conversation.attachments["file://a"]', 'conversation.attachments["file://b"]']),
-        ({"conversation": {"attachments": {"value": ["file://a"], "strategy": "replace"}}},
-         ["conversation.attachments"]),
-        ({"conversation": {"attachments": {"value": [], "strategy": "replace"}}},
-         ["conversation.attachments"]),
+def test_how_fine_leaves_are(subtests: pytest.Subtests) -> None:
+    for config, paths in [
+        (
+            {"conversation": {"attachments": ["file://a", "file://b"]}},
+            ['conversation.attachments["file://a"]', 'conversation.attachments["file://b"]'],
+        ),
+        (
+            {"conversation": {"attachments": {"value": ["file://a"], "strategy": "replace"}}},
+            ["conversation.attachments"],
+        ),
+        (
+            {"conversation": {"attachments": {"value": [], "strategy": "replace"}}},
+            ["conversation.attachments"],
+        ),
         ({"conversation": {"attachments": []}}, []),
-        ({"assistant": {"instructions": [{"title": "Tone", "items": ["Be brief."]}]}},
-         ['assistant.instructions["Tone"]']),
-        ({"conversation": {"tools": {"x": {"command": {"program": "a", "args": ["b", "b"]}}}}},
-         ["conversation.tools.x.command.program", "conversation.tools.x.command.args"]),
-        ({"conversation": {"tools": {"x": {"options": {"k": {"deep": {"er": 1}}}}}}},
-         ["conversation.tools.x.options.k"]),
+        (
+            {"assistant": {"instructions": [{"title": "Tone", "items": ["Be brief."]}]}},
+            ['assistant.instructions["Tone"]'],
+        ),
+        (
+            {"conversation": {"tools": {"x": {"command": {"program": "a", "args": ["b", "b"]}}}}},
+            ["conversation.tools.x.command.program", "conversation.tools.x.command.args"],
+        ),
+        (
+            {"conversation": {"tools": {"x": {"options": {"k": {"deep": {"er": 1}}}}}}},
+            ["conversation.tools.x.options.k"],
+        ),
         ({"conversation": {"tools": {"a.b": {"run": "ask"}}}}, ['conversation.tools["a.b"].run']),
-        ({"conversation": {"labels": {"a": "1", "b": "2"}}},
-         ["conversation.labels.a", "conversation.labels.b"]),
-        ({"conversation": {"labels": {"value": {"a": "1"}, "strategy": "replace"}}},
-         ["conversation.labels"]),
-        ({"assistant": {"system_prompt": {"value": "x", "strategy": "append"}}},
-         ["assistant.system_prompt"]),
-        ({"assistant": {"model": {"parameters": {"reasoning": "off", "own": [1]}}}},
-         ["assistant.model.parameters.reasoning", "assistant.model.parameters.own"]),
-    ],
-    ids=lambda value: str(value)[:50],
-)  # fmt: skip
-def test_how_fine_leaves_are(config: Any, paths: list[str]) -> None:
-    assert [format_path(keys) for keys, _ in changed_leaves(config)] == paths
+        (
+            {"conversation": {"labels": {"a": "1", "b": "2"}}},
+            ["conversation.labels.a", "conversation.labels.b"],
+        ),
+        (
+            {"conversation": {"labels": {"value": {"a": "1"}, "strategy": "replace"}}},
+            ["conversation.labels"],
+        ),
+        (
+            {"assistant": {"system_prompt": {"value": "x", "strategy": "append"}}},
+            ["assistant.system_prompt"],
+        ),
+        (
+            {"assistant": {"model": {"parameters": {"reasoning": "off", "own": [1]}}}},
+            ["assistant.model.parameters.reasoning", "assistant.model.parameters.own"],
+        ),
+    ]:
+        with subtests.test(config=config):
+            assert [format_path(keys) for keys, _ in changed_leaves(config)] == paths
 
 
 # --- what is unset ---------------------------------------------------------------------------
 
 
 @pytest.mark.req("R078-45")
-@pytest.mark.parametrize(
-    ("path", "stored"),
-    [
+def test_what_can_be_unset(subtests: pytest.Subtests) -> None:
+    for path, stored in [
         ("assistant.name", "assistant.name"),
         ("assistant.model.parameters.temperature", "assistant.model.parameters.temperature"),
         ('conversation.attachments["file://a"]', 'conversation.attachments["file://a"]'),
@@ -494,10 +512,9 @@ def test_how_fine_leaves_are(config: Any, paths: list[str]) -> None:
         ("conversation.tools.x.enable", "conversation.tools.x.enable"),
         ("conversation.tools.x.questions.q.answer", "conversation.tools.x.questions.q.answer"),
         ("providers.llm.aliases.fast", "providers.llm.aliases.fast"),
-    ],
-)
-def test_what_can_be_unset(path: str, stored: str) -> None:
-    assert proposed(None, [path]).change.unsets == (stored,)
+    ]:
+        with subtests.test(path=path):
+            assert proposed(None, [path]).change.unsets == (stored,)
 
 
 @pytest.mark.parametrize(

@@ -18,17 +18,20 @@ def test_a_number_in_other_digits_leads_to_no_item() -> None:
     assert node_of("assistant.instructions." + "9" * 5000) is None
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "conversation.tools", "conversation.tools.x.parameters",
-        "conversation.tools.x.parameters.p.properties", "conversation.tools.x.questions",
-        "conversation.tools.x.options", "conversation.labels", "providers.llm.aliases",
-        "template.values", "assistant.model.parameters",
-    ],
-)  # fmt: skip
-def test_maps_have_free_keys(path: str) -> None:
-    assert _node(path).child("any key") is not None
+def test_maps_have_free_keys(subtests: pytest.Subtests) -> None:
+    for path in [
+        "conversation.tools",
+        "conversation.tools.x.parameters",
+        "conversation.tools.x.parameters.p.properties",
+        "conversation.tools.x.questions",
+        "conversation.tools.x.options",
+        "conversation.labels",
+        "providers.llm.aliases",
+        "template.values",
+        "assistant.model.parameters",
+    ]:
+        with subtests.test(path=path):
+            assert _node(path).child("any key") is not None
 
 
 @pytest.mark.parametrize("path", ["", "assistant", "conversation.attachments", "user.name", "no"])
@@ -37,42 +40,52 @@ def test_other_places_have_none(path: str) -> None:
     assert node is None or node.child("any key") is None
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "inherit", "assistant.name", "user.name", "assistant.model.parameters.max_tokens",
-        "assistant.model.parameters.reasoning", "assistant.model.parameters.temperature",
-        "assistant.model.parameters.top_p", "assistant.model.parameters.top_k",
-        "conversation.tools.t.summary", "conversation.tools.t.run", "conversation.tools.t.result",
-        "conversation.tools.t.cancellation_response", "conversation.tools.t.enable.state",
-        "conversation.tools.t.enable.allow_toggle", "conversation.tools.*.enable",
-        "conversation.tools.t.questions.q.answer", "conversation.inquiry.assistant.model",
+def test_optional_places_may_be_unset(subtests: pytest.Subtests) -> None:
+    for path in [
+        "inherit",
+        "assistant.name",
+        "user.name",
+        "assistant.model.parameters.max_tokens",
+        "assistant.model.parameters.reasoning",
+        "assistant.model.parameters.temperature",
+        "assistant.model.parameters.top_p",
+        "assistant.model.parameters.top_k",
+        "conversation.tools.t.summary",
+        "conversation.tools.t.run",
+        "conversation.tools.t.result",
+        "conversation.tools.t.cancellation_response",
+        "conversation.tools.t.enable.state",
+        "conversation.tools.t.enable.allow_toggle",
+        "conversation.tools.*.enable",
+        "conversation.tools.t.questions.q.answer",
+        "conversation.inquiry.assistant.model",
         "providers.llm.openrouter.app_referrer",
-    ],
-)  # fmt: skip
-def test_optional_places_may_be_unset(path: str) -> None:
-    node = _node(path)
-    assert node.optional
-    assert node.kind not in ("list", "map")
+    ]:
+        with subtests.test(path=path):
+            node = _node(path)
+            assert node.optional
+            assert node.kind not in ("list", "map")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "config_load_paths", "extends", "assistant.system_prompt_sections",
-        "assistant.instructions", "assistant.model.parameters.stop_words",
+def test_lists_hold_items(subtests: pytest.Subtests) -> None:
+    for path in [
+        "config_load_paths",
+        "extends",
+        "assistant.system_prompt_sections",
+        "assistant.instructions",
+        "assistant.model.parameters.stop_words",
         "conversation.attachments",
-        "conversation.tools.t.access.fs", "providers.llm.anthropic.beta_headers",
-        "conversation.tools.t.command.args", "conversation.tools.t.parameters.p.enum",
-    ],
-)  # fmt: skip
-def test_lists_hold_items(path: str) -> None:
-    assert _node(path).kind == "list"
+        "conversation.tools.t.access.fs",
+        "providers.llm.anthropic.beta_headers",
+        "conversation.tools.t.command.args",
+        "conversation.tools.t.parameters.p.enum",
+    ]:
+        with subtests.test(path=path):
+            assert _node(path).kind == "list"
 
 
-@pytest.mark.parametrize(
-    ("path", "items"),
-    [
+def test_a_list_says_what_names_its_items(subtests: pytest.Subtests) -> None:
+    for path, items in [
         ("config_load_paths", "set"),
         ("assistant.model.parameters.stop_words", "set"),
         ("providers.llm.anthropic.beta_headers", "set"),
@@ -82,10 +95,9 @@ def test_lists_hold_items(path: str) -> None:
         ("conversation.tools.t.access.fs", "keyed"),
         ("conversation.tools.t.command.args", "sequence"),
         ("conversation.tools.t.parameters.p.enum", "sequence"),
-    ],
-)
-def test_a_list_says_what_names_its_items(path: str, items: str) -> None:
-    assert _node(path).merge.items == items
+    ]:
+        with subtests.test(path=path):
+            assert _node(path).merge.items == items
 
 
 def test_every_field_has_a_path_that_leads_to_it() -> None:

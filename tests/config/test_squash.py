@@ -229,21 +229,19 @@ def test_free_values_merge_or_are_replaced_as_each_change_says(path: str) -> Non
     assert anew == sets(path, replacing({"y": 2}))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        [sets(REASONING, "off"), sets(REASONING, {"exclude": True})],
-        [sets(REASONING, {"exclude": True}), sets(REASONING, "off")],
-        [unsets(REASONING), sets(REASONING, {"exclude": True})],
-        [sets(f"{TOOL}.enable", "always"), sets(f"{TOOL}.enable", {"state": False})],
-        [sets(f"{TOOL}.enable", True), unsets(f"{TOOL}.enable.state")],
-        [sets(f"{TOOL}.style.parameters", "json"), sets(f"{TOOL}.style.parameters", "cat -n")],
-    ],
-)
-@pytest.mark.parametrize("below", [{}, partial(REASONING, {"effort": "low", "exclude": False})])
-def test_fields_of_several_forms(changes: list[Change], below: Partial) -> None:
-    before = merge(below, partial(REASONING, {"effort": "high"}))
-    check(changes, merge(before, partial(f"{TOOL}.enable", "off")), below)
+def test_fields_of_several_forms(subtests: pytest.Subtests) -> None:
+    for below in [{}, partial(REASONING, {"effort": "low", "exclude": False})]:
+        for changes in [
+            [sets(REASONING, "off"), sets(REASONING, {"exclude": True})],
+            [sets(REASONING, {"exclude": True}), sets(REASONING, "off")],
+            [unsets(REASONING), sets(REASONING, {"exclude": True})],
+            [sets(f"{TOOL}.enable", "always"), sets(f"{TOOL}.enable", {"state": False})],
+            [sets(f"{TOOL}.enable", True), unsets(f"{TOOL}.enable.state")],
+            [sets(f"{TOOL}.style.parameters", "json"), sets(f"{TOOL}.style.parameters", "cat -n")],
+        ]:
+            with subtests.test(changes=changes, below=below):
+                before = merge(below, partial(REASONING, {"effort": "high"}))
+                check(changes, merge(before, partial(f"{TOOL}.enable", "off")), below)
 
 
 def test_entries_of_a_map() -> None:

@@ -35,12 +35,15 @@ def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
     return config
 
 
-@pytest.mark.parametrize("state", [True, False])
-@pytest.mark.parametrize("wanted", [True, False])
-@pytest.mark.parametrize("rule", RULES)
-def test_all_at_once_changes_what_anybody_may_change(rule: str, state: bool, wanted: bool) -> None:
-    config = config_of(t={"state": state, "allow_toggle": rule})
-    assert states(after(config, ("", wanted))) == {"t": wanted if rule == "any" else state}
+def test_all_at_once_changes_what_anybody_may_change(subtests: pytest.Subtests) -> None:
+    for rule in RULES:
+        for wanted in [True, False]:
+            for state in [True, False]:
+                with subtests.test(state=state, wanted=wanted, rule=rule):
+                    config = config_of(t={"state": state, "allow_toggle": rule})
+                    assert states(after(config, ("", wanted))) == {
+                        "t": wanted if rule == "any" else state
+                    }
 
 
 @pytest.mark.parametrize("state", [True, False])

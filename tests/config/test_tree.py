@@ -129,16 +129,18 @@ OF_JP_ALONE = [
 """Settings that a notebook has no use for."""
 
 
-@pytest.mark.parametrize("path", KEPT)
-def test_a_kept_setting_is_in_the_tree(path: str) -> None:
-    assert node_of(path) is not None
-    assert not left_out(parse_path(path))
+def test_a_kept_setting_is_in_the_tree(subtests: pytest.Subtests) -> None:
+    for path in KEPT:
+        with subtests.test(path=path):
+            assert node_of(path) is not None
+            assert not left_out(parse_path(path))
 
 
-@pytest.mark.parametrize("path", OF_JP_ALONE)
-def test_a_setting_of_jp_alone_is_left_out(path: str) -> None:
-    assert node_of(path) is None
-    assert left_out(parse_path(path))
+def test_a_setting_of_jp_alone_is_left_out(subtests: pytest.Subtests) -> None:
+    for path in OF_JP_ALONE:
+        with subtests.test(path=path):
+            assert node_of(path) is None
+            assert left_out(parse_path(path))
 
 
 def test_nothing_else_is_left_out() -> None:
@@ -153,9 +155,8 @@ def _matches(pattern: str, path: str) -> bool:
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "merge"),
-    [
+def test_a_field_says_how_it_merges(subtests: pytest.Subtests) -> None:
+    for path, merge in [
         ("config_load_paths", APPEND_SET),
         ("extends", PRESERVE),
         ("assistant.system_prompt", TEXT),
@@ -168,12 +169,11 @@ def _matches(pattern: str, path: str) -> bool:
         ("conversation.tools.t.access.config", keyed("path")),
         ("conversation.labels", DEEP),
         ("conversation.tools.t.command.args", APPEND),
-    ],
-)
-def test_a_field_says_how_it_merges(path: str, merge: Merge) -> None:
-    node = node_of(path)
-    assert node is not None
-    assert node.merge == merge
+    ]:
+        with subtests.test(path=path):
+            node = node_of(path)
+            assert node is not None
+            assert node.merge == merge
 
 
 def test_the_defaults() -> None:
@@ -198,12 +198,13 @@ def test_the_defaults() -> None:
 # --- how values are written ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("path", "written", "kept"), CASES)
-def test_every_spelling_has_one_kept_form(path: str, written: Any, kept: Any) -> None:
-    config = AppConfig.model_validate(under({}, path, written))
-    dumped = config.model_dump(mode="json", exclude_none=True)
-    assert lookup(dumped, path) == kept
-    assert AppConfig.model_validate(dumped) == config
+def test_every_spelling_has_one_kept_form(subtests: pytest.Subtests) -> None:
+    for path, written, kept in CASES:
+        with subtests.test(path=path):
+            config = AppConfig.model_validate(under({}, path, written))
+            dumped = config.model_dump(mode="json", exclude_none=True)
+            assert lookup(dumped, path) == kept
+            assert AppConfig.model_validate(dumped) == config
 
 
 @given(wholes)

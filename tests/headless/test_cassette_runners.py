@@ -87,7 +87,7 @@ def run_offline(command: list[str], folder: Path) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.long
+@pytest.mark.deep
 @pytest.mark.parametrize("command", RUNNERS.values(), ids=RUNNERS)
 def test_a_cassette_answers_under_every_runner(
     recorded: tuple[Path, Any], tmp_path: Path, command: list[str]

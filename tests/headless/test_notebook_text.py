@@ -10,9 +10,8 @@ import pytest
 from jp_nb.headless.notebook_text import print_transcript, terminal_text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_what_a_terminal_would_obey_is_gone(subtests: pytest.Subtests) -> None:
+    for text, expected in [
         ("\x1b[1;31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07x", "x"),
         ("\x1b]8;;http://a\x1b\\link\x1b]8;;\x1b\\", "link"),
@@ -25,10 +24,9 @@ from jp_nb.headless.notebook_text import print_transcript, terminal_text
         ("a\x00\x08b\x7f", "ab"),
         ("\u202eevil\u2066", "evil"),
         ("tab\tä😀\n", "tab\tä😀\n"),
-    ],
-)
-def test_what_a_terminal_would_obey_is_gone(text: str, expected: str) -> None:
-    assert terminal_text(text) == expected
+    ]:
+        with subtests.test(text=text):
+            assert terminal_text(text) == expected
 
 
 def test_cells_and_their_outputs() -> None:

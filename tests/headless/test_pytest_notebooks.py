@@ -246,7 +246,7 @@ def test_pytest_loads_nothing_for_it_until_it_is_asked_for() -> None:
     assert not set(done.stdout.split()) & {"nbclient", "nbformat", "pydantic", "IPython"}
 
 
-@pytest.mark.long  # a step of `.ci/run` does this
+@pytest.mark.deep  # a step of `.ci/run` does this
 def test_the_tutorials_run_as_tests(tmp_path: Path) -> None:
     folder = tmp_path / "notebooks"
     shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns("*.png"))

@@ -165,7 +165,7 @@ def run_by(runner: str, path: Path) -> str:
     return str(nbformat.writes(made))
 
 
-@pytest.mark.long
+@pytest.mark.deep
 @pytest.mark.parametrize("runner", RUNNERS)
 def test_other_runners_change_no_byte_but_for_their_own_times(
     talk: Path, monkeypatch: pytest.MonkeyPatch, runner: str

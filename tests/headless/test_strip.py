@@ -49,35 +49,31 @@ KERNEL = {"name": "python3", "outputs": [7], "jp": 1}
 CELLS = (FULL["cells"][0], cell(), cell(id="a2"))
 
 
-@pytest.mark.parametrize(
-    ("parts", "left"),
-    [
-        (Parts(), notebook(*CELLS, kernelspec=KERNEL)),
-        (
-            Parts(outputs=False),
-            notebook(*FULL["cells"], kernelspec=KERNEL, widgets=widgets(s=SLIDER)),
-        ),
-        (
-            Parts(record=False),
-            notebook(
-                *CELLS,
-                jp=FULL["metadata"]["jp"],
-                kernelspec=KERNEL,
-                widgets=widgets(c=CARRIER),
+def test_what_is_asked_for_goes_and_the_layout_stays(subtests: pytest.Subtests) -> None:
+    for layout in [{"indent": 1}, {"indent": "\t"}, {"separators": (",", ":")}]:
+        for parts, left in [
+            (Parts(), notebook(*CELLS, kernelspec=KERNEL)),
+            (
+                Parts(outputs=False),
+                notebook(*FULL["cells"], kernelspec=KERNEL, widgets=widgets(s=SLIDER)),
             ),
-        ),
-        (Parts(record=False, outputs=False), FULL),
-    ],
-    ids=["both", "record", "outputs", "nothing"],
-)
-@pytest.mark.parametrize("layout", [{"indent": 1}, {"indent": "\t"}, {"separators": (",", ":")}])
-def test_what_is_asked_for_goes_and_the_layout_stays(
-    parts: Parts, left: dict[str, Any], layout: dict[str, Any]
-) -> None:
-    def spelled(value: Any) -> bytes:
-        return (json.dumps(value, ensure_ascii=False, **layout) + "\n").encode()
+            (
+                Parts(record=False),
+                notebook(
+                    *CELLS,
+                    jp=FULL["metadata"]["jp"],
+                    kernelspec=KERNEL,
+                    widgets=widgets(c=CARRIER),
+                ),
+            ),
+            (Parts(record=False, outputs=False), FULL),
+        ]:
+            with subtests.test(parts=parts, layout=layout):
 
-    assert strip_notebook(spelled(FULL), parts) == spelled(left)
+                def spelled(value: Any) -> bytes:
+                    return (json.dumps(value, ensure_ascii=False, **layout) + "\n").encode()
+
+                assert strip_notebook(spelled(FULL), parts) == spelled(left)
 
 
 @pytest.mark.parametrize(

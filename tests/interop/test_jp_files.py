@@ -70,9 +70,10 @@ def entry_of(raw: dict[str, Any]) -> Any:
     return jp["events"][0]
 
 
-@pytest.mark.parametrize(
-    ("stored", "text", "verbatim"),
-    [
+def test_one_level_of_base64_goes_and_what_is_none_stays_as_found(
+    subtests: pytest.Subtests,
+) -> None:
+    for stored, text, verbatim in [
         (b64("plain"), "plain", False),
         (b64(b64("twice")), b64("twice"), False),
         (b64(b64(b64(b64("four times")))), b64(b64(b64("four times"))), False),
@@ -84,14 +85,11 @@ def entry_of(raw: dict[str, Any]) -> Any:
         (base64.b64encode(b"\xff\xfe").decode(), "//4=", True),
         ("Zg==\n", "Zg==\n", True),
         ("Zg", "Zg", True),
-    ],
-)
-def test_one_level_of_base64_goes_and_what_is_none_stays_as_found(
-    stored: str, text: str, verbatim: bool
-) -> None:
-    entry = entry_of({**RESULT, "content": stored})
-    assert entry["content"] == text
-    assert entry.get("verbatim") == (["/content"] if verbatim else None)
+    ]:
+        with subtests.test(stored=stored):
+            entry = entry_of({**RESULT, "content": stored})
+            assert entry["content"] == text
+            assert entry.get("verbatim") == (["/content"] if verbatim else None)
 
 
 def test_pointers_name_the_values_that_are_kept_as_found() -> None:
@@ -181,9 +179,8 @@ def test_every_shape_of_the_base_configuration_comes_back(base: Any) -> None:
     assert write_directory(imported(files)).files == files
 
 
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
+def test_what_cannot_be_read_is_said_with_its_place(subtests: pytest.Subtests) -> None:
+    for files, message in [
         ({"metadata.json": b"{}"}, "events.json is missing"),
         ({"messages.json": b"[]"}, "no longer reads messages.json"),
         (directory(TALK, None), "base_config.json is missing"),
@@ -203,11 +200,9 @@ def test_every_shape_of_the_base_configuration_comes_back(base: Any) -> None:
         (directory([], {"base": {}, "init": {}}), "base_config.json init"),
         (directory([], {"base": {}, "init": [1]}), r"init\[0\]"),
         (directory([], {"base": {}, "init": [TALK[0]]}), "expected a config_delta"),
-    ],
-)
-def test_what_cannot_be_read_is_said_with_its_place(files: dict[str, bytes], message: str) -> None:
-    with pytest.raises(StorageError, match=message):
-        read_directory(NAME, files, clock=clock)
+    ]:
+        with subtests.test(files=files), pytest.raises(StorageError, match=message):
+            read_directory(NAME, files, clock=clock)
 
 
 def test_entries_that_are_nested_too_deeply_are_refused() -> None:
@@ -258,17 +253,15 @@ def test_other_files_come_along_if_they_are_text_and_harmless() -> None:
     assert jp["conversation"]["origin"]["left_out"] == [".hidden", "big.txt", "photo.png"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_a_notebook_cannot_name_files_elsewhere(subtests: pytest.Subtests) -> None:
+    for name in [
         *("../x", "a/b", "a\\b", "..", ".bashrc", "EVENTS.json", "events.json", "x.tmp", "", "c:x"),
         *("x.TMP", "event\u017f.json", "x.\u1d40mp.tMp", "\u00e4" * 101, "a" * 201),
-    ],
-)
-def test_a_notebook_cannot_name_files_elsewhere(name: str) -> None:
-    jp = imported(directory(TALK))
-    jp["conversation"]["origin"]["files"] = {name: "x"}
-    assert write_directory(jp).files == directory(TALK)
+    ]:
+        with subtests.test(name=name):
+            jp = imported(directory(TALK))
+            jp["conversation"]["origin"]["files"] = {name: "x"}
+            assert write_directory(jp).files == directory(TALK)
 
 
 # --- bytes that no plain JSON writer gives -----------------------------------------------------
@@ -293,13 +286,14 @@ ODD_ENTRIES = [
 ]
 
 
-@pytest.mark.parametrize("entry", ODD_ENTRIES)
-@pytest.mark.parametrize("form", ["[\n  %s\n]\n", "[%s]", "\ufeff [\r\n\t%s , %s\r\n]\r\n\r\n"])
-def test_odd_text_comes_back(entry: str, form: str) -> None:
-    text = form % ((entry,) * form.count("%s"))
-    files = directory([]) | {"events.json": text.encode()}
-    jp = imported(files)
-    assert write_directory(jp).files == files
+def test_odd_text_comes_back(subtests: pytest.Subtests) -> None:
+    for form in ["[\n  %s\n]\n", "[%s]", "\ufeff [\r\n\t%s , %s\r\n]\r\n\r\n"]:
+        for entry in ODD_ENTRIES:
+            with subtests.test(entry=entry, form=form):
+                text = form % ((entry,) * form.count("%s"))
+                files = directory([]) | {"events.json": text.encode()}
+                jp = imported(files)
+                assert write_directory(jp).files == files
 
 
 @pytest.mark.parametrize("text", ["[]", "[]\n", " [ \n]\n\n", "\ufeff[]"])
@@ -308,21 +302,22 @@ def test_odd_emptiness_comes_back(text: str) -> None:
     assert write_directory(imported(files)).files == files
 
 
-@pytest.mark.parametrize("change", [
-    lambda text: text[:-1],
-    lambda text: text + "\n\n",
-    lambda text: "\ufeff" + text,
-    lambda text: text.replace("\n", "\r\n"),
-    lambda text: json.dumps(json.loads(text)),
-    lambda text: text.replace("Tess", "\\u0054ess"),
-    lambda text: text.replace('"Tess"', '1.50'),
-])  # fmt: skip
-@pytest.mark.parametrize("file", ["metadata.json", "base_config.json", "events.json"])
-def test_every_file_comes_back_however_it_was_written(file: str, change: Any) -> None:
-    for files in (G1, G3, G4, G5):
-        if file in files:
-            odd = files | {file: change(files[file].decode()).encode()}
-            assert write_directory(imported(odd)).files == odd
+def test_every_file_comes_back_however_it_was_written(subtests: pytest.Subtests) -> None:
+    for file in ["metadata.json", "base_config.json", "events.json"]:
+        for change in [
+            lambda text: text[:-1],
+            lambda text: text + "\n\n",
+            lambda text: "\ufeff" + text,
+            lambda text: text.replace("\n", "\r\n"),
+            lambda text: json.dumps(json.loads(text)),
+            lambda text: text.replace("Tess", "\\u0054ess"),
+            lambda text: text.replace('"Tess"', "1.50"),
+        ]:
+            with subtests.test(change=change, file=file):
+                for files in (G1, G3, G4, G5):
+                    if file in files:
+                        odd = files | {file: change(files[file].decode()).encode()}
+                        assert write_directory(imported(odd)).files == odd
 
 
 def test_a_text_is_not_used_for_an_entry_that_says_something_else() -> None:
@@ -340,9 +335,8 @@ def test_a_text_of_the_base_configuration_is_not_used_for_another_one() -> None:
     assert json.loads(write_directory(jp).files["base_config.json"]) == {"a": 2}
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
+def test_a_spelling_that_does_not_fit_is_passed_over(subtests: pytest.Subtests) -> None:
+    for spelling in [
         {"order": [[1, 1]]},
         {"order": [[5, 6], "x", None, [True, False]]},
         {"numbers": {"/n": "2", "/t": "5", "x": "1", "/n/0": "1", "": "1"}},
@@ -356,16 +350,15 @@ def test_a_text_of_the_base_configuration_is_not_used_for_another_one() -> None:
         {"flat": 1, "fields": [], "order": 3, "numbers": 3},
         {"element": True, "text": "3"},
         [],
-    ],
-)
-def test_a_spelling_that_does_not_fit_is_passed_over(spelling: Any) -> None:
-    jp = imported(directory([{"type": "x"}, {"n": 1, "t": "a", "type": "x"}]))
-    jp["events"][1]["spelling"] = spelling
-    jp["conversation"]["origin"]["after"] = "] evil"
-    jp["conversation"]["origin"]["base_config"] = {"after": "x", "order": "x", "text": "["}
-    written = write_directory(jp)
-    assert json.loads(written.files["events.json"])[1] == {"n": 1, "t": "a", "type": "x"}
-    assert json.loads(written.files["base_config.json"]) == BASE
+    ]:
+        with subtests.test(spelling=spelling):
+            jp = imported(directory([{"type": "x"}, {"n": 1, "t": "a", "type": "x"}]))
+            jp["events"][1]["spelling"] = spelling
+            jp["conversation"]["origin"]["after"] = "] evil"
+            jp["conversation"]["origin"]["base_config"] = {"after": "x", "order": "x", "text": "["}
+            written = write_directory(jp)
+            assert json.loads(written.files["events.json"])[1] == {"n": 1, "t": "a", "type": "x"}
+            assert json.loads(written.files["base_config.json"]) == BASE
 
 
 def test_numbers_are_written_as_jp_does() -> None:
@@ -639,9 +632,8 @@ def stranger(entry: Any, **head: Any) -> Any:
 CHANGE = at(1, "config_delta", delta={"style": {}})
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
+def test_only_configuration_is_taken_out_of_a_delta(subtests: pytest.Subtests) -> None:
+    for entry in [
         {**CHANGE, "delta": {"type": "chat_request", "content": "EVIL"}},
         {**CHANGE, "delta": {"timestamp": "EVIL", "style": {}}},
         {**CHANGE, "delta": {"delta": {"EVIL": 1}}},
@@ -653,10 +645,9 @@ CHANGE = at(1, "config_delta", delta={"style": {}})
         {**CHANGE, "assistant": {"name": "shown"}},
         {**TALK[0], "delta": {"content": "EVIL"}},
         {"type": "x", "delta": {"type": "chat_request"}},
-    ],
-)
-def test_only_configuration_is_taken_out_of_a_delta(entry: Any) -> None:
-    assert stranger({**entry, "spelling": {"flat": True}}) == entry
+    ]:
+        with subtests.test(entry=entry):
+            assert stranger({**entry, "spelling": {"flat": True}}) == entry
 
 
 def test_a_delta_that_is_configuration_is_written_flat_again() -> None:
@@ -664,9 +655,8 @@ def test_a_delta_that_is_configuration_is_written_flat_again() -> None:
     assert stranger(kept(entry_of(flat))) == flat
 
 
-@pytest.mark.parametrize(
-    "spelling",
-    [
+def test_no_hint_makes_an_entry_say_something_else(subtests: pytest.Subtests) -> None:
+    for spelling in [
         {"fields": {"content": "EVIL", "type": "turn_start"}},
         {"element": True, "text": '"EVIL"'},
         {"element": True, "text": '["EVIL"]'},
@@ -676,16 +666,15 @@ def test_a_delta_that_is_configuration_is_written_flat_again() -> None:
         {"text": json.dumps(TALK[0]), "fields": {"verbatim": 1}},
         {"text": json.dumps(TALK[0]) + " "},
         {"text": "\n" + json.dumps(TALK[0])},
-    ],
-)
-def test_no_hint_makes_an_entry_say_something_else(spelling: Any) -> None:
-    jp = imported(directory(TALK))
-    jp["events"] = [{**TALK[0], "spelling": spelling}]
-    text = write_directory(jp).files["events.json"]
-    said = json.loads(text)[0]
-    assert {k: v for k, v in said.items() if k not in ("verbatim", "spelling")} == TALK[0]
-    assert text.decode().splitlines()[:2] == ["[", "  {"]
-    assert b"EVIL" not in text
+    ]:
+        with subtests.test(spelling=spelling):
+            jp = imported(directory(TALK))
+            jp["events"] = [{**TALK[0], "spelling": spelling}]
+            text = write_directory(jp).files["events.json"]
+            said = json.loads(text)[0]
+            assert {k: v for k, v in said.items() if k not in ("verbatim", "spelling")} == TALK[0]
+            assert text.decode().splitlines()[:2] == ["[", "  {"]
+            assert b"EVIL" not in text
 
 
 def test_what_is_kept_as_found_would_not_be_decoded() -> None:
@@ -709,30 +698,28 @@ def test_integers_that_a_page_cannot_hold_are_kept_as_text() -> None:
     assert write_directory(imported(files)).files == files
 
 
-@pytest.mark.parametrize(
-    "leading",
-    [
-        {"entry": {**TALK[0], "content": "EVIL"}},
-        {"entry": {**TALK[0], "content": "EVIL"}, "delta": True},
-        {"entry": {"EVIL": 1}},
-        {"entry": at(0, "config_delta", delta={"EVIL": 1})},
-        {"entry": at(0, "config_delta", EVIL={"a": 1})},
-        {"entry": {}},
-        {"entry": 3},
-        {},
-        [3],
-    ],
-)
-@pytest.mark.parametrize("config", [{}, BASE])
-def test_only_a_change_of_the_configuration_leads(leading: Any, config: Any) -> None:
-    jp = imported(directory(TALK))
-    jp["conversation"]["origin"] = {"leading": leading}
-    jp["base_config"] = config
-    files = write_directory(jp).files
-    again = imported(files)
-    assert again["base_config"] == config
-    assert again["events"] == jp["events"]
-    assert all(b"EVIL" not in content for name, content in files.items() if not config)
+def test_only_a_change_of_the_configuration_leads(subtests: pytest.Subtests) -> None:
+    for config in [{}, BASE]:
+        for leading in [
+            {"entry": {**TALK[0], "content": "EVIL"}},
+            {"entry": {**TALK[0], "content": "EVIL"}, "delta": True},
+            {"entry": {"EVIL": 1}},
+            {"entry": at(0, "config_delta", delta={"EVIL": 1})},
+            {"entry": at(0, "config_delta", EVIL={"a": 1})},
+            {"entry": {}},
+            {"entry": 3},
+            {},
+            [3],
+        ]:
+            with subtests.test(leading=leading, config=config):
+                jp = imported(directory(TALK))
+                jp["conversation"]["origin"] = {"leading": leading}
+                jp["base_config"] = config
+                files = write_directory(jp).files
+                again = imported(files)
+                assert again["base_config"] == config
+                assert again["events"] == jp["events"]
+                assert all(b"EVIL" not in content for name, content in files.items() if not config)
 
 
 def test_a_leading_entry_without_configuration_takes_one_up() -> None:

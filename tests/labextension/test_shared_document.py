@@ -298,7 +298,7 @@ def test_a_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> Non
     assert_noted_once(first, second, by="Ada")
 
 
-@pytest.mark.long
+@pytest.mark.deep
 def test_500_turns_cost_the_shared_document_as_much_each_as_the_first_ones(
     shared_pages: SharedPages,
 ) -> None:

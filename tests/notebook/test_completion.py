@@ -91,9 +91,9 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         assert offer("", FACTS).texts, word
 
 
-@pytest.mark.parametrize(
-    ("marked", "texts"),
-    [
+def test_a_line_and_what_it_becomes(subtests: pytest.Subtests) -> None:
+    """`^` is where that begins which is replaced."""
+    for marked, texts in [
         # subcommands
         ("%jp ^", list(SUBCOMMANDS)),
         ("%jp ^conf", ["config"]),
@@ -129,7 +129,7 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         ("%jp config conversation.tools^[a.", ["[a.b]."]),
         ("%jp config conversation.tools[a.b].^ru", ["run"]),
         ('%jp config conversation.tools["a.b"].^ru', ["run"]),
-        ('%jp config \'conversation.tools^["a', ['["a.b"].']),
+        ("%jp config 'conversation.tools^[\"a", ['["a.b"].']),
         ("%jp config providers.llm.aliases^.g", ["[gpt.5]", "[gpt.5]."]),
         ("%jp config providers.llm.aliases.^o", ["opus", "opus."]),
         # values
@@ -189,9 +189,24 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         ("%jp export d ^", ["--dialect"]),  # it takes one
         ("%jp trust ^", ["--workspace", "--yes", "--revoke"]),
         ("%%jp ^--s", ["--schema", "--strict"]),
-        ("%%jp ^--", ["--model", "--cfg", "--no-cfg", "--tool", "--no-tool", "--attachment",
-                     "--tool-use", "--no-tool-use", "--new", "--compact", "--schema", "--out",
-                     "--strict"]),
+        (
+            "%%jp ^--",
+            [
+                "--model",
+                "--cfg",
+                "--no-cfg",
+                "--tool",
+                "--no-tool",
+                "--attachment",
+                "--tool-use",
+                "--no-tool-use",
+                "--new",
+                "--compact",
+                "--schema",
+                "--out",
+                "--strict",
+            ],
+        ),
         ("%%jp -s ^", ["Row", "Trip"]),
         ("%%jp --schema=^T", ["Trip"]),
         ("%%jp -s ro", []),
@@ -202,8 +217,10 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         ("%%jp -a ^na", ["name", "names"]),
         ("%%jp --attachment=docs/^x", ["x.json"]),
         ("%%jp -U as", []),
-        ("%jp config ^-", ["--explain", "--unset", "-c", "--cfg", "-C", "--no-cfg", "--user",
-                           "--workspace"]),
+        (
+            "%jp config ^-",
+            ["--explain", "--unset", "-c", "--cfg", "-C", "--no-cfg", "--user", "--workspace"],
+        ),
         ("%jp trust --yes=", []),
         # names in a request
         ("%jp q What is in {{^na", ["name", "names"]),
@@ -221,15 +238,13 @@ def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
         ("x = 1  # %jp config as", []),
         ("%jp nothing ", []),
         ("%jp log ", []),
-    ],
-)  # fmt: skip
-def test_a_line_and_what_it_becomes(marked: str, texts: list[str]) -> None:
-    """`^` is where that begins which is replaced."""
-    before = marked.replace("^", "")
-    found = complete(before, FACTS)
-    assert found.texts == texts
-    if texts:
-        assert found.start == marked.index("^")
+    ]:
+        with subtests.test(marked=marked):
+            before = marked.replace("^", "")
+            found = complete(before, FACTS)
+            assert found.texts == texts
+            if texts:
+                assert found.start == marked.index("^")
 
 
 def test_every_path_is_reached_level_by_level() -> None:
@@ -269,9 +284,8 @@ def test_what_a_stranger_wrote_is_bounded_and_plain() -> None:
     assert len(found) == MAX_OFFERED
 
 
-@pytest.mark.parametrize(
-    ("cell", "after"),
-    [
+def test_where_in_a_cell(subtests: pytest.Subtests) -> None:
+    for cell, after in [
         ("x = 1\n%jp config as|", "x = 1\n%jp config assistant."),
         ("%%time\n%jp config as|", "%%time\n%jp config assistant."),
         ("\n%%jp -c as|\nHello.", "\n%%jp -c assistant.\nHello."),
@@ -280,17 +294,16 @@ def test_what_a_stranger_wrote_is_bounded_and_plain() -> None:
         ("x = 1\n%%jp -c as|", None),  # no magic
         ("%%jp\nAbout na|", None),
         ("print('{{na|", None),
-    ],
-)
-def test_where_in_a_cell(cell: str, after: str | None) -> None:
-    before, _, behind = cell.partition("|")
-    line, column = before.count("\n"), len(before.rpartition("\n")[2])
-    found = complete_cell(before + behind, line, column, FACTS)
-    if after is None:
-        assert found.texts == []
-    else:
-        start = len(before) - column + found.start
-        assert before[:start] + found.texts[0] + behind == after
+    ]:
+        with subtests.test(cell=cell):
+            before, _, behind = cell.partition("|")
+            line, column = before.count("\n"), len(before.rpartition("\n")[2])
+            found = complete_cell(before + behind, line, column, FACTS)
+            if after is None:
+                assert found.texts == []
+            else:
+                start = len(before) - column + found.start
+                assert before[:start] + found.texts[0] + behind == after
 
 
 # --- a kernel --------------------------------------------------------------------------------

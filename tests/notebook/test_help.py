@@ -9,7 +9,7 @@ import pytest
 
 import jp_nb
 from jp_nb.notebook.commands import action_of
-from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, Subcommand, subcommand_rows
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, subcommand_rows
 from tests.support.cells import error, said, value
 from tests.support.kernel_client import FrontEnd, front_end
 
@@ -55,17 +55,18 @@ def test_a_question_mark_behind_the_line_magic_shows_what_it_does(
         assert does in shown
 
 
-@pytest.mark.parametrize("subcommand", SUBCOMMANDS.values(), ids=SUBCOMMANDS)
-def test_every_subcommand_does_something_and_is_listed_whole(subcommand: Subcommand) -> None:
-    assert callable(action_of(subcommand))
-    (how, does), *others = subcommand.rows
-    assert how.split()[0] == subcommand.name
-    assert does
-    assert len(others) == len(subcommand.options)
-    for option, (how, does) in zip(subcommand.options, others, strict=True):
-        assert option.flags[0] in how
-        assert option.flags[0] in subcommand.usage
-        assert does
+def test_every_subcommand_does_something_and_is_listed_whole(subtests: pytest.Subtests) -> None:
+    for subcommand in SUBCOMMANDS.values():
+        with subtests.test(subcommand=subcommand):
+            assert callable(action_of(subcommand))
+            (how, does), *others = subcommand.rows
+            assert how.split()[0] == subcommand.name
+            assert does
+            assert len(others) == len(subcommand.options)
+            for option, (how, does) in zip(subcommand.options, others, strict=True):
+                assert option.flags[0] in how
+                assert option.flags[0] in subcommand.usage
+                assert does
 
 
 def test_help_begins_with_the_commands_of_the_first_day(user: FrontEnd) -> None:

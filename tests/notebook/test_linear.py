@@ -114,17 +114,19 @@ def asked(text: str) -> None:
         interpolate(text, {}, ValueBudget(10))
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-@pytest.mark.parametrize("work", [shown, asked])
-def test_work_grows_with_the_length_alone(work: Callable[[str], object], kind: str) -> None:
-    short, long = HOSTILE[kind](UNIT), HOSTILE[kind](16 * UNIT)
-    assert shortest(work, long) < MOST * shortest(work, short) + 0.02
+def test_work_grows_with_the_length_alone(subtests: pytest.Subtests) -> None:
+    for work in [shown, asked]:
+        for kind in HOSTILE:
+            with subtests.test(kind=kind, work=work):
+                short, long = HOSTILE[kind](UNIT), HOSTILE[kind](16 * UNIT)
+                assert shortest(work, long) < MOST * shortest(work, short) + 0.02
 
 
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_what_is_shown_is_hardly_longer_than_what_came(kind: str) -> None:
-    text = HOSTILE[kind](16 * UNIT)
-    assert len(safe_markdown(text)) < 7 * len(text) + 1000
+def test_what_is_shown_is_hardly_longer_than_what_came(subtests: pytest.Subtests) -> None:
+    for kind in HOSTILE:
+        with subtests.test(kind=kind):
+            text = HOSTILE[kind](16 * UNIT)
+            assert len(safe_markdown(text)) < 7 * len(text) + 1000
 
 
 def test_data_nested_deeply_is_not_indented() -> None:

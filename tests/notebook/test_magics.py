@@ -13,15 +13,16 @@ from jp_nb.notebook.magics import JpMagics, keep_question_marks
 from jp_nb.notebook.options import read_ask_options
 
 
-@pytest.mark.parametrize("option", ["-t", "-T", "--tool", "--no-tool"])
-@pytest.mark.parametrize("name", ["", " "])
-def test_an_empty_name_of_a_tool_does_not_mean_all_tools(option: str, name: str) -> None:
-    with pytest.raises(
-        UsageError, match=rf"^{option} takes the name of a tool or toolset, or nothing"
-    ):
-        read_ask_options(f"{option} {name!r}")
-    (everything,) = read_ask_options(option).directives
-    assert everything.text == ""
+def test_an_empty_name_of_a_tool_does_not_mean_all_tools(subtests: pytest.Subtests) -> None:
+    for name in ["", " "]:
+        for option in ["-t", "-T", "--tool", "--no-tool"]:
+            with subtests.test(option=option, name=name):
+                with pytest.raises(
+                    UsageError, match=rf"^{option} takes the name of a tool or toolset, or nothing"
+                ):
+                    read_ask_options(f"{option} {name!r}")
+                (everything,) = read_ask_options(option).directives
+                assert everything.text == ""
 
 
 @pytest.mark.parametrize("line", ["config x", "config\tx", "config \t x "])
@@ -40,9 +41,8 @@ def test_any_space_ends_the_subcommand(line: str, monkeypatch: pytest.MonkeyPatc
 ASKED = "get_ipython().run_line_magic('jp', 'q Why?')\n"
 
 
-@pytest.mark.parametrize(
-    ("cell", "kept"),
-    [
+def test_a_question_keeps_its_mark_where_a_statement_may_begin(subtests: pytest.Subtests) -> None:
+    for cell, kept in [
         ("%jp q Why?\n", ASKED),
         ("x = 1\n%jp q Why? \n", f"x = 1\n{ASKED}"),
         ("if x:\n    %jp q Why?\n", f"if x:\n    {ASKED}"),
@@ -58,7 +58,6 @@ ASKED = "get_ipython().run_line_magic('jp', 'q Why?')\n"
         ("?%jp\n", "?%jp\n"),
         ("%%jp?\n", "%%jp?\n"),
         ("x = 'a\n%jp q Why?\n", f"x = 'a\n{ASKED}"),
-    ],
-)
-def test_a_question_keeps_its_mark_where_a_statement_may_begin(cell: str, kept: str) -> None:
-    assert "".join(keep_question_marks(cell.splitlines(keepends=True))) == kept
+    ]:
+        with subtests.test(cell=cell):
+            assert "".join(keep_question_marks(cell.splitlines(keepends=True))) == kept

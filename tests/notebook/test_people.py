@@ -36,9 +36,8 @@ def test_the_pages_of_a_kernel_are_known_together_and_not_without_end() -> None:
     assert People.of(kernel).sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
 
 
-@pytest.mark.parametrize(
-    ("said", "name"),
-    [
+def test_a_name_is_one_short_line_that_hides_nothing(subtests: pytest.Subtests) -> None:
+    for said, name in [
         (" Ada Lovelace ", "Ada Lovelace"),
         ("بندر", "بندر"),
         ("a\nb\x1b[2J\u202ec\u200b", "a⟨U+000A⟩b⟨U+001B⟩[2J⟨U+202E⟩c⟨U+200B⟩"),
@@ -48,11 +47,10 @@ def test_the_pages_of_a_kernel_are_known_together_and_not_without_end() -> None:
         (" \n", None),
         (None, None),
         ({"name": "Ada"}, None),
-    ],
-)
-def test_a_name_is_one_short_line_that_hides_nothing(said: Any, name: str | None) -> None:
-    assert read_name(said) == name
-    assert Hello.read({"user": said}).user == name
+    ]:
+        with subtests.test(said=said):
+            assert read_name(said) == name
+            assert Hello.read({"user": said}).user == name
 
 
 ADA = Answered("x", "form", by="Ada")

@@ -70,9 +70,8 @@ def test_openai_answers_are_restored() -> None:
     assert sent.restore('{"city": "De') == '{"city": "De'
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_what_cannot_be_strict_is_sent_as_it_is(subtests: pytest.Subtests) -> None:
+    for schema in [
         {},
         {"type": "object"},
         {"type": "object", "additionalProperties": {"type": "string"}},
@@ -85,12 +84,11 @@ def test_openai_answers_are_restored() -> None:
         {"type": "object", "properties": {"x": {"type": "array", "prefixItems": []}}},
         {"type": "object", "properties": {"x": {"type": "null"}, "y": {"$ref": "#/properties/x"}}},
         {"type": "object", "properties": {"x": {"type": "string", "allOf": [{"type": "null"}]}}},
-    ],
-)
-def test_what_cannot_be_strict_is_sent_as_it_is(schema: dict[str, Any]) -> None:
-    sent = for_openai(schema)
-    assert not sent.strict
-    assert not sent.nullable
+    ]:
+        with subtests.test(schema=schema):
+            sent = for_openai(schema)
+            assert not sent.strict
+            assert not sent.nullable
 
 
 @pytest.mark.parametrize("transform", [for_openai, for_anthropic])
@@ -216,9 +214,8 @@ def test_pointers_with_escapes_are_followed() -> None:
 # --- what comes back -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("answer", "restored"),
-    [
+def test_nulls_go_in_the_alternative_that_the_answer_is(subtests: pytest.Subtests) -> None:
+    for answer, restored in [
         ({"who": {"name": "A", "born": None}}, {"who": {"name": "A"}}),
         ({"who": {"kind": "firm", "note": None}}, {"who": {"kind": "firm"}}),
         ({"who": {"kind": "club", "note": None}}, {"who": {"kind": "club", "note": None}}),
@@ -227,32 +224,31 @@ def test_pointers_with_escapes_are_followed() -> None:
         ({"who": None}, {}),
         ({"who": "nobody said that"}, {"who": "nobody said that"}),
         ([1], [1]),
-    ],
-)
-def test_nulls_go_in_the_alternative_that_the_answer_is(answer: Any, restored: Any) -> None:
-    firm = {"kind": {"const": "firm"}, "note": {"type": "string"}}
-    club = {"kind": {"const": "club"}, "note": {"type": ["string", "null"]}}
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {
-            "who": {
-                "anyOf": [
-                    {"type": "integer"},
-                    {"$ref": "#/$defs/Person"},
-                    {"type": "object", "properties": firm, "required": ["kind"]},
-                    {"type": "object", "properties": club, "required": ["kind", "note"]},
-                    {
-                        "type": "array",
-                        "items": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/Person"}]},
-                    },
-                ]
+    ]:
+        with subtests.test(answer=answer):
+            firm = {"kind": {"const": "firm"}, "note": {"type": "string"}}
+            club = {"kind": {"const": "club"}, "note": {"type": ["string", "null"]}}
+            schema: dict[str, Any] = {
+                "type": "object",
+                "properties": {
+                    "who": {
+                        "anyOf": [
+                            {"type": "integer"},
+                            {"$ref": "#/$defs/Person"},
+                            {"type": "object", "properties": firm, "required": ["kind"]},
+                            {"type": "object", "properties": club, "required": ["kind", "note"]},
+                            {
+                                "type": "array",
+                                "items": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/Person"}]},
+                            },
+                        ]
+                    }
+                },
+                "$defs": {"Person": PERSON},
             }
-        },
-        "$defs": {"Person": PERSON},
-    }
-    sent = for_openai(schema)
-    assert sent.strict
-    assert json.loads(sent.restore(json.dumps(answer))) == restored
+            sent = for_openai(schema)
+            assert sent.strict
+            assert json.loads(sent.restore(json.dumps(answer))) == restored
 
 
 Asked = tuple[dict[str, Any], Any, Any]
@@ -338,52 +334,71 @@ def in_object(schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": schema}}
 
 
-@pytest.mark.parametrize(
-    ("schema", "place", "what"),
-    [
+def test_what_anthropic_cannot_enforce_is_named_with_its_place(subtests: pytest.Subtests) -> None:
+    for schema, place, what in [
         (NESTED, "$.$defs.Stop.properties.next", "leads back to itself"),
         (in_object({"$ref": "#"}), "$.properties.x", "leads back to itself"),
-        (in_object({"type": "array", "items": {"type": "object", "patternProperties": {}}}),
-         "$.properties.x.items", "`patternProperties`"),
-        (in_object({"type": "object", "propertyNames": {"type": "string"}}), "$.properties.x",
-         "`propertyNames`"),
+        (
+            in_object({"type": "array", "items": {"type": "object", "patternProperties": {}}}),
+            "$.properties.x.items",
+            "`patternProperties`",
+        ),
+        (
+            in_object({"type": "object", "propertyNames": {"type": "string"}}),
+            "$.properties.x",
+            "`propertyNames`",
+        ),
         (in_object({"type": "string", "not": {"const": "a"}}), "$.properties.x", "`not`"),
         ({"type": "object", "properties": {}, "if": {"type": "object"}}, "$", "`if`"),
-        ({"type": "object", "properties": {}, "dependentRequired": {"a": ["b"]}}, "$",
-         "`dependentRequired`"),
+        (
+            {"type": "object", "properties": {}, "dependentRequired": {"a": ["b"]}},
+            "$",
+            "`dependentRequired`",
+        ),
         ({"type": "object", "properties": {}, "dependentSchemas": {}}, "$", "`dependentSchemas`"),
-        (in_object({"type": "array", "prefixItems": [{"type": "null"}]}), "$.properties.x",
-         "`prefixItems`"),
+        (
+            in_object({"type": "array", "prefixItems": [{"type": "null"}]}),
+            "$.properties.x",
+            "`prefixItems`",
+        ),
         (in_object({"type": "array", "items": [{"type": "null"}]}), "$.properties.x", "`items`"),
-        (in_object({"type": "array", "contains": {"type": "null"}}), "$.properties.x",
-         "`contains`"),
+        (
+            in_object({"type": "array", "contains": {"type": "null"}}),
+            "$.properties.x",
+            "`contains`",
+        ),
         (in_object({}), "$.properties.x", "add a `type`"),
         (in_object({"title": "Anything"}), "$.properties.x", "add a `type`"),
         (in_object(True), "$.properties.x", "`true`"),
         (in_object({"enum": [1, [2]]}), "$.properties.x", "`enum`"),
         (in_object({"type": "object"}), "$.properties.x", "keys cannot be left to the model"),
-        (in_object({"type": "object", "additionalProperties": {"type": "string"}}),
-         "$.properties.x", "name them under `properties`"),
-        (in_object({"type": "object", "properties": {}, "additionalProperties": {}}),
-         "$.properties.x", "keys cannot be left"),
-        (in_object({"type": "string", "allOf": [{"type": "integer"}]}), "$.properties.x",
-         "cannot be made one"),
+        (
+            in_object({"type": "object", "additionalProperties": {"type": "string"}}),
+            "$.properties.x",
+            "name them under `properties`",
+        ),
+        (
+            in_object({"type": "object", "properties": {}, "additionalProperties": {}}),
+            "$.properties.x",
+            "keys cannot be left",
+        ),
+        (
+            in_object({"type": "string", "allOf": [{"type": "integer"}]}),
+            "$.properties.x",
+            "cannot be made one",
+        ),
         ({"anyOf": [{"type": "string"}, {"type": "object"}]}, "$.anyOf[1]", "keys cannot be left"),
-    ],
-)  # fmt: skip
-def test_what_anthropic_cannot_enforce_is_named_with_its_place(
-    schema: dict[str, Any], place: str, what: str
-) -> None:
-    with pytest.raises(UsageError) as caught:
-        check_anthropic(schema)
-    message = str(caught.value)
-    assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
-    assert what in message
+    ]:
+        with subtests.test(schema=schema):
+            with pytest.raises(UsageError) as caught:
+                check_anthropic(schema)
+            message = str(caught.value)
+            assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
+            assert what in message
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
+def test_what_anthropic_takes(subtests: pytest.Subtests) -> None:
+    for schema in [
         {"type": "string"},
         {"enum": ["a", 1, None, True]},
         {"const": "a"},
@@ -394,13 +409,12 @@ def test_what_anthropic_cannot_enforce_is_named_with_its_place(
         in_object({"$ref": "#/$defs/A", "description": "d"}) | {"$defs": {"A": PERSON}},
         # a property may have any name
         {"type": "object", "properties": {"not": {"type": "string"}, "if": {"type": "string"}}},
-    ],
-)
-def test_what_anthropic_takes(schema: dict[str, Any]) -> None:
-    check_anthropic(schema)
-    text = json.dumps(for_anthropic(schema).schema)
-    for word in ("minimum", "maxItems", "oneOf"):
-        assert f'"{word}":' not in text
+    ]:
+        with subtests.test(schema=schema):
+            check_anthropic(schema)
+            text = json.dumps(for_anthropic(schema).schema)
+            for word in ("minimum", "maxItems", "oneOf"):
+                assert f'"{word}":' not in text
 
 
 @pytest.mark.parametrize(
@@ -504,14 +518,17 @@ def test_an_object_or_null_is_an_object_like_any_other() -> None:
     assert anthropic["x"]["anyOf"] == [{**PERSON, "additionalProperties": False}, {"type": "null"}]
 
 
-@pytest.mark.parametrize("transform", [for_openai, for_anthropic, for_json_mode])
-@pytest.mark.parametrize(
-    "schema", [MAYBE, {"$ref": "#/$defs/A", "$defs": {"A": MAYBE}}, {"type": ["array", "null"]}]
-)
-def test_what_may_be_null_at_the_root_is_wrapped(transform: Any, schema: dict[str, Any]) -> None:
-    sent = transform(schema)
-    assert sent.wrapped
-    assert sent.restore('{"value": null}') == "null"
+def test_what_may_be_null_at_the_root_is_wrapped(subtests: pytest.Subtests) -> None:
+    for schema in [
+        MAYBE,
+        {"$ref": "#/$defs/A", "$defs": {"A": MAYBE}},
+        {"type": ["array", "null"]},
+    ]:
+        for transform in [for_openai, for_anthropic, for_json_mode]:
+            with subtests.test(transform=transform, schema=schema):
+                sent = transform(schema)
+                assert sent.wrapped
+                assert sent.restore('{"value": null}') == "null"
 
 
 @pytest.mark.parametrize("transform", [for_openai, for_anthropic])

@@ -158,15 +158,18 @@ async def test_a_rate_limit_keeps_its_hint() -> None:
     assert (error.kind, error.status, error.retry_after) == ("rate_limit", 429, 2.0)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 120, 700])
-@pytest.mark.parametrize("name", ["anthropic", "openai"])
-async def test_a_connection_that_breaks_is_worth_another_try(name: str, cut: int) -> None:
-    with LoopbackServer([Reply(text="Hello, world, once more.", cut_after=cut)]) as server:
-        provider = create(name, {"base_url": server.url})
-        seen, error = await failure(provider, ask())
-        await provider.aclose()
-    assert (error.kind, error.retryable) == ("transient", True)
-    assert "Hello, world, once more.".startswith(text_of(seen))
+async def test_a_connection_that_breaks_is_worth_another_try(subtests: pytest.Subtests) -> None:
+    for name in ["anthropic", "openai"]:
+        for cut in [0, 1, 120, 700]:
+            with subtests.test(cut=cut, name=name):
+                with LoopbackServer(
+                    [Reply(text="Hello, world, once more.", cut_after=cut)]
+                ) as server:
+                    provider = create(name, {"base_url": server.url})
+                    seen, error = await failure(provider, ask())
+                    await provider.aclose()
+                assert (error.kind, error.retryable) == ("transient", True)
+                assert "Hello, world, once more.".startswith(text_of(seen))
 
 
 async def test_a_page_where_a_stream_should_be_is_a_protocol_error() -> None:
@@ -265,28 +268,29 @@ TOO_LONG = {
 }
 
 
-@pytest.mark.parametrize("name", TOO_LONG)
-@pytest.mark.parametrize("in_stream", [False, True])
-async def test_an_overflow_says_how_to_send_less(name: str, in_stream: bool) -> None:
-    error_object = {"error": {"message": TOO_LONG[name], "code": 400}}
-    reply = Reply(status=400, message=TOO_LONG[name])
-    if in_stream:
-        reply = Reply(raw=(f"data: {json.dumps(error_object)}\n\n".encode(),))
-    with LoopbackServer([reply]) as server:
-        provider = create(name, {"base_url": server.url})
-        _, error = await failure(provider, ask())
-        await provider.aclose()
-    assert (error.kind, error.retryable) == ("too_long", False)
-    for words in (
-        TOO_LONG[name],
-        "%jp compact",
-        "%jp resume",
-        "%jp new",
-        "%jp fork",
-        "%jp config assistant.model.id=",
-    ):
-        assert words in str(error)
-    assert ("--ctx-size" in str(error)) == (name == "llamacpp")
+async def test_an_overflow_says_how_to_send_less(subtests: pytest.Subtests) -> None:
+    for in_stream in [False, True]:
+        for name in TOO_LONG:
+            with subtests.test(name=name, in_stream=in_stream):
+                error_object = {"error": {"message": TOO_LONG[name], "code": 400}}
+                reply = Reply(status=400, message=TOO_LONG[name])
+                if in_stream:
+                    reply = Reply(raw=(f"data: {json.dumps(error_object)}\n\n".encode(),))
+                with LoopbackServer([reply]) as server:
+                    provider = create(name, {"base_url": server.url})
+                    _, error = await failure(provider, ask())
+                    await provider.aclose()
+                assert (error.kind, error.retryable) == ("too_long", False)
+                for words in (
+                    TOO_LONG[name],
+                    "%jp compact",
+                    "%jp resume",
+                    "%jp new",
+                    "%jp fork",
+                    "%jp config assistant.model.id=",
+                ):
+                    assert words in str(error)
+                assert ("--ctx-size" in str(error)) == (name == "llamacpp")
 
 
 async def test_a_rate_limit_says_which_how_long_and_what_to_do() -> None:

@@ -281,13 +281,16 @@ WRONG: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("kind", WRONG)
-async def test_a_message_of_the_wrong_shape_is_an_error_of_the_protocol(kind: str) -> None:
-    data = f"data: {json.dumps(WRONG[kind])}\n\n".encode()
-    seen, error = await outcome(lambda: [STREAM, HELLO, data, STOP, DONE])
-    assert text_of(seen) == "Hello."
-    assert isinstance(error, ProtocolError)
-    assert "a message that its API does not document" in str(error)
+async def test_a_message_of_the_wrong_shape_is_an_error_of_the_protocol(
+    subtests: pytest.Subtests,
+) -> None:
+    for kind in WRONG:
+        with subtests.test(kind=kind):
+            data = f"data: {json.dumps(WRONG[kind])}\n\n".encode()
+            seen, error = await outcome(lambda: [STREAM, HELLO, data, STOP, DONE])
+            assert text_of(seen) == "Hello."
+            assert isinstance(error, ProtocolError)
+            assert "a message that its API does not document" in str(error)
 
 
 @pytest.mark.parametrize("index", ["-1", "1" + "0" * 400, "1e999", "0.5", '"a"', "true", "null"])
@@ -314,47 +317,55 @@ async def test_a_place_that_is_no_number_is_an_error(index: str) -> None:
     assert isinstance(error, ProtocolError)
 
 
-@pytest.mark.parametrize(
-    "count", ["1e999", "-1", "-1e999", '"7"', "true", "[7]", "{}", "NaN", "1" + "0" * 400, "1.5"]
-)
-async def test_counts_that_cannot_be_are_none(count: str) -> None:
+async def test_counts_that_cannot_be_are_none(subtests: pytest.Subtests) -> None:
     """They would be added up, and Infinity is no JSON in a notebook."""
-    usage = f'{{"prompt_tokens": {count}, "completion_tokens": 3}}'
-    data = f'data: {{"choices": [], "usage": {usage}}}\n\n'.encode()
-    with raw_server(lambda _: [STREAM, HELLO, STOP, data, DONE]) as url:
-        provider = create("openai", {"base_url": url})
-        seen = await collect(provider, ask())
-        await provider.aclose()
-    assert [e for e in seen if isinstance(e, Usage)] == [Usage(output_tokens=3)]
-    assert seen[-1] == Finished()
+    for count in [
+        "1e999",
+        "-1",
+        "-1e999",
+        '"7"',
+        "true",
+        "[7]",
+        "{}",
+        "NaN",
+        "1" + "0" * 400,
+        "1.5",
+    ]:
+        with subtests.test(count=count):
+            usage = f'{{"prompt_tokens": {count}, "completion_tokens": 3}}'
+            data = f'data: {{"choices": [], "usage": {usage}}}\n\n'.encode()
+            with raw_server(lambda _: [STREAM, HELLO, STOP, data, DONE]) as url:
+                provider = create("openai", {"base_url": url})
+                seen = await collect(provider, ask())
+                await provider.aclose()
+            assert [e for e in seen if isinstance(e, Usage)] == [Usage(output_tokens=3)]
+            assert seen[-1] == Finished()
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"1e999",
-        b"[" * 100_000,
-        b'{"error": ' * 5000 + b"1" + b"}" * 5000,
-        b'{"error": {"message": 1e999, "code": 1e999}}',
-        b'{"error": {"message": {"a": [1]}, "code": [[1]]}}',
-        b'{"error": {"message": "x", "code": ' + b"9" * 5000 + b"}}",
-        b"try again in " + b"9" * 400 + b" s",
-        b"retry after 1e999",
-        b'{"retryDelay": "' + b"9" * 60_000 + b's"}',
-        b"\xff\xfe\x00",
-        b"",
-    ],
-)
-@pytest.mark.parametrize("status", [400, 429, 500])
-async def test_an_error_may_have_any_body(status: int, body: bytes) -> None:
-    head = b"HTTP/1.1 %d No\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
-    _, error = await outcome(lambda: [head + body])
-    assert error.status == status
-    assert len(str(error)) < 3000
-    assert error.retry_after in (None, 1.0)  # of `1e999` the first digit
-    in_stream = b'data: {"error": ' + body + b"}\n\n"
-    _, error = await outcome(lambda: [STREAM, in_stream])
-    assert len(str(error)) < 3000
+async def test_an_error_may_have_any_body(subtests: pytest.Subtests) -> None:
+    for status in [400, 429, 500]:
+        for body in [
+            b"1e999",
+            b"[" * 100_000,
+            b'{"error": ' * 5000 + b"1" + b"}" * 5000,
+            b'{"error": {"message": 1e999, "code": 1e999}}',
+            b'{"error": {"message": {"a": [1]}, "code": [[1]]}}',
+            b'{"error": {"message": "x", "code": ' + b"9" * 5000 + b"}}",
+            b"try again in " + b"9" * 400 + b" s",
+            b"retry after 1e999",
+            b'{"retryDelay": "' + b"9" * 60_000 + b's"}',
+            b"\xff\xfe\x00",
+            b"",
+        ]:
+            with subtests.test(body=body, status=status):
+                head = b"HTTP/1.1 %d No\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
+                _, error = await outcome(lambda: [head + body])
+                assert error.status == status
+                assert len(str(error)) < 3000
+                assert error.retry_after in (None, 1.0)  # of `1e999` the first digit
+                in_stream = b'data: {"error": ' + body + b"}\n\n"
+                _, error = await outcome(lambda: [STREAM, in_stream])
+                assert len(str(error)) < 3000
 
 
 async def test_the_body_of_an_error_may_never_end() -> None:
@@ -370,18 +381,30 @@ async def test_the_body_of_an_error_may_never_end() -> None:
     assert "I am busy" in str(error)
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["-1", "nan", "inf", "1e999", "9" * 400, "0", "", "soon", "Fri, 31 Dec 9999 23:59:59 GMT",
-     "Mon, 01 Jan 0001 00:00:00 GMT", "Fri, 99 Foo 99999 99:99:99 GMT", "31 Dec 1999", "5 5",
-     "٣", "1_000_000_000_000", "-0.0", "Thu, 01 Jan 1970 00:00:00 -9999"],
-)  # fmt: skip
-@pytest.mark.parametrize(
-    "name", ["retry-after", "retry-after-ms", "x-ratelimit-reset", "x-ratelimit-reset-tokens"]
-)
-def test_an_absurd_wait_is_none_or_bounded(name: str, value: str) -> None:
-    wait = retry_after({name: value}, now=1e9)
-    assert wait is None or 0 < wait <= 30 * 86400
+def test_an_absurd_wait_is_none_or_bounded(subtests: pytest.Subtests) -> None:
+    for name in ["retry-after", "retry-after-ms", "x-ratelimit-reset", "x-ratelimit-reset-tokens"]:
+        for value in [
+            "-1",
+            "nan",
+            "inf",
+            "1e999",
+            "9" * 400,
+            "0",
+            "",
+            "soon",
+            "Fri, 31 Dec 9999 23:59:59 GMT",
+            "Mon, 01 Jan 0001 00:00:00 GMT",
+            "Fri, 99 Foo 99999 99:99:99 GMT",
+            "31 Dec 1999",
+            "5 5",
+            "٣",
+            "1_000_000_000_000",
+            "-0.0",
+            "Thu, 01 Jan 1970 00:00:00 -9999",
+        ]:
+            with subtests.test(value=value, name=name):
+                wait = retry_after({name: value}, now=1e9)
+                assert wait is None or 0 < wait <= 30 * 86400
 
 
 def test_in_an_error_of_a_stream_anything_may_stand() -> None:

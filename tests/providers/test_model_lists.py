@@ -194,11 +194,16 @@ STRANGE: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("answer", STRANGE)
-@pytest.mark.parametrize("name", LISTS)
-async def test_what_is_no_list_has_no_models(name: str, answer: Any) -> None:
-    with ModelServer({LISTS[name]: lambda *_: answer if not isinstance(answer, int) else [7]}) as s:
-        assert await listed(name, s.url) == ModelList()
+async def test_what_is_no_list_has_no_models(subtests: pytest.Subtests) -> None:
+    for name in LISTS:
+        for answer in STRANGE:
+            with (
+                subtests.test(answer=answer, name=name),
+                ModelServer(
+                    {LISTS[name]: lambda *_: answer if not isinstance(answer, int) else [7]}
+                ) as s,
+            ):
+                assert await listed(name, s.url) == ModelList()
 
 
 FIELDS = """name display_name context_length context_window max_model_len created created_at
@@ -220,16 +225,17 @@ VALUES = [None, True, -1, 0, 1.5, 2**80, "", "x" * 5000, "nan", "inf", "-1", [],
           {"supported": "yes"}, "9999-99-99", "0001-01-01T00:00:00+14:00", -(2**52)]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", VALUES)
-async def test_fields_of_any_type_leave_the_model_listed(value: Any) -> None:
-    page = {"data": [odd(value)], "models": [odd(value)], "has_more": value}
-    for name, path in LISTS.items():
-        with ModelServer({path: page, "/api/show": page}) as server:
-            [model] = (await listed(name, server.url)).models
-        assert model.id == "m"
-        assert model.context_window is None or 0 < model.context_window < 2**53
-        assert model.input_price is None or model.input_price >= 0
-        assert len(model.name) <= 200
+async def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) -> None:
+    for value in VALUES:
+        with subtests.test(value=value):
+            page = {"data": [odd(value)], "models": [odd(value)], "has_more": value}
+            for name, path in LISTS.items():
+                with ModelServer({path: page, "/api/show": page}) as server:
+                    [model] = (await listed(name, server.url)).models
+                assert model.id == "m"
+                assert model.context_window is None or 0 < model.context_window < 2**53
+                assert model.input_price is None or model.input_price >= 0
+                assert len(model.name) <= 200
 
 
 def endless(query: dict[str, str], _: Any) -> Any:

@@ -225,31 +225,35 @@ def test_tool_choice(profile: str, choice: str, tools: int, sent: object) -> Non
     assert head.get("tool_choice") == sent
 
 
-@pytest.mark.parametrize(
-    ("profile", "reasoning", "sent"),
-    [
+def test_reasoning(subtests: pytest.Subtests) -> None:
+    for profile, reasoning, sent in [
         ("openai", "off", {}),
         ("openai", "max", {"reasoning_effort": "xhigh"}),
         ("openai", {"effort": "xlow"}, {"reasoning_effort": "minimal"}),
         ("cerebras", "auto", {"reasoning_format": "parsed", "reasoning_effort": "medium"}),
         ("cerebras", {"effort": "auto"}, {"reasoning_format": "parsed"}),
-        ("llamacpp", "off", {"reasoning_format": "deepseek",
-                             "chat_template_kwargs": {"enable_thinking": False}}),
+        (
+            "llamacpp",
+            "off",
+            {"reasoning_format": "deepseek", "chat_template_kwargs": {"enable_thinking": False}},
+        ),
         ("ollama", "off", {"reasoning_effort": "none"}),
         ("openrouter", 2048, {"reasoning": {"max_tokens": 2048}}),
-        ("openrouter", {"effort": "auto", "exclude": True},
-         {"reasoning": {"enabled": True, "exclude": True}}),
+        (
+            "openrouter",
+            {"effort": "auto", "exclude": True},
+            {"reasoning": {"enabled": True, "exclude": True}},
+        ),
         ("deepseek", "high", {"thinking": {"type": "enabled"}}),
         ("openai", None, {}),
-    ],
-)  # fmt: skip
-def test_reasoning(profile: str, reasoning: Any, sent: dict[str, Any]) -> None:
-    plain = head_of(profile)
-    head = head_of(profile, parameters=ModelParameters(reasoning=reasoning))
-    got = {key: value for key, value in head.items() if key not in plain}
-    if (profile, reasoning) == ("cerebras", "auto"):
-        sent = {"reasoning_format": "parsed"}  # `auto` leaves the effort to the model
-    assert got == sent
+    ]:
+        with subtests.test(profile=profile):
+            plain = head_of(profile)
+            head = head_of(profile, parameters=ModelParameters(reasoning=reasoning))
+            got = {key: value for key, value in head.items() if key not in plain}
+            if (profile, reasoning) == ("cerebras", "auto"):
+                sent = {"reasoning_format": "parsed"}  # `auto` leaves the effort to the model
+            assert got == sent
 
 
 def test_sampling_in_each_dialect(caplog: pytest.LogCaptureFixture) -> None:
@@ -309,9 +313,8 @@ async def test_where_only_objects_come_a_list_is_wrapped_in_words() -> None:
     assert json.loads(prompt["content"].partition("\n")[2])["properties"] == {"value": schema}
 
 
-@pytest.mark.parametrize(
-    ("name", "schema", "text", "kind"),
-    [
+async def test_a_text_that_does_not_begin_as_data_stays_a_text(subtests: pytest.Subtests) -> None:
+    for name, schema, text, kind in [
         ("openai", SCHEMA, ' \n{"ok": true, "why": null}', "structured"),
         ("openai", SCHEMA, "Let me look.", "message"),
         ("openai", SCHEMA, '{"ok": tr', "structured"),  # cut off: what came is kept
@@ -324,20 +327,17 @@ async def test_where_only_objects_come_a_list_is_wrapped_in_words() -> None:
         ("llamacpp", {"type": "number"}, "-1", "structured"),
         ("llamacpp", {"type": "string"}, "A word.", "message"),
         ("openai", None, '{"ok": true}', "message"),
-    ],
-)
-async def test_a_text_that_does_not_begin_as_data_stays_a_text(
-    name: str, schema: dict[str, Any] | None, text: str, kind: str
-) -> None:
-    with LoopbackServer([Reply(text=text, delta_chars=1)]) as server:
-        provider = create(name, {"base_url": server.url})
-        seen = await collect(provider, ask(schema=schema))
-        await provider.aclose()
-    other = {"structured": "message", "message": "structured"}[kind]
-    assert text_of(seen, kind)
-    assert text_of(seen, other) == ""
-    if kind == "message":
-        assert text_of(seen, kind) == text
+    ]:
+        with subtests.test(name=name):
+            with LoopbackServer([Reply(text=text, delta_chars=1)]) as server:
+                provider = create(name, {"base_url": server.url})
+                seen = await collect(provider, ask(schema=schema))
+                await provider.aclose()
+            other = {"structured": "message", "message": "structured"}[kind]
+            assert text_of(seen, kind)
+            assert text_of(seen, other) == ""
+            if kind == "message":
+                assert text_of(seen, kind) == text
 
 
 def test_schemas_that_cannot_be_strict_are_taken_and_broken_ones_are_not() -> None:

@@ -14,10 +14,11 @@ from tests.support.loopback import LoopbackServer
 from tests.support.provider_helpers import ask, collect
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_provider_is_made_from_its_defaults(name: str) -> None:
-    provider: Provider = create(name)
-    assert provider
+def test_every_provider_is_made_from_its_defaults(subtests: pytest.Subtests) -> None:
+    for name in NAMES:
+        with subtests.test(name=name):
+            provider: Provider = create(name)
+            assert provider
 
 
 def test_each_class_of_the_table_is_in_it_once_and_none_but_built_ones_are_made() -> None:

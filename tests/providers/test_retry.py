@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from jp_nb.errors import ProviderErrorKind
 from jp_nb.providers.retry import (
     classify,
     classify_in_stream,
@@ -39,28 +38,35 @@ RATE_LIMITS: dict[str, tuple[dict[str, str], float]] = {
 }
 
 
-@pytest.mark.parametrize("status", sorted(RETRYABLE | FATAL))
-@pytest.mark.parametrize("headers", HEADERS)
-@pytest.mark.parametrize("verdict", [None, "true", "false"])
-def test_status_matrix(status: int, headers: str, verdict: str | None) -> None:
-    fields, wait = HEADERS[headers]
-    if verdict is not None:
-        fields = {**fields, "x-should-retry": verdict}
-    error = classify(status, fields, '{"error": {"message": "no"}}', provider="p", now=NOW)
-    assert error.status == status
-    if status == 402:
-        assert (error.kind, error.retryable) == ("quota", False)
-    elif verdict == "false":
-        assert (error.kind, error.retryable, error.retry_after) == ("other", False, None)
-    elif verdict == "true" or status in RETRYABLE:
-        assert error.kind == ("rate_limit" if status == 429 else "transient")
-        assert error.retryable
-        assert error.retry_after == wait
-    else:
-        # An error that names the time to come back is worth coming back for.
-        assert error.kind == "other"
-        assert error.retry_after == wait
-        assert error.retryable is (wait is not None)
+def test_status_matrix(subtests: pytest.Subtests) -> None:
+    for verdict in [None, "true", "false"]:
+        for headers in HEADERS:
+            for status in sorted(RETRYABLE | FATAL):
+                with subtests.test(status=status, headers=headers, verdict=verdict):
+                    fields, wait = HEADERS[headers]
+                    if verdict is not None:
+                        fields = {**fields, "x-should-retry": verdict}
+                    error = classify(
+                        status, fields, '{"error": {"message": "no"}}', provider="p", now=NOW
+                    )
+                    assert error.status == status
+                    if status == 402:
+                        assert (error.kind, error.retryable) == ("quota", False)
+                    elif verdict == "false":
+                        assert (error.kind, error.retryable, error.retry_after) == (
+                            "other",
+                            False,
+                            None,
+                        )
+                    elif verdict == "true" or status in RETRYABLE:
+                        assert error.kind == ("rate_limit" if status == 429 else "transient")
+                        assert error.retryable
+                        assert error.retry_after == wait
+                    else:
+                        # An error that names the time to come back is worth coming back for.
+                        assert error.kind == "other"
+                        assert error.retry_after == wait
+                        assert error.retryable is (wait is not None)
 
 
 @pytest.mark.parametrize("name", RATE_LIMITS)
@@ -74,9 +80,8 @@ def test_rate_limit_headers_do_not_make_a_bad_request_retryable() -> None:
     assert not error.retryable
 
 
-@pytest.mark.parametrize(
-    ("text", "wait"),
-    [
+def test_hints_in_the_body(subtests: pytest.Subtests) -> None:
+    for text, wait in [
         ("Rate limit reached. Please try again in 5.5s.", 6.0),
         ("Please try again in 20ms, thanks", 1.0),
         ("Please try again in 6m0s.", 360.0),
@@ -87,10 +92,9 @@ def test_rate_limit_headers_do_not_make_a_bad_request_retryable() -> None:
         ('{"@type": "RetryInfo", "retryDelay": "30s"}', 30.0),
         ("no hint, 5 items", None),
         ("try again in a while", None),
-    ],
-)
-def test_hints_in_the_body(text: str, wait: float | None) -> None:
-    assert retry_after({}, text, now=NOW) == wait
+    ]:
+        with subtests.test(text=text):
+            assert retry_after({}, text, now=NOW) == wait
 
 
 @pytest.mark.parametrize(
@@ -111,9 +115,8 @@ def test_a_proxy_without_its_server_is_worth_another_try() -> None:
     assert classify(400, {}, "upstream connect error", provider="p").kind == "transient"
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
+def test_the_message_of_a_body(subtests: pytest.Subtests) -> None:
+    for body, message in [
         ('{"error": {"message": "a"}}', "a"),
         ('{"error": "b"}', "b"),
         ('{"message": "c"}', "c"),
@@ -125,16 +128,14 @@ def test_a_proxy_without_its_server_is_worth_another_try() -> None:
         ("", None),
         ("[]", None),
         ("3", None),
-    ],
-)
-def test_the_message_of_a_body(body: str, message: str | None) -> None:
-    assert error_message(body) == message
-    assert (message or "HTTP 418") in str(classify(418, {}, body, provider="p"))
+    ]:
+        with subtests.test(body=body):
+            assert error_message(body) == message
+            assert (message or "HTTP 418") in str(classify(418, {}, body, provider="p"))
 
 
-@pytest.mark.parametrize(
-    ("error", "kind"),
-    [
+def test_errors_inside_a_stream(subtests: pytest.Subtests) -> None:
+    for error, kind in [
         ({"type": "overloaded_error", "message": "Overloaded"}, "transient"),
         ({"type": "rate_limit_error", "message": "slow down"}, "rate_limit"),
         ({"code": 429, "message": "slow down"}, "rate_limit"),
@@ -145,10 +146,9 @@ def test_the_message_of_a_body(body: str, message: str | None) -> None:
         ("just a text", "other"),
         (None, "other"),
         ({"code": {}, "message": 3}, "other"),
-    ],
-)
-def test_errors_inside_a_stream(error: object, kind: ProviderErrorKind) -> None:
-    assert classify_in_stream(error, provider="p").kind == kind
+    ]:
+        with subtests.test(error=error):
+            assert classify_in_stream(error, provider="p").kind == kind
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,10 @@ def decode(chunks: Iterable[bytes]) -> list[ServerSentEvent]:
     return [*events, *decoder.finish()]
 
 
-@pytest.mark.parametrize("size", range(1, len(WIRE) + 1))
-def test_chunk_boundaries_never_change_the_events(size: int) -> None:
-    assert decode(WIRE[i : i + size] for i in range(0, len(WIRE), size)) == EVENTS
+def test_chunk_boundaries_never_change_the_events(subtests: pytest.Subtests) -> None:
+    for size in range(1, len(WIRE) + 1):
+        with subtests.test(size=size):
+            assert decode(WIRE[i : i + size] for i in range(0, len(WIRE), size)) == EVENTS
 
 
 def test_every_single_cut_gives_the_same_events() -> None:

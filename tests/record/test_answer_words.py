@@ -23,9 +23,9 @@ TRIP = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "answer", "words"),
-    [
+@pytest.mark.req("RCP-37")
+def test_an_answer_is_said_by_the_label_that_was_seen(subtests: pytest.Subtests) -> None:
+    for kind, answer, words in [
         ({"type": "boolean"}, True, "Yes"),
         ({"type": "boolean"}, False, "No"),
         ({"type": "text"}, "two\n lines ", "two\n lines "),
@@ -47,11 +47,9 @@ TRIP = {
         ("nonsense", {"a": [1]}, "a: 1"),
         ({"type": "select", "options": ["A", {"value": "B", "label": " "}]}, ["A", "B"], "A, B"),
         ({"type": "select", "options": 7}, None, "(empty)"),
-    ],
-)
-@pytest.mark.req("RCP-37")
-def test_an_answer_is_said_by_the_label_that_was_seen(kind: Any, answer: Any, words: str) -> None:
-    assert answer_in_words(kind, answer) == words
+    ]:
+        with subtests.test(kind=kind):
+            assert answer_in_words(kind, answer) == words
 
 
 JSON = st.recursive(

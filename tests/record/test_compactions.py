@@ -56,9 +56,8 @@ def summed_up(first: int, last: int, text: str = "S") -> Compaction:
 # --- bounds ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "bound"),
-    [
+def test_a_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
+    for text, bound in [
         ("3", TurnBound("count", 3)),
         ("@1", TurnBound("turn", 0)),
         ("-2", TurnBound("from_end", 2)),
@@ -67,21 +66,22 @@ def summed_up(first: int, last: int, text: str = "S") -> Compaction:
         ("2days", TurnBound("duration", 172800)),
         ("Last", TurnBound("last")),
         ("last-compaction", TurnBound("last")),
-    ],
-)
-def test_a_bound_is_read_in_every_form(text: str, bound: TurnBound) -> None:
-    assert read_bound(text) == bound
+    ]:
+        with subtests.test(text=text):
+            assert read_bound(text) == bound
 
 
-@pytest.mark.parametrize("text", ["", "@0", "@", "--3", "5 parsecs", "1.5h", "h", "9" * 20, "-5h"])
-def test_what_is_no_bound_is_refused_with_what_is_accepted(text: str) -> None:
-    with pytest.raises(ValueError, match="expected a number of turns"):
-        read_bound(text)
+def test_what_is_no_bound_is_refused_with_what_is_accepted(subtests: pytest.Subtests) -> None:
+    for text in ["", "@0", "@", "--3", "5 parsecs", "1.5h", "h", "9" * 20, "-5h"]:
+        with (
+            subtests.test(text=text),
+            pytest.raises(ValueError, match="expected a number of turns"),
+        ):
+            read_bound(text)
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "found"),
-    [
+def test_a_rule_keeps_turns_at_both_ends(subtests: pytest.Subtests) -> None:
+    for first, last, found in [
         ("1", "1", TurnRange(1, 3)),
         ("0", "0", TurnRange(0, 4)),
         ("2", "@4", TurnRange(2, 3)),
@@ -96,11 +96,10 @@ def test_what_is_no_bound_is_refused_with_what_is_accepted(text: str) -> None:
         ("2", "3", None),
         ("9999999w", "0", None),
         ("0", "999999999w", None),
-    ],
-)
-def test_a_rule_keeps_turns_at_both_ends(first: str, last: str, found: TurnRange | None) -> None:
-    bounds = CompactionBounds(turns(5), NOW)
-    assert bounds.kept(read_bound(first), read_bound(last, may_be_last=False)) == found
+    ]:
+        with subtests.test(first=first):
+            bounds = CompactionBounds(turns(5), NOW)
+            assert bounds.kept(read_bound(first), read_bound(last, may_be_last=False)) == found
 
 
 def test_after_the_last_compaction_begins_behind_what_counts_of_them() -> None:

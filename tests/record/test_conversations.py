@@ -144,18 +144,19 @@ DAMAGED: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("damaged", "said"), DAMAGED, ids=repr)
-def test_damage_is_named_with_its_place_and_nothing_changes(damaged: Any, said: str) -> None:
-    found = document(copy.deepcopy(damaged), entry("jp-c8", "a"))
-    before, stream = as_json(found), found.conversation
-    names = [x.id for x in listing(found)]
-    with pytest.raises(StorageError) as caught:
-        go(found, names[1])
-    assert str(caught.value).startswith(said)
-    assert caught.value.place == said.split(": ")[0]
-    assert (as_json(found), found.conversation is stream) == (before, True)
-    go(found, "jp-c8")
-    assert damaged in found.others
+def test_damage_is_named_with_its_place_and_nothing_changes(subtests: pytest.Subtests) -> None:
+    for damaged, said in DAMAGED:
+        with subtests.test(damaged=damaged):
+            found = document(copy.deepcopy(damaged), entry("jp-c8", "a"))
+            before, stream = as_json(found), found.conversation
+            names = [x.id for x in listing(found)]
+            with pytest.raises(StorageError) as caught:
+                go(found, names[1])
+            assert str(caught.value).startswith(said)
+            assert caught.value.place == said.split(": ")[0]
+            assert (as_json(found), found.conversation is stream) == (before, True)
+            go(found, "jp-c8")
+            assert damaged in found.others
 
 
 def test_a_newer_record_among_the_others_is_not_gone_to() -> None:

@@ -152,11 +152,20 @@ def test_the_form_that_the_page_describes_is_the_one_that_is_signed(value: Any) 
     assert form(value) == canonical_json(value)
 
 
-@pytest.mark.parametrize(
-    "value", ["\ud800", "\udc00\ud800", "a\ud83d\ude00", 10**400, 1e15, 1e16, 1e-4, 1e-5, 5e-324]
-)
-def test_so_it_is_at_the_borders(value: Any) -> None:
-    assert form(value) == canonical_json(value)
+def test_so_it_is_at_the_borders(subtests: pytest.Subtests) -> None:
+    for value in [
+        "\ud800",
+        "\udc00\ud800",
+        "a\ud83d\ude00",
+        10**400,
+        1e15,
+        1e16,
+        1e-4,
+        1e-5,
+        5e-324,
+    ]:
+        with subtests.test(value=value):
+            assert form(value) == canonical_json(value)
 
 
 def test_every_kind_of_entry_is_on_the_page() -> None:

@@ -149,9 +149,8 @@ def test_bare_options_of_older_records_are_read() -> None:
 
 
 @pytest.mark.req("R083-74")
-@pytest.mark.parametrize(
-    ("raw", "outcome", "reason"),
-    [
+def test_every_form_of_a_closed_inquiry_is_read(subtests: pytest.Subtests) -> None:
+    for raw, outcome, reason in [
         ({"outcome": "answered", "answer": None}, "answered", None),
         ({"outcome": "answered"}, "answered", None),
         ({"answer": False}, "answered", None),
@@ -166,16 +165,13 @@ def test_bare_options_of_older_records_are_read() -> None:
         ({"outcome": "redacted"}, "redacted", None),
         ({"outcome": "redacted", "answer": "x", "reason": "y"}, "redacted", None),
         ({"outcome": "from_the_future", "x": 1}, "cancelled", "from_the_future"),
-    ],
-)
-def test_every_form_of_a_closed_inquiry_is_read(
-    raw: dict[str, Any], outcome: str, reason: str | None
-) -> None:
-    entry = read(type="inquiry_response", id="c.q.1", **raw)
-    assert isinstance(entry, InquiryResponse)
-    assert (entry.outcome, entry.reason) == (outcome, reason)
-    if outcome == "redacted":
-        assert "x" not in repr(entry)
+    ]:
+        with subtests.test(raw=raw):
+            entry = read(type="inquiry_response", id="c.q.1", **raw)
+            assert isinstance(entry, InquiryResponse)
+            assert (entry.outcome, entry.reason) == (outcome, reason)
+            if outcome == "redacted":
+                assert "x" not in repr(entry)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +215,8 @@ def test_a_redacted_answer_leaves_no_trace_of_one() -> None:
 # --- the other kinds -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("raw", "fields"),
-    [
+def test_what_is_absent_has_its_default(subtests: pytest.Subtests) -> None:
+    for raw, fields in [
         ({"type": "turn_start"}, {"metadata": {}}),
         ({"type": "chat_request", "content": "q"}, {"response_schema": None, "author": None}),
         (
@@ -243,16 +238,14 @@ def test_a_redacted_answer_leaves_no_trace_of_one() -> None:
             {"type": "compaction", "from_turn": 0, "to_turn": 2},
             {"summary": None, "reasoning": None, "tool_calls": None},
         ),
-    ],
-)
-def test_what_is_absent_has_its_default(raw: dict[str, Any], fields: dict[str, Any]) -> None:
-    entry = read(**raw)
-    assert {name: getattr(entry, name) for name in fields} == fields
+    ]:
+        with subtests.test(raw=raw):
+            entry = read(**raw)
+            assert {name: getattr(entry, name) for name in fields} == fields
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
+def test_a_payload_of_the_wrong_shape_is_an_error(subtests: pytest.Subtests) -> None:
+    for raw in [
         {"type": "chat_request", "content": ["q"]},
         {"type": "chat_request", "content": "q", "schema": "s"},
         {"type": "chat_request", "content": "q", "metadata": None},
@@ -268,11 +261,9 @@ def test_what_is_absent_has_its_default(raw: dict[str, Any], fields: dict[str, A
         {"type": "compaction", "from_turn": 0, "to_turn": 1, "reasoning": "omit"},
         {"type": "compaction", "from_turn": 0, "to_turn": 1, "summary": "text"},
         {"type": "compaction", "from_turn": 0, "to_turn": 1, "tool_calls": {"policy": "strip"}},
-    ],
-)
-def test_a_payload_of_the_wrong_shape_is_an_error(raw: dict[str, Any]) -> None:
-    with pytest.raises(StorageError, match=r"events\[3\]"):
-        read(**raw)
+    ]:
+        with subtests.test(raw=raw), pytest.raises(StorageError, match=r"events\[3\]"):
+            read(**raw)
 
 
 @pytest.mark.parametrize(
@@ -329,9 +320,8 @@ def test_a_change_of_the_configuration_needs_no_time(timestamp: Any) -> None:
         assert (entry.timestamp, entry.delta) == ("", {"a": 1})
 
 
-@pytest.mark.parametrize(
-    ("claim", "owners"),
-    [
+def test_a_claim_is_read_in_all_its_forms(subtests: pytest.Subtests) -> None:
+    for claim, owners in [
         (None, None),
         ([], None),
         ("h:dev", ("h:dev",)),
@@ -340,18 +330,16 @@ def test_a_change_of_the_configuration_needs_no_time(timestamp: Any) -> None:
         ("", None),
         (5, None),
         ({"h": 1}, None),
-    ],
-)
-def test_a_claim_is_read_in_all_its_forms(claim: Any, owners: tuple[str, ...] | None) -> None:
-    assert claim_of(claim) == owners
+    ]:
+        with subtests.test(claim=claim):
+            assert claim_of(claim) == owners
 
 
 # --- what is written -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("entry", "keys"),
-    [
+def test_entries_are_written_in_the_order_that_jp_has(subtests: pytest.Subtests) -> None:
+    for entry, keys in [
         (ChatRequest(content="x"), ["timestamp", "type", "content"]),
         (
             ChatRequest(content="x", schema={"type": "object"}, author="Ada", metadata={"a": 1}),
@@ -381,12 +369,11 @@ def test_a_claim_is_read_in_all_its_forms(claim: Any, owners: tuple[str, ...] | 
             Compaction(from_turn=0, to_turn=1, tool_calls=ToolCallPolicy(policy="omit")),
             ["type", "timestamp", "from_turn", "to_turn", "tool_calls"],
         ),
-    ],
-)
-def test_entries_are_written_in_the_order_that_jp_has(entry: Any, keys: list[str]) -> None:
-    raw = entry.stamped(T).to_raw()
-    assert list(raw) == keys
-    assert decode(raw, 0) == entry.stamped(T)
+    ]:
+        with subtests.test(entry=entry):
+            raw = entry.stamped(T).to_raw()
+            assert list(raw) == keys
+            assert decode(raw, 0) == entry.stamped(T)
 
 
 # --- errors ----------------------------------------------------------------------------------

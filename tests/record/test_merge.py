@@ -18,11 +18,12 @@ CASES: list[dict[str, Any]] = json.loads(
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_merge(case: dict[str, Any]) -> None:
-    before = copy.deepcopy(case)
-    assert merge(case.get("stored"), case["carried"], case.get("seen")) == case["merged"]
-    assert case == before
+def test_merge(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case=case):
+            before = copy.deepcopy(case)
+            assert merge(case.get("stored"), case["carried"], case.get("seen")) == case["merged"]
+            assert case == before
 
 
 def test_many_conversations_of_one_id_are_not_compared_with_each_other() -> None:
@@ -43,14 +44,14 @@ def test_many_conversations_of_one_id_are_not_compared_with_each_other() -> None
     assert seconds(2000) < 12 * max(seconds(500), 0.005)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_merging_twice_changes_nothing(case: dict[str, Any]) -> None:
-    assert merge(case["merged"], case["carried"], case.get("seen")) == case["merged"]
+def test_merging_twice_changes_nothing(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case=case):
+            assert merge(case["merged"], case["carried"], case.get("seen")) == case["merged"]
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_kind(subtests: pytest.Subtests) -> None:
+    for value, expected in [
         ({"conversation": {"id": "a"}}, "readable"),
         ({"version": 1, "conversation": {"id": "a"}, "events": [], "others": []}, "readable"),
         ({"version": 2}, "newer"),
@@ -60,10 +61,9 @@ def test_merging_twice_changes_nothing(case: dict[str, Any]) -> None:
         ({"conversation": {"id": "a"}, "events": {}}, "damaged"),
         ([], "damaged"),
         (None, "damaged"),
-    ],
-)
-def test_kind(value: Any, expected: str) -> None:
-    assert shape_of(value) == expected
+    ]:
+        with subtests.test(value=value):
+            assert shape_of(value) == expected
 
 
 def test_conversations_of_headless_runs_are_not_counted_as_seen() -> None:

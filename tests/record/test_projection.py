@@ -320,9 +320,10 @@ def test_a_base_that_begins_with_an_unset_leaves_the_path_unset() -> None:
     assert (found.config().user.name, found.config().assistant.name) == (None, "A")
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_stranger_unsets_nothing_that_could_widen_what_the_user_allows(
+    subtests: pytest.Subtests,
+) -> None:
+    for path in [
         "conversation",
         "conversation.tools",
         "conversation.tools.t",
@@ -332,16 +333,18 @@ def test_a_base_that_begins_with_an_unset_leaves_the_path_unset() -> None:
         'conversation.tools["t"]',
         "conversation.attachments",
         "assistant",
-    ],
-)
-def test_a_stranger_unsets_nothing_that_could_widen_what_the_user_allows(path: str) -> None:
-    tool: Any = {"t": {"run": "ask", "enable": {"state": False}, "command": "x"}}
-    mine: Any = {"conversation": {"tools": tool, "attachments": ["file:x"]}}
-    entry: Any = {"type": "config_delta", "timestamp": T, "unsets": [path]}
-    for stream in (new_stream(entry), new_stream(base_config={"base": {}, "init": [entry]})):
-        found = projection(stream, mine, trusted=False)
-        assert found.partial() == strip_strategies(mine)
-        assert found.ignored == {path: None}
+    ]:
+        with subtests.test(path=path):
+            tool: Any = {"t": {"run": "ask", "enable": {"state": False}, "command": "x"}}
+            mine: Any = {"conversation": {"tools": tool, "attachments": ["file:x"]}}
+            entry: Any = {"type": "config_delta", "timestamp": T, "unsets": [path]}
+            for stream in (
+                new_stream(entry),
+                new_stream(base_config={"base": {}, "init": [entry]}),
+            ):
+                found = projection(stream, mine, trusted=False)
+                assert found.partial() == strip_strategies(mine)
+                assert found.ignored == {path: None}
 
 
 def test_a_stranger_may_unset_words() -> None:
@@ -528,9 +531,10 @@ RULED: Partial = {
 }
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_stranger_takes_nothing_out_of_what_the_user_configured(
+    subtests: pytest.Subtests,
+) -> None:
+    for path in [
         "conversation.tools.rm.access.fs.1",
         'conversation.tools.rm.access.fs["secret"]',
         "conversation.tools.rm.access.fs[secret].read",
@@ -539,13 +543,12 @@ RULED: Partial = {
         "conversation.attachments.0",
         'conversation.attachments["file:mine"]',
         "providers.llm.anthropic.beta_headers.0",
-    ],
-)
-def test_a_stranger_takes_nothing_out_of_what_the_user_configured(path: str) -> None:
-    unsets = {"type": "config_delta", "timestamp": T, "unsets": [path]}
-    found = projection(new_stream(unsets), RULED, trusted=False)
-    assert found.config() == projection(new_stream(), RULED).config()
-    assert path in found.ignored
+    ]:
+        with subtests.test(path=path):
+            unsets = {"type": "config_delta", "timestamp": T, "unsets": [path]}
+            found = projection(new_stream(unsets), RULED, trusted=False)
+            assert found.config() == projection(new_stream(), RULED).config()
+            assert path in found.ignored
 
 
 @pytest.mark.parametrize(

@@ -77,17 +77,19 @@ BAD: list[Any] = [None, 5, {}, "other", ["x", 1]]
 WHOLE: dict[str, Any] = {"tool": "t", "call_id": "c", "paths": ["a"], "applied_by": "grant"}
 
 
-@pytest.mark.parametrize(
-    "found",
-    [
+def test_what_is_malformed_names_nobody(subtests: pytest.Subtests) -> None:
+    for found in [
         *(None, 5, "text", {}, {"tool": "t"}, [None, 5, "text", [], {}]),
-        *([{**WHOLE, key: bad}] for key in WHOLE for bad in BAD
-          if type(bad) is not type(WHOLE[key]) or key == "applied_by"),
+        *(
+            [{**WHOLE, key: bad}]
+            for key in WHOLE
+            for bad in BAD
+            if type(bad) is not type(WHOLE[key]) or key == "applied_by"
+        ),
         *([{k: v for k, v in WHOLE.items() if k != key}] for key in WHOLE),
-    ],
-)  # fmt: skip
-def test_what_is_malformed_names_nobody(found: Any) -> None:
-    assert proposed_by(ConfigDelta(metadata={"proposed_by": found})) == ()
+    ]:
+        with subtests.test(found=found):
+            assert proposed_by(ConfigDelta(metadata={"proposed_by": found})) == ()
 
 
 def test_what_is_readable_beside_it_is_read() -> None:
@@ -168,7 +170,7 @@ def test_a_change_of_tools_goes_with_a_fork_and_a_reload() -> None:
         assert one.raw[: len(FIRST)] == FIRST
         assert [proposed_by(delta) for delta in one.deltas] == [(PERSON, GRANT)]
         below = [Layer("file", {"user": {"name": "file"}, "assistant": {"name": "kept"}})]
-        partial = Projection(one, lambda: below, trusted=True).partial()  # noqa: B023 - used here
+        partial = Projection(one, lambda: below, trusted=True).partial()
         assert partial == {
             "user": {},
             "assistant": {"name": "kept", **MODEL["assistant"]},

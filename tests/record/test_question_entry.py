@@ -114,9 +114,9 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
     assert read_line(to_line(blank)) == blank
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+@pytest.mark.req("RCP-51", "RCP-50")
+def test_an_entry_that_is_not_well_formed_is_none(subtests: pytest.Subtests) -> None:
+    for wrong in [
         {"question": ""},
         {"question": "  "},
         {"question": None},
@@ -136,20 +136,17 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
         {"id": True},
         {"id": 1.5},
         {"outcome": "lost"},
-    ],
-)
-@pytest.mark.req("RCP-51", "RCP-50")
-def test_an_entry_that_is_not_well_formed_is_none(wrong: dict[str, Any]) -> None:
-    assert read_line(to_line(GOOD)) == GOOD
-    assert read_line(to_line(GOOD | wrong)) is None
+    ]:
+        with subtests.test(wrong=wrong):
+            assert read_line(to_line(GOOD)) == GOOD
+            assert read_line(to_line(GOOD | wrong)) is None
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"id":1e999}', b"[" * 5000]
-)
 @pytest.mark.req("RCP-50")
-def test_a_damaged_line_is_none(line: bytes) -> None:
-    assert read_line(line) is None
+def test_a_damaged_line_is_none(subtests: pytest.Subtests) -> None:
+    for line in [b"", b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b'{"id":1e999}', b"[" * 5000]:
+        with subtests.test(line=line):
+            assert read_line(line) is None
 
 
 @pytest.mark.parametrize(
@@ -202,9 +199,9 @@ FIELDS = (Question.text("to", "Town"), Question.integer("days", "Days"))
 FORM = Question(id="trip", text="Which trip?", answer_type=FormAnswer(fields=FIELDS))
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "mode", "words"),
-    [
+@pytest.mark.req("RCP-37", "RCP-40")
+def test_questions_of_every_kind_are_kept_with_their_words(subtests: pytest.Subtests) -> None:
+    for question, answer, mode, words in [
         (Question.text("q", "Q?"), "as it is", "freetext", None),
         (Question.boolean("q", "Q?"), False, "boolean", "No"),
         (Question.number("q", "Q?"), 2.5, "number", "2.5"),
@@ -219,19 +216,15 @@ FORM = Question(id="trip", text="Which trip?", answer_type=FormAnswer(fields=FIE
             'Bee, "my own"',
         ),
         (FORM, {"to": "Delft", "days": 2}, "form", "Town: Delft; Days: 2"),
-    ],
-)
-@pytest.mark.req("RCP-37", "RCP-40")
-def test_questions_of_every_kind_are_kept_with_their_words(
-    question: Question, answer: Any, mode: str, words: str | None
-) -> None:
-    request = inquiry_request("c.q.1", InquirySource.tool("plan"), question)
-    response = answered("c.q.1", question, answer, "form", ["auto"])
-    entry = entry_of(request.to_raw(), response.stamped("2026-03-18 13:19:06.5").to_raw())
-    assert entry is not None
-    assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)
-    assert (entry["source"], entry["auto"]) == ("plan", True)
-    assert read_line(to_line(entry)) == entry
+    ]:
+        with subtests.test(question=question):
+            request = inquiry_request("c.q.1", InquirySource.tool("plan"), question)
+            response = answered("c.q.1", question, answer, "form", ["auto"])
+            entry = entry_of(request.to_raw(), response.stamped("2026-03-18 13:19:06.5").to_raw())
+            assert entry is not None
+            assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)
+            assert (entry["source"], entry["auto"]) == ("plan", True)
+            assert read_line(to_line(entry)) == entry
 
 
 def test_a_signature_can_be_checked_by_what_the_documents_say() -> None:

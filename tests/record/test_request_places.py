@@ -18,9 +18,8 @@ GOES_ON = raw("chat_response", message="b", metadata={"continues": True})
 MARK = raw("config_delta", metadata={"no_answer": {"ended": "failed", "takes_back": 0}})
 
 
-@pytest.mark.parametrize(
-    ("entries", "places"),
-    [
+def test_where_models_were_asked(subtests: pytest.Subtests) -> None:
+    for entries, places in [
         ([], []),
         ([START, ASKED, SAID], [("0.1", 2, 3, True)]),
         ([START, ASKED, THOUGHT, SAID], [("0.1", 2, 4, True)]),
@@ -46,13 +45,10 @@ MARK = raw("config_delta", metadata={"no_answer": {"ended": "failed", "takes_bac
         ([START, ASKED, MARK], [("0.1", 2, 2, True)]),  # it got no answer
         ([START, ASKED, MARK, START, ASKED, SAID], [("0.1", 2, 2, True), ("1.1", 5, 6, True)]),
         ([ASKED, SAID], [("0.1", 1, 2, True)]),
-    ],
-)
-def test_where_models_were_asked(
-    entries: list[dict[str, Any]], places: list[tuple[Any, ...]]
-) -> None:
-    found = request_places(new_stream(*entries))
-    assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
+    ]:
+        with subtests.test(entries=entries):
+            found = request_places(new_stream(*entries))
+            assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
 
 
 @QUICK

@@ -111,9 +111,8 @@ FULL = ["q", "hm", "{'x': 1}", "r", "a"]
 BLANK = {"policy": "strip", "request": True, "response": True}
 
 
-@pytest.mark.parametrize(
-    ("compactions", "seen"),
-    [
+def test_the_newest_compaction_of_a_turn_decides(subtests: pytest.Subtests) -> None:
+    for compactions, seen in [
         ([compaction(0, 0)], [*FULL, *FULL, *FULL]),
         (
             [compaction(0, 1, summary={"summary": "so far"})],
@@ -152,17 +151,14 @@ BLANK = {"policy": "strip", "request": True, "response": True}
             [*FULL, *FULL, "q", "hm", "{'x': 1}", "[compacted] t: success", "a"],
         ),
         ([compaction(3, 9, summary={"summary": "of nothing"})], [*FULL, *FULL, *FULL]),
-    ],
-)
-def test_the_newest_compaction_of_a_turn_decides(
-    compactions: list[dict[str, Any]], seen: list[str]
-) -> None:
-    call = {**called(), "arguments": {"x": 1}}
-    turn = [START, ASKED, THOUGHT, call, result(), SAID]
-    stream = new_stream(*turn, *turn, *turn, *compactions)
-    before = json.dumps(stream.raw)
-    assert shown(thread_of(stream)) == seen
-    assert json.dumps(stream.raw) == before
+    ]:
+        with subtests.test(compactions=compactions):
+            call = {**called(), "arguments": {"x": 1}}
+            turn = [START, ASKED, THOUGHT, call, result(), SAID]
+            stream = new_stream(*turn, *turn, *turn, *compactions)
+            before = json.dumps(stream.raw)
+            assert shown(thread_of(stream)) == seen
+            assert json.dumps(stream.raw) == before
 
 
 def test_a_failed_call_is_blanked_as_one() -> None:

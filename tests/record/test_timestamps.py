@@ -55,9 +55,8 @@ def test_a_fraction_has_any_number_of_digits(text: str, microsecond: int) -> Non
     assert found == MOMENT.replace(microsecond=microsecond)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_time_is_none(subtests: pytest.Subtests) -> None:
+    for text in [
         "",
         "yesterday",
         "2026-03-18",
@@ -67,10 +66,9 @@ def test_a_fraction_has_any_number_of_digits(text: str, microsecond: int) -> Non
         "2026-03-18 13:19:06.0\n",
         "0001-01-01T00:00:00+23:59",
         "٢٠٢٦-03-18 13:19:06.0",
-    ],
-)
-def test_what_is_no_time_is_none(text: str) -> None:
-    assert parse_timestamp(text) is None
+    ]:
+        with subtests.test(text=text):
+            assert parse_timestamp(text) is None
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC)))

@@ -65,9 +65,8 @@ FAILED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("entries", "unanswered"),
-    [
+def test_an_answer_is_a_text_data_or_a_call(subtests: pytest.Subtests) -> None:
+    for entries, unanswered in [
         ([START], False),
         ([START, ASKED], True),
         ([START, ASKED, ASKED], True),
@@ -76,12 +75,11 @@ FAILED = [
         ([START, ASKED, raw("chat_response", data=None)], False),
         ([START, ASKED, called(), result()], False),
         ([SAID], False),
-    ],
-)
-def test_an_answer_is_a_text_data_or_a_call(entries: list[Any], unanswered: bool) -> None:
-    stream = new_stream(*entries)
-    assert is_unanswered(stream.entries) is unanswered
-    assert bool(sent(stream)) is (ASKED in entries and not unanswered)
+    ]:
+        with subtests.test(entries=entries):
+            stream = new_stream(*entries)
+            assert is_unanswered(stream.entries) is unanswered
+            assert bool(sent(stream)) is (ASKED in entries and not unanswered)
 
 
 def test_what_got_no_answer_is_kept_and_neither_sent_nor_in_force() -> None:

@@ -49,9 +49,8 @@ def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | Non
     return call_source(ToolCall("c1", name, arguments), TOOLS.get(name), known)
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "written"),
-    [
+def test_the_call_is_written(subtests: pytest.Subtests) -> None:
+    for name, arguments, written in [
         ("weather", {"city": "Delft", "days": 2}, "weather(city='Delft', days=2)"),
         ("weather", {"city": "Delft", "days": "2"}, "weather(city='Delft', days=2)"),
         ("weather", {"city": "a\u202e\n'"}, 'weather(city="a\\u202e\\n\'")'),
@@ -69,11 +68,10 @@ def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | Non
         ("command", {"class": 1, "a b": 2}, "jp.call('command', {'class': 1, 'a b': 2})"),
         ("command", {"tool": "x"}, "jp.call('command', {'tool': 'x'})"),
         ("command", {}, "jp.call('command')"),
-    ],
-)
-def test_the_call_is_written(name: str, arguments: dict[str, Any], written: str) -> None:
-    assert source(name, arguments) == written
-    ast.parse(written)
+    ]:
+        with subtests.test(name=name):
+            assert source(name, arguments) == written
+            ast.parse(written)
 
 
 def test_names_are_those_of_the_notebook() -> None:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from jp_nb.rendering.code_blocks import CodeBlock, code_blocks
 
 
-@pytest.mark.parametrize(
-    ("text", "blocks"),
-    [
+def test_blocks_are_found_and_taken_as_they_are(subtests: pytest.Subtests) -> None:
+    for text, blocks in [
         ("no code, `x` and ``y``", []),
         ("```python\nx = 1\n```", [("python", "x = 1")]),
         ("a\n```\nx\n\ny\n```\nb\n~~~ SQL title\n1\n~~~~\nc", [("", "x\n\ny"), ("sql", "1")]),
@@ -29,13 +28,12 @@ from jp_nb.rendering.code_blocks import CodeBlock, code_blocks
         ("\t```\n\tx\n\t  y\n\t```", [("", "x\n  y")]),
         ("```{.python .numberLines}\nx\n```", [("python", "x")]),
         ("```{python}\nx\n```", [("python", "x")]),
-        ("```c++\nx\n```\n```python title=\"a\"\ny\n```", [("c++", "x"), ("python", "y")]),
+        ('```c++\nx\n```\n```python title="a"\ny\n```', [("c++", "x"), ("python", "y")]),
         ("```\r\nx\r\ny\r\n```", [("", "x\ny")]),
         ("```\n\u202ex\u200b \n```", [("", "\u202ex\u200b ")]),
-    ],
-)  # fmt: skip
-def test_blocks_are_found_and_taken_as_they_are(text: str, blocks: list[tuple[str, str]]) -> None:
-    assert code_blocks(text) == [CodeBlock(*block) for block in blocks]
+    ]:
+        with subtests.test(text=text):
+            assert code_blocks(text) == [CodeBlock(*block) for block in blocks]
 
 
 @given(st.text(alphabet="`~> -1.\n\tx", max_size=60))

@@ -86,9 +86,8 @@ FIELDS = {"type": "form", "fields": [{"id": "s", "text": "Stores", "answer_type"
 
 
 @pytest.mark.req("RPI-34", "HB-1", "RPI-90")
-@pytest.mark.parametrize(
-    ("kind", "response", "says"),
-    [
+def test_the_log_has_the_labels_in_the_order_of_the_picks(subtests: pytest.Subtests) -> None:
+    for kind, response, says in [
         (MANY, {"answer": ["rd", "SQLite", "pg"]}, '→ ["Redis", "SQLite", "Postgres"]'),
         (MANY, {"answer": []}, "→ none of these"),
         (
@@ -112,14 +111,11 @@ FIELDS = {"type": "form", "fields": [{"id": "s", "text": "Stores", "answer_type"
         ({"type": "select", "options": [{"value": 1}]}, {"answer": 1}, "→ 1"),
         ({"type": "boolean"}, {"answer": True}, "→ true"),
         ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— user"),
-    ],
-)
-def test_the_log_has_the_labels_in_the_order_of_the_picks(
-    kind: Any, response: dict[str, Any], says: str
-) -> None:
-    asked = {**inquiry(), "question": {"text": "Which?", "answer_type": kind}}
-    closing = raw("inquiry_response", **{"id": "a.q.1", "outcome": "answered", **response})
-    assert f"  ? Which? {says}" in log_of(asked, closing).text.splitlines()
+    ]:
+        with subtests.test(kind=kind):
+            asked = {**inquiry(), "question": {"text": "Which?", "answer_type": kind}}
+            closing = raw("inquiry_response", **{"id": "a.q.1", "outcome": "answered", **response})
+            assert f"  ? Which? {says}" in log_of(asked, closing).text.splitlines()
 
 
 @pytest.mark.parametrize(

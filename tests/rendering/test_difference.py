@@ -124,26 +124,27 @@ def decoded(lines: list[str]) -> str:
     return "\n".join(json.loads(f'"{text}"') for text in texts)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_what_is_shown_determines_the_values(seed: int) -> None:
-    dice = random.Random(seed)
-    now = [dice.choice(ALPHABET) for _ in range(150)]
-    proposed = [part for part in now if dice.random() > 0.1]
-    proposed.insert(dice.randrange(len(proposed)), dice.choice(ALPHABET))
-    texts = "".join(now), "".join(proposed)
-    found = of(*texts)
-    assert (decoded(list(found.now)), decoded(list(found.proposed))) == texts
-    lines = list(found.lines)
-    assert all(char.isprintable() for line in lines for char in str(line))
-    for sign, text in (("-", texts[0]), ("+", texts[1])):  # its folds unfolded
-        unfolded: list[str] = []
-        whole = text.split("\n")
-        for line in lines:
-            if line.sign == "…":
-                unfolded += whole[len(unfolded) : len(unfolded) + number(str(line))]
-            elif line.sign in (sign, " "):
-                unfolded.append(opened(line, whole[len(unfolded)]))
-        assert "\n".join(unfolded) == text
+def test_what_is_shown_determines_the_values(subtests: pytest.Subtests) -> None:
+    for seed in range(60):
+        with subtests.test(seed=seed):
+            dice = random.Random(seed)
+            now = [dice.choice(ALPHABET) for _ in range(150)]
+            proposed = [part for part in now if dice.random() > 0.1]
+            proposed.insert(dice.randrange(len(proposed)), dice.choice(ALPHABET))
+            texts = "".join(now), "".join(proposed)
+            found = of(*texts)
+            assert (decoded(list(found.now)), decoded(list(found.proposed))) == texts
+            lines = list(found.lines)
+            assert all(char.isprintable() for line in lines for char in str(line))
+            for sign, text in (("-", texts[0]), ("+", texts[1])):  # its folds unfolded
+                unfolded: list[str] = []
+                whole = text.split("\n")
+                for line in lines:
+                    if line.sign == "…":
+                        unfolded += whole[len(unfolded) : len(unfolded) + number(str(line))]
+                    elif line.sign in (sign, " "):
+                        unfolded.append(opened(line, whole[len(unfolded)]))
+                assert "\n".join(unfolded) == text
 
 
 def opened(line: Line, whole: str) -> str:

@@ -55,9 +55,8 @@ def test_what_comes_after_a_text_stands_on_its_own(text: str) -> None:
         assert f"<p>{marker}</p>" in html
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_honest_markdown_stays_as_it_is(subtests: pytest.Subtests) -> None:
+    for text in [
         "# Heading\n\nSome *text* with `code`, a [link](https://x.org) and <mailto>.".replace(
             " and <mailto>", ""
         ),
@@ -70,10 +69,9 @@ def test_what_comes_after_a_text_stands_on_its_own(text: str) -> None:
         "\\begin{align}\na &= b\n\\end{align}",
         "Wow! [link](https://x.org/p) and [mail](mailto:a@b.c)",
         "`vec![1, 2]` and ``![x](p.png)``",
-    ],
-)
-def test_honest_markdown_stays_as_it_is(text: str) -> None:
-    assert safe_markdown(text) == text
+    ]:
+        with subtests.test(text=text):
+            assert safe_markdown(text) == text
 
 
 def test_code_after_a_list_with_code_is_still_code() -> None:
@@ -81,9 +79,8 @@ def test_code_after_a_list_with_code_is_still_code() -> None:
     assert safe_markdown(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "safe"),
-    [
+def test_what_is_made_of_the_rest(subtests: pytest.Subtests) -> None:
+    for text, safe in [
         ("a < b", "a &lt; b"),
         ("[x](javascript:alert(1))", "[x]\\(javascript:alert(1))"),
         ("[x](notes.md)", "[x]\\(notes.md)"),
@@ -95,10 +92,9 @@ def test_code_after_a_list_with_code_is_still_code() -> None:
         ("costs $$ a lot", "costs \\$\\$ a lot"),
         ("```\nopen", "```\nopen\n```"),
         ("a\u2028b\x1b[31m", "a\nb"),
-    ],
-)
-def test_what_is_made_of_the_rest(text: str, safe: str) -> None:
-    assert safe_markdown(text) == safe
+    ]:
+        with subtests.test(text=text):
+            assert safe_markdown(text) == safe
 
 
 @given(st.text(alphabet="`~\n <>$\\ab|", max_size=30))
@@ -120,9 +116,8 @@ def test_a_long_line_of_backticks_takes_no_longer_than_it_must() -> None:
 IMAGE = "https://x.org/p.png?d=1"
 
 
-@pytest.mark.parametrize(
-    ("text", "safe"),
-    [
+def test_an_image_of_a_host_is_a_link(subtests: pytest.Subtests) -> None:
+    for text, safe in [
         (f"![plot]({IMAGE})", f"(image) [plot]({IMAGE})"),
         (f"![]({IMAGE})", f"(image) [open]({IMAGE})"),
         (f'a ![x]({IMAGE} "title") b', f"a (image) [x]({IMAGE}) b"),
@@ -131,16 +126,20 @@ IMAGE = "https://x.org/p.png?d=1"
         (f"!!![x]({IMAGE})", f"!!(image) [x]({IMAGE})"),
         (f"[![build]({IMAGE})](https://x.org)", f"(image) [build]({IMAGE}) [↗](https://x.org)"),
         (f"[![build]({IMAGE})](notes.md)", f"[(image) [build]({IMAGE})]\\(notes.md)"),
-        (f"| ![x]({IMAGE}) |\n|---|\n| ![y]({IMAGE}) |",
-         f"| (image) [x]({IMAGE}) |\n|---|\n| (image) [y]({IMAGE}) |"),
-        ("![x][r] ![x][] ![x]\n\n[r]: https://x.org", "! [x][r] ! [x][] ! [x]\n\n[r]\\: https://x.org"),
+        (
+            f"| ![x]({IMAGE}) |\n|---|\n| ![y]({IMAGE}) |",
+            f"| (image) [x]({IMAGE}) |\n|---|\n| (image) [y]({IMAGE}) |",
+        ),
+        (
+            "![x][r] ![x][] ![x]\n\n[r]: https://x.org",
+            "! [x][r] ! [x][] ! [x]\n\n[r]\\: https://x.org",
+        ),
         (f"x[^1]\n\n[^1]: ![x]({IMAGE})", f"x[^1]\n\n[^1]\\: (image) [x]({IMAGE})"),
         ("![x](https://x.org/a_(b).png)", "(image) [x](https://x.org/a_(b).png)"),
-    ],
-)  # fmt: skip
-def test_an_image_of_a_host_is_a_link(text: str, safe: str) -> None:
-    assert safe_markdown(text) == safe
-    assert dangers(safe) == []
+    ]:
+        with subtests.test(text=text):
+            assert safe_markdown(text) == safe
+            assert dangers(safe) == []
 
 
 def test_an_image_of_an_allowed_host_is_one() -> None:
@@ -150,18 +149,26 @@ def test_an_image_of_an_allowed_host_is_one() -> None:
             assert safe_markdown(text, image_hosts=hosts) == text
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://x.org.evil.org/", "https://x.org@evil.org/", "https://x.org:80@evil.org/",
-        "https://evil.org/?x.org", "https://evil.org#x.org", "https://x.org:8080/", "https://x.org./",
-        "https://x.org&commat;evil.org/", "https://x.org%40evil.org/", "https://localhost/",
-        "https:///x.org/", "https://x.org\\@evil.org/", "https://\uff58.org/", "https://evil.x.org/",
-    ],
-)  # fmt: skip
-def test_a_host_that_only_looks_like_an_allowed_one_is_not(url: str) -> None:
-    shown = safe_markdown(f"![plot]({url})", image_hosts={"x.org", "localhost:8080"})
-    assert dangers(shown) == []
+def test_a_host_that_only_looks_like_an_allowed_one_is_not(subtests: pytest.Subtests) -> None:
+    for url in [
+        "https://x.org.evil.org/",
+        "https://x.org@evil.org/",
+        "https://x.org:80@evil.org/",
+        "https://evil.org/?x.org",
+        "https://evil.org#x.org",
+        "https://x.org:8080/",
+        "https://x.org./",
+        "https://x.org&commat;evil.org/",
+        "https://x.org%40evil.org/",
+        "https://localhost/",
+        "https:///x.org/",
+        "https://x.org\\@evil.org/",
+        "https://\uff58.org/",
+        "https://evil.x.org/",
+    ]:
+        with subtests.test(url=url):
+            shown = safe_markdown(f"![plot]({url})", image_hosts={"x.org", "localhost:8080"})
+            assert dangers(shown) == []
 
 
 @given(markdowns)

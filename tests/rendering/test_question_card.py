@@ -267,9 +267,8 @@ def test_whatever_a_record_holds_is_shown(kind: Any, answer: Any, answered: bool
 
 
 @pytest.mark.req("RPI-84", "RPI-90")
-@pytest.mark.parametrize(
-    ("kind", "answer", "lines"),
-    [
+def test_a_damaged_kind_leaves_what_can_be_read(subtests: pytest.Subtests) -> None:
+    for kind, answer, lines in [
         ({"type": "select"}, "a", ["a", "◉ a"]),  # no options: those that were chosen
         ({"type": "select", "options": 3}, ["a", 1], ["a, 1", "☑ a", "☑ 1"]),
         ({"type": "select", "options": ["b"]}, "a", ["a", "○ b", "◉ a"]),
@@ -290,13 +289,10 @@ def test_whatever_a_record_holds_is_shown(kind: Any, answer: Any, answered: bool
             1,
             ["x", "◉ x"],
         ),
-    ],
-)
-def test_a_damaged_kind_leaves_what_can_be_read(
-    kind: JsonValue, answer: JsonValue, lines: list[str]
-) -> None:
-    card = question_card(kind, answer, answered=True)
-    assert [card.words, *card_text(card)] == lines
+    ]:
+        with subtests.test(kind=kind):
+            card = question_card(kind, answer, answered=True)
+            assert [card.words, *card_text(card)] == lines
 
 
 @given(st.permutations(["pg", "rd", "SQLite"]), st.integers(0, 3), st.none() | ONE_LINE)

@@ -118,9 +118,10 @@ def test_a_traceback_is_folded_and_names_the_cell_the_same_way_each_time() -> No
     assert "<details><summary>Traceback</summary>" in shown
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
+def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
+    subtests: pytest.Subtests,
+) -> None:
+    for fields, says in [
         ({"outcome": "answered", "answer": False, "channel": "configured"}, "→ No (configured)"),
         ({"outcome": "answered", "answer": ""}, "→ (empty)"),
         ({"outcome": "redacted"}, "→ (secret)"),
@@ -133,12 +134,9 @@ def test_a_traceback_is_folded_and_names_the_cell_the_same_way_each_time() -> No
         ),
         ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
         ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
-    ],
-)
-def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
-    fields: dict[str, Any], says: str
-) -> None:
-    assert says in folded(question(**fields)).plain_text()
+    ]:
+        with subtests.test(fields=fields):
+            assert says in folded(question(**fields)).plain_text()
 
 
 # --- a configuration change ------------------------------------------------------------------

@@ -85,13 +85,14 @@ STRANGE: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("said", STRANGE)
-def test_what_somebody_wrote_there_breaks_nothing(said: Any) -> None:
-    entry = raw("chat_response", message="a", metadata={"usage": said})
-    other = {"conversation": 3, "events": [entry, 7, None]}
-    usage_report(document(START, ASKED, entry, others=[other, 5]), 10)
-    total = sum((one.tokens for one in usage_in({"usage": said})), TurnUsage())
-    assert total in (TurnUsage(), TurnUsage(3))
+def test_what_somebody_wrote_there_breaks_nothing(subtests: pytest.Subtests) -> None:
+    for said in STRANGE:
+        with subtests.test(said=said):
+            entry = raw("chat_response", message="a", metadata={"usage": said})
+            other = {"conversation": 3, "events": [entry, 7, None]}
+            usage_report(document(START, ASKED, entry, others=[other, 5]), 10)
+            total = sum((one.tokens for one in usage_in({"usage": said})), TurnUsage())
+            assert total in (TurnUsage(), TurnUsage(3))
 
 
 def test_names_of_strangers_are_shown_and_not_run() -> None:

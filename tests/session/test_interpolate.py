@@ -52,9 +52,8 @@ def test_single_braces_are_never_touched(text: str) -> None:
     assert put_in(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "result"),
-    [
+def test_names_with_attributes_and_subscripts_are_replaced(subtests: pytest.Subtests) -> None:
+    for text, result in [
         ("{{name}}", "Ada {{name}}"),
         ("{{ name }}!", "Ada {{name}}!"),
         ("{{table}}: {{table.columns}}", "<table>: ('a', 'b')"),
@@ -63,15 +62,13 @@ def test_single_braces_are_never_touched(text: str) -> None:
         (r"\{{name}} and {x}", "{{name}} and {x}"),
         ("{{name", "{{name"),
         ("{a} }} {", "{a} }} {"),
-    ],
-)
-def test_names_with_attributes_and_subscripts_are_replaced(text: str, result: str) -> None:
-    assert put_in(text) == result
+    ]:
+        with subtests.test(text=text):
+            assert put_in(text) == result
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_anything_else_is_an_error_before_anything_is_sent(subtests: pytest.Subtests) -> None:
+    for text, says in [
         ("{{nmae}}", "there is no 'nmae' in this notebook; did you mean 'name'?"),
         ("{{table.rows}}", "'rows' cannot be taken of it: AttributeError"),
         ("{{table.broken}}", "'broken' cannot be taken of it: RuntimeError: no"),
@@ -85,12 +82,11 @@ def test_names_with_attributes_and_subscripts_are_replaced(text: str, result: st
         ("{{a b}}", "is not a name"),
         ("{{\x00}}", "is not a name"),
         ("{{" + "(" * 5000 + "}}", "is not a name"),
-    ],
-)
-def test_anything_else_is_an_error_before_anything_is_sent(text: str, says: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        put_in(text)
-    assert says in str(caught.value)
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(UsageError) as caught:
+                put_in(text)
+            assert says in str(caught.value)
 
 
 def test_a_value_without_a_text_is_told_as_one() -> None:

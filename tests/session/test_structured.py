@@ -86,9 +86,8 @@ ANSWER: dict[str, Any] = {
 # --- a name becomes a schema -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "schema"),
-    [
+def test_what_is_a_schema(subtests: pytest.Subtests) -> None:
+    for value, schema in [
         (Trip, Trip.model_json_schema()),
         (Row, TypeAdapter(Row).json_schema()),
         (Point, TypeAdapter(Point).json_schema()),
@@ -104,11 +103,10 @@ ANSWER: dict[str, Any] = {
         ({}, {}),
         ({"$id": "https://a.org/b", **ANSWER}, {"$id": "https://a.org/b", **ANSWER}),
         ({"properties": {"x": {"id": "b"}}}, {"properties": {"x": {"id": "b"}}}),
-    ],
-)
-def test_what_is_a_schema(value: object, schema: dict[str, Any]) -> None:
-    assert describe("What", {"What": value}) == schema
-    assert describe(value, {}) == schema
+    ]:
+        with subtests.test(value=value):
+            assert describe("What", {"What": value}) == schema
+            assert describe(value, {}) == schema
 
 
 def test_a_schema_is_a_copy_that_stays() -> None:
@@ -129,9 +127,8 @@ def nested(depth: int) -> dict[str, Any]:
     return schema
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
+def test_what_is_none_says_why_and_where(subtests: pytest.Subtests) -> None:
+    for value, message in [
         (Trip(city="Delft"), "'What' is a Trip, not a schema: expected a pydantic model, a data"),
         (None, "is a NoneType, not a schema"),
         ([1], "is a list, not a schema"),
@@ -144,35 +141,48 @@ def nested(depth: int) -> dict[str, Any]:
         (Iterator, "'What' has no JSON schema: Unable to generate"),
         (Broken, "'What' has no JSON schema: ZeroDivisionError: on purpose"),
         ({"type": "objct"}, "'What' is not a JSON schema: $.type: expected"),
-        ({"properties": {"a b": {"type": "object", "required": "x"}}},
-         '$.properties["a b"].required: expected array'),
+        (
+            {"properties": {"a b": {"type": "object", "required": "x"}}},
+            '$.properties["a b"].required: expected array',
+        ),
         ({"anyOf": [{"pattern": "("}]}, "$.anyOf[0].pattern: expected a"),
         ({"$schema": 7}, "$.$schema: expected the address"),
         ({"default": float("nan")}, "'What' is not a JSON schema: "),
         ({"default": object()}, "'What' is not a JSON schema: "),
         (LOOP, "'What' is not a JSON schema: Circular"),
         (nested(80), "more than 64 objects and lists"),
-        ({"items": {"$ref": "#/$defs/Gone"}}, "$.items.$ref: '#/$defs/Gone' leads to nothing: "
-         "there is no $.$defs"),
-        ({"$defs": {"A": {"$ref": "https://example.org/a.json"}}},
-         "$.$defs.A.$ref: 'https://example.org/a.json' leads out of this schema"),
+        (
+            {"items": {"$ref": "#/$defs/Gone"}},
+            "$.items.$ref: '#/$defs/Gone' leads to nothing: there is no $.$defs",
+        ),
+        (
+            {"$defs": {"A": {"$ref": "https://example.org/a.json"}}},
+            "$.$defs.A.$ref: 'https://example.org/a.json' leads out of this schema",
+        ),
         ({"$ref": "other.json#/A"}, "$.$ref: 'other.json#/A' leads out of this schema"),
         ({"$ref": "#/title", "title": "x"}, "'#/title' is not a schema but a str"),
         ({"$dynamicRef": "#x"}, "$.$dynamicRef: only `$ref`"),
         ({"$ref": "#"}, "it refers to itself"),
         ({"items": {"$id": "b", "type": "null"}}, "$.items: it has an `$id`"),
-        ({"$schema": "http://json-schema.org/draft-04/schema#", "id": "http://a.org/",
-          "items": {"id": "http://b.org/"}}, "$.items: it has an `id`"),
+        (
+            {
+                "$schema": "http://json-schema.org/draft-04/schema#",
+                "id": "http://a.org/",
+                "items": {"id": "http://b.org/"},
+            },
+            "$.items: it has an `id`",
+        ),
         (Raising(), "'What' is not a JSON schema: OSError: on purpose"),
-        ({"$defs": {"A": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/A"}]}}},
-         "$.$defs.A.anyOf[1]: it refers to itself"),
-    ],
-)  # fmt: skip
-def test_what_is_none_says_why_and_where(value: object, message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        describe("What", {"What": value})
-    assert message in str(caught.value)
-    assert len(str(caught.value)) < 600
+        (
+            {"$defs": {"A": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/A"}]}}},
+            "$.$defs.A.anyOf[1]: it refers to itself",
+        ),
+    ]:
+        with subtests.test(value=value):
+            with pytest.raises(UsageError) as caught:
+                describe("What", {"What": value})
+            assert message in str(caught.value)
+            assert len(str(caught.value)) < 600
 
 
 def test_data_that_looks_like_a_reference_is_none() -> None:
@@ -217,42 +227,53 @@ def answer(data: Any) -> list[ChatResponse]:
     return [ChatResponse(data={"first": 1}), ChatResponse(message="So."), ChatResponse(data=data)]
 
 
-@pytest.mark.parametrize(
-    ("schema", "data", "message"),
-    [
+def test_whether_the_last_answer_fits(subtests: pytest.Subtests) -> None:
+    for schema, data, message in [
         (Trip.model_json_schema(), {"city": "Delft", "mode": "bike"}, None),
         ({"type": ["null", "string"]}, None, None),
         ({"$id": "https://a.org/b", "$ref": "#/$defs/A", "$defs": {"A": {"const": 1}}}, 1, None),
         ({"type": "string", "format": "date"}, "no date", None),
-        (ANSWER, {"ok": 1}, "$.ok: expected boolean, found 1. The answer, also in `_jp.data`: "
-         '{"ok": 1}'),
+        (
+            ANSWER,
+            {"ok": 1},
+            '$.ok: expected boolean, found 1. The answer, also in `_jp.data`: {"ok": 1}',
+        ),
         (ANSWER, {}, "$: expected 'ok' in it."),
-        (ANSWER, '{"ok": tr',
-         '$: expected object. The answer, also in `_jp.data`: "{\\"ok\\": tr"'),
-        (ANSWER | {"additionalProperties": False}, {"ok": True, "b": 1},
-         "$: expected no other keys than those of the schema"),
-        ({"items": {"enum": ["a", "ü"]}}, ["a", "b"],
-         '$[1]: expected one of ["a", "ü"], found "b"'),
+        (
+            ANSWER,
+            '{"ok": tr',
+            '$: expected object. The answer, also in `_jp.data`: "{\\"ok\\": tr"',
+        ),
+        (
+            ANSWER | {"additionalProperties": False},
+            {"ok": True, "b": 1},
+            "$: expected no other keys than those of the schema",
+        ),
+        (
+            {"items": {"enum": ["a", "ü"]}},
+            ["a", "b"],
+            '$[1]: expected one of ["a", "ü"], found "b"',
+        ),
         ({"items": {"maximum": 3}}, [1, 5], "$[1]: expected at most 3, found 5"),
         ({"type": "string"}, {"long": "x" * 9999}, "$: expected string"),
         ({"items": {"multipleOf": 0.01}}, [10**400], "$: expected numbers that can be reckoned"),
         ({"not": {"type": "string"}}, "x", "$: expected what its not says"),
-        (Trip.model_json_schema(), {"city": "Delft", "stops": [{"nights": 1}]},
-         "$.stops[0]: expected 'name' in it, found {\"nights\": 1}"),
-    ],
-)  # fmt: skip
-def test_whether_the_last_answer_fits(
-    schema: dict[str, Any], data: Any, message: str | None
-) -> None:
-    if message is None:
-        check_answer(answer(data), schema, text="")
-        return
-    with pytest.raises(AnswerError) as caught:
-        check_answer(answer(data), schema, text="So.")
-    assert message in str(caught.value)
-    assert len(str(caught.value)) < 900
-    assert caught.value.data == data
-    assert caught.value.text == "So."
+        (
+            Trip.model_json_schema(),
+            {"city": "Delft", "stops": [{"nights": 1}]},
+            "$.stops[0]: expected 'name' in it, found {\"nights\": 1}",
+        ),
+    ]:
+        with subtests.test(schema=schema):
+            if message is None:
+                check_answer(answer(data), schema, text="")
+                return
+            with pytest.raises(AnswerError) as caught:
+                check_answer(answer(data), schema, text="So.")
+            assert message in str(caught.value)
+            assert len(str(caught.value)) < 900
+            assert caught.value.data == data
+            assert caught.value.text == "So."
 
 
 def test_no_answer_is_an_error_with_what_was_said() -> None:

@@ -24,9 +24,8 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("given", "read"),
-    [
+def test_a_text_is_read_as_json_where_only_that_can_be_meant(subtests: pytest.Subtests) -> None:
+    for given, read in [
         ({"days": "3"}, {"days": 3}),
         ({"days": "three"}, {"days": "three"}),
         ({"days": "3.5"}, {"days": "3.5"}),
@@ -41,12 +40,9 @@ SCHEMA: dict[str, Any] = {
         ({"table": {"on": "true", "x": "1"}}, {"table": {"on": True, "x": "1"}}),
         ({"free": "1", "unknown": "[1]"}, {"free": "1", "unknown": "[1]"}),
         ({"list": "[" * 100_000}, {"list": "[" * 100_000}),
-    ],
-)
-def test_a_text_is_read_as_json_where_only_that_can_be_meant(
-    given: dict[str, Any], read: dict[str, Any]
-) -> None:
-    assert coerce_arguments(given, SCHEMA) == read
+    ]:
+        with subtests.test(given=given):
+            assert coerce_arguments(given, SCHEMA) == read
 
 
 def test_a_schema_takes_the_summary_before_the_description_at_every_depth() -> None:
@@ -97,9 +93,10 @@ PARAMETERS: dict[str, JsonValue] = {
 DECLARED = schema_of(PARAMETERS)
 
 
-@pytest.mark.parametrize(
-    ("given", "added"),
-    [
+def test_what_is_missing_gets_its_default_and_nothing_else_changes(
+    subtests: pytest.Subtests,
+) -> None:
+    for given, added in [
         ({}, {}),
         ({"days": 1, "tags": [], "off": True}, {}),
         ({"days": None}, {}),
@@ -108,13 +105,10 @@ DECLARED = schema_of(PARAMETERS)
         ({"how": "text"}, {}),
         ({"stops": [{}, {"stay": 9}, 5]}, {"stops": [{"stay": 1}, {"stay": 9}, 5]}),
         ({"free": {"unit": 1}, "unknown": {}}, {}),
-    ],
-)
-def test_what_is_missing_gets_its_default_and_nothing_else_changes(
-    given: dict[str, Any], added: dict[str, Any]
-) -> None:
-    defaults = {"days": 3, "tags": ["a"], "off": False}
-    assert fill_defaults(given, DECLARED) == defaults | given | added
+    ]:
+        with subtests.test(given=given):
+            defaults = {"days": 3, "tags": ["a"], "off": False}
+            assert fill_defaults(given, DECLARED) == defaults | given | added
 
 
 def test_a_default_that_one_call_got_and_changed_is_not_that_of_the_next() -> None:

@@ -179,23 +179,19 @@ async def test_a_label_that_looks_recommended_stays_as_it_is() -> None:
 
 
 @pytest.mark.req("HB-18")
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"id": "api_key"},
-        {"question": "What is your API key?"},
-        {"question": "Which password shall the account have?"},
-        {"header": "Password"},
-    ],
-)
-@pytest.mark.parametrize("question", [SIZE, NAME], ids=["choice", "text"])
-async def test_who_may_type_a_secret_is_warned(
-    question: dict[str, Any], fields: dict[str, str]
-) -> None:
-    found = (await asked(changed(question, **fields, context="Why."))).question
-    assert found.context == f"Why.\n\n{NO_SECRETS}"
-    without = (await asked(changed(question, context="Why."))).question
-    assert without.context == "Why."
+async def test_who_may_type_a_secret_is_warned(subtests: pytest.Subtests) -> None:
+    for question in [SIZE, NAME]:
+        for fields in [
+            {"id": "api_key"},
+            {"question": "What is your API key?"},
+            {"question": "Which password shall the account have?"},
+            {"header": "Password"},
+        ]:
+            with subtests.test(fields=fields, question=question):
+                found = (await asked(changed(question, **fields, context="Why."))).question
+                assert found.context == f"Why.\n\n{NO_SECRETS}"
+                without = (await asked(changed(question, context="Why."))).question
+                assert without.context == "Why."
 
 
 async def test_nobody_is_warned_where_nothing_can_be_typed() -> None:
@@ -222,9 +218,8 @@ async def test_an_empty_list_is_an_error_in_words() -> None:
 
 
 @pytest.mark.req("RPI-8", "RPI-10", "RPI-11", "RCP-15", "RPI-15", "HB-6", "HB-13")
-@pytest.mark.parametrize(
-    ("fields", "place", "says"),
-    [
+async def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) -> None:
+    for fields, place, says in [
         ({"id": None}, "questions[0].id", "is missing"),
         ({"id": " "}, "questions[0].id", "is blank"),
         ({"id": 5}, "questions[0].id", "expected a text, found 5"),
@@ -260,16 +255,13 @@ async def test_an_empty_list_is_an_error_in_words() -> None:
         ({"recommended": True}, "questions[0].recommended", "expected the index of an option"),
         ({"recommended": 1.5}, "questions[0].recommended", "found 1.5"),
         ({"recommended": 1.0}, "questions[0].recommended", "found 1.0"),
-    ],
-)
-async def test_what_is_wrong_is_named_with_its_place(
-    fields: dict[str, Any], place: str, says: str
-) -> None:
-    first, *_ = await problems(changed(SIZE, **fields))
-    assert first.startswith(f"`{place}`")
-    assert says in first
-    if fields.get("id", "size") == "size":
-        assert '(question "size")' in first
+    ]:
+        with subtests.test(fields=fields):
+            first, *_ = await problems(changed(SIZE, **fields))
+            assert first.startswith(f"`{place}`")
+            assert says in first
+            if fields.get("id", "size") == "size":
+                assert '(question "size")' in first
 
 
 async def test_unknown_fields_of_the_call_itself_are_refused() -> None:
@@ -468,9 +460,10 @@ def own(text: str, *picks: str) -> JsonValue:
 
 
 @pytest.mark.req("RPI-25", "RPI-26", "RPI-27", "RPI-33", "RPI-35", "RPI-56", "RCP-32", "RCP-37")
-@pytest.mark.parametrize(
-    ("question", "answer", "text"),
-    [
+async def test_one_question_is_told_in_a_line_for_its_picks_and_one_for_an_own_text(
+    subtests: pytest.Subtests,
+) -> None:
+    for question, answer, text in [
         (SIZE, "Large", "User selected: Large"),
         (SIZE, "s", "User selected: Small (value: s)"),
         (SIZE, own("Medium"), "User provided custom input: Medium"),
@@ -485,12 +478,9 @@ def own(text: str, *picks: str) -> JsonValue:
             own("ham\nand eggs", "Basil", "Cheese"),
             "User selected: [Basil, Cheese]\nUser provided custom input:\n  ham\n  and eggs",
         ),
-    ],
-)
-async def test_one_question_is_told_in_a_line_for_its_picks_and_one_for_an_own_text(
-    question: dict[str, Any], answer: JsonValue, text: str
-) -> None:
-    assert (await answered(question, answers={question["id"]: answer})).content == text
+    ]:
+        with subtests.test(question=question):
+            assert (await answered(question, answers={question["id"]: answer})).content == text
 
 
 @pytest.mark.req("RPI-9", "RPI-28", "RPI-33", "RPI-35", "HB-5", "HB-7")
@@ -768,9 +758,10 @@ LIST_OF_TESTS = {
 
 
 @pytest.mark.req("RCP-94")
-@pytest.mark.parametrize("what", LIST_OF_TESTS)
-def test_what_the_tools_that_ask_are_tested_for(what: str) -> None:
-    tests = Path(__file__).parents[1]
-    marked = "".join(path.read_text(encoding="utf-8") for path in tests.rglob("test_*.py"))
-    missing = [row for row in LIST_OF_TESTS[what] if marked.count(f'"{row}"') < 2]
-    assert missing == [], "named here and nowhere else"
+def test_what_the_tools_that_ask_are_tested_for(subtests: pytest.Subtests) -> None:
+    for what in LIST_OF_TESTS:
+        with subtests.test(what=what):
+            tests = Path(__file__).parents[1]
+            marked = "".join(path.read_text(encoding="utf-8") for path in tests.rglob("test_*.py"))
+            missing = [row for row in LIST_OF_TESTS[what] if marked.count(f'"{row}"') < 2]
+            assert missing == [], "named here and nowhere else"

@@ -304,11 +304,18 @@ def test_disabling_it_as_a_table_keeps_the_toggle_policy_and_as_a_word_resets_it
 
 
 @pytest.mark.req("R083-87", "R083-88")
-@pytest.mark.parametrize("name", sorted(BUILTINS))
-def test_one_field_of_a_user_leaves_the_rest_of_a_builtin_as_registered(name: str) -> None:
-    registered = configured({}).conversation.tools[name].model_dump()
-    changed = configured(for_tool(name, description="Mine.")).conversation.tools[name].model_dump()
-    assert changed == {**registered, "description": "Mine."}
+def test_one_field_of_a_user_leaves_the_rest_of_a_builtin_as_registered(
+    subtests: pytest.Subtests,
+) -> None:
+    for name in sorted(BUILTINS):
+        with subtests.test(name=name):
+            registered = configured({}).conversation.tools[name].model_dump()
+            changed = (
+                configured(for_tool(name, description="Mine."))
+                .conversation.tools[name]
+                .model_dump()
+            )
+            assert changed == {**registered, "description": "Mine."}
 
 
 @pytest.mark.req("R083-50", "R083-58", "R083-88")

@@ -95,9 +95,11 @@ async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
     assert (await found({"action": "list"}, QuestionHistory()))["message"] == empty["message"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
+@pytest.mark.req("RCP-73", "RCP-74", "RCP-76", "RCP-78")
+async def test_a_call_that_is_wrong_says_what_is_right_and_reads_nothing(
+    subtests: pytest.Subtests,
+) -> None:
+    for arguments, says in [
         ({}, 'use "list", "get" or "query"'),
         ({"action": "drop"}, 'use "list", "get" or "query"'),
         ({"action": 5}, 'use "list", "get" or "query"'),
@@ -112,19 +114,16 @@ async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
         ({"action": "list", "limit": -3}, "a whole number from 1 to 200"),
         ({"action": "list", "limit": 201}, "a whole number from 1 to 200"),
         ({"action": "list", "limit": "5"}, "a whole number from 1 to 200"),
-    ],
-)
-@pytest.mark.req("RCP-73", "RCP-74", "RCP-76", "RCP-78")
-async def test_a_call_that_is_wrong_says_what_is_right_and_reads_nothing(
-    arguments: dict[str, Any], says: str
-) -> None:
-    async def read() -> QuestionHistory:
-        raise AssertionError("something was read")
+    ]:
+        with subtests.test(arguments=arguments):
 
-    tool, context = BUILTINS["ask_user_read"], ToolContext("ask_user_read", history=read)
-    outcome = await tool.run(arguments, context, InlineCell())
-    assert isinstance(outcome, Failure)
-    assert says in outcome.message
+            async def read() -> QuestionHistory:
+                raise AssertionError("something was read")
+
+            tool, context = BUILTINS["ask_user_read"], ToolContext("ask_user_read", history=read)
+            outcome = await tool.run(arguments, context, InlineCell())
+            assert isinstance(outcome, Failure)
+            assert says in outcome.message
 
 
 @pytest.mark.parametrize(

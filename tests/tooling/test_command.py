@@ -587,9 +587,10 @@ async def test_a_formatter_that_cannot_start_is_an_error() -> None:
 X = "{{ tool.arguments.x }}"
 
 
-@pytest.mark.parametrize(
-    ("command", "covers"),
-    [
+def test_a_command_that_runs_its_arguments_is_permitted_for_these_alone(
+    subtests: pytest.Subtests,
+) -> None:
+    for command, covers in [
         ({"program": "sh", "args": ["-c", X]}, "arguments"),
         ({"program": "/bin/bash", "args": ["-lc", X]}, "arguments"),
         ({"program": f"ls {X}", "shell": True}, "arguments"),
@@ -608,10 +609,7 @@ X = "{{ tool.arguments.x }}"
         ({"program": "sh", "args": ["-c", "cat {{ tool.options.file }}"]}, "tool"),
         ({"program": "python", "args": ["-c", "print(1)"]}, "tool"),
         ({"program": "deploy"}, "tool"),
-    ],
-)
-def test_a_command_that_runs_its_arguments_is_permitted_for_these_alone(
-    command: dict[str, Any], covers: str
-) -> None:
-    config = ToolConfig.model_validate({"source": "local", "command": command})
-    assert CommandTool("t", config).covers == covers
+    ]:
+        with subtests.test(command=command):
+            config = ToolConfig.model_validate({"source": "local", "command": command})
+            assert CommandTool("t", config).covers == covers

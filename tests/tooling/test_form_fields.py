@@ -34,12 +34,13 @@ RED_OR_BLUE = (Option(value="r", label="Red"), Option(value="b", label="Blue"))
 TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]
 
 
-@pytest.mark.parametrize(
-    ("schema", "kind"),
-    [
+def test_what_mcp_servers_ask_for_is_a_field(subtests: pytest.Subtests) -> None:
+    for schema, kind in [
         ({"type": "string"}, TextAnswer(lines=False)),
-        ({"type": "string", "minLength": 3, "maxLength": 50, "format": "email"},
-         TextAnswer(format="email", min_length=3, max_length=50, lines=False)),
+        (
+            {"type": "string", "minLength": 3, "maxLength": 50, "format": "email"},
+            TextAnswer(format="email", min_length=3, max_length=50, lines=False),
+        ),
         ({"type": "string", "format": "uri"}, TextAnswer(format="uri", lines=False)),
         ({"type": "string", "format": "date"}, TextAnswer(format="date", lines=False)),
         ({"type": "string", "format": "date-time"}, TextAnswer(format="date-time", lines=False)),
@@ -49,21 +50,31 @@ TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]
         ({"type": "integer", "exclusiveMinimum": 0}, IntegerAnswer(above=0)),
         ({"type": "boolean", "default": False}, BooleanAnswer()),
         ({"type": "string", "enum": ["r", "b"]}, SelectAnswer(options=("r", "b"))),
-        ({"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]},
-         SelectAnswer(options=RED_OR_BLUE)),
+        (
+            {"type": "string", "enum": ["r", "b"], "enumNames": ["Red", "Blue"]},
+            SelectAnswer(options=RED_OR_BLUE),
+        ),
         ({"type": "string", "oneOf": TITLED}, SelectAnswer(options=RED_OR_BLUE)),
-        ({"type": "array", "items": {"type": "string", "enum": ["r", "b"]}, "minItems": 1,
-          "maxItems": 2}, SelectAnswer(options=("r", "b"), multi=True, min_picks=1, max_picks=2)),
-        ({"type": "array", "items": {"anyOf": TITLED}},
-         SelectAnswer(options=RED_OR_BLUE, multi=True)),
+        (
+            {
+                "type": "array",
+                "items": {"type": "string", "enum": ["r", "b"]},
+                "minItems": 1,
+                "maxItems": 2,
+            },
+            SelectAnswer(options=("r", "b"), multi=True, min_picks=1, max_picks=2),
+        ),
+        (
+            {"type": "array", "items": {"anyOf": TITLED}},
+            SelectAnswer(options=RED_OR_BLUE, multi=True),
+        ),
         ({"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "integer"}}}, IntegerAnswer()),
-    ],
-)  # fmt: skip
-def test_what_mcp_servers_ask_for_is_a_field(schema: dict[str, Any], kind: Any) -> None:
-    [field] = asked(schema).fields
-    assert field.answer_type == kind
-    assert (field.text, field.required) == ("x", False)
-    assert asked(schema, ["x"]).fields[0].required
+    ]:
+        with subtests.test(schema=schema):
+            [field] = asked(schema).fields
+            assert field.answer_type == kind
+            assert (field.text, field.required) == ("x", False)
+            assert asked(schema, ["x"]).fields[0].required
 
 
 @pytest.mark.parametrize(
@@ -99,9 +110,8 @@ def test_titles_descriptions_and_defaults_are_shown() -> None:
     assert question.validated({"mail": "b"}) == {"mail": "b"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "place", "why"),
-    [
+def test_anything_else_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
+    for schema, place, why in [
         ({"type": "string", "pattern": "(a+)+b"}, "$.properties.x.pattern", "leave it out"),
         ({"type": "string", "format": "ipv4"}, "$.properties.x.format", "date-time"),
         ({"type": "string", "minLength": 5, "maxLength": 2}, "$.properties.x", "no text fits"),
@@ -129,36 +139,41 @@ def test_titles_descriptions_and_defaults_are_shown() -> None:
         ({"$ref": "https://example.org"}, "$.properties.x.$ref", "leads out"),
         ({"$ref": "#/properties/x"}, "$.properties.x", "refers to itself"),
         (["string"], "$.properties.x", "expected a schema"),
-    ],
-)
-def test_anything_else_is_refused_with_its_place(schema: Any, place: str, why: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        asked(schema)
-    assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
-    assert why in str(caught.value)
+    ]:
+        with subtests.test(schema=schema):
+            with pytest.raises(UsageError) as caught:
+                asked(schema)
+            assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
+            assert why in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("schema", "place"),
-    [
+def test_a_schema_of_no_object_with_fields_is_refused(subtests: pytest.Subtests) -> None:
+    for schema, place in [
         ({}, "$"),
         ({"type": "object"}, "$"),
         ({"type": "object", "properties": {}}, "$"),
         ({"type": "object", "properties": []}, "$"),
-        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["y"]},
-         "$.required"),
-        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": [["x"]]},
-         "$.required"),
-        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": "x"},
-         "$.required"),
-        ({"type": "object", "properties": {"x": {"type": "string"}}, "minProperties": 1},
-         "$.minProperties"),
-    ],
-)  # fmt: skip
-def test_a_schema_of_no_object_with_fields_is_refused(schema: Any, place: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        Question.form("q", schema)
-    assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
+        (
+            {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["y"]},
+            "$.required",
+        ),
+        (
+            {"type": "object", "properties": {"x": {"type": "string"}}, "required": [["x"]]},
+            "$.required",
+        ),
+        (
+            {"type": "object", "properties": {"x": {"type": "string"}}, "required": "x"},
+            "$.required",
+        ),
+        (
+            {"type": "object", "properties": {"x": {"type": "string"}}, "minProperties": 1},
+            "$.minProperties",
+        ),
+    ]:
+        with subtests.test(schema=schema):
+            with pytest.raises(UsageError) as caught:
+                Question.form("q", schema)
+            assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
 
 
 def test_the_answer_schema_asks_for_what_the_schema_asked_for() -> None:

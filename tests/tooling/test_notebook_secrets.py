@@ -60,16 +60,16 @@ def test_no_path_leads_to_a_part_with_the_name_of_a_secret(
     assert not found
 
 
-@pytest.mark.parametrize("name", copies())
-def test_a_known_secret_is_hidden_under_any_name(name: str) -> None:
-    names = {name: copies()[name], "pin": PIN, "db_pin": PIN + 1}
-    found = [path for path, answer in answers(names, name) if leaks(answer)]
-    assert not found
+def test_a_known_secret_is_hidden_under_any_name(subtests: pytest.Subtests) -> None:
+    for name in copies():
+        with subtests.test(name=name):
+            names = {name: copies()[name], "pin": PIN, "db_pin": PIN + 1}
+            found = [path for path, answer in answers(names, name) if leaks(answer)]
+            assert not found
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_path_passes_only_through_data(subtests: pytest.Subtests) -> None:
+    for path in [
         "os.environ",
         "os.sys.modules['posix'].environ",
         "os.sys.stdout.session.key",
@@ -89,20 +89,18 @@ def test_a_known_secret_is_hidden_under_any_name(name: str) -> None:
         "environ['INNOCENT_NAME']",
         "views.mapping",
         "where.obj",
-    ],
-)
-def test_a_path_passes_only_through_data(path: str) -> None:
-    names = {**holders(), **machinery(), "_oh": {1: SECRET}}
-    names |= {"Out": {1: InteractiveShell.__new__(InteractiveShell)}, "environ": os.environ}
-    refusals = "never shown|private|cannot pass through|has no stored attribute"
-    with pytest.raises(ToolError, match=refusals) as caught:
-        variable(names, path, None, KnownSecrets(names))
-    assert not leaks(str(caught.value))
+    ]:
+        with subtests.test(path=path):
+            names = {**holders(), **machinery(), "_oh": {1: SECRET}}
+            names |= {"Out": {1: InteractiveShell.__new__(InteractiveShell)}, "environ": os.environ}
+            refusals = "never shown|private|cannot pass through|has no stored attribute"
+            with pytest.raises(ToolError, match=refusals) as caught:
+                variable(names, path, None, KnownSecrets(names))
+            assert not leaks(str(caught.value))
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
+def test_parts_beside_secrets_are_shown(subtests: pytest.Subtests) -> None:
+    for path, value in [
         ("frame.columns", "0: user"),
         ("frame.user", "0: ada"),
         ("frame.T", "3 rows x 2 columns"),
@@ -128,11 +126,10 @@ def test_a_path_passes_only_through_data(path: str) -> None:
         ("table[0]", "['user', 'password']"),
         ("sqlite_row[0]", "ada"),
         ("failed.args[0]", "login with (set, not shown) failed"),
-    ],
-)
-def test_parts_beside_secrets_are_shown(path: str, value: str) -> None:
-    names = holders()
-    assert value in variable(names, path, None, KnownSecrets(names)).content
+    ]:
+        with subtests.test(path=path):
+            names = holders()
+            assert value in variable(names, path, None, KnownSecrets(names)).content
 
 
 def test_looking_adds_no_key_to_a_dictionary_with_defaults() -> None:
@@ -167,8 +164,9 @@ def test_a_large_notebook_is_searched_for_secrets_in_bounded_time() -> None:
     assert time.process_time() - started < 5
 
 
-@pytest.mark.parametrize("name", machinery())
-def test_modules_functions_and_streams_lead_to_no_secret(name: str) -> None:
-    names = {name: machinery()[name], "own": holders()["own"]}
-    found = [path for path, answer in answers(names, name) if leaks(answer)]
-    assert not found
+def test_modules_functions_and_streams_lead_to_no_secret(subtests: pytest.Subtests) -> None:
+    for name in machinery():
+        with subtests.test(name=name):
+            names = {name: machinery()[name], "own": holders()["own"]}
+            found = [path for path, answer in answers(names, name) if leaks(answer)]
+            assert not found

@@ -215,9 +215,8 @@ Login = namedtuple("Login", "user password")
 ROWS = [{"id": n, "name": f"n{n}"} for n in range(1000)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
+async def test_a_value_by_its_path_and_some_of_its_items(subtests: pytest.Subtests) -> None:
+    for arguments, said in [
         ({"name": "rows[1]['name']"}, "n1"),
         ({"name": "rows[2:4]"}, "[{'id': 2, 'name': 'n2'}, {'id': 3, 'name': 'n3'}]"),
         ({"name": "ids", "head": 3}, "[0, 1, 2]"),
@@ -228,14 +227,11 @@ ROWS = [{"id": n, "name": f"n{n}"} for n in range(1000)]
         ({"name": "few", "head": 1}, "{'a': 1}"),
         ({"name": "text", "tail": 3}, "def"),
         ({"name": "numbers", "head": 2}, "[1, 2]"),
-    ],
-)
-async def test_a_value_by_its_path_and_some_of_its_items(
-    arguments: dict[str, JsonValue], said: str
-) -> None:
-    names = {"rows": ROWS, "ids": list(range(1000)), "box": SimpleNamespace(user="ada")}
-    names |= {"few": {"a": 1, "b": 2}, "text": "abcdef", "numbers": {3, 2, 1}}
-    assert said in data(await use("notebook_variable", names, **arguments))
+    ]:
+        with subtests.test(arguments=arguments):
+            names = {"rows": ROWS, "ids": list(range(1000)), "box": SimpleNamespace(user="ada")}
+            names |= {"few": {"a": 1, "b": 2}, "text": "abcdef", "numbers": {3, 2, 1}}
+            assert said in data(await use("notebook_variable", names, **arguments))
 
 
 async def test_all_rows_that_were_asked_for_are_told() -> None:
@@ -259,9 +255,8 @@ class Answers:
         return self
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
+async def test_nothing_is_called_and_every_wrong_path_is_told(subtests: pytest.Subtests) -> None:
+    for name, says in [
         ("a.b.c.d.e", "data of the notebook"),
         ("a()", "That is no path to a value"),
         ("a.b(1)", "That is no path to a value"),
@@ -272,17 +267,16 @@ class Answers:
         ("a.__class__", "Names that begin with _ are private"),
         ("nope", "there is no 'nope' in this notebook"),
         ("a[0]", "a path cannot pass through this tests.tooling.test_notebook_tools.Answers"),
-    ],
-)
-async def test_nothing_is_called_and_every_wrong_path_is_told(name: str, says: str) -> None:
-    Answers.calls = 0
-    names = {"a": Answers()}
-    try:
-        said = (await use("notebook_variable", names, name=name)).content
-    except ToolError as exc:
-        said = str(exc)
-    assert says in said
-    assert Answers.calls == 0
+    ]:
+        with subtests.test(name=name):
+            Answers.calls = 0
+            names = {"a": Answers()}
+            try:
+                said = (await use("notebook_variable", names, name=name)).content
+            except ToolError as exc:
+                said = str(exc)
+            assert says in said
+            assert Answers.calls == 0
 
 
 @pytest.mark.parametrize(
@@ -315,20 +309,26 @@ async def test_a_look_leaves_the_namespace_as_it_was() -> None:
 KEY = "k3y-of-the-service"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["api_key", "cfg['password']", "box.token", "login.password", "login[1]", "login[-1]",
-     "env['HOME']", "frame['secret', 1]"],
-)  # fmt: skip
-async def test_no_path_leads_to_a_secret(name: str) -> None:
-    names: dict[str, Any] = {
-        "api_key": KEY,
-        "cfg": {"password": KEY},
-        "box": SimpleNamespace(token=KEY),
-    }
-    names |= {"login": Login("ada", KEY), "env": os.environ, "frame": {("secret", 1): KEY}}
-    with pytest.raises(ToolError, match="never shown"):
-        await use("notebook_variable", names, name=name)
+async def test_no_path_leads_to_a_secret(subtests: pytest.Subtests) -> None:
+    for name in [
+        "api_key",
+        "cfg['password']",
+        "box.token",
+        "login.password",
+        "login[1]",
+        "login[-1]",
+        "env['HOME']",
+        "frame['secret', 1]",
+    ]:
+        with subtests.test(name=name):
+            names: dict[str, Any] = {
+                "api_key": KEY,
+                "cfg": {"password": KEY},
+                "box": SimpleNamespace(token=KEY),
+            }
+            names |= {"login": Login("ada", KEY), "env": os.environ, "frame": {("secret", 1): KEY}}
+            with pytest.raises(ToolError, match="never shown"):
+                await use("notebook_variable", names, name=name)
 
 
 async def test_a_secret_is_hidden_wherever_it_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,33 +31,34 @@ def several(*each: dict[str, Any]) -> str:
     return json.dumps({"type": "needs_input", "questions": questions})
 
 
-@pytest.mark.parametrize(
-    ("text", "outcome"),
-    [
+def test_an_outcome_is_read_with_what_it_leaves_out_and_without_what_is_unknown(
+    subtests: pytest.Subtests,
+) -> None:
+    for text, outcome in [
         ('{"type":"success","content":"x"}', Success("x")),
         ('\n  {"type":"success","content":""}\n\n', Success("")),
         ('\ufeff{"type":"success","content":"x"}', Success("x")),
         ('{"content":"x","type":"success","more":[1],"malformed":"no"}', Success("x")),
-        ('{"type":"success","content":"x","config":{"user":{"name":"B"}},"unset":["a.b"]}',
-         Success("x", config={"user": {"name": "B"}}, unset=("a.b",))),
+        (
+            '{"type":"success","content":"x","config":{"user":{"name":"B"}},"unset":["a.b"]}',
+            Success("x", config={"user": {"name": "B"}}, unset=("a.b",)),
+        ),
         ('{"type":"success","content":"x","config":null,"unset":null}', Success("x")),
         ('{"type":"success","content":"x","config":{},"unset":[]}', Success("x")),
-        ('{"type":"error","message":"m","trace":["a","b"],"transient":true}',
-         Failure("m", trace=("a", "b"), transient=True)),
+        (
+            '{"type":"error","message":"m","trace":["a","b"],"transient":true}',
+            Failure("m", trace=("a", "b"), transient=True),
+        ),
         ('{"type":"error","message":"m"}', Failure("m")),
         ('{"type":"error","message":"m","trace":null,"transient":null}', Failure("m")),
         ('{"type":"error","message":"m","trace":"one","transient":"very"}', Failure("m")),
-    ],
-)  # fmt: skip
-def test_an_outcome_is_read_with_what_it_leaves_out_and_without_what_is_unknown(
-    text: str, outcome: Success | Failure
-) -> None:
-    assert read_outcome(text) == outcome
+    ]:
+        with subtests.test(text=text):
+            assert read_outcome(text) == outcome
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_anything_else_is_no_outcome(subtests: pytest.Subtests) -> None:
+    for text in [
         "",
         "sunny",
         "3",
@@ -77,15 +78,15 @@ def test_an_outcome_is_read_with_what_it_leaves_out_and_without_what_is_unknown(
         '{"type":"success","content":"x"',
         '{"type":"success","content":"x","config":' + "[" * 100_000,
         '{"type":"success","content":"x","config":' + '{"a":' * 200_000 + "1" + "}" * 200_001,
-    ],
-)
-def test_anything_else_is_no_outcome(text: str) -> None:
-    assert read_outcome(text) is None
+    ]:
+        with subtests.test(text=text):
+            assert read_outcome(text) is None
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_malformed_change_leaves_a_success_that_proposes_nothing_and_says_why(
+    subtests: pytest.Subtests,
+) -> None:
+    for change in [
         '"config":[1]',
         '"config":"assistant.name=x"',
         '"config":false',
@@ -98,16 +99,13 @@ def test_anything_else_is_no_outcome(text: str) -> None:
         '"unset":[1]',
         '"unset":{"a":1}',
         '"config":{"user":{"name":"B"}},"unset":[null]',
-    ],
-)
-def test_a_malformed_change_leaves_a_success_that_proposes_nothing_and_says_why(
-    change: str,
-) -> None:
-    outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
-    assert isinstance(outcome, Success)
-    assert (outcome.content, outcome.config, outcome.unset) == ("x", None, ())
-    assert outcome.malformed
-    assert "malformed" not in outcome.model_dump()
+    ]:
+        with subtests.test(change=change):
+            outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
+            assert isinstance(outcome, Success)
+            assert (outcome.content, outcome.config, outcome.unset) == ("x", None, ())
+            assert outcome.malformed
+            assert "malformed" not in outcome.model_dump()
 
 
 @pytest.mark.parametrize("change", ['"x":NaN', '"x":' + "9" * 5000, '"config":{"a":12345}'])
@@ -135,9 +133,10 @@ def test_both_spellings_of_an_answer_type_are_read(spelled: Any, read: Any) -> N
     assert (question.persistence, question.exclusive) == ("none", False)
 
 
-@pytest.mark.parametrize(
-    ("text", "named"),
-    [
+def test_a_question_that_nobody_could_answer_is_an_error_that_says_where(
+    subtests: pytest.Subtests,
+) -> None:
+    for text, named in [
         ('{"type":"needs_input"}', "question"),
         ('{"type":"needs_input","question":null}', "question"),
         ('{"type":"needs_input","question":["q"]}', "question"),
@@ -193,14 +192,11 @@ def test_both_spellings_of_an_answer_type_are_read(spelled: Any, read: Any) -> N
         (asked(persistence="forever"), "question.persistence"),
         (asked(default=float("nan")), "number"),
         (asked(default=json.loads("[" * 300 + "]" * 300)), "levels"),
-    ],
-)
-def test_a_question_that_nobody_could_answer_is_an_error_that_says_where(
-    text: str, named: str
-) -> None:
-    with pytest.raises(ToolError, match="asked a question that is malformed") as caught:
-        read_outcome(text)
-    assert named in str(caught.value)
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(ToolError, match="asked a question that is malformed") as caught:
+                read_outcome(text)
+            assert named in str(caught.value)
 
 
 def test_several_questions_are_read_in_order_and_written_as_they_came() -> None:

@@ -134,9 +134,8 @@ class Point:
     x: int
 
 
-@pytest.mark.parametrize(
-    ("returned", "outcome"),
-    [
+async def test_a_result_becomes_an_outcome(subtests: pytest.Subtests) -> None:
+    for returned, outcome in [
         ("text", Success("text")),
         ("", Success("")),
         (None, Success("null")),
@@ -146,15 +145,13 @@ class Point:
         (Success("s"), Success("s")),
         (Failure("f"), Failure("f")),
         (NeedsInput(Question.boolean("q", "t")), NeedsInput(Question.boolean("q", "t"))),
-    ],
-)
-async def test_a_result_becomes_an_outcome(returned: Any, outcome: Outcome) -> None:
-    assert await run(PythonTool(lambda: returned, name="t")) == outcome
+    ]:
+        with subtests.test(returned=returned):
+            assert await run(PythonTool(lambda: returned, name="t")) == outcome
 
 
-@pytest.mark.parametrize(
-    ("returned", "text", "images"),
-    [
+async def test_a_result_that_is_not_plain_data_is_described(subtests: pytest.Subtests) -> None:
+    for returned, text, images in [
         (object(), "<object object>", 0),
         (pd.DataFrame({"a": [1]}), "pandas.DataFrame, 1 row x 1 column", 0),
         ({"n": 1, "frame": pd.DataFrame({"a": [1]})}, "['n']: 1\n['frame']: pandas.DataFrame", 0),
@@ -166,15 +163,12 @@ async def test_a_result_becomes_an_outcome(returned: Any, outcome: Outcome) -> N
         (IPython.display.Markdown("# Title"), "# Title", 0),  # type: ignore[no-untyped-call]
         (ValueError("bad"), "ValueError: bad", 0),
         (b"\xff\x00", "b'\\xff\\x00'", 0),
-    ],
-)
-async def test_a_result_that_is_not_plain_data_is_described(
-    returned: Any, text: str, images: int
-) -> None:
-    outcome = await run(PythonTool(lambda: returned, name="t"))
-    assert isinstance(outcome, Success)
-    assert outcome.content.startswith(text) or text in outcome.content
-    assert len(outcome.images) == images
+    ]:
+        with subtests.test(returned=returned):
+            outcome = await run(PythonTool(lambda: returned, name="t"))
+            assert isinstance(outcome, Success)
+            assert outcome.content.startswith(text) or text in outcome.content
+            assert len(outcome.images) == images
 
 
 async def test_an_image_of_a_result_is_no_longer_than_configured() -> None:
@@ -277,9 +271,8 @@ def _with_unknown(a: Missing) -> None: ...  # type: ignore[name-defined]  # noqa
 def _with_thread(a: threading.Thread) -> None: ...
 
 
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
+def test_what_cannot_be_offered_is_refused_where_it_is_defined(subtests: pytest.Subtests) -> None:
+    for function, message in [
         (lambda: "", "'<lambda>' cannot be the name of a tool"),
         (_with_positional_only, "the parameter `a` is positional-only, .* Remove the `/`"),
         (_with_rest, r"a tool cannot have `\*a`"),
@@ -290,11 +283,9 @@ def _with_thread(a: threading.Thread) -> None: ...
         (5, "a tool must be a function, and this is an object of type int"),
         (_with_unknown, "a type hint names something unknown"),
         (_with_thread, "cannot be described to a model"),
-    ],
-)
-def test_what_cannot_be_offered_is_refused_where_it_is_defined(function: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        jp.tool(function)
+    ]:
+        with subtests.test(function=function), pytest.raises(UsageError, match=message):
+            jp.tool(function)
 
 
 def test_name_does_not_make_a_tool_of_a_class() -> None:
@@ -383,9 +374,8 @@ def endless() -> Iterator[int]:
     yield from itertools.count()
 
 
-@pytest.mark.parametrize(
-    "make",
-    [
+def test_an_iterator_in_a_result_is_described_and_not_consumed(subtests: pytest.Subtests) -> None:
+    for make in [
         itertools.count,
         endless,
         lambda: iter([1, 2]),
@@ -400,13 +390,12 @@ def endless() -> Iterator[int]:
         lambda: Model(items=[endless()]),
         lambda: Members.ENDLESS,
         lambda: [Members.ENDLESS],
-    ],
-)
-def test_an_iterator_in_a_result_is_described_and_not_consumed(make: Any) -> None:
-    value = make()
-    outcome = as_outcome(value)
-    assert outcome == Success(describe(value).text)
-    assert next(first_iterator(value)) in (0, 1, "1")
+    ]:
+        with subtests.test(make=make):
+            value = make()
+            outcome = as_outcome(value)
+            assert outcome == Success(describe(value).text)
+            assert next(first_iterator(value)) in (0, 1, "1")
 
 
 def first_iterator(value: Any) -> Any:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from jp_nb.tooling.question import Question
 
@@ -102,9 +102,8 @@ def test_a_select_question_needs_options() -> None:
         Question.select("q", "Which?", [])
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "misfit"),
-    [
+def test_only_values_of_the_answer_type_are_answers(subtests: pytest.Subtests) -> None:
+    for question, answer, misfit in [
         (CONSTRUCTORS[0], "", None),
         (CONSTRUCTORS[0], True, "type"),
         (CONSTRUCTORS[1], True, None),
@@ -116,9 +115,6 @@ def test_a_select_question_needs_options() -> None:
         (CONSTRUCTORS[2], True, "type"),
         (CONSTRUCTORS[3], "hunter2", None),
         (CONSTRUCTORS[3], 5, "type"),
-    ],
-)
-def test_only_values_of_the_answer_type_are_answers(
-    question: Question, answer: JsonValue, misfit: str | None
-) -> None:
-    assert question.misfit(answer) == misfit
+    ]:
+        with subtests.test(question=question):
+            assert question.misfit(answer) == misfit

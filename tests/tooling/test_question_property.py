@@ -74,9 +74,10 @@ def test_picks_and_answers_say_the_same(pair: tuple[SelectAnswer, Any]) -> None:
         assert kind.picks(kind.answer(picks)) == picks
 
 
-@pytest.mark.parametrize(
-    ("fields", "answer", "misfit"),
-    [
+def test_options_are_picked_once_each_and_an_own_text_where_it_is_offered(
+    subtests: pytest.Subtests,
+) -> None:
+    for fields, answer, misfit in [
         ({"multi": True}, ["b", "a"], None),
         ({"multi": True}, ["a", "a"], "option"),
         ({"multi": True}, ["c"], "option"),
@@ -104,14 +105,11 @@ def test_picks_and_answers_say_the_same(pair: tuple[SelectAnswer, Any]) -> None:
         ({"other": True}, {"selected": [], "custom": "x", "more": 1}, "option"),
         ({}, {"selected": [], "custom": "x"}, "option"),
         ({}, ["a"], "type"),
-    ],
-)
-def test_options_are_picked_once_each_and_an_own_text_where_it_is_offered(
-    fields: dict[str, Any], answer: Any, misfit: str | None
-) -> None:
-    kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), **fields)
-    assert kind.misfit(answer) == misfit
-    assert Draft202012Validator(kind.answer_schema()).is_valid(answer) is (misfit is None)
+    ]:
+        with subtests.test(fields=fields):
+            kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), **fields)
+            assert kind.misfit(answer) == misfit
+            assert Draft202012Validator(kind.answer_schema()).is_valid(answer) is (misfit is None)
 
 
 def test_what_nobody_sees_in_a_label_or_an_own_text_is_spelled_out() -> None:
@@ -168,9 +166,8 @@ def test_the_value_of_an_option_means_that_option_even_if_it_is_anothers_label()
     assert [kind.settled(name) for name in ("a", "b", "c")] == ["b", "b", "c"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
+def test_a_question_that_nobody_could_answer_cannot_be_made(subtests: pytest.Subtests) -> None:
+    for kind, fields in [
         (NumberAnswer, {"minimum": 3, "maximum": 2}),
         (NumberAnswer, {"above": 2, "maximum": 2}),
         (NumberAnswer, {"minimum": float("inf")}),
@@ -191,16 +188,13 @@ def test_the_value_of_an_option_means_that_option_even_if_it_is_anothers_label()
         (SelectAnswer, {"options": ("a",), "multi": True, "min_picks": 2}),
         (SelectAnswer, {"options": ("a",), "max_picks": 1}),
         (SelectAnswer, {"options": ({"value": "a", "preview": "b"},)}),
-    ],
-)
-def test_a_question_that_nobody_could_answer_cannot_be_made(kind: Any, fields: Any) -> None:
-    with pytest.raises(ValidationError):
-        kind(**fields)
+    ]:
+        with subtests.test(kind=kind), pytest.raises(ValidationError):
+            kind(**fields)
 
 
-@pytest.mark.parametrize(
-    ("kind", "expects"),
-    [
+def test_what_is_expected_is_said_exactly(subtests: pytest.Subtests) -> None:
+    for kind, expects in [
         (NumberAnswer(minimum=0.0, maximum=1_000_000), "a number from 0 to 1000000"),
         (NumberAnswer(above=0, below=0.5), "a number above 0 below 0.5"),
         (IntegerAnswer(minimum=2**60 + 1), "a whole number of at least 1152921504606846977"),
@@ -209,10 +203,9 @@ def test_a_question_that_nobody_could_answer_cannot_be_made(kind: Any, fields: A
         (SelectAnswer(options=("a", "b"), multi=True), "a list of options"),
         (SelectAnswer(options=("a", "b"), multi=True, min_picks=1), "a list of at least 1 options"),
         (SelectAnswer(options=("a", "b"), multi=True, max_picks=1), "a list of 0 to 1 options"),
-    ],
-)
-def test_what_is_expected_is_said_exactly(kind: AnswerType, expects: str) -> None:
-    assert kind.expects == expects
+    ]:
+        with subtests.test(kind=kind):
+            assert kind.expects == expects
 
 
 @pytest.mark.parametrize(

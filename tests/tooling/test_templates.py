@@ -32,9 +32,8 @@ VARIABLES: dict[str, JsonValue] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
+def test_values_are_filled_in_raw_and_structures_as_compact_json(subtests: pytest.Subtests) -> None:
+    for template, text in [
         ("plain", "plain"),
         ("${HOME} { } \r\n", "${HOME} { } \r\n"),
         ("{{ tool.name }}@{{context.root}}", "set_tone@/space"),
@@ -55,21 +54,24 @@ VARIABLES: dict[str, JsonValue] = {
         ("{{ tool.arguments.text | tojson }}", '"a <b> & \'c\' \\"d\\" é"'),
         ("{{ tool.arguments.absent | tojson }}", "null"),
         ("{{ tool.arguments.on | tojson }}", "true"),
-        ("{{ tool.arguments.table | tojson(indent=2) }}",
-         '{\n  "k": [\n    1,\n    "é<",\n    null\n  ]\n}'),
+        (
+            "{{ tool.arguments.table | tojson(indent=2) }}",
+            '{\n  "k": [\n    1,\n    "é<",\n    null\n  ]\n}',
+        ),
         ("{{ tool.arguments.on | string }} {{ none | string }}", "true null"),
         ("{{ tool.arguments.table.k | join(', ') }} {{ nothing | join }}", "1, é<, null "),
         ("{{ [1] | tojson(true) }}", "[\n  1\n]"),
         ("{{ [1] | tojson(indent=0) }}", "[1]"),
         ("{{ range(3) }} {{ [nothing] }}", "[0,1,2] [null]"),
         ("{% if tool.arguments.absent %}yes{% else %}no{% endif %}", "no"),
-        ("{% for x in tool.arguments.table.k %}{{ loop.index }}={{ x }};{% endfor %}",
-         "1=1;2=é<;3=null;"),
+        (
+            "{% for x in tool.arguments.table.k %}{{ loop.index }}={{ x }};{% endfor %}",
+            "1=1;2=é<;3=null;",
+        ),
         ("{{ tool.name | upper }}\n", "SET_TONE\n"),
-    ],
-)  # fmt: skip
-def test_values_are_filled_in_raw_and_structures_as_compact_json(template: str, text: str) -> None:
-    assert render(template, VARIABLES) == text
+    ]:
+        with subtests.test(template=template):
+            assert render(template, VARIABLES) == text
 
 
 def test_the_whole_document_is_filled_in_as_json() -> None:
@@ -91,9 +93,8 @@ def test_json_has_members_and_no_methods_or_classes(template: str, text: str) ->
     assert render(template, VARIABLES) == text
 
 
-@pytest.mark.parametrize(
-    "template",
-    [
+def test_whatever_goes_wrong_is_a_template_error(subtests: pytest.Subtests) -> None:
+    for template in [
         "{{ tool.name",
         "{% if %}",
         "{{ 1 / 0 }}",
@@ -105,11 +106,12 @@ def test_json_has_members_and_no_methods_or_classes(template: str, text: str) ->
         "{{ range(10 ** 9) }}",
         "{{ 'x' * 10 ** 30 }}",
         "{% include 'file' %}",
-    ],
-)
-def test_whatever_goes_wrong_is_a_template_error(template: str) -> None:
-    with pytest.raises(TemplateError, match=r"^Template error: \S"):
-        render(template, VARIABLES)
+    ]:
+        with (
+            subtests.test(template=template),
+            pytest.raises(TemplateError, match=r"^Template error: \S"),
+        ):
+            render(template, VARIABLES)
 
 
 def test_an_error_tells_no_value() -> None:

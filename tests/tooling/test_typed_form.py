@@ -144,17 +144,17 @@ KINDS: list[tuple[Any, AnswerType]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("annotation", "kind"), KINDS, ids=lambda x: str(x)[:40])
-def test_a_field_is_of_the_kind_that_its_annotation_means(annotation: Any, kind: Any) -> None:
-    for field in (field_of(annotation), field_of(Optional[annotation])):  # noqa: UP045
-        assert field.answer_type == kind
-    assert field_of(annotation).required
-    assert not field_of(Optional[annotation]).required  # noqa: UP045
+def test_a_field_is_of_the_kind_that_its_annotation_means(subtests: pytest.Subtests) -> None:
+    for annotation, kind in KINDS:
+        with subtests.test(annotation=annotation):
+            for field in (field_of(annotation), field_of(Optional[annotation])):  # noqa: UP045
+                assert field.answer_type == kind
+            assert field_of(annotation).required
+            assert not field_of(Optional[annotation]).required  # noqa: UP045
 
 
-@pytest.mark.parametrize(
-    ("annotation", "answer", "value"),
-    [
+def test_an_answer_becomes_the_value_that_the_type_has(subtests: pytest.Subtests) -> None:
+    for annotation, answer, value in [
         (Size, "xl", Size.EXTRA_LARGE),
         (set[Size], ["s"], {Size.SMALL}),
         (Stars, 2, Stars.TWO),
@@ -163,16 +163,13 @@ def test_a_field_is_of_the_kind_that_its_annotation_means(annotation: Any, kind:
         (Decimal, 0.1, Decimal("0.1")),
         (SecretStr, "hunter2", SecretStr("hunter2")),
         (Optional[date], None, None),  # noqa: UP045
-    ],
-)
-def test_an_answer_becomes_the_value_that_the_type_has(
-    annotation: Any, answer: JsonValue, value: Any
-) -> None:
-    made = dataclasses.make_dataclass("Made", [("x", annotation)])
-    question = Question.form("q", made)
-    given: JsonValue = {} if answer is None else {"x": answer}
-    assert question.misfit(given) is None
-    assert question.validated(given) == made(value)
+    ]:
+        with subtests.test(annotation=annotation):
+            made = dataclasses.make_dataclass("Made", [("x", annotation)])
+            question = Question.form("q", made)
+            given: JsonValue = {} if answer is None else {"x": answer}
+            assert question.misfit(given) is None
+            assert question.validated(given) == made(value)
 
 
 def test_what_the_model_does_not_take_is_said_beside_its_field_or_of_the_whole() -> None:
@@ -302,9 +299,8 @@ class Tree(BaseModel):
     below: list[Tree] = []
 
 
-@pytest.mark.parametrize(
-    ("annotation", "why"),
-    [
+def test_what_has_more_than_one_level_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
+    for annotation, why in [
         (Inner, "an object"),
         (Optional[Inner], "an object"),  # noqa: UP045
         (Tree, "an object"),
@@ -315,14 +311,14 @@ class Tree(BaseModel):
         (int | str, "one of several types"),
         (Any, "a value of any type"),
         (Literal[b"x"] | bytes, "one of several types"),
-    ],
-    ids=str,
-)
-def test_what_has_more_than_one_level_is_refused_with_its_place(annotation: Any, why: str) -> None:
-    with pytest.raises(
-        UsageError, match=rf"^no form can be made of Made: \$.*x\b.*: this is {why}"
-    ):
-        field_of(annotation)
+    ]:
+        with (
+            subtests.test(annotation=annotation),
+            pytest.raises(
+                UsageError, match=rf"^no form can be made of Made: \$.*x\b.*: this is {why}"
+            ),
+        ):
+            field_of(annotation)
 
 
 @pytest.mark.parametrize("what", [5, "Plan", None, int, list[int], Tree(), object()])

@@ -29,11 +29,12 @@ def text_of(name: str, chars: int = 700) -> str:
     return describe(VALUES[name], ValueBudget(chars=chars), name="value").text
 
 
-@pytest.mark.parametrize("chars", [0, 1, 7, 30, 90, *BUDGETS])
-def test_no_text_is_longer_than_its_budget(chars: int) -> None:
-    for name, value in VALUES.items():
-        said = describe(value, ValueBudget(chars=chars), name="value")
-        assert len(said.text) <= chars, name
+def test_no_text_is_longer_than_its_budget(subtests: pytest.Subtests) -> None:
+    for chars in [0, 1, 7, 30, 90, *BUDGETS]:
+        with subtests.test(chars=chars):
+            for name, value in VALUES.items():
+                said = describe(value, ValueBudget(chars=chars), name="value")
+                assert len(said.text) <= chars, name
 
 
 def test_without_images_in_the_budget_none_is_drawn() -> None:
@@ -128,14 +129,14 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
-def test_a_value_that_fits_is_told_whole(name: str) -> None:
-    assert text_of(name) == EXPECTED[name]
+def test_a_value_that_fits_is_told_whole(subtests: pytest.Subtests) -> None:
+    for name in EXPECTED:
+        with subtests.test(name=name):
+            assert text_of(name) == EXPECTED[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
+def test_what_is_left_out_is_said_and_how_to_see_it(subtests: pytest.Subtests) -> None:
+    for name, says in [
         ("long text", "characters left out; value["),
         ("long bytes", "bytes, 40,000 bytes: b'\\x00abc"),
         ("huge int", "(an integer of 332,193 bits, about 100,001 digits)"),
@@ -171,10 +172,9 @@ def test_a_value_that_fits_is_told_whole(name: str) -> None:
         ("large module", "more names; dir(value) has all"),
         ("file", "sample_values.py', mode 'r', closed"),
         ("text and figure", "[0]: See:\n[1]: matplotlib.Figure"),
-    ],
-)
-def test_what_is_left_out_is_said_and_how_to_see_it(name: str, says: str) -> None:
-    assert says in text_of(name)
+    ]:
+        with subtests.test(name=name):
+            assert says in text_of(name)
 
 
 def test_all_columns_of_a_wide_frame_are_named_where_there_is_room() -> None:

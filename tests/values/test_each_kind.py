@@ -49,9 +49,8 @@ def picture(value: object, side: int = 768) -> PIL.Image.Image:
 # --- arrays ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
+def test_an_array_is_told_by_its_range_and_its_first_values(subtests: pytest.Subtests) -> None:
+    for value, says in [
         (np.array([1.0, np.nan, 3.0]), "min 1, max 3, mean 2, 1 nan\n[1.0, nan, 3.0]"),
         (np.array([np.nan] * 2), "shape (2,), float64\nevery element is nan\n[nan, nan]"),
         (np.full((900, 900), np.nan), "every element is nan (of a sample of at most 200,000"),
@@ -63,11 +62,10 @@ def picture(value: object, side: int = 768) -> PIL.Image.Image:
         (array.array("d", range(50)), "19.0] … 30 more elements; value[20:40] has the next"),
         (memoryview(bytes(100)), "… 80 more elements; value[20:40] has the next"),
         (memoryview(b"abcdef").cast("B", (2, 3)), "memoryview, shape (2, 3), format 'B'"),
-    ],
-)
-def test_an_array_is_told_by_its_range_and_its_first_values(value: object, says: str) -> None:
-    said = text(value)
-    assert said.endswith(says) or f"{says}" in said
+    ]:
+        with subtests.test(value=value):
+            said = text(value)
+            assert said.endswith(says) or f"{says}" in said
 
 
 def test_of_an_array_in_a_file_fewer_elements_are_read(tmp_path: pathlib.Path) -> None:

@@ -46,9 +46,8 @@ def test_each_way_to_write_an_answer_is_read_with_its_line() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "what"),
-    [
+def test_what_is_wrong_is_told_with_its_line(subtests: pytest.Subtests) -> None:
+    for text, line, what in [
         ("[question.t]\n", 1, "there is no [question]: did you mean [questions]? Expected "),
         ("\n[questions]\nt = 1\n", 3, "below its tool"),
         ('[permissions]\na = "run"\n\nt = "apply"\n', 4, 'expected "run" or "skip"'),
@@ -60,13 +59,12 @@ def test_each_way_to_write_an_answer_is_read_with_its_line() -> None:
         ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "there is no [x]"),
         ("results = 1\n", 1, "[results] is a table"),
         ("[results]\na = \n", 2, "is not TOML"),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_line(text: str, line: int, what: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        parsed(text)
-    assert what in str(error.value)
-    assert f"line {line}" in str(error.value)
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(ConfigError) as error:
+                parsed(text)
+            assert what in str(error.value)
+            assert f"line {line}" in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000])

@@ -50,9 +50,8 @@ def own(custom: str, *selected: str, marks: frozenset[Mark] = NO_MARKS) -> Answe
 # --- which control ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("question", "alone", "beside"),
-    [
+def test_a_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) -> None:
+    for question, alone, beside in [
         (select(), "RadioButtons", "RadioButtons"),
         (select(options=range(8)), "RadioButtons", "RadioButtons"),
         (select(options=range(9)), "Dropdown", "Choices"),
@@ -71,14 +70,11 @@ def own(custom: str, *selected: str, marks: frozenset[Mark] = NO_MARKS) -> Answe
         (Question.number("q", "How much?"), "Text", "Text"),
         (Question.integer("q", "How many?"), "Text", "Text"),
         (Question.secret("q", "Key?"), None, None),
-    ],
-)
-def test_a_question_has_the_simplest_control_that_does(
-    question: Question, alone: str | None, beside: str | None
-) -> None:
-    found = [question_controls(QuestionPrompt(question)), field(question)]
-    names = [type(each.widget).__name__ if each.widget else None for each in found]
-    assert names == [alone, beside]
+    ]:
+        with subtests.test(question=question):
+            found = [question_controls(QuestionPrompt(question)), field(question)]
+            names = [type(each.widget).__name__ if each.widget else None for each in found]
+            assert names == [alone, beside]
 
 
 def test_what_acts_at_once_alone_is_chosen_beside_others() -> None:
@@ -261,12 +257,13 @@ def test_an_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
 
 
 @pytest.mark.req("RCP-13")
-@pytest.mark.parametrize("forged", FORGED)
-def test_what_no_page_of_ours_sends_is_no_answer(forged: dict[str, JsonValue]) -> None:
-    control = field(select(other=True))
-    found = control.read({**forged, "confirmed": True})
-    assert isinstance(found, Unread)
-    assert "not among the options" in found.why
+def test_what_no_page_of_ours_sends_is_no_answer(subtests: pytest.Subtests) -> None:
+    for forged in FORGED:
+        with subtests.test(forged=forged):
+            control = field(select(other=True))
+            found = control.read({**forged, "confirmed": True})
+            assert isinstance(found, Unread)
+            assert "not among the options" in found.why
 
 
 @pytest.mark.req("RPI-55", "RCP-8")
@@ -403,21 +400,21 @@ def test_a_number_is_read_as_one(question: Question, typed: str, answer: float) 
     assert (found.value, type(found.value)) == (answer, type(answer))
 
 
-@pytest.mark.parametrize(
-    ("question", "typed"),
-    [
+def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
+    for question, typed in [
         *((INTEGER, typed) for typed in ("0", "6", "2.0", "1e0", "three", "9" * 5000)),
         *((NUMBER, typed) for typed in ("-0.1", "2.6", "nan", "inf", "1,5", "9" * 5000)),
-    ],
-)
-def test_no_number_is_bent_into_the_bounds(question: Question, typed: str) -> None:
-    control = field(question)
-    assert control.widget is not None
-    control.widget.value = typed
-    expected = "a whole number from 1 to 5" if question is INTEGER else "a number from 0 to 2.5"
-    assert control.read({}) == Unread(f"expected {expected}")
-    assert control.widget.value == typed
-    assert isinstance(question.answer_type, IntegerAnswer) is (question is INTEGER)
+    ]:
+        with subtests.test(question=question):
+            control = field(question)
+            assert control.widget is not None
+            control.widget.value = typed
+            expected = (
+                "a whole number from 1 to 5" if question is INTEGER else "a number from 0 to 2.5"
+            )
+            assert control.read({}) == Unread(f"expected {expected}")
+            assert control.widget.value == typed
+            assert isinstance(question.answer_type, IntegerAnswer) is (question is INTEGER)
 
 
 # --- state and clock -------------------------------------------------------------------------

@@ -506,9 +506,8 @@ def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> N
     assert all(box.comm is None for box in boxes)
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_a_message_that_no_page_sends_changes_nothing(subtests: pytest.Subtests) -> None:
+    for message in [
         {"type": "submit"},  # not offered yet
         {"type": "go-1"},
         {"type": "next", "step": "0"},
@@ -520,12 +519,11 @@ def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> N
         {"type": "send"},
         {"type": None},
         {"type": "_cancel"},
-    ],
-)
-def test_a_message_that_no_page_sends_changes_nothing(message: dict[str, Any]) -> None:
-    user = FormUser(form_of(NAME, SIZE), COLOUR)
-    user.form._beacon._handle_custom_msg({"step": 0, "fields": "x"} | message, [])
-    assert (user.draft.page, user.draft.screen, user.ends) == (0, "page", [])
+    ]:
+        with subtests.test(message=message):
+            user = FormUser(form_of(NAME, SIZE), COLOUR)
+            user.form._beacon._handle_custom_msg({"step": 0, "fields": "x"} | message, [])
+            assert (user.draft.page, user.draft.screen, user.ends) == (0, "page", [])
 
 
 @pytest.mark.req("HB-4")

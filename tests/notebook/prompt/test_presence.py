@@ -11,7 +11,6 @@ from jp_nb.notebook.prompt.presence import (
     FormRoute,
     Presence,
     PromptSettings,
-    Route,
     StdinRoute,
 )
 
@@ -29,9 +28,8 @@ HEADLESS_REASON = "the front end does not allow input (the notebook runs headles
 
 
 @pytest.mark.req("RCP-26")
-@pytest.mark.parametrize(
-    ("where", "channel", "route"),
-    [
+def test_the_way_to_ask(subtests: pytest.Subtests) -> None:
+    for where, channel, route in [
         (PAGE, "auto", FormRoute(3.0, stdin=True, stays=True)),
         (PAGE, "widget", FormRoute(3.0, stdin=False, stays=True)),
         (PAGE, "stdin", StdinRoute("stdin")),
@@ -60,10 +58,9 @@ HEADLESS_REASON = "the front end does not allow input (the notebook runs headles
         ),
         (PIPE, "auto", Unavailable("there is neither a kernel nor a terminal to ask in")),
         (CALLBACK, "auto", Unavailable("no cell is running in which to ask")),
-    ],
-)
-def test_the_way_to_ask(where: Presence, channel: Any, route: Route) -> None:
-    assert where.route(PromptSettings(channel=channel)) == route
+    ]:
+        with subtests.test(where=where):
+            assert where.route(PromptSettings(channel=channel)) == route
 
 
 def test_a_console_waits_no_longer_than_it_is_told() -> None:

@@ -110,9 +110,8 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
     assert "Please type one of y, n, or ? for help." in typist.shown
 
 
-@pytest.mark.parametrize(
-    ("prompt", "typed", "value"),
-    [
+def test_what_a_line_says(subtests: pytest.Subtests) -> None:
+    for prompt, typed, value in [
         (BOOLEAN, "yes", True),
         (SELECT, "3", "green"),
         (SELECT, "red", "red"),
@@ -134,15 +133,13 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
         (APPROVAL, "y", "apply"),
         (APPROVAL, "n", "reject"),
         (APPROVAL, "N", "reject"),
-    ],
-)
-def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None:
-    assert ask_on_stdin(prompt, Typist(typed), "terminal") == Answered(value, "terminal")
+    ]:
+        with subtests.test(prompt=prompt):
+            assert ask_on_stdin(prompt, Typist(typed), "terminal") == Answered(value, "terminal")
 
 
-@pytest.mark.parametrize(
-    ("prompt", "bad"),
-    [
+def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
+    for prompt, bad in [
         (BOOLEAN, ""),
         (BOOLEAN, "1"),
         (SELECT, ""),
@@ -160,12 +157,11 @@ def test_what_a_line_says(prompt: Prompt, typed: str, value: bool | str) -> None
         (DELTA, "Y"),
         (APPROVAL, "x"),
         *((consent, blank) for consent in CONSENTS for blank in ("", " ")),
-    ],
-)
-def test_five_bad_answers_cancel(prompt: Prompt, bad: str) -> None:
-    typist = Typist(*[bad] * 4, bad, "never read")
-    assert ask_on_stdin(prompt, typist, "stdin") == NotAnswered("cancelled", "stdin")
-    assert typist.lines == ["never read"]
+    ]:
+        with subtests.test(prompt=prompt):
+            typist = Typist(*[bad] * 4, bad, "never read")
+            assert ask_on_stdin(prompt, typist, "stdin") == NotAnswered("cancelled", "stdin")
+            assert typist.lines == ["never read"]
 
 
 @pytest.mark.parametrize(("typed", "value"), [("1", "3"), ("03", "1")])

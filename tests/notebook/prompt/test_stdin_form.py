@@ -121,10 +121,11 @@ def each_said(end: Any) -> str:
 
 
 @pytest.mark.req("RCP-22", "RCP-11", "RCP-13", "RPI-36", "RPI-58", "RPI-59", "RPI-61")
-@pytest.mark.parametrize("case", CASES)
-def test_what_a_person_reads_and_types(case: str) -> None:
-    stored = parts_of(SNAPSHOTS.read_text(encoding="utf-8"))
-    assert shown(*CASES[case]) == stored[case].strip()
+def test_what_a_person_reads_and_types(subtests: pytest.Subtests) -> None:
+    for case in CASES:
+        with subtests.test(case=case):
+            stored = parts_of(SNAPSHOTS.read_text(encoding="utf-8"))
+            assert shown(*CASES[case]) == stored[case].strip()
 
 
 def test_there_is_a_snapshot_of_each_case_and_of_nothing_else() -> None:
@@ -329,9 +330,8 @@ def test_what_does_not_fit_is_asked_again_one_question_and_a_form(
 
 
 @pytest.mark.req("RPI-27", "RPI-32", "RPI-56", "RCP-20")
-@pytest.mark.parametrize(
-    ("question", "typed", "value"),
-    [
+def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.Subtests) -> None:
+    for question, typed, value in [
         (EXTRAS, ["3,1"], ["SQLite", "pg"]),
         (EXTRAS, ["", "4 2", "mine"], {"selected": ["rd"], "custom": "mine"}),
         (EXTRAS, ["0"], []),
@@ -341,14 +341,11 @@ def test_what_does_not_fit_is_asked_again_one_question_and_a_form(
         (STORE, ["4", " mine, all of it "], {"selected": [], "custom": " mine, all of it "}),
         (STORE, ["4", '""', "n", '""', "x", "y"], {"selected": [], "custom": ""}),
         (Question.select("q", "?", [], other=True), ["", "1"], {"selected": [], "custom": "1"}),
-    ],
-)
-def test_one_question_alone_takes_several_picks_and_own_texts(
-    question: Question, typed: list[str], value: JsonValue
-) -> None:
-    end = ask_on_stdin(QuestionPrompt(question), Clock(*typed), "terminal")
-    empty = ["empty"] if '""' in typed else []
-    assert end == given_(value, *empty)
+    ]:
+        with subtests.test(question=question):
+            end = ask_on_stdin(QuestionPrompt(question), Clock(*typed), "terminal")
+            empty = ["empty"] if '""' in typed else []
+            assert end == given_(value, *empty)
 
 
 TWO = Question(

@@ -1,0 +1,64 @@
+"""Faults that the tests must notice: each changes one place, and names the tests that then fail.
+
+`python -m tests.seeded_faults` makes each fault in a copy of the project and runs its tests there.
+The faults of a room stand in `tests/seeded_faults/ROOM.toml`:
+
+    [[fault]]
+    breaks = "A declined call is reported to the model"
+    file = "jp_nb/agent/turn.py"
+    find = '''the code as it is, found once in the file'''
+    replace = '''the code with the fault'''
+    tests = ["tests/agent/test_turn.py::test_declined_call_is_reported_to_the_model"]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault that one change makes.
+
+    Attributes:
+        room: Whose faults it is one of: the name of its file.
+        breaks: The behavior that it breaks, in words.
+        file: The changed file, from the root of the project.
+        find: The code that is changed; it occurs once.
+        replace: What stands there with the fault.
+        tests: The tests that fail then; one of them is enough.
+    """
+
+    room: str
+    breaks: str
+    file: str
+    find: str
+    replace: str
+    tests: tuple[str, ...]
+
+    def change(self, root: Path) -> str:
+        """Make the fault under `root`; return the text that was there.
+
+        Raises:
+            ValueError: If the code to change does not occur exactly once.
+        """
+        path = root / self.file
+        text = path.read_text(encoding="utf-8")
+        if (count := text.count(self.find)) != 1:
+            raise ValueError(f"{self.file} has the code to change {count} times: {self.breaks}")
+        path.write_text(text.replace(self.find, self.replace), encoding="utf-8")
+        return text
+
+
+def read_faults() -> list[Fault]:
+    """Every fault of every room."""
+    found = []
+    for path in sorted(Path(__file__).parent.glob("*.toml")):
+        for each in tomllib.loads(path.read_text(encoding="utf-8"))["fault"]:
+            tests = tuple(each.pop("tests"))
+            found.append(Fault(room=path.stem, tests=tests, **each))
+    return found
