@@ -159,12 +159,12 @@ class PromptScreen:
         A box that opened by itself would take the focus from a user who types in that page: a line
         typed for a cell would answer the prompt.
         """
+        if route.stdin:  # before the notice: a user may follow it the moment it is on screen
+            self._loop.take_interrupt(lambda: self._turn_to_stdin(waiting))
         self._unseen = OwnOutput(of_turn=self._place is not None)
         self._unseen.show_note(wording.unseen(stdin=route.stdin))
         if self._form is not None:
             self._form.stay()
-        if route.stdin:
-            self._loop.take_interrupt(lambda: self._turn_to_stdin(waiting))
 
     def _forget_unseen(self) -> None:
         """Take the notice away: a page shows the form, or the prompt has ended."""

@@ -577,3 +577,22 @@ def test_open_figures_are_shown_with_the_question_and_by_no_click(user: FrontEnd
     assert all(m["parent_header"]["msg_id"] == cell for m in figures)
     assert statuses(user, click) == ["busy", "idle"]
     user.run("%matplotlib agg")
+
+
+def test_interrupt_at_the_moment_of_the_notice_opens_the_input_box(user: FrontEnd) -> None:
+    user.run(
+        "import os, signal\n"
+        "from jp_nb.notebook.prompt import prompt_screen\n"
+        "note_page()\n"
+        "whole = prompt_screen.OwnOutput.show_note\n"
+        "def interrupted(self, note):\n"
+        "    whole(self, note)\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "prompt_screen.OwnOutput.show_note = interrupted\n"
+    )
+    cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
+    assert user.input_request()["prompt"].startswith("[y/")
+    user.type("n")
+    user.finish(cell)
+    user.run("prompt_screen.OwnOutput.show_note = whole")
+    assert "value=False, channel='stdin'" in user.printed(cell)
