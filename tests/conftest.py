@@ -12,9 +12,16 @@ from hypothesis import HealthCheck, settings
 
 from jp_nb.workspace.variables import TRUST_FOLDERS
 
-# On a busy machine any example may take long, and so may making it up.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
+# On a busy machine any example may take long, and so may making it up. For many examples of each
+# property: `pytest --hypothesis-profile=deep`.
+for profile, examples in (("quick", 20), ("deep", 1500)):
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("quick")
 
 TIERS = ("kernel", "browser", "runners", "deep")
 
