@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, whole_text
+from jp_nb.json_values import MAX_LEVELS, JsonObject, is_deeper, whole_text
 
 BOM = "\ufeff"
 _WHITE = " \t\n\r"
@@ -125,7 +125,10 @@ def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
 def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
     numbers: dict[str, str] = {}
     try:
-        return JsonText(text, _plain(scanned, "", numbers), numbers, gap)
+        value = _plain(scanned, "", numbers)
+        if is_deeper(value, MAX_LEVELS):  # how deep a parser goes depends on the Python
+            raise ValueError(f"nested too deeply: more than {MAX_LEVELS} levels")
+        return JsonText(text, value, numbers, gap)
     except (ValueError, OverflowError, RecursionError) as exc:
         raise StorageError(f"a value that cannot be kept: {exc}", place=file) from exc
 
