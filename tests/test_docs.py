@@ -105,7 +105,7 @@ def test_code_refers_only_to_pages_decisions_and_files_that_exist() -> None:
     assert not [broken for source in SOURCES for broken in broken_references(source)]
 
 
-def test_the_examples_of_public_names_hold(subtests: pytest.Subtests) -> None:
+def test_docstring_examples_of_public_names_pass(subtests: pytest.Subtests) -> None:
     for module in sorted({*_HOMES.values(), "jp_nb"}):
         with subtests.test(module=module):
             assert doctest.testmod(importlib.import_module(module)).failed == 0
@@ -129,7 +129,7 @@ def parts(page: str) -> Iterator[str]:
     return (match[1] for match in re.finditer(r"^<!-- generated: (\w+) -->$", page, re.M))
 
 
-def test_every_part_that_is_made_stands_on_one_page(generated: ModuleType) -> None:
+def test_each_generated_part_is_on_one_page(generated: ModuleType) -> None:
     assert sorted(part for page in PAGES for part in parts(text_of(page))) == sorted(
         generated.PARTS
     )
@@ -140,13 +140,13 @@ def test_reference_pages_are_current(generated: ModuleType) -> None:
     assert not names, f"not current: {', '.join(names)}. Run `python docs/generated.py`."
 
 
-def test_the_public_names_are_listed_each(generated: ModuleType) -> None:
+def test_reference_lists_each_public_name(generated: ModuleType) -> None:
     listed = generated.python()
     for name in set(jp_nb.__all__) - {"last", "Outcome"}:
         assert f"## `jp.{name}`\n" in listed
 
 
-def test_the_settings_are_listed_each(generated: ModuleType) -> None:
+def test_reference_lists_each_setting(generated: ModuleType) -> None:
     listed = generated.settings()
     paths = generated.setting_paths()
     assert len(paths) > 150
@@ -155,7 +155,7 @@ def test_the_settings_are_listed_each(generated: ModuleType) -> None:
         assert f"`{name}`" in listed, name
 
 
-def test_the_magics_are_listed_each(generated: ModuleType) -> None:
+def test_reference_lists_each_magic(generated: ModuleType) -> None:
     listed = generated.magics()
     for option in ASK_OPTIONS:
         assert all(f"`{flag}" in listed or f", {flag}" in listed for flag in option.flags)
@@ -164,7 +164,7 @@ def test_the_magics_are_listed_each(generated: ModuleType) -> None:
         assert all(option.flags[0] in listed for option in subcommand.options)
 
 
-def test_the_command_line_is_listed(generated: ModuleType) -> None:
+def test_reference_lists_the_command_line(generated: ModuleType) -> None:
     listed = generated.command_line()
     for command in ("demo", "run", "check", "show", "import", "export", "trust", "doctor"):
         assert f"## `jp-nb {command}`" in listed

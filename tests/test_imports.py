@@ -105,7 +105,7 @@ def _imports(path: Path, known: set[str]) -> Iterator[str]:
 MODULES = _read()
 
 
-def test_a_room_imports_only_rooms_below_it() -> None:
+def test_rooms_import_only_lower_rooms() -> None:
     assert not [
         f"{module.path} imports {name}"
         for module in MODULES
@@ -115,7 +115,7 @@ def test_a_room_imports_only_rooms_below_it() -> None:
     ]
 
 
-def test_libraries_stay_in_their_rooms() -> None:
+def test_libraries_are_imported_only_in_their_rooms() -> None:
     assert not [
         f"{module.path} imports {name}"
         for module in MODULES
@@ -132,7 +132,7 @@ def _may_import(module: Module, library: str) -> bool:
     return library not in JUPYTER or module.room == "notebook"
 
 
-def test_no_modules_import_one_another_in_a_circle() -> None:
+def test_modules_have_no_circular_imports() -> None:
     graph = {module.name: module.own & {other.name for other in MODULES} for module in MODULES}
     graph = {name: targets - {name} for name, targets in graph.items()}
     try:
@@ -141,7 +141,7 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
         pytest.fail(" -> ".join(reversed(exc.args[1])))
 
 
-def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
+def test_module_and_class_names_are_unique() -> None:
     stems = [
         Path(module.path).stem for module in MODULES if not module.path.endswith("__init__.py")
     ]
@@ -155,7 +155,7 @@ def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
         assert not [name for name, times in Counter(names).items() if times > 1]
 
 
-def test_no_test_imports_another_one() -> None:
+def test_test_modules_do_not_import_each_other() -> None:
     tests = Path(__file__).parent
     for path in tests.rglob("*.py"):
         found = re.findall(r"^from (tests\S*\.test_\w+) import", path.read_text("utf-8"), re.M)
@@ -171,12 +171,12 @@ def loaded(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_the_package_loads_next_to_nothing() -> None:
+def test_import_of_the_package_is_light() -> None:
     found = loaded("import jp_nb; assert jp_nb.last is None; dir(jp_nb)")
     assert not found & {*JUPYTER, "httpx", "pydantic", "nbformat", "nbclient"}
 
 
-def test_a_tool_needs_no_jupyter() -> None:
+def test_tools_can_be_defined_without_jupyter() -> None:
     code = """
 import jp_nb as jp
 @jp.tool
@@ -189,13 +189,13 @@ assert jp.tools() == (f,)
 
 
 @pytest.mark.req("RCP-95")
-def test_the_rooms_below_the_notebook_need_no_jupyter() -> None:
+def test_rooms_below_the_notebook_import_no_jupyter() -> None:
     names = [m.name for m in MODULES if m.room in {*CORE, "workspace", "rendering", "session"}]
     code = "\n".join(f"import {name}" for name in names)
     assert not loaded(code) & {*JUPYTER, "httpx"}
 
 
-def test_the_magics_load_neither_the_network_nor_widgets() -> None:
+def test_load_ext_imports_neither_httpx_nor_widgets() -> None:
     found = loaded("import jp_nb.notebook.magics")
     assert not found & {"httpx", "ipywidgets", "anywidget"}
 
