@@ -1,4 +1,4 @@
-"""The answers file: what it says, where, and what is wrong with it."""
+"""The answers file: answers with their lines, patterns and errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import tomlkit
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.errors import ConfigError
@@ -23,7 +23,7 @@ def parsed(text: str) -> AnswersFile:
     return parse_answers(text, "a.toml")
 
 
-def test_each_way_to_write_an_answer_is_read_with_its_line() -> None:
+def test_each_form_of_an_answer_is_read_with_its_line() -> None:
     file = parsed(
         'questions.u.i = ["p",\n  "q"]\n'
         '[questions.t]  # a comment\na = "x"\n\n  b = { skip = true }\nc = { env = "NAME" }\n'
@@ -46,7 +46,7 @@ def test_each_way_to_write_an_answer_is_read_with_its_line() -> None:
     )
 
 
-def test_what_is_wrong_is_told_with_its_line(subtests: pytest.Subtests) -> None:
+def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
     for text, line, what in [
         ("[question.t]\n", 1, "there is no [question]: did you mean [questions]? Expected "),
         ("\n[questions]\nt = 1\n", 3, "below its tool"),
@@ -67,13 +67,14 @@ def test_what_is_wrong_is_told_with_its_line(subtests: pytest.Subtests) -> None:
             assert f"line {line}" in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000])
-def test_what_no_reader_takes_is_an_error_of_the_file(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"a\.toml"):
-        parsed(text)
+def test_unreadable_toml_is_an_error_of_the_file(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000]
+    for text in rows:
+        with subtests.test(text=text), pytest.raises(ConfigError, match=r"a\.toml"):
+            parsed(text)
 
 
-def test_the_name_goes_before_patterns_and_of_these_the_first_counts() -> None:
+def test_exact_name_precedes_patterns_and_the_first_pattern_wins() -> None:
     file = parsed('[questions."*"]\nid = 1\n[questions.t]\n"i*" = 2\nid = 3\n"*" = 4\n')
     assert [file.find("questions", *key) for key in (("t", "id"), ("u", "id"), ("t", "ix"))] == [
         PreparedAnswer(("questions", "t", "id"), 5, value=3),
@@ -84,13 +85,13 @@ def test_the_name_goes_before_patterns_and_of_these_the_first_counts() -> None:
     assert file.find("permissions", "t") is None
 
 
-def test_a_bracket_in_a_pattern_is_a_bracket() -> None:
+def test_bracket_in_a_pattern_is_literal() -> None:
     file = parsed('[questions.t]\n"size[*]" = 1\n')
     assert file.find("questions", "t", "size[0]") is not None
     assert file.find("questions", "t", "size*") is None
 
 
-def test_a_file_from_windows_is_read(tmp_path: Path) -> None:
+def test_file_with_windows_line_ends_and_byte_order_mark_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_bytes(b"\xef\xbb\xbf[questions.t]\r\nid = 'a'\r\n")
     [answer] = read_answers_file(file).answers
@@ -101,7 +102,7 @@ def test_a_file_from_windows_is_read(tmp_path: Path) -> None:
     ("content", "what"),
     [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "longer than"), (None, "no such")],
 )
-def test_a_file_that_cannot_be_read_says_why(
+def test_error_of_an_unreadable_file_gives_the_reason(
     tmp_path: Path, content: bytes | None, what: str
 ) -> None:
     file = tmp_path / "a.toml"
@@ -118,8 +119,9 @@ answers = st.one_of(
 )
 
 
+@settings(max_examples=20)
 @given(st.dictionaries(names, st.dictionaries(names, answers, max_size=4), max_size=4))
-def test_whatever_the_names_are_what_was_written_is_read_at_its_line(
+def test_any_names_and_answers_are_read_at_their_lines(
     tools: dict[str, dict[str, object]],
 ) -> None:
     text = tomlkit.dumps({"questions": tools})

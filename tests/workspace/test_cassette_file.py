@@ -1,8 +1,7 @@
-"""Cassettes as files: what is written is read, and what was changed since is found."""
+"""Cassettes as files: written, read back, and checked for later edits."""
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,20 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.asked_request import AskedRequest, part_of
-from jp_nb.agent.exchange import BrokeOff, End, Exchange, Failed, Listening
+from jp_nb.agent.asked_request import part_of
+from jp_nb.agent.exchange import Exchange, Failed, Listening
 from jp_nb.agent.model_events import (
     Finished,
-    Flush,
     KeepAlive,
-    ProviderEvent,
-    Retry,
     TextPart,
-    ToolCallArguments,
-    ToolCallStart,
     Usage,
 )
-from jp_nb.config.tree.provider_config import CassetteMode
 from jp_nb.errors import ProviderError, StorageError, UnrecordedError
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.session.cassette_choice import CassetteChoice
@@ -32,38 +25,7 @@ from jp_nb.workspace import cassette_writer
 from jp_nb.workspace.cassette_file import HEADER, exchange_lines, part_line, read_cassette
 from jp_nb.workspace.cassette_writer import CassetteWriter
 from tests.support.asked_requests import SPEC, asked, changed
-
-ANSWER: tuple[ProviderEvent, ...] = (
-    Usage(input_tokens=10),
-    TextPart(0, "message", 'Sunny — \u2028 "and" 24 °C\n'),
-    Flush(0, {"signature": "c2ln", "deep": [{"a": None}]}),
-    ToolCallStart(1, "call_1", "weather"),
-    ToolCallArguments(1, '{"city": "Bern"}'),
-    Flush(1),
-)
-
-
-def requests() -> list[AskedRequest]:
-    """A conversation: its first request, the same again, one that goes on, another model."""
-    first = {**SPEC, "message": SPEC["message"][:1]}
-    return [asked(first), asked(first), asked(SPEC), asked(changed(SPEC, ("model",), "haiku"))]
-
-
-def exchanges() -> list[Exchange]:
-    ends: tuple[End, ...] = (
-        Failed("busy", "rate_limit", 429, 20.0),
-        Finished(),
-        Retry("stale", drop_metadata="signature"),
-        BrokeOff(),
-    )
-    return [Exchange(each, ANSWER, end) for each, end in zip(requests(), ends, strict=True)]
-
-
-def written(path: Path, *given: Exchange) -> Path:
-    writer = CassetteWriter(path)
-    for each in given or exchanges():
-        writer.add(each)
-    return path
+from tests.support.exchanges import ANSWER, exchanges, requests, written
 
 
 def replayed(path: Path) -> list[Exchange]:
@@ -72,14 +34,14 @@ def replayed(path: Path) -> list[Exchange]:
     return [each for each in found if each is not None]
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_cassette_is_read_back(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl")
     assert replayed(path) == exchanges()
     content = read_cassette(path)
     assert [content.exchange(each) for each in content.exchanges] == exchanges()
 
 
-def test_a_message_and_a_tool_stand_once_however_often_they_are_sent(tmp_path: Path) -> None:
+def test_each_message_and_tool_is_stored_once(tmp_path: Path) -> None:
     text = written(tmp_path / "a.jsonl").read_text("utf-8")
     assert text.count("How will it be in Bern?") == 1
     assert text.count("Tell the weather.") == 1
@@ -124,7 +86,7 @@ def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -
     assert all(text.startswith(("edited.jsonl:", "this request")) for text in said)
 
 
-def test_line_ends_of_another_system_change_nothing(tmp_path: Path) -> None:
+def test_cassette_with_windows_line_ends_is_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl")
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert replayed(path) == exchanges()
@@ -137,9 +99,10 @@ def message_after(after: JsonValue) -> str:
     return f"{compact_json(HEADER)}\n{line}\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_errors_of_a_malformed_cassette_name_the_line(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[str, str]] = [
         ("", ":1: the file is empty"),
         ("{}", ":1: this is no cassette"),
         ("[1]", ":1: expected a JSON object"),
@@ -150,14 +113,14 @@ def message_after(after: JsonValue) -> str:
         ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request is not as"),
         ('{"jp_nb":"cassette","version":1}\n\xff', ":2: not JSON"),
         (message_after(["x"]), ":2: the message says in no text what was said before it"),
-    ],
-)
-def test_what_is_no_cassette_says_so_with_the_line(tmp_path: Path, text: str, said: str) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(text, "utf-8")
-    with pytest.raises(StorageError) as raised:
-        read_cassette(path)
-    assert str(raised.value).startswith(f"a.jsonl{said}")
+    ]
+    for text, said in rows:
+        with subtests.test(text=text):
+            path = tmp_path / "a.jsonl"
+            path.write_text(text, "utf-8")
+            with pytest.raises(StorageError) as raised:
+                read_cassette(path)
+            assert str(raised.value).startswith(f"a.jsonl{said}")
 
 
 # --- while it is recorded ----------------------------------------------------------------------
@@ -181,7 +144,7 @@ def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> N
     assert kinds == [False, True, True, True, True, False]
 
 
-def test_a_recording_goes_on_behind_what_is_there(tmp_path: Path) -> None:
+def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
     first, second, *_ = exchanges()
     path = written(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
@@ -190,7 +153,7 @@ def test_a_recording_goes_on_behind_what_is_there(tmp_path: Path) -> None:
     assert [content.exchange(each) for each in content.exchanges] == [first, second]
 
 
-def test_inquiries_behind_a_line_that_did_not_end_are_brought_into_order(tmp_path: Path) -> None:
+def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> None:
     first, last = exchanges()[1], exchanges()[2]
     path = written(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
@@ -202,7 +165,7 @@ def test_inquiries_behind_a_line_that_did_not_end_are_brought_into_order(tmp_pat
     )
 
 
-def test_an_inquiry_is_in_the_file_when_it_has_ended_and_is_written_twice_at_most(
+def test_inquiry_is_written_at_once_and_at_most_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = changed(SPEC, ("message", 8), {"user": "Question?", "inquiry": "ask.q"})
@@ -226,7 +189,7 @@ def test_an_inquiry_is_in_the_file_when_it_has_ended_and_is_written_twice_at_mos
     assert len(lines) <= 2 * len(many) + 1
 
 
-def test_two_that_record_on_one_file_are_told(tmp_path: Path) -> None:
+def test_two_writers_of_one_cassette_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     one, other = CassetteWriter(path), CassetteWriter(path)
     one.add(exchanges()[0])
@@ -236,7 +199,7 @@ def test_two_that_record_on_one_file_are_told(tmp_path: Path) -> None:
     read_cassette(path)
 
 
-def test_a_link_to_a_cassette_stays_one(tmp_path: Path) -> None:
+def test_link_to_a_cassette_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "link.jsonl"
     (tmp_path / "a.jsonl").write_bytes(b"")
     path.symlink_to(tmp_path / "a.jsonl")
@@ -245,21 +208,13 @@ def test_a_link_to_a_cassette_stays_one(tmp_path: Path) -> None:
     assert len(read_cassette(tmp_path / "a.jsonl").exchanges) == 1
 
 
-def test_a_pipe_is_no_cassette_and_is_not_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    with pytest.raises(StorageError, match="a device or a pipe"):
-        CassetteTape(CassetteChoice("record", path))
-    assert path.is_fifo()
-
-
-def test_a_folder_that_cannot_be_written_to_is_an_error_that_names_the_file(tmp_path: Path) -> None:
+def test_error_of_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"file/a.jsonl cannot be written"):
         CassetteWriter(tmp_path / "file" / "a.jsonl").add(exchanges()[0])
 
 
-def test_pieces_of_a_text_are_one_and_signs_of_life_are_none() -> None:
+def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:
     listening = Listening(requests()[0])
     for event in (
         TextPart(0, "message", "a"),
@@ -281,7 +236,7 @@ def test_pieces_of_a_text_are_one_and_signs_of_life_are_none() -> None:
     assert exchange.end == Finished("max_tokens")
 
 
-def test_the_error_on_a_cassette_does_not_say_where_the_server_is() -> None:
+def test_recorded_error_hides_the_address_of_the_server() -> None:
     error = ProviderError(
         "cannot connect to llamacpp at http://intern.example:8080/v1/chat: the certificate is not "
         "that of Intern.example. See https://docs.intern.example/",
@@ -294,81 +249,3 @@ def test_the_error_on_a_cassette_does_not_say_where_the_server_is() -> None:
         "See https://docs.intern.example/",
         "connect",
     )
-
-
-# --- one that answers and is recorded ----------------------------------------------------------
-
-
-def test_a_failure_that_is_the_end_is_not_replayed_for_ever(tmp_path: Path) -> None:
-    failed, good, *_ = exchanges()
-    choice = CassetteChoice("replay-or-record", tmp_path / "a.jsonl")
-    tape = CassetteTape(choice)
-    tape.keep(failed)
-    assert not choice.path or not choice.path.exists()
-    again = CassetteTape(choice)
-    assert again.replay(failed.asked) is None
-    again.keep(failed)
-    again.keep(good)
-    last = CassetteTape(choice)
-    assert [last.replay(failed.asked), last.replay(failed.asked)] == [failed, good]
-
-
-def test_a_recording_without_an_answer_leaves_the_cassette_as_it_was(tmp_path: Path) -> None:
-    failed, good, _, broke_off = exchanges()
-    path = written(tmp_path / "a.jsonl")
-    before = path.read_bytes()
-    tape = CassetteTape(CassetteChoice("record", path))
-    tape.keep(failed)
-    tape.keep(broke_off)
-    assert path.read_bytes() == before
-    assert tape.is_unanswered
-    tape.keep(good)
-    tape.keep(failed)
-    assert not tape.is_unanswered
-    content = read_cassette(path)
-    kept = [content.exchange(each) for each in content.exchanges]
-    assert kept == [failed, broke_off, good, failed]
-
-
-def test_a_recorded_failure_that_is_the_end_is_asked_again(tmp_path: Path) -> None:
-    failed = exchanges()[0]
-    path = written(tmp_path / "a.jsonl", failed)
-    assert CassetteTape(CassetteChoice("replay", path)).replay(failed.asked) == failed
-    assert CassetteTape(CassetteChoice("replay-or-record", path)).replay(failed.asked) is None
-
-
-def test_a_recorded_error_is_raised_again_at_once() -> None:
-    error = Failed("busy", "rate_limit", 429, 20.0).error()
-    assert (error.kind, error.status, error.retryable, error.retry_after) == (
-        "rate_limit", 429, True, 0.0
-    )  # fmt: skip
-    final = Failed("no", "quota", 402).error()
-    assert (final.retryable, final.retry_after) == (False, None)
-
-
-def test_a_missing_cassette_is_an_error_in_a_replay_alone(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="there is no cassette"):
-        CassetteTape(CassetteChoice("replay", tmp_path / "a.jsonl"))
-    modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
-    for mode in modes:
-        tape = CassetteTape(CassetteChoice(mode, tmp_path / "a.jsonl"))
-        assert tape.replay(requests()[0]) is None
-
-
-@pytest.mark.parametrize("content", ['{"cells": []}', "plain", '{"jp_nb":"cas', "\0\xff"])
-def test_what_is_no_cassette_is_not_written_over(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "talk.ipynb"
-    path.write_text(content, "utf-8")
-    with pytest.raises(StorageError, match="is no cassette, and is not written over"):
-        CassetteTape(CassetteChoice("record", path))
-    assert path.read_text("utf-8") == content
-
-
-def test_a_cassette_is_recorded_anew_also_if_it_is_damaged_or_of_another_version(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "a.jsonl"
-    for content in ("", '{"jp_nb":"cassette","version":9}\n', '{"jp_nb":"cassette"}\nnonsense'):
-        path.write_text(content, "utf-8")
-        CassetteTape(CassetteChoice("record", path)).keep(exchanges()[1])
-        assert len(read_cassette(path).exchanges) == 1

@@ -1,4 +1,4 @@
-"""Configuration files around a notebook: which count, what they include, and one by its name."""
+"""Configuration files around a notebook: order, includes, and files selected by name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def words(value: str) -> str:
+def stop_words(value: str) -> str:
     return f'[assistant.model.parameters]\nstop_words = ["{value}"]\n'
 
 
@@ -47,12 +47,12 @@ def folded_words(files: ConfigFiles) -> object:
     return get_path(strip_strategies(fold(files.layers())), WORDS)
 
 
-def test_files_count_from_the_user_through_the_root_down_to_the_notebook(
+def test_files_are_merged_from_the_user_through_the_root_to_the_notebook(
     home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(home / "config.toml", words("user"))
-    outer = write(work.parent / ".jp" / "config.toml", words("outer"))
-    write(work / ".jp" / "config.toml", words("near"))
+    write(home / "config.toml", stop_words("user"))
+    outer = write(work.parent / ".jp" / "config.toml", stop_words("outer"))
+    write(work / ".jp" / "config.toml", stop_words("near"))
     monkeypatch.setenv("JP_CFG_ASSISTANT__MODEL__PARAMETERS__STOP_WORDS", "+env")
     files = ConfigFiles(work)
     assert folded_words(files) == ["user", "outer", "near", "env"]
@@ -60,11 +60,11 @@ def test_files_count_from_the_user_through_the_root_down_to_the_notebook(
     assert files.root == work
 
 
-def test_a_file_that_does_not_inherit_cuts_off_weaker_files_alone(
+def test_file_that_does_not_inherit_replaces_weaker_files_only(
     home: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(home / "config.toml", words("user"))
-    write(work / ".jp" / "config.toml", "inherit = false\n" + words("near"))
+    write(home / "config.toml", stop_words("user"))
+    write(work / ".jp" / "config.toml", "inherit = false\n" + stop_words("near"))
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
     files = ConfigFiles(work)
     assert folded_words(files) == ["near"]
@@ -72,26 +72,24 @@ def test_a_file_that_does_not_inherit_cuts_off_weaker_files_alone(
 
 
 def test_a_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
-    path = write(work / ".jp" / "config.toml", words("one"))
+    path = write(work / ".jp" / "config.toml", stop_words("one"))
     files = ConfigFiles(work)
     assert folded_words(files) == ["one"]
     assert files.layers()[0] is files.layers()[0]
-    write(path, words("another"))
+    write(path, stop_words("another"))
     assert folded_words(files) == ["another"]
 
 
-def test_included_files_are_weaker_or_stronger_and_patterns_are_sorted(
-    home: Path, work: Path
-) -> None:
+def test_included_files_are_weaker_or_stronger_and_globs_are_sorted(home: Path, work: Path) -> None:
     folder = work / ".jp"
-    write(folder / "config.d" / "b.toml", words("b"))
-    write(folder / "config.d" / "a.toml", 'extends = ["../base.toml"]\n' + words("a"))
-    write(folder / "base.toml", words("base"))
-    write(folder / "tail.toml", words("tail"))
+    write(folder / "config.d" / "b.toml", stop_words("b"))
+    write(folder / "config.d" / "a.toml", 'extends = ["../base.toml"]\n' + stop_words("a"))
+    write(folder / "base.toml", stop_words("base"))
+    write(folder / "tail.toml", stop_words("tail"))
     write(
         folder / "config.toml",
         'extends = ["config.d/**/*.toml", { path = "tail.toml", strategy = "after" }, "none/*"]\n'
-        + words("own"),
+        + stop_words("own"),
     )
     files = ConfigFiles(work)
     assert folded_words(files) == ["base", "a", "b", "own", "tail"]
@@ -99,15 +97,15 @@ def test_included_files_are_weaker_or_stronger_and_patterns_are_sorted(
     assert Path(files.layers()[0].file or "").name == "base.toml"
 
 
-def test_a_missing_file_is_said_once_and_passed_over(home: Path, work: Path) -> None:
-    write(work / ".jp" / "config.toml", 'extends = ["gone.toml"]\n' + words("own"))
+def test_missing_included_file_is_reported_once_and_ignored(home: Path, work: Path) -> None:
+    write(work / ".jp" / "config.toml", 'extends = ["gone.toml"]\n' + stop_words("own"))
     files = ConfigFiles(work)
     assert folded_words(files) == folded_words(files) == ["own"]
     (notice,) = files.take_notices()
     assert "'gone.toml', which does not exist" in notice
 
 
-def test_files_that_include_one_another_are_an_error_with_the_chain(home: Path, work: Path) -> None:
+def test_circular_includes_are_an_error_with_the_chain(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
     write(work / ".jp" / "a.toml", 'extends = ["b.toml"]')
     write(work / ".jp" / "b.toml", 'extends = ["a.toml"]')
@@ -115,7 +113,7 @@ def test_files_that_include_one_another_are_an_error_with_the_chain(home: Path, 
         ConfigFiles(work).layers()
 
 
-def test_a_wrong_value_in_an_included_file_names_that_file(home: Path, work: Path) -> None:
+def test_error_of_a_value_names_the_included_file(home: Path, work: Path) -> None:
     write(work / ".jp" / "config.toml", 'extends = ["a.toml"]')
     wrong = write(work / ".jp" / "a.toml", '[user]\nnme = "x"')
     with pytest.raises(ConfigError, match=r"did you mean 'user\.name'") as caught:
@@ -123,10 +121,8 @@ def test_a_wrong_value_in_an_included_file_names_that_file(home: Path, work: Pat
     assert caught.value.file == str(wrong)
 
 
-def test_a_name_is_searched_below_the_load_paths_of_user_and_workspace(
-    home: Path, work: Path
-) -> None:
-    write(home / "config" / "personas" / "dev.toml", words("user"))
+def test_name_is_searched_in_the_load_paths_of_user_and_workspace(home: Path, work: Path) -> None:
+    write(home / "config" / "personas" / "dev.toml", stop_words("user"))
     write(work / ".jp" / "config.toml", "")
     mine = write(work / "personas" / "dev.json", '{"user": {"name": "ws"}}')
     files = ConfigFiles(work)
@@ -139,8 +135,8 @@ def test_a_name_is_searched_below_the_load_paths_of_user_and_workspace(
     assert names == [f"file:{(home / 'config/personas/dev.toml').resolve()}"]
 
 
-def test_a_path_to_a_file_is_that_file(home: Path, work: Path) -> None:
-    path = write(work / "x.toml", 'id = "me"\n' + words("x"))
+def test_path_selects_that_file(home: Path, work: Path) -> None:
+    path = write(work / "x.toml", 'id = "me"\n' + stop_words("x"))
     files = ConfigFiles(work)
     for name in ("x.toml", "@x.toml", str(path)):
         (layer,) = files.named(name, [])
@@ -148,7 +144,7 @@ def test_a_path_to_a_file_is_that_file(home: Path, work: Path) -> None:
     assert files.claim_names(layer)[0] == ["file:x.toml", "id:me"]
 
 
-def test_a_name_that_is_nowhere_says_where_it_was_searched(home: Path, work: Path) -> None:
+def test_error_of_an_unknown_name_lists_the_searched_places(home: Path, work: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         ConfigFiles(work).named("dve", ["personas"])
     text = str(caught.value)

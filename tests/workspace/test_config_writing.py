@@ -1,4 +1,4 @@
-"""`%jp config --user` and `--workspace`: values written into files, and what they come to."""
+"""`%jp config --user` and `--workspace`: values saved into files, and their effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.record_strategies import QUICK
 
 WRITTEN = """\
 # mine
-config_load_paths = ["personas"]  # where they lie
+config_load_paths = ["personas"]  # searched in order
 
 [assistant]
 model.id = "scripted/talk"   # a script
@@ -67,14 +67,14 @@ def written(path: Path, *assignments: str) -> str:
 # --- the file ----------------------------------------------------------------------------------
 
 
-def test_a_value_is_changed_in_its_place_and_every_comment_stays(tmp_path: Path) -> None:
+def test_value_is_changed_in_place_and_comments_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(WRITTEN)
     text = written(path, "assistant.model.id=openai/gpt-x", "assistant.name=Ada")
     assert text == WRITTEN.replace("scripted/talk", "openai/gpt-x").replace("Robo", "Ada")
 
 
-def test_what_was_not_there_is_added_and_what_is_null_is_taken_out(tmp_path: Path) -> None:
+def test_new_values_are_added_and_null_removes_a_value(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(WRITTEN)
     text = written(
@@ -86,7 +86,7 @@ def test_what_was_not_there_is_added_and_what_is_null_is_taken_out(tmp_path: Pat
         "providers.llm.aliases.slow=openai/o",
         "prompt.timeout_s=5",
     )
-    for comment in ("# mine", "# where they lie", "# a script", "# counts"):
+    for comment in ("# mine", "# searched in order", "# a script", "# counts"):
         assert comment in text
     assert tomllib.loads(text) == {
         "config_load_paths": ["personas"],
@@ -106,13 +106,13 @@ def test_what_was_not_there_is_added_and_what_is_null_is_taken_out(tmp_path: Pat
     }
 
 
-def test_a_file_and_its_folder_are_made(tmp_path: Path) -> None:
+def test_file_and_folder_are_created(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "config.toml"
     assert tomllib.loads(written(path, "user.name=Ada")) == {"user": {"name": "Ada"}}
     assert [p.name for p in path.parent.iterdir()] == ["config.toml"]
 
 
-def test_a_link_permissions_a_mark_and_line_ends_stay(tmp_path: Path) -> None:
+def test_link_permissions_byte_order_mark_and_line_ends_are_kept(tmp_path: Path) -> None:
     real, link = tmp_path / "real.toml", tmp_path / "config.toml"
     real.write_bytes(b"\xef\xbb\xbf# mine\r\n[user]\r\nname = 'x'\r\n")
     real.chmod(0o640)
@@ -123,7 +123,7 @@ def test_a_link_permissions_a_mark_and_line_ends_stay(tmp_path: Path) -> None:
     assert real.stat().st_mode & 0o777 == 0o640
 
 
-def test_what_cannot_be_written_leaves_the_file_as_it_is(tmp_path: Path) -> None:
+def test_invalid_changes_leave_the_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("user.name = 5\n")
     with pytest.raises(ConfigError, match=r"(?s)user\.name.*config\.toml"):
@@ -172,7 +172,7 @@ FILES = [
 )
 @given(st.sampled_from(FILES), st.lists(st.sampled_from(ASSIGNMENTS), max_size=5))
 @QUICK
-def test_a_file_means_what_was_written_and_nothing_else(text: str, changes: list[str]) -> None:
+def test_saved_file_means_exactly_the_requested_changes(text: str, changes: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ConfigFile, "_text", lambda _: text)
         file = ConfigFile(Path("/config.toml"), "user file")
@@ -188,7 +188,7 @@ def test_a_file_means_what_was_written_and_nothing_else(text: str, changes: list
 
 
 @pytest.mark.parametrize("where", ["user", "workspace"])
-def test_a_value_counts_at_once_and_says_where_it_is(notebook: Notebook, where: str) -> None:
+def test_saved_value_applies_at_once_and_its_file_is_named(notebook: Notebook, where: str) -> None:
     notebook.jp("config assistant.name=mine")
     notebook.ask("Go.")
     notebook.jp(f"config --{where} assistant.name=Ada conversation.tools.t.options.token=hush")
@@ -207,7 +207,7 @@ def test_a_value_counts_at_once_and_says_where_it_is(notebook: Notebook, where: 
     again.session.close()
 
 
-def test_what_is_stronger_than_the_file_is_said(
+def test_value_that_overrides_the_file_is_reported(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook.jp("config --user user.name=Ada")
@@ -221,15 +221,14 @@ def test_what_is_stronger_than_the_file_is_said(
     assert "user.name is from environment here" in notebook.told()[1]
 
 
-def test_what_is_taken_out_of_a_file_is_not_set_any_more(notebook: Notebook) -> None:
+def test_unset_value_is_removed_from_the_file(notebook: Notebook) -> None:
     notebook.jp("config --workspace --unset user.name")
     assert notebook.session.config.user.name is None
     assert "user" not in tomllib.loads(workspace_file(notebook).read_text()).get("name", {})
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
+def test_invalid_lines_write_nothing(notebook: Notebook, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, type[Exception]]] = [
         ("config --user", UsageError),
         ("config --user user.name", UsageError),
         ("config --user --workspace user.name=x", UsageError),
@@ -239,20 +238,18 @@ def test_what_is_taken_out_of_a_file_is_not_set_any_more(notebook: Notebook) -> 
         ("config --user --unset user.nmae", ConfigError),
         ("config --user assistant.model.id=no_such_alias", ConfigError),
         ("config --workspace assistant.model.id=no_such_alias user.name=x", ConfigError),
-    ],
-)
-def test_what_is_wrong_is_written_nowhere(
-    notebook: Notebook, line: str, error: type[Exception]
-) -> None:
-    before = workspace_file(notebook).read_text()
-    with pytest.raises(error):
-        notebook.jp(line)
-    assert workspace_file(notebook).read_text() == before
-    assert not user_file(notebook).exists()
-    assert not notebook.session.document.conversation.deltas
+    ]
+    for line, error in rows:
+        with subtests.test(line=line):
+            before = workspace_file(notebook).read_text()
+            with pytest.raises(error):
+                notebook.jp(line)
+            assert workspace_file(notebook).read_text() == before
+            assert not user_file(notebook).exists()
+            assert not notebook.session.document.conversation.deltas
 
 
-def test_a_folder_that_cannot_be_written_to_is_an_error(
+def test_failed_save_is_an_error_and_keeps_the_file(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> None:
@@ -269,7 +266,7 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(
 # --- consent -----------------------------------------------------------------------------------
 
 
-def test_what_the_owner_writes_counts_where_the_rest_of_the_file_does(work: Path) -> None:  # noqa: F811
+def test_saved_value_is_trusted_if_the_file_was(work: Path) -> None:  # noqa: F811
     own = Opened(work)
     own.jp(f"config --workspace {URL}=http://mine.example")
     assert own.value(URL) == "http://mine.example"
@@ -281,7 +278,7 @@ def test_what_the_owner_writes_counts_where_the_rest_of_the_file_does(work: Path
     again.notebook.session.close()
 
 
-def test_writing_agrees_to_nothing_that_somebody_else_put_there(work: Path) -> None:  # noqa: F811
+def test_saving_a_value_trusts_no_other_value_of_the_file(work: Path) -> None:  # noqa: F811
     file = configure(work, EVIL)
     own = Opened(work)
     own.jp("config --workspace user.name=Ada")
@@ -291,9 +288,9 @@ def test_writing_agrees_to_nothing_that_somebody_else_put_there(work: Path) -> N
     own.notebook.session.close()
 
 
-def test_nothing_of_somebody_else_becomes_the_users_own_by_writing(work: Path) -> None:  # noqa: F811
+def test_shared_file_is_not_written_to(work: Path) -> None:  # noqa: F811
     file = configure(work, EVIL)
-    file.chmod(0o666)  # anybody could have written that
+    file.chmod(0o666)  # any user could have written that
     own = Opened(work)
     with pytest.raises(StorageError, match=r"not written to: .* may be changed by everybody"):
         own.jp("config --workspace user.name=Ada")

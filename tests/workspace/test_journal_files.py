@@ -13,7 +13,7 @@ from jp_nb.workspace.journal_files import JournalFolder
 fcntl = pytest.importorskip("fcntl", reason="flock")
 
 
-def test_a_file_that_its_kernel_removes_meanwhile_stops_no_sweep(
+def test_sweep_tolerates_a_file_that_is_removed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = JournalFolder(tmp_path / "journal")
@@ -34,7 +34,7 @@ def test_a_file_that_its_kernel_removes_meanwhile_stops_no_sweep(
     assert list(folder.path.iterdir()) == []
 
 
-def test_what_a_kernel_left_that_was_killed_as_it_wrote_anew_goes_in_time(tmp_path: Path) -> None:
+def test_old_temporary_files_are_swept(tmp_path: Path) -> None:
     folder = JournalFolder(tmp_path / "journal")
     own = folder.make("jp-c1")
     old, fresh = own.path.with_name("jp-c2.0.new"), own.path.with_name("jp-c3.0.new")
@@ -46,7 +46,7 @@ def test_what_a_kernel_left_that_was_killed_as_it_wrote_anew_goes_in_time(tmp_pa
     own.close()
 
 
-def test_without_locks_nothing_is_left_of_a_journal_that_cannot_be_made(
+def test_failed_creation_without_locks_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []

@@ -1,4 +1,4 @@
-"""The key file: who may read it, who makes it, and what is refused."""
+"""The key file: creation, permissions and errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def secret(found: SecretBytes | None) -> bytes:
     return found.get_secret_value()
 
 
-def test_a_key_is_made_once_for_its_user_alone(tmp_path: Path) -> None:
+def test_key_is_created_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "data" / "jp" / "notebook-key"
     made = secret(KeyFile(path).obtain())
     assert len(made) == KEY_BYTES
@@ -42,12 +42,14 @@ def test_a_key_is_made_once_for_its_user_alone(tmp_path: Path) -> None:
     assert secret(KeyFile(tmp_path / "another").obtain()) != made
 
 
-def test_reading_makes_nothing(tmp_path: Path) -> None:
+def test_reading_creates_no_key(tmp_path: Path) -> None:
     assert KeyFile(tmp_path / "data" / "key").read() is None
     assert os.listdir(tmp_path) == []
 
 
-def test_a_variable_names_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variable_names_another_key_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(variables.KEY_FILE, str(tmp_path / "mine"))
     assert key_path() == tmp_path / "mine"
     file = KeyFile()
@@ -59,34 +61,42 @@ def test_a_variable_names_another_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @posix
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o666, 0o777])
-def test_a_file_that_others_can_use_is_no_key(tmp_path: Path, mode: int) -> None:
-    file = put(tmp_path / "key", mode=mode)
-    for call in (file.read, file.obtain):
-        with pytest.raises(NoKeyError, match=r"key file .*key is open to other users"):
-            call()
-    assert file.path.read_bytes() == KEY  # nothing was repaired behind the user's back
+def test_key_file_open_to_other_users_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    rows: list[int] = [0o640, 0o604, 0o620, 0o602, 0o610, 0o666, 0o777]
+    for mode in rows:
+        with subtests.test(mode=mode):
+            file = put(tmp_path / "key", mode=mode)
+            for call in (file.read, file.obtain):
+                with pytest.raises(NoKeyError, match=r"key file .*key is open to other users"):
+                    call()
+            assert file.path.read_bytes() == KEY  # nothing was repaired behind the user's back
 
 
 @posix
-def test_a_file_of_somebody_else_is_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_file_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = put(tmp_path / "key")
     monkeypatch.setattr(os, "geteuid", lambda: file.path.stat().st_uid + 1)
     with pytest.raises(NoKeyError, match="belongs to another user"):
         file.read()
 
 
-@pytest.mark.parametrize("content", [b"", b"short", KEY[:-1], KEY + b"\n"], ids=len)
-def test_what_is_no_whole_key_is_refused_and_stays(tmp_path: Path, content: bytes) -> None:
-    file = put(tmp_path / "key", content)
-    for call in (file.read, file.obtain):
-        with pytest.raises(NoKeyError, match=f"holds {len(content)} bytes") as caught:
-            call()
-    assert "short" not in str(caught.value)
-    assert file.path.read_bytes() == content
+def test_key_of_a_wrong_length_is_refused_and_kept(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    rows: list[bytes] = [b"", b"short", KEY[:-1], KEY + b"\n"]
+    for content in rows:
+        with subtests.test(content=content):
+            file = put(tmp_path / "key", content)
+            for call in (file.read, file.obtain):
+                with pytest.raises(NoKeyError, match=f"holds {len(content)} bytes") as caught:
+                    call()
+            assert "short" not in str(caught.value)
+            assert file.path.read_bytes() == content
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_folder_in_place_of_a_key_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoKeyError, match=r"is not a file|cannot be read"):
         KeyFile(tmp_path).obtain()
     with pytest.raises(NoKeyError, match="cannot be read: Not a directory"):
@@ -94,14 +104,14 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 @posix
-def test_a_named_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_named_pipe_in_place_of_a_key_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "key", 0o600)
     with pytest.raises(NoKeyError, match="is not a file"):
         KeyFile(tmp_path / "key").read()
 
 
 @posix
-def test_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
+def test_link_to_a_key_file_is_checked_at_its_target(tmp_path: Path) -> None:
     target = put(tmp_path / "target").path
     (tmp_path / "link").symlink_to(target)
     assert secret(KeyFile(tmp_path / "link").read()) == KEY
@@ -115,7 +125,7 @@ def test_a_link_counts_as_what_it_leads_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["mkdir", "open"])
-def test_a_home_that_cannot_be_written_is_no_crash(
+def test_read_only_home_is_a_clear_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
 ) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
@@ -132,14 +142,14 @@ def test_a_home_that_cannot_be_written_is_no_crash(
 
 @posix
 @pytest.mark.skipif(getattr(os, "geteuid", int)() == 0, reason="root may write everywhere")
-def test_a_folder_without_write_permission(tmp_path: Path) -> None:
+def test_folder_without_write_permission_is_a_clear_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(NoKeyError, match="cannot be made: Permission denied"):
         KeyFile(tmp_path / "key").obtain()
     tmp_path.chmod(0o700)
 
 
-def test_a_write_that_fails_leaves_no_half_key(
+def test_failed_write_leaves_no_partial_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -151,7 +161,7 @@ def test_a_write_that_fails_leaves_no_half_key(
     assert os.listdir(tmp_path) == []
 
 
-def test_the_second_of_two_processes_takes_the_key_of_the_first(
+def test_second_of_two_processes_uses_the_key_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "key"
@@ -167,7 +177,7 @@ def test_the_second_of_two_processes_takes_the_key_of_the_first(
 
 
 @pytest.mark.parametrize("overtaken", [False, True])
-def test_a_file_system_without_links(
+def test_key_is_created_on_a_file_system_without_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overtaken: bool
 ) -> None:
     path = tmp_path / "key"
@@ -193,7 +203,7 @@ print(KeyFile(Path(sys.argv[1])).obtain().get_secret_value().hex())
 """
 
 
-def test_processes_that_begin_at_once_agree(tmp_path: Path) -> None:
+def test_concurrent_processes_use_one_key(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RACE, str(tmp_path / "data" / "key")]
     started = [
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -209,7 +219,7 @@ def test_processes_that_begin_at_once_agree(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "data") == ["key"]
 
 
-def test_messages_name_the_file_as_the_user_does(
+def test_messages_abbreviate_the_home_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
@@ -218,7 +228,7 @@ def test_messages_name_the_file_as_the_user_does(
     assert f"the key file {Path('~') / 'notebook-key'} holds 0 bytes" in str(caught.value)
 
 
-def test_the_key_shows_nowhere(tmp_path: Path) -> None:
+def test_key_is_in_no_repr(tmp_path: Path) -> None:
     file = put(tmp_path / "key")
     found = file.read()
     for shown in (repr(found), str(found), repr(file), repr(vars(file))):

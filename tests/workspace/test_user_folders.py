@@ -14,7 +14,7 @@ from tests.support.fakes import FakePrompter
 TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
 
 
-def test_who_has_no_home_can_ask_and_is_told_once_what_is_not_kept(
+def test_session_works_without_a_home_folder_and_reports_the_missing_journal_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(number: int) -> object:
