@@ -21,8 +21,12 @@ from typing import Any, NamedTuple
 import attrs
 import numpy as np
 import pandas as pd
-import polars as pl
 import pydantic
+
+try:
+    import polars as pl
+except ImportError:  # an extra: pip install -e ".[tiers]"
+    pl = None  # type: ignore[assignment]
 
 SECRET = "geheim-Zx9!qQ7~wV3"
 PIN = 471_199
@@ -154,9 +158,6 @@ def nested_structured() -> Any:
 
 def holders() -> dict[str, Any]:
     """Return values whose parts with the name of a secret hold it, by the name of a variable."""
-    pl_frame = pl.DataFrame(
-        {"user": ["ada"], "password": [SECRET], "login": [{"user": "ada", "password": SECRET}]}
-    )
     return {
         "a_dict": {"user": "ada", "password": SECRET, "pin": PIN},
         "rows": [{"user": "ada", "password": SECRET}, {"user": "bob", "password": SECRET}],
@@ -192,8 +193,6 @@ def holders() -> dict[str, Any]:
         "where": frame().iloc,
         "cells": pd.DataFrame({"login": [{"user": "ada", "password": SECRET}]}),
         "category": frame().astype({"password": "category"}),
-        "pl_frame": pl_frame,
-        "pl_column": pl_frame["password"],
         "structured": structured(),
         "void": structured()[0],
         "record_array": structured().view(np.recarray),
@@ -203,7 +202,18 @@ def holders() -> dict[str, Any]:
         "generator": started(),
         "closure": closure(),
         "config_of_logging": logging.getLogger("x"),
+        **polars_holders(),
     }
+
+
+def polars_holders() -> dict[str, Any]:
+    """Return such values of polars; none without it."""
+    if pl is None:
+        return {}
+    frame = pl.DataFrame(
+        {"user": ["ada"], "password": [SECRET], "login": [{"user": "ada", "password": SECRET}]}
+    )
+    return {"pl_frame": frame, "pl_column": frame["password"]}
 
 
 def copies() -> dict[str, Any]:
@@ -236,7 +246,6 @@ def copies() -> dict[str, Any]:
         "lists": frame().values.tolist(),
         "unnamed": pd.DataFrame(frame().to_numpy()),
         "long_cells": pd.DataFrame({"note": ["x" * 30 + SECRET]}),
-        "pl_unnamed": pl.DataFrame({"a": [SECRET]}),
         "a_tuple": tuple(Login("ada", SECRET)),
         "error": ValueError(f"no access with {SECRET}"),
         "in_memory": io.StringIO(SECRET),
@@ -244,6 +253,7 @@ def copies() -> dict[str, Any]:
         "thread": threading.Thread(name=SECRET),
         "environment": dict(os.environ),
         "environment_texts": list(os.environ.values()),
+        **({} if pl is None else {"pl_unnamed": pl.DataFrame({"a": [SECRET]})}),
     }
 
 

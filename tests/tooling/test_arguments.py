@@ -24,8 +24,8 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def test_a_text_is_read_as_json_where_only_that_can_be_meant(subtests: pytest.Subtests) -> None:
-    for given, read in [
+def test_text_is_parsed_as_json_if_the_schema_takes_no_text(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"days": "3"}, {"days": 3}),
         ({"days": "three"}, {"days": "three"}),
         ({"days": "3.5"}, {"days": "3.5"}),
@@ -40,12 +40,13 @@ def test_a_text_is_read_as_json_where_only_that_can_be_meant(subtests: pytest.Su
         ({"table": {"on": "true", "x": "1"}}, {"table": {"on": True, "x": "1"}}),
         ({"free": "1", "unknown": "[1]"}, {"free": "1", "unknown": "[1]"}),
         ({"list": "[" * 100_000}, {"list": "[" * 100_000}),
-    ]:
+    ]
+    for given, read in rows:
         with subtests.test(given=given):
             assert coerce_arguments(given, SCHEMA) == read
 
 
-def test_a_schema_takes_the_summary_before_the_description_at_every_depth() -> None:
+def test_schema_prefers_the_summary_to_the_description_at_every_depth() -> None:
     below: JsonValue = {
         "type": "string",
         "required": True,
@@ -93,10 +94,10 @@ PARAMETERS: dict[str, JsonValue] = {
 DECLARED = schema_of(PARAMETERS)
 
 
-def test_what_is_missing_gets_its_default_and_nothing_else_changes(
+def test_missing_arguments_get_their_defaults(
     subtests: pytest.Subtests,
 ) -> None:
-    for given, added in [
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({}, {}),
         ({"days": 1, "tags": [], "off": True}, {}),
         ({"days": None}, {}),
@@ -105,13 +106,14 @@ def test_what_is_missing_gets_its_default_and_nothing_else_changes(
         ({"how": "text"}, {}),
         ({"stops": [{}, {"stay": 9}, 5]}, {"stops": [{"stay": 1}, {"stay": 9}, 5]}),
         ({"free": {"unit": 1}, "unknown": {}}, {}),
-    ]:
+    ]
+    for given, added in rows:
         with subtests.test(given=given):
             defaults = {"days": 3, "tags": ["a"], "off": False}
             assert fill_defaults(given, DECLARED) == defaults | given | added
 
 
-def test_a_default_that_one_call_got_and_changed_is_not_that_of_the_next() -> None:
+def test_changing_a_default_does_not_affect_the_next_call() -> None:
     tags = fill_defaults({}, DECLARED)["tags"]
     assert isinstance(tags, list)
     tags.append("b")
@@ -129,9 +131,8 @@ def refusal(missing: str, unknown: str) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("given", "missing", "unknown"),
-    [
+def test_unknown_and_missing_arguments_are_named(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str, str]] = [
         ({}, '["city", "days"]', "[]"),
         ({"days": 1}, '["city"]', "[]"),
         ({"city": "x", "days": 1, "a": 1, 'b"': 2}, "[]", r'["a", "b\""]'),
@@ -139,33 +140,30 @@ def refusal(missing: str, unknown: str) -> str:
         ({"city": "x", "days": 1, "how": {"unt": "C"}}, '["must"]', '["unt"]'),
         ({"city": "x", "days": 1, "how": {"must": "", "deep": {"m": 1}}}, "[]", '["m"]'),
         ({"city": "x", "days": 1, "stops": [{}, {"x": 1}]}, "[]", '["x"]'),
-    ],
-)
-def test_unknown_and_missing_arguments_are_named(
-    given: dict[str, Any], missing: str, unknown: str
-) -> None:
-    assert bad_arguments("weather", given, DECLARED) == refusal(missing, unknown)
+    ]
+    for given, missing, unknown in rows:
+        with subtests.test(given=given):
+            assert bad_arguments("weather", given, DECLARED) == refusal(missing, unknown)
 
 
 @pytest.mark.req("R028-34")
-def test_an_argument_called_tool_answers_is_an_unknown_one_like_any_other() -> None:
+def test_argument_named_tool_answers_is_unknown() -> None:
     given: dict[str, JsonValue] = {"city": "x", "days": 1, "tool_answers": {"sure": True}}
     assert bad_arguments("weather", given, DECLARED) == refusal("[]", '["tool_answers"]')
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_complete_arguments_are_accepted(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, Any]] = [
         {"city": "x", "days": 1},
         {"city": None, "days": "wrong type"},
         {"city": "x", "days": 1, "free": {"anything": 1}, "tags": [{"any": 1}]},
         {"city": "x", "days": 1, "how": {"must": "m", "deep": {}}, "stops": [{"stay": 1}, 5]},
-    ],
-)
-def test_known_and_complete_arguments_are_left_to_the_tool(given: dict[str, Any]) -> None:
-    assert bad_arguments("weather", given, DECLARED) is None
+    ]
+    for given in rows:
+        with subtests.test(given=given):
+            assert bad_arguments("weather", given, DECLARED) is None
 
 
-def test_a_tool_without_parameters_takes_none() -> None:
+def test_tool_without_parameters_takes_no_arguments() -> None:
     text = bad_arguments("weather", {"a": 1}, schema_of({}))
     assert text == refusal("[]", '["a"]')

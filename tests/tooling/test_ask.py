@@ -1,12 +1,12 @@
 """`ask`: registration, validation, and its results in words and as an object.
 
-Rows that are settled otherwise: RPI-11 (options may be left out: a text, or an own answer alone),
+Rows that are settled otherwise: RPI-11 (options are optional: a text, or an own answer alone),
 RPI-13 (200 of them at most), RPI-21 (an index out of range counts as none), RPI-34 ("not answered"
 is not "cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked
 `empty`), RCP-5 (at most one is recommended), RCP-6 and RPI-23 (how many options is advice), RCP-35
-(an outcome in place of a flag). RCP-94 is a list of what is to be tested. Choices and texts are
-here; the ways to ask and what has to be answered in `tests/agent/test_ask_turns.py`; what is kept,
-and under which trust, in `tests/session/test_question_log.py` and
+(an outcome in place of a flag). RCP-94 lists the required tests. Choices and texts are
+here; prompts and required answers in `tests/agent/test_ask_turns.py`; storage
+and trust in `tests/session/test_question_log.py` and
 `tests/workspace/test_project_log.py`; older logs in `tests/record/test_question_rows.py`; reading
 back in `tests/tooling/test_ask_user_read.py`.
 """
@@ -32,7 +32,6 @@ from jp_nb.tooling.builtin.asked_form import (
     NO_SECRETS,
     OPTION_FIELDS,
     QUESTION_FIELDS,
-    label_key,
     read_form,
 )
 from jp_nb.tooling.context import QuestionEnd, ToolContext
@@ -86,7 +85,7 @@ def options(*labels: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.req("RPI-1", "RPI-8", "RPI-10", "RPI-11", "RCP-4", "RPI-37")
-async def test_a_call_becomes_the_questions_of_one_form_word_by_word() -> None:
+async def test_call_becomes_the_questions_of_one_form_verbatim() -> None:
     label = "  <b>Large</b> $x$ {x}"
     one: dict[str, Any] = {
         **{"id": "size", "question": " Which  size? ", "header": "Size", "context": "a\nb"},
@@ -111,7 +110,7 @@ async def test_a_call_becomes_the_questions_of_one_form_word_by_word() -> None:
 
 
 @pytest.mark.req("RPI-16", "RCP-3", "RCP-7")
-async def test_without_more_it_is_a_required_choice_of_one_or_an_own_answer() -> None:
+async def test_default_question_is_a_required_choice_with_an_own_answer() -> None:
     question = (await asked(SIZE)).question
     kind = question.answer_type
     assert isinstance(kind, SelectAnswer)
@@ -119,13 +118,13 @@ async def test_without_more_it_is_a_required_choice_of_one_or_an_own_answer() ->
     assert (question.required, question.exclusive, question.persistence) == (True, True, "none")
 
 
-async def test_an_optional_question_may_be_answered_by_others_and_stay_open() -> None:
+async def test_optional_question_is_not_exclusive() -> None:
     question = (await asked(changed(SIZE, required=False))).question
     assert (question.required, question.exclusive) == (False, False)
 
 
 @pytest.mark.req("RPI-12", "RPI-14", "RCP-8")
-async def test_without_options_the_own_answer_is_left_and_without_that_the_options() -> None:
+async def test_question_may_have_only_options_or_only_an_own_answer() -> None:
     only_own = (await asked(changed(SIZE, options=[]))).question.answer_type
     assert isinstance(only_own, SelectAnswer)
     assert (only_own.options, only_own.other) == ((), True)
@@ -135,15 +134,15 @@ async def test_without_options_the_own_answer_is_left_and_without_that_the_optio
 
 
 @pytest.mark.req("RPI-13", "RPI-23", "RCP-6")
-@pytest.mark.parametrize("count", [1, 2, 30, MAX_OPTIONS])
-async def test_any_number_of_options_is_asked_up_to_a_bound(count: int) -> None:
+@pytest.mark.parametrize("count", [1, MAX_OPTIONS])
+async def test_number_of_options_has_a_limit(count: int) -> None:
     labels = [f"colour {number}" for number in range(count)]
     kind = (await asked(changed(SIZE, options=options(*labels)))).question.answer_type
     assert isinstance(kind, SelectAnswer)
     assert list(kind.labels) == labels
 
 
-async def test_null_means_that_a_field_is_absent() -> None:
+async def test_null_is_an_absent_field() -> None:
     nothing = dict.fromkeys(("header", "context", "mode", "multi", "recommended", "required"))
     question = changed(SIZE, **nothing, options=[{"label": "a", "value": None}])
     assert (await asked(question)).question == (
@@ -152,34 +151,33 @@ async def test_null_means_that_a_field_is_absent() -> None:
 
 
 @pytest.mark.req("RPI-17", "RPI-21", "RCP-5")
-@pytest.mark.parametrize(
-    ("fields", "index"),
-    [
+async def test_option_is_recommended_by_index_or_mark(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[dict[str, Any], int | None]] = [
         ({"recommended": 1}, 1),
         ({"recommended": 2}, None),
         ({"recommended": -1}, None),
         ({"options": [{"label": "a"}, {"label": "b", "recommended": True}]}, 1),
         ({"options": [{"label": "a"}, {"label": "b", "recommended": True}], "recommended": 1}, 1),
         ({"options": [{"label": "a", "recommended": False}, {"label": "b"}]}, None),
-    ],
-)
-async def test_one_option_may_be_recommended_by_its_number_or_by_a_mark(
-    fields: dict[str, Any], index: int | None
-) -> None:
-    kind = (await asked(changed(SIZE, **fields))).question.answer_type
-    assert isinstance(kind, SelectAnswer)
-    assert kind.recommended == index
+    ]
+    for fields, index in rows:
+        with subtests.test(fields=fields):
+            kind = (await asked(changed(SIZE, **fields))).question.answer_type
+            assert isinstance(kind, SelectAnswer)
+            assert kind.recommended == index
 
 
 @pytest.mark.req("HB-8", "RPI-20")
-async def test_a_label_that_looks_recommended_stays_as_it_is() -> None:
+async def test_label_that_looks_recommended_is_unchanged() -> None:
     question = changed(SIZE, options=options("Small (Recommended)", "Large"), recommended=0)
     result = await answered(question, answers={"size": "Small (Recommended)"})
     assert result.content == "User selected: Small (Recommended)"
 
 
 @pytest.mark.req("HB-18")
-async def test_who_may_type_a_secret_is_warned(subtests: pytest.Subtests) -> None:
+async def test_question_about_a_secret_has_a_warning(subtests: pytest.Subtests) -> None:
     for question in [SIZE, NAME]:
         for fields in [
             {"id": "api_key"},
@@ -194,7 +192,7 @@ async def test_who_may_type_a_secret_is_warned(subtests: pytest.Subtests) -> Non
                 assert without.context == "Why."
 
 
-async def test_nobody_is_warned_where_nothing_can_be_typed() -> None:
+async def test_question_without_text_input_has_no_warning() -> None:
     found = (await asked(changed(SIZE, id="api_key", allow_other=False))).question
     assert found.context is None
 
@@ -203,23 +201,25 @@ async def test_nobody_is_warned_where_nothing_can_be_typed() -> None:
 
 
 @pytest.mark.req("RPI-4")
-@pytest.mark.parametrize("given", [None, "size", {"id": "size"}, 1])
-async def test_the_questions_have_to_be_a_list(given: JsonValue) -> None:
-    outcome = await Ask().run({"questions": given}, ToolContext("ask"), InlineCell())
-    assert isinstance(outcome, Failure)
-    assert "expected a list of at least one question" in outcome.message
+async def test_questions_must_be_a_list(subtests: pytest.Subtests) -> None:
+    rows: list[JsonValue] = [None, "size", {"id": "size"}, 1]
+    for value in rows:
+        with subtests.test(value=value):
+            outcome = await Ask().run({"questions": value}, ToolContext("ask"), InlineCell())
+            assert isinstance(outcome, Failure)
+            assert "expected a list of at least one question" in outcome.message
 
 
 @pytest.mark.req("RPI-6")
-async def test_an_empty_list_is_an_error_in_words() -> None:
+async def test_empty_list_of_questions_is_an_error() -> None:
     assert await problems() == [
         "`questions`: the list may not be empty: ask at least one question."
     ]
 
 
 @pytest.mark.req("RPI-8", "RPI-10", "RPI-11", "RCP-15", "RPI-15", "HB-6", "HB-13")
-async def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) -> None:
-    for fields, place, says in [
+async def test_invalid_fields_are_named_with_their_place(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str, str]] = [
         ({"id": None}, "questions[0].id", "is missing"),
         ({"id": " "}, "questions[0].id", "is blank"),
         ({"id": 5}, "questions[0].id", "expected a text, found 5"),
@@ -247,15 +247,13 @@ async def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) 
         ({"options": [{"label": "a", "value": ""}]}, "questions[0].options[0].value", "blank"),
         ({"choices": []}, "questions[0].choices", "is not a field of a question"),
         ({"disableOther": True}, "questions[0].disableOther", "known are id, question, header"),
-        (
-            {"options": [{"label": "a", "preview": "b"}]},
-            "questions[0].options[0].preview",
-            "is not a field of an option",
-        ),
+        ({"options": [{"label": "a", "preview": "b"}]}, "questions[0].options[0].preview",
+         "is not a field of an option"),
         ({"recommended": True}, "questions[0].recommended", "expected the index of an option"),
         ({"recommended": 1.5}, "questions[0].recommended", "found 1.5"),
         ({"recommended": 1.0}, "questions[0].recommended", "found 1.0"),
-    ]:
+    ]  # fmt: skip
+    for fields, place, says in rows:
         with subtests.test(fields=fields):
             first, *_ = await problems(changed(SIZE, **fields))
             assert first.startswith(f"`{place}`")
@@ -264,13 +262,13 @@ async def test_what_is_wrong_is_named_with_its_place(subtests: pytest.Subtests) 
                 assert '(question "size")' in first
 
 
-async def test_unknown_fields_of_the_call_itself_are_refused() -> None:
+async def test_unknown_fields_of_the_call_are_refused() -> None:
     [line] = await problems(SIZE, title="Pizza")
     assert line == "`title`: is not a field of the call: known are questions."
 
 
 @pytest.mark.req("RPI-8")
-async def test_ids_have_to_differ() -> None:
+async def test_ids_must_differ() -> None:
     [line] = await problems(SIZE, NAME, changed(TOPPINGS, id="size"))
     assert line == (
         '`questions[2].id` (question "size"): questions[0] has the same id: give each question one '
@@ -279,27 +277,32 @@ async def test_ids_have_to_differ() -> None:
 
 
 @pytest.mark.req("HB-6", "RPI-55")
-@pytest.mark.parametrize(
-    "twin",
-    ["Large", "large", " LARGE ", "L\u0430rge", "\uff2carge", "La\u200brge", "Lar\u00adge"],
-)
-async def test_labels_that_somebody_may_take_for_one_another_are_refused(twin: str) -> None:
-    [line] = await problems(changed(SIZE, options=options("Large", twin)))
-    assert line.startswith('`questions[0].options[1].label` (question "size")')
-    assert "rename one of them" in line
+async def test_similar_labels_are_refused(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[str] = [
+        "Large", "large", " LARGE ", "L\u0430rge", "\uff2carge", "La\u200brge", "Lar\u00adge",
+    ]  # fmt: skip
+    for twin in rows:
+        with subtests.test(twin=twin):
+            [line] = await problems(changed(SIZE, options=options("Large", twin)))
+            assert line.startswith('`questions[0].options[1].label` (question "size")')
+            assert "rename one of them" in line
 
 
-async def test_white_space_within_a_label_tells_nothing_apart() -> None:
+async def test_labels_must_differ_in_more_than_white_space() -> None:
     assert await problems(changed(SIZE, options=options("Extra large", "Extra  large")))
 
 
-@pytest.mark.parametrize("pair", [("12 גרסה", "21 גרסה"), ("Large", "Larger"), ("a.b", "ab")])
-async def test_labels_that_differ_are_asked(pair: tuple[str, str]) -> None:
-    assert await asked(changed(SIZE, options=options(*pair)))
+async def test_different_labels_are_accepted(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [("12 גרסה", "21 גרסה"), ("Large", "Larger"), ("a.b", "ab")]
+    for pair in rows:
+        with subtests.test(pair=pair):
+            assert await asked(changed(SIZE, options=options(*pair)))
 
 
 @pytest.mark.req("RCP-4")
-async def test_values_have_to_differ() -> None:
+async def test_values_must_differ() -> None:
     twins = [{"label": "a", "value": "x"}, {"label": "b", "value": "x"}]
     [line] = await problems(changed(SIZE, options=twins))
     assert line == (
@@ -309,32 +312,32 @@ async def test_values_have_to_differ() -> None:
 
 
 @pytest.mark.req("RPI-15", "HB-6")
-@pytest.mark.parametrize(
-    "label",
-    ["Other", " other ", "OTHER (type your own)", "Done", "done selecting", "Submit", "\u041ether"],
-)
-async def test_the_words_of_the_form_itself_are_no_options(label: str) -> None:
-    [line] = await problems(changed(SIZE, options=options("Small", label)))
-    assert line.startswith('`questions[0].options[1].label` (question "size")')
-    assert "is a word of the form itself" in line
+async def test_labels_used_by_the_form_are_refused(subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
+        "Other", " other ", "OTHER (type your own)", "Done", "done selecting", "Submit",
+        "\u041ether",
+    ]  # fmt: skip
+    for label in rows:
+        with subtests.test(label=label):
+            [line] = await problems(changed(SIZE, options=options("Small", label)))
+            assert line.startswith('`questions[0].options[1].label` (question "size")')
+            assert "is a word of the form itself" in line
 
 
 @pytest.mark.req("RCP-5")
-@pytest.mark.parametrize(
-    "fields",
-    [
+async def test_at_most_one_option_is_recommended(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, Any]] = [
         {"options": [{"label": label, "recommended": True} for label in "ab"]},
         {"options": [{"label": "a"}, {"label": "b", "recommended": True}], "recommended": 0},
-    ],
-)
-async def test_one_option_is_recommended_at_most(fields: dict[str, Any]) -> None:
-    [line] = await problems(changed(SIZE, **fields))
-    assert line == (
-        '`questions[0].recommended` (question "size"): options 0, 1 are: recommend one at most.'
-    )
+    ]
+    for fields in rows:
+        with subtests.test(fields=fields):
+            [line] = await problems(changed(SIZE, **fields))
+            assert line.startswith('`questions[0].recommended` (question "size")')
+            assert line.endswith("options 0, 1 are: recommend one at most.")
 
 
-async def test_all_that_is_wrong_is_said_at_once() -> None:
+async def test_all_problems_are_reported_at_once() -> None:
     found = await problems(
         changed(SIZE, id="", multi=1, options=options("a", "A", "Other")),
         "Which?",
@@ -350,7 +353,7 @@ async def test_all_that_is_wrong_is_said_at_once() -> None:
 
 
 @pytest.mark.req("HB-13")
-async def test_the_errors_are_a_list_for_programs_too() -> None:
+async def test_errors_are_also_structured() -> None:
     outcome = await run(changed(SIZE, options=["a"]))
     assert isinstance(outcome, Failure)
     assert outcome.structured == {
@@ -367,7 +370,7 @@ async def test_the_errors_are_a_list_for_programs_too() -> None:
     }
 
 
-async def test_a_call_is_bounded() -> None:
+async def test_size_of_a_call_is_limited() -> None:
     many = [changed(NAME, id=str(number)) for number in range(MAX_QUESTIONS + 1)]
     assert await asked(*many[:-1])
     [line] = await problems(*many)
@@ -381,17 +384,13 @@ async def test_a_call_is_bounded() -> None:
     assert f"more than the {MAX_CALL_CHARS} that anybody reads" in line
 
 
-async def test_a_list_of_errors_is_bounded_and_a_hostile_call_is_quoted_as_text() -> None:
+async def test_list_of_errors_is_limited_and_hostile_texts_are_escaped() -> None:
     hostile = "\x1b[31m\u202e<script>`\n"
     wrong = [changed(SIZE, id="", **{hostile: 1}) for _ in range(MAX_QUESTIONS)]
     found = await problems(*wrong)
     assert len(found) == 31
     assert found[-1] == "… and 70 more."
     assert all(line.isprintable() for line in found)
-
-
-def test_the_key_of_a_label_is_linear_in_it() -> None:
-    assert label_key("a" * 100_000 + " ") == "a" * 100_000
 
 
 JSON = st.recursive(
@@ -412,9 +411,9 @@ QUESTION = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(QUESTION | JSON, max_size=4) | JSON)
-def test_whatever_a_call_holds_it_is_asked_or_refused_in_lines_that_can_be_read(
+def test_any_call_is_asked_or_refused_in_printable_lines(
     questions: Any,
 ) -> None:
     asked, found = read_form({"questions": questions})
@@ -460,10 +459,10 @@ def own(text: str, *picks: str) -> JsonValue:
 
 
 @pytest.mark.req("RPI-25", "RPI-26", "RPI-27", "RPI-33", "RPI-35", "RPI-56", "RCP-32", "RCP-37")
-async def test_one_question_is_told_in_a_line_for_its_picks_and_one_for_an_own_text(
+async def test_one_answer_is_a_line_for_picks_and_one_for_own_text(
     subtests: pytest.Subtests,
 ) -> None:
-    for question, answer, text in [
+    rows: list[tuple[dict[str, Any], JsonValue, str]] = [
         (SIZE, "Large", "User selected: Large"),
         (SIZE, "s", "User selected: Small (value: s)"),
         (SIZE, own("Medium"), "User provided custom input: Medium"),
@@ -473,18 +472,16 @@ async def test_one_question_is_told_in_a_line_for_its_picks_and_one_for_an_own_t
         (TOPPINGS, ["Basil", "o"], "User selected: [Basil, Olives (value: o)]"),
         (TOPPINGS, [], "User selected: [] (none of these)"),
         (TOPPINGS, own("ham"), "User provided custom input: ham"),
-        (
-            TOPPINGS,
-            own("ham\nand eggs", "Basil", "Cheese"),
-            "User selected: [Basil, Cheese]\nUser provided custom input:\n  ham\n  and eggs",
-        ),
-    ]:
+        (TOPPINGS, own("ham\nand eggs", "Basil", "Cheese"),
+         "User selected: [Basil, Cheese]\nUser provided custom input:\n  ham\n  and eggs"),
+    ]  # fmt: skip
+    for question, answer, text in rows:
         with subtests.test(question=question):
             assert (await answered(question, answers={question["id"]: answer})).content == text
 
 
 @pytest.mark.req("RPI-9", "RPI-28", "RPI-33", "RPI-35", "HB-5", "HB-7")
-async def test_several_questions_are_told_in_their_order_by_id_with_picks_and_own_text() -> None:
+async def test_several_answers_are_listed_by_id_in_order() -> None:
     questions = (
         *(SIZE, TOPPINGS, NAME, changed(SIZE, id="again")),
         *(changed(TOPPINGS, id="more"), changed(NAME, id="last")),
@@ -509,7 +506,7 @@ async def test_several_questions_are_told_in_their_order_by_id_with_picks_and_ow
 
 
 @pytest.mark.req("RPI-29", "RPI-31", "RPI-32", "RPI-37", "RCP-20", "RCP-33", "RCP-34", "RCP-37")
-async def test_one_answer_as_an_object() -> None:
+async def test_one_answer_is_also_structured() -> None:
     assert (await answered(SIZE, answers={"size": "s"})).structured == {
         "schema": "jp_nb.ask",
         "version": 1,
@@ -527,7 +524,7 @@ async def test_one_answer_as_an_object() -> None:
 
 
 @pytest.mark.req("RPI-9", "RPI-20", "RPI-30", "RPI-32", "RPI-38")
-async def test_several_answers_as_an_object_in_the_order_of_the_questions() -> None:
+async def test_several_answers_are_also_structured_in_order() -> None:
     label = "<b>$x$ {x}</b> (Recommended)"
     first = changed(SIZE, options=options("a", label), recommended=1)
     answers: dict[str, JsonValue] = {"size": label, "toppings": own("", "o", "Cheese")}
@@ -547,29 +544,28 @@ def end(how: Any, **more: Any) -> QuestionEnd:
 
 
 @pytest.mark.req("HB-1", "RPI-34", "RPI-39", "RPI-70", "RCP-25", "RCP-35")
-@pytest.mark.parametrize(
-    ("how", "ok", "text"),
-    [
+async def test_each_unanswered_end_has_its_own_text(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[str, bool, str]] = [
         ("declined", True, "Not answered: the user left it open on purpose."),
         ("cancelled", False, "Cancelled: the user did not answer it."),
         ("timed_out", False, "Timed out: nobody answered in time."),
         ("interrupted", False, "Not answered: an interrupt closed the form."),
         ("unavailable", False, "Not answered: nobody was there to ask."),
-    ],
-)
-async def test_each_way_to_stay_open_has_its_own_words_and_no_answer(
-    how: str, ok: bool, text: str
-) -> None:
-    found = await result(TOPPINGS, answers={}, ends={"toppings": end(how)})
-    assert isinstance(found, Success if ok else Failure)
-    assert (found.content if isinstance(found, Success) else found.message) == text
-    whole: Any = found.structured
-    assert whole["outcome"] == how
-    assert not {"selectedOptions", "selected", "customInput"} & whole.keys()
+    ]
+    for how, ok, text in rows:
+        with subtests.test(how=how):
+            found = await result(TOPPINGS, answers={}, ends={"toppings": end(how)})
+            assert isinstance(found, Success if ok else Failure)
+            assert (found.content if isinstance(found, Success) else found.message) == text
+            whole: Any = found.structured
+            assert whole["outcome"] == how
+            assert not {"selectedOptions", "selected", "customInput"} & whole.keys()
 
 
 @pytest.mark.req("HB-1", "RPI-34", "RPI-61")
-async def test_among_several_an_open_question_is_told_apart_from_one_with_no_picks() -> None:
+async def test_unanswered_question_differs_from_an_empty_selection() -> None:
     ends = {"size": end("declined"), "toppings": FORM, "name": end("timed_out")}
     found = await result(SIZE, TOPPINGS, NAME, answers={"toppings": []}, ends=ends)
     assert isinstance(found, Success)
@@ -581,7 +577,7 @@ async def test_among_several_an_open_question_is_told_apart_from_one_with_no_pic
     )
 
 
-async def test_where_nothing_came_and_not_all_of_it_on_purpose_it_is_an_error() -> None:
+async def test_form_without_any_answer_is_an_error_unless_declined() -> None:
     found = await result(
         *(SIZE, NAME), answers={}, ends={"size": end("declined"), "name": end("timed_out")}
     )
@@ -596,7 +592,7 @@ async def test_where_nothing_came_and_not_all_of_it_on_purpose_it_is_an_error() 
 
 
 @pytest.mark.req("RPI-66", "RPI-68", "RPI-69", "HB-3", "RCP-24")
-async def test_an_answer_that_nobody_chose_says_so() -> None:
+async def test_automatic_answer_is_marked() -> None:
     auto = end("answered", auto=True, timed_out=True)
     picked = end("answered", channel="form", timed_out=True)
     nobody = end("answered", auto=True)
@@ -622,7 +618,7 @@ async def test_an_answer_that_nobody_chose_says_so() -> None:
 
 
 @pytest.mark.req("HB-10", "RCP-25")
-async def test_an_answer_that_was_configured_is_not_said_to_be_given_now() -> None:
+async def test_configured_answer_is_marked() -> None:
     given = end("answered", channel="configured")
     found = await result(SIZE, answers={"size": own("XL")}, ends={"size": given})
     assert isinstance(found, Success)
@@ -639,7 +635,7 @@ async def test_an_answer_that_was_configured_is_not_said_to_be_given_now() -> No
 
 
 @pytest.mark.req("RPI-36", "RCP-17", "RCP-18", "RCP-19")
-async def test_a_blank_text_that_was_confirmed_is_an_answer_and_marked() -> None:
+async def test_confirmed_blank_text_is_a_marked_answer() -> None:
     blank = end("answered", channel="form", empty=True)
     found = await result(NAME, answers={"name": " "}, ends={"name": blank})
     assert isinstance(found, Success)
@@ -652,7 +648,7 @@ async def test_a_blank_text_that_was_confirmed_is_an_answer_and_marked() -> None
 
 
 @pytest.mark.req("RPI-62", "HB-12")
-async def test_a_reply_brings_what_was_answered_so_far() -> None:
+async def test_reply_includes_the_answers_so_far() -> None:
     ends = {"size": FORM, "toppings": end("cancelled", channel="form")}
     found = await result(
         *(SIZE, TOPPINGS), answers={"size": "s"}, ends=ends, reply="Why?\nTell me more."
@@ -682,7 +678,7 @@ async def test_a_reply_brings_what_was_answered_so_far() -> None:
 
 
 @pytest.mark.req("RCP-16")
-async def test_options_of_a_text_are_ignored_and_that_is_said() -> None:
+async def test_options_of_a_free_text_question_are_ignored_with_a_note() -> None:
     question = changed(NAME, options=[{"label": "Ada"}, "Bob"], multi=True, allow_other=True)
     needs = await asked(question)
     assert needs.question.answer_type.type == "text"
@@ -696,7 +692,7 @@ async def test_options_of_a_text_are_ignored_and_that_is_said() -> None:
 
 
 @pytest.mark.req("RPI-38")
-async def test_labels_mean_nothing() -> None:
+async def test_labels_are_shown_literally() -> None:
     for label in ("<b>x</b>", "$x$", "{x}", "%s", "`x`", "cancelled", "[]"):
         question = changed(SIZE, options=options(label))
         found = await answered(question, answers={"size": label})
@@ -707,7 +703,7 @@ async def test_labels_mean_nothing() -> None:
 
 
 @pytest.mark.req("RCP-1")
-def test_it_is_registered_beside_the_tool_for_one_question() -> None:
+def test_ask_is_registered_next_to_ask_user() -> None:
     tools = configured({}).conversation.tools
     tool = tools["ask"]
     assert "ask_user" in tools
@@ -720,7 +716,7 @@ def test_it_is_registered_beside_the_tool_for_one_question() -> None:
 
 
 @pytest.mark.req("RPI-4", "RPI-5", "RPI-8", "RPI-10")
-def test_its_schema_says_what_is_checked() -> None:
+def test_schema_states_the_checked_fields() -> None:
     questions: Any = SCHEMA["properties"]["questions"]  # type: ignore[index, call-overload]
     assert (SCHEMA["required"], questions["minItems"]) == (["questions"], 1)
     question = questions["items"]
@@ -732,7 +728,7 @@ def test_its_schema_says_what_is_checked() -> None:
 
 
 @pytest.mark.req("RCP-2", "RCP-14", "RPI-23")
-def test_the_descriptions_say_which_tool_is_for_what() -> None:
+def test_descriptions_tell_the_question_tools_apart() -> None:
     assert "For one quick question with a short answer use `ask_user` instead" in DESCRIPTION
     assert "for several questions at once, use `ask` instead" in ask_user.DESCRIPTION
     assert "Ask rather than assume a default that matters." in DESCRIPTION
@@ -740,7 +736,7 @@ def test_the_descriptions_say_which_tool_is_for_what() -> None:
     assert "Never use it to collect secrets" in DESCRIPTION
 
 
-def test_it_is_the_one_tool_that_is_of_no_use_without_a_person() -> None:
+def test_ask_is_the_only_tool_that_needs_a_user() -> None:
     assert [name for name, tool in BUILTINS.items() if tool.needs_person] == ["ask"]
     assert ToolDefaults().needs_person is False
 
@@ -758,7 +754,7 @@ LIST_OF_TESTS = {
 
 
 @pytest.mark.req("RCP-94")
-def test_what_the_tools_that_ask_are_tested_for(subtests: pytest.Subtests) -> None:
+def test_listed_requirements_of_the_question_tools_have_tests(subtests: pytest.Subtests) -> None:
     for what in LIST_OF_TESTS:
         with subtests.test(what=what):
             tests = Path(__file__).parents[1]

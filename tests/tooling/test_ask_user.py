@@ -37,43 +37,37 @@ async def asked(**arguments: Any) -> NeedsInput:
 
 
 @pytest.mark.req("R083-21", "R083-22", "R083-23", "R083-24")
-async def test_the_first_run_asks_one_exclusive_question_that_is_not_remembered() -> None:
+async def test_first_run_asks_one_exclusive_question_without_persistence() -> None:
     question = (await asked(question="Ship it?")).question
     assert (question.id, question.exclusive, question.persistence) == ("answer", True, "none")
 
 
 @pytest.mark.req("R083-4", "R083-5")
-@pytest.mark.parametrize(
-    ("arguments", "answer_type", "default"),
-    [
+async def test_arguments_become_the_fields_of_the_question(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], dict[str, Any], JsonValue]] = [
         ({}, {"type": "text"}, None),
         ({"answer_type": "text", "default": "x"}, {"type": "text"}, "x"),
         ({"answer_type": "boolean", "default": False}, {"type": "boolean"}, False),
-        (
-            {"answer_type": "select", "options": ["a", "b"], "default": "b"},
-            {"type": "select", "options": ["a", "b"]},
-            "b",
-        ),
-    ],
-)
-async def test_arguments_become_the_question_one_to_one(
-    arguments: dict[str, Any], answer_type: dict[str, Any], default: JsonValue
-) -> None:
-    question = (await asked(question="Which?", context="two\nlines", **arguments)).question
-    assert (question.text, question.context) == ("Which?", "two\nlines")
-    assert question.answer_type.model_dump(mode="json") == answer_type
-    assert question.default == default
+        ({"answer_type": "select", "options": ["a", "b"], "default": "b"},
+         {"type": "select", "options": ["a", "b"]}, "b"),
+    ]  # fmt: skip
+    for arguments, answer_type, default in rows:
+        with subtests.test(arguments=arguments):
+            question = (await asked(question="Which?", context="two\nlines", **arguments)).question
+            assert (question.text, question.context) == ("Which?", "two\nlines")
+            assert question.answer_type.model_dump(mode="json") == answer_type
+            assert question.default == default
 
 
 @pytest.mark.req("R083-20")
-async def test_question_and_context_are_kept_apart() -> None:
+async def test_question_and_context_stay_separate() -> None:
     question = (await asked(question="Background. More of it. Ship it?")).question
     assert (question.text, question.context) == ("Background. More of it. Ship it?", None)
     question = (await asked(question="Ship it?", context="Why?\n\nBecause.")).question
     assert (question.text, question.context) == ("Ship it?", "Why?\n\nBecause.")
 
 
-async def test_null_means_that_an_optional_argument_is_absent() -> None:
+async def test_null_is_an_absent_argument() -> None:
     question = (await asked(question="q", context=None, options=None, default=None)).question
     assert (question.context, question.default, question.answer_type.type) == (None, None, "text")
 
@@ -84,130 +78,103 @@ OPTIONS = 'A "select" question needs a non-empty `options` array of strings.'
 NOT_SELECT = 'The `options` argument is only allowed when `answer_type` is "select".'
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        pytest.param({}, MISSING, marks=pytest.mark.req("R083-6")),
+@pytest.mark.req(
+    "R083-6",
+    "R083-7",
+    "R083-8",
+    "R083-3",
+    "R083-9",
+    "R083-10",
+    "R083-11",
+    "R083-12",
+    "R083-13",
+    "R083-14",
+)
+async def test_invalid_call_is_an_error_that_tells_the_model_what_to_change(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({}, MISSING),
         ({"question": None}, MISSING),
         ({"question": 5}, MISSING),
-        pytest.param({"question": ""}, MISSING, marks=pytest.mark.req("R083-7")),
+        ({"question": ""}, MISSING),
         ({"question": " \t"}, MISSING),
-        pytest.param({"question": "a\nb"}, LINES, marks=pytest.mark.req("R083-8")),
+        ({"question": "a\nb"}, LINES),
         ({"question": "a\rb"}, LINES),
-        pytest.param(
-            {"question": "q", "answer_type": "number"},
-            'Unknown `answer_type` "number": use "boolean", "select" or "text".',
-            marks=pytest.mark.req("R083-3"),
-        ),
-        (
-            {"question": "q", "answer_type": "secret"},
-            'Unknown `answer_type` "secret": use "boolean", "select" or "text".',
-        ),
-        (
-            {"question": "q", "answer_type": ["text"]},
-            'Unknown `answer_type` "["text"]": use "boolean", "select" or "text".',
-        ),
-        pytest.param(
-            {"question": "q", "answer_type": "select"}, OPTIONS, marks=pytest.mark.req("R083-9")
-        ),
-        pytest.param(
-            {"question": "q", "answer_type": "select", "options": []},
-            OPTIONS,
-            marks=pytest.mark.req("R083-10"),
-        ),
+        ({"question": "q", "answer_type": "number"},
+         'Unknown `answer_type` "number": use "boolean", "select" or "text".'),
+        ({"question": "q", "answer_type": "secret"},
+         'Unknown `answer_type` "secret": use "boolean", "select" or "text".'),
+        ({"question": "q", "answer_type": ["text"]},
+         'Unknown `answer_type` "["text"]": use "boolean", "select" or "text".'),
+        ({"question": "q", "answer_type": "select"}, OPTIONS),
+        ({"question": "q", "answer_type": "select", "options": []}, OPTIONS),
         ({"question": "q", "answer_type": "select", "options": ["a", 1]}, OPTIONS),
         ({"question": "q", "answer_type": "select", "options": "ab"}, OPTIONS),
-        pytest.param(
-            {"question": "q", "options": ["a"]}, NOT_SELECT, marks=pytest.mark.req("R083-11")
-        ),
-        pytest.param(
-            {"question": "q", "answer_type": "boolean", "options": []},
-            NOT_SELECT,
-            marks=pytest.mark.req("R083-11"),
-        ),
-        pytest.param(
-            {"question": "q", "answer_type": "boolean", "default": "true"},
-            'The `default` value does not fit `answer_type` "boolean".',
-            marks=pytest.mark.req("R083-12"),
-        ),
-        pytest.param(
-            {"question": "q", "default": True},
-            'The `default` value does not fit `answer_type` "text".',
-            marks=pytest.mark.req("R083-13"),
-        ),
-        pytest.param(
-            {"question": "q", "answer_type": "select", "options": ["a"], "default": True},
-            'The `default` value does not fit `answer_type` "select".',
-            marks=pytest.mark.req("R083-13"),
-        ),
-        pytest.param(
-            {"question": "q", "answer_type": "select", "options": ["a"], "default": "b"},
-            "The `default` value is not one of `options`.",
-            marks=pytest.mark.req("R083-14"),
-        ),
+        ({"question": "q", "options": ["a"]}, NOT_SELECT),
+        ({"question": "q", "answer_type": "boolean", "options": []}, NOT_SELECT),
+        ({"question": "q", "answer_type": "boolean", "default": "true"},
+         'The `default` value does not fit `answer_type` "boolean".'),
+        ({"question": "q", "default": True},
+         'The `default` value does not fit `answer_type` "text".'),
+        ({"question": "q", "answer_type": "select", "options": ["a"], "default": True},
+         'The `default` value does not fit `answer_type` "select".'),
+        ({"question": "q", "answer_type": "select", "options": ["a"], "default": "b"},
+         "The `default` value is not one of `options`."),
         ({"question": "q", "context": ["x"]}, "The `context` argument must be a string."),
-        ({"answer_type": "number", "options": []}, MISSING),  # the first problem is reported
-    ],
-)
-async def test_a_call_that_cannot_be_asked_is_an_error_the_model_can_act_on(
-    arguments: dict[str, Any], message: str
-) -> None:
-    outcome = await run(**arguments)
-    assert outcome == Failure(message)
-    assert isinstance(outcome, Failure)
-    assert not outcome.transient
+        ({"answer_type": "number", "options": []}, MISSING),
+    ]  # fmt: skip
+    for arguments, message in rows:
+        with subtests.test(arguments=arguments):
+            outcome = await run(**arguments)
+            assert outcome == Failure(message)
+            assert isinstance(outcome, Failure)
+            assert not outcome.transient
 
 
 # --- the second run --------------------------------------------------------------------------
 
 
 @pytest.mark.req("R083-26", "R083-27")
-@pytest.mark.parametrize(
-    ("arguments", "answer", "content"),
-    [
+async def test_second_run_returns_the_answer_with_its_type(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[dict[str, Any], JsonValue, str]] = [
         ({"answer_type": "boolean"}, True, '{"answer_type":"boolean","answer":true}'),
-        (
-            {"answer_type": "select", "options": ["true", "b"]},
-            "true",
-            '{"answer_type":"select","answer":"true"}',
-        ),
+        ({"answer_type": "select", "options": ["true", "b"]}, "true",
+         '{"answer_type":"select","answer":"true"}'),
         ({}, "true", '{"answer_type":"text","answer":"true"}'),
         ({}, "Grüße 🙂", '{"answer_type":"text","answer":"Grüße 🙂"}'),
         ({}, "", '{"answer_type":"text","answer":""}'),
-    ],
-)
-async def test_the_second_run_hands_over_the_answer_with_its_type(
-    arguments: dict[str, Any], answer: JsonValue, content: str
-) -> None:
-    outcome = await run(question="q", answers={"answer": answer}, **arguments)
-    assert outcome == Success(content)
-    assert json.loads(content)["answer"] == answer
+    ]  # fmt: skip
+    for arguments, answer, content in rows:
+        with subtests.test(arguments=arguments):
+            outcome = await run(question="q", answers={"answer": answer}, **arguments)
+            assert outcome == Success(content)
+            assert json.loads(content)["answer"] == answer
 
 
 MISFIT = "the accumulated answer does not match the requested answer type"
 
 
-@pytest.mark.req("R083-17", "R083-100")
-@pytest.mark.parametrize(
-    ("arguments", "answer"),
-    [
-        pytest.param({"answer_type": "boolean"}, "true", marks=pytest.mark.req("R083-15")),
-        pytest.param({}, True, marks=pytest.mark.req("R083-15")),
-        pytest.param({}, None, marks=pytest.mark.req("R083-15")),
-        pytest.param(
-            {"answer_type": "select", "options": ["a"]}, "b", marks=pytest.mark.req("R083-16")
-        ),
-    ],
-)
-async def test_an_answer_that_does_not_fit_is_an_error_in_general_words(
-    arguments: dict[str, Any], answer: JsonValue
+@pytest.mark.req("R083-17", "R083-100", "R083-15", "R083-16")
+async def test_unfit_answer_is_an_error_without_details(
+    subtests: pytest.Subtests,
 ) -> None:
-    outcome = await run(question="q", answers={"answer": answer}, **arguments)
-    assert outcome == Failure(MISFIT)
-    assert "conversation.tools" not in MISFIT
+    rows: list[tuple[dict[str, Any], JsonValue]] = [
+        ({"answer_type": "boolean"}, "true"),
+        ({}, True),
+        ({}, None),
+        ({"answer_type": "select", "options": ["a"]}, "b"),
+    ]
+    for arguments, answer in rows:
+        with subtests.test(arguments=arguments):
+            outcome = await run(question="q", answers={"answer": answer}, **arguments)
+            assert outcome == Failure(MISFIT)
+            assert "conversation.tools" not in MISFIT
 
 
-async def test_the_second_run_validates_the_call_again() -> None:
+async def test_second_run_validates_the_call_again() -> None:
     assert await run(question="", answers={"answer": "x"}) == Failure(MISSING)
 
 
@@ -229,7 +196,7 @@ def test_it_is_registered_as_specified() -> None:
 
 
 @pytest.mark.req("R083-40")
-def test_its_description_says_when_to_use_it_and_forbids_secrets() -> None:
+def test_description_explains_the_use_and_forbids_secrets() -> None:
     text = configured({}).conversation.tools["ask_user"].description or ""
     assert "only when the conversation lacks" in text
     assert "When in doubt, answer the original request instead." in text
@@ -237,7 +204,7 @@ def test_its_description_says_when_to_use_it_and_forbids_secrets() -> None:
 
 
 @pytest.mark.req("R083-3", "R083-4", "R083-42", "R083-43", "R083-44", "R083-45")
-def test_its_schema_is_one_that_every_provider_takes() -> None:
+def test_schema_works_with_every_provider() -> None:
     schema = offer_now(configured({})).tools["ask_user"].definition.parameters
     assert schema["required"] == ["question"]
     assert schema["additionalProperties"] is False
@@ -259,7 +226,7 @@ def test_its_schema_is_one_that_every_provider_takes() -> None:
 
 
 @pytest.mark.req("R083-73")
-def test_only_the_tools_that_ask_for_the_model_speak_for_the_assistant() -> None:
+def test_only_question_tools_ask_as_the_assistant() -> None:
     def function() -> str:
         return ""
 
@@ -274,7 +241,7 @@ def test_only_the_tools_that_ask_for_the_model_speak_for_the_assistant() -> None
 
 
 @pytest.mark.req("R083-86")
-def test_no_shipped_tool_sets_exclusive_but_those_that_ask_for_the_model() -> None:
+def test_only_question_tools_ask_exclusive_questions() -> None:
     folder = Path(ask_user.__file__).parent
     setting = [
         path.name
@@ -290,21 +257,25 @@ def test_no_shipped_tool_sets_exclusive_but_those_that_ask_for_the_model() -> No
 
 
 @pytest.mark.req("R083-35", "R083-36")
-@pytest.mark.parametrize(
-    ("written", "toggle"), [({"state": False}, "if_named"), (False, "any"), ("off", "any")]
-)
-def test_disabling_it_as_a_table_keeps_the_toggle_policy_and_as_a_word_resets_it(
-    written: JsonValue, toggle: str
+def test_disabling_with_a_table_keeps_the_toggle_policy_and_with_a_word_resets_it(
+    subtests: pytest.Subtests,
 ) -> None:
-    config = configured(for_tool("ask_user", enable=written))
-    enable = config.conversation.tools["ask_user"].enable
-    assert enable is not None
-    assert (enable.state, enable.allow_toggle) == (False, toggle)
-    assert "ask_user" not in offer_now(config).tools
+    rows: list[tuple[JsonValue, str]] = [
+        ({"state": False}, "if_named"),
+        (False, "any"),
+        ("off", "any"),
+    ]
+    for written, toggle in rows:
+        with subtests.test(written=written):
+            config = configured(for_tool("ask_user", enable=written))
+            enable = config.conversation.tools["ask_user"].enable
+            assert enable is not None
+            assert (enable.state, enable.allow_toggle) == (False, toggle)
+            assert "ask_user" not in offer_now(config).tools
 
 
 @pytest.mark.req("R083-87", "R083-88")
-def test_one_field_of_a_user_leaves_the_rest_of_a_builtin_as_registered(
+def test_configuring_one_field_keeps_the_others_of_a_builtin(
     subtests: pytest.Subtests,
 ) -> None:
     for name in sorted(BUILTINS):
@@ -319,7 +290,7 @@ def test_one_field_of_a_user_leaves_the_rest_of_a_builtin_as_registered(
 
 
 @pytest.mark.req("R083-50", "R083-58", "R083-88")
-def test_a_label_of_a_user_replaces_the_registered_one_alone() -> None:
+def test_configured_label_replaces_only_the_registered_label() -> None:
     config = configured(for_tool("ask_user", questions={"answer": {"prompt_label": "Bot"}}))
     tool = config.conversation.tools["ask_user"]
     assert tool.questions["answer"].prompt_label == "Bot"
@@ -334,7 +305,7 @@ def test_a_label_of_a_user_replaces_the_registered_one_alone() -> None:
 
 
 @pytest.mark.req("R083-89")
-def test_parameters_command_and_source_may_be_overridden_and_the_source_decides_who_runs() -> None:
+def test_parameters_command_and_source_can_be_overridden() -> None:
     def mine(question: str) -> str:
         return question
 
@@ -357,19 +328,22 @@ def test_parameters_command_and_source_may_be_overridden_and_the_source_decides_
 
 
 @pytest.mark.req("R083-90")
-def test_another_source_keeps_what_else_is_registered() -> None:
+def test_another_source_keeps_the_other_registered_fields() -> None:
     registered = configured({}).conversation.tools["ask_user"].model_dump()
     changed = configured(for_tool("ask_user", source="python.mine")).conversation.tools["ask_user"]
     assert changed.model_dump() == {**registered, "source": "python.mine"}
 
 
 @pytest.mark.req("R083-46", "R083-84", "R083-85")
-@pytest.mark.parametrize(
-    "setting",
-    [{"exclusive": False}, {"persistence": "turn"}, {"target": "user_only"}, {"target": "nobody"}],
-)
-def test_configuration_cannot_say_who_may_answer_beyond_user_and_assistant(
-    setting: dict[str, JsonValue],
+def test_configuration_cannot_set_exclusive_persistence_or_other_targets(
+    subtests: pytest.Subtests,
 ) -> None:
-    with pytest.raises(ConfigError):
-        configured(for_tool("ask_user", questions={"answer": setting}))
+    rows: list[dict[str, JsonValue]] = [
+        {"exclusive": False},
+        {"persistence": "turn"},
+        {"target": "user_only"},
+        {"target": "nobody"},
+    ]
+    for setting in rows:
+        with subtests.test(setting=setting), pytest.raises(ConfigError):
+            configured(for_tool("ask_user", questions={"answer": setting}))

@@ -1,4 +1,4 @@
-"""`ask_user_read`: what the model reads of earlier questions."""
+"""`ask_user_read`: earlier questions and answers for the model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def found(arguments: dict[str, Any], history: QuestionHistory = TWO) -> di
 
 
 @pytest.mark.req("RCP-1", "RCP-2")
-def test_both_tools_are_offered_and_say_what_they_are_for() -> None:
+def test_both_question_tools_are_offered_with_a_description() -> None:
     tools = offer_now(configured({}), {"builtin": BUILTINS}).tools
     assert {"ask_user", "ask_user_read"} <= set(tools)
     assert "before you ask" in tools["ask_user_read"].definition.description
@@ -50,7 +50,7 @@ def test_both_tools_are_offered_and_say_what_they_are_for() -> None:
 
 
 @pytest.mark.req("RCP-72", "RCP-75", "RCP-28", "RCP-37")
-async def test_the_list_has_ids_value_and_label_and_the_total() -> None:
+async def test_list_has_ids_values_labels_and_the_total() -> None:
     assert await found({"action": "list", "limit": 1}) == {
         "of": "this conversation",
         "total": 2,
@@ -71,7 +71,7 @@ async def test_the_list_has_ids_value_and_label_and_the_total() -> None:
 
 
 @pytest.mark.req("RCP-72", "RCP-77")
-async def test_one_is_found_by_its_id_and_an_unknown_one_is_an_error() -> None:
+async def test_answer_is_found_by_id_and_an_unknown_id_is_an_error() -> None:
     assert [x["id"] for x in (await found({"action": "get", "id": 2}))["entries"]] == [2]
     unknown, empty = await run({"action": "get", "id": 9}), None
     assert unknown == Failure("There is no answer with the id 9: the highest id is 2.")
@@ -80,7 +80,7 @@ async def test_one_is_found_by_its_id_and_an_unknown_one_is_an_error() -> None:
 
 
 @pytest.mark.req("RCP-72", "RCP-79", "RCP-80")
-async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
+async def test_search_without_a_hit_is_no_error() -> None:
     by_label = await found({"action": "query", "text": "POSTGRES"})
     assert [x["id"] for x in by_label["entries"]] == [1]
     newest = await found({"action": "query", "text": "?", "limit": 1})
@@ -96,10 +96,10 @@ async def test_what_is_looked_for_may_be_nowhere_and_that_is_no_error() -> None:
 
 
 @pytest.mark.req("RCP-73", "RCP-74", "RCP-76", "RCP-78")
-async def test_a_call_that_is_wrong_says_what_is_right_and_reads_nothing(
+async def test_invalid_call_explains_the_arguments_and_reads_nothing(
     subtests: pytest.Subtests,
 ) -> None:
-    for arguments, says in [
+    rows: list[tuple[dict[str, Any], str]] = [
         ({}, 'use "list", "get" or "query"'),
         ({"action": "drop"}, 'use "list", "get" or "query"'),
         ({"action": 5}, 'use "list", "get" or "query"'),
@@ -114,7 +114,8 @@ async def test_a_call_that_is_wrong_says_what_is_right_and_reads_nothing(
         ({"action": "list", "limit": -3}, "a whole number from 1 to 200"),
         ({"action": "list", "limit": 201}, "a whole number from 1 to 200"),
         ({"action": "list", "limit": "5"}, "a whole number from 1 to 200"),
-    ]:
+    ]
+    for arguments, says in rows:
         with subtests.test(arguments=arguments):
 
             async def read() -> QuestionHistory:
@@ -126,31 +127,35 @@ async def test_a_call_that_is_wrong_says_what_is_right_and_reads_nothing(
             assert says in outcome.message
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"action": "list"}, {"action": "get", "id": 1}, {"action": "query", "text": "a"}]
-)
 @pytest.mark.req("RCP-66", "RCP-67", "HB-14")
-async def test_of_an_untrusted_notebook_there_are_no_entries(arguments: dict[str, Any]) -> None:
-    outcome = await run(arguments, QuestionHistory(TWO.answers, trusted=False))
-    assert isinstance(outcome, Failure)
-    body = json.loads(outcome.message)
-    assert (body["untrusted"], body["total"], body["entries"]) == (True, 0, [])
-    assert "%jp trust" in body["message"]
+async def test_untrusted_notebook_has_no_entries(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, Any]] = [
+        {"action": "list"},
+        {"action": "get", "id": 1},
+        {"action": "query", "text": "a"},
+    ]
+    for arguments in rows:
+        with subtests.test(arguments=arguments):
+            outcome = await run(arguments, QuestionHistory(TWO.answers, trusted=False))
+            assert isinstance(outcome, Failure)
+            body = json.loads(outcome.message)
+            assert (body["untrusted"], body["total"], body["entries"]) == (True, 0, [])
+            assert "%jp trust" in body["message"]
 
 
-async def test_without_anybody_who_keeps_answers_there_are_none() -> None:
+async def test_without_a_history_the_list_is_empty() -> None:
     outcome = await run({"action": "list"}, None)
     assert isinstance(outcome, Success)
     assert json.loads(outcome.content)["total"] == 0
 
 
 @pytest.mark.req("RCP-68")
-async def test_it_is_said_how_many_of_somebody_else_are_left_out() -> None:
+async def test_number_of_omitted_foreign_answers_is_reported() -> None:
     body = await found({"action": "list"}, QuestionHistory(TWO.answers, left_out=3))
     assert body["left_out"].startswith("3 that somebody else wrote")
 
 
-async def test_a_result_is_whole_json_that_the_newest_answers_fit_into() -> None:
+async def test_long_result_is_complete_json_with_the_newest_answers() -> None:
     long = [PastAnswer(n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
     outcome = await run({"action": "list"}, QuestionHistory(tuple(long)))
     assert isinstance(outcome, Success)

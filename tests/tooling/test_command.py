@@ -1,4 +1,4 @@
-"""Command tools and formatters: real processes, what they are told, what is left of them."""
+"""Command tools and formatters: input, outcomes, pipes and cancellation of real processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and proc
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def no_process_or_pipe_remains() -> Iterator[None]:
     """No test leaves a child, a zombie neither, or an open pipe."""
     gc.collect()
     children, files = children_of_ours(), len(os.listdir("/dev/fd"))
@@ -96,17 +96,17 @@ async def failure_of(command: Any, arguments: Any = None, **context: Any) -> str
 
 
 def is_gone(pid: int) -> bool:
-    """Whether process `pid` ended; one that nobody reaped did."""
+    """Return True if process `pid` ended, also if it was not reaped yet."""
     done = subprocess.run(
         ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
     return not done.stdout.strip() or done.stdout.strip().startswith("Z")
 
 
-# --- what a command is told ------------------------------------------------------------------
+# --- input ------------------------------------------------------------------
 
 
-async def test_the_first_run_gets_the_whole_document_on_stdin_in_this_order(tmp_path: Path) -> None:
+async def test_first_run_gets_the_document_on_stdin(tmp_path: Path) -> None:
     root = str(tmp_path)
     text = await text_of(
         "cat", {"b": "é", "a": [1, None]}, root=root, conversation_id="jp-c1", call_id="call_1"
@@ -119,7 +119,7 @@ async def test_the_first_run_gets_the_whole_document_on_stdin_in_this_order(tmp_
     assert text == f'{{"tool":{{{tool}}},"context":{{{about}}}}}\n'
 
 
-async def test_a_later_run_is_told_answers_grants_configuration_and_rejection() -> None:
+async def test_later_run_gets_answers_access_configuration_and_rejection() -> None:
     access: dict[str, JsonValue] = {"fs": [], "net": [], "env": [], "config": [{"path": "a"}]}
     document = json.loads(
         await text_of(
@@ -144,19 +144,21 @@ async def test_a_later_run_is_told_answers_grants_configuration_and_rejection() 
     }
 
 
-async def test_a_readable_configuration_that_is_empty_is_still_told() -> None:
+async def test_empty_readable_configuration_is_in_the_document() -> None:
     assert json.loads(await text_of("cat", config={}))["context"]["config"] == {}
 
 
-@pytest.mark.parametrize(("source", "name"), [("local", "t"), ("local.other", "other")])
-async def test_the_process_is_told_the_name_in_the_source(source: str, name: str) -> None:
-    command = {"program": "sh", "args": ["-c", "cat; printf %s $0", "{{tool.name}}"]}
-    text = await text_of(command, source=source)
-    document, rendered = text.splitlines()
-    assert (json.loads(document)["tool"]["name"], rendered) == (name, name)
+async def test_process_gets_the_name_in_the_source(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [("local", "t"), ("local.other", "other")]
+    for source, name in rows:
+        with subtests.test(source=source):
+            command = {"program": "sh", "args": ["-c", "cat; printf %s $0", "{{tool.name}}"]}
+            text = await text_of(command, source=source)
+            document, rendered = text.splitlines()
+            assert (json.loads(document)["tool"]["name"], rendered) == (name, name)
 
 
-async def test_each_word_is_a_template_and_stays_one_word() -> None:
+async def test_each_word_of_a_command_is_a_template_and_stays_one_word() -> None:
     command = {
         "program": "{{ tool.options.with }}",
         "args": ["%s|", "{{tool.arguments.text}}", "{{ tool.arguments }}", "{{ nothing }}", "a b"],
@@ -165,12 +167,12 @@ async def test_each_word_is_a_template_and_stays_one_word() -> None:
     assert text == 'two "words"|{"text":"two \\"words\\""}|null|a b|'
 
 
-async def test_a_text_is_split_before_it_is_filled_in() -> None:
+async def test_command_text_is_split_before_templates_are_rendered() -> None:
     text = await text_of("printf '%s|' {{tool.arguments.text}} 'a b'", {"text": "x y"})
     assert text == "x y|a b|"
 
 
-async def test_a_shell_runs_the_program_as_it_is_and_gets_arguments_quoted() -> None:
+async def test_shell_command_gets_quoted_arguments() -> None:
     command = {
         "program": "X=1; printf '%s|' \"$X\"",
         "args": ["{{tool.arguments.text}}", "$X", "a b"],
@@ -180,7 +182,7 @@ async def test_a_shell_runs_the_program_as_it_is_and_gets_arguments_quoted() -> 
     assert text == "1|'; echo $(echo hacked) `id` #|$X|a b|"
 
 
-async def test_it_runs_in_the_workspace_with_our_environment_and_a_group_of_its_own(
+async def test_command_runs_in_the_workspace_in_its_own_process_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TEST", "inherited")
@@ -194,24 +196,25 @@ async def test_it_runs_in_the_workspace_with_our_environment_and_a_group_of_its_
     assert text.splitlines() == [str(root.resolve()), "inherited", "True"]
 
 
-async def test_a_program_is_found_below_the_workspace(tmp_path: Path) -> None:
+async def test_relative_program_is_found_in_the_workspace(tmp_path: Path) -> None:
     script = tmp_path / "tool.sh"
     script.write_text("#!/bin/sh\necho found\n", encoding="utf-8")
     script.chmod(0o755)
     assert await text_of("./tool.sh", root=str(tmp_path)) == "found\n"
 
 
-async def test_half_a_surrogate_pair_in_an_argument_leaves_the_document_readable() -> None:
+async def test_lone_surrogate_in_an_argument_is_replaced() -> None:
     document = json.loads(await text_of("cat", {"a": "x\ud83dy"}))
     assert document["tool"]["arguments"] == {"a": "x?y"}
 
 
-# --- what came of it -------------------------------------------------------------------------
+# --- outcomes -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("printed", "code", "outcome"),
-    [
+async def test_exit_status_decides_for_text_and_not_for_an_outcome(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[str, int, Outcome]] = [
         ("sunny\n", 0, Success("sunny\n")),
         ("", 0, Success("")),
         ('{"sky": "blue"}', 0, Success('{"sky": "blue"}')),
@@ -227,44 +230,38 @@ async def test_half_a_surrogate_pair_in_an_argument_leaves_the_document_readable
         ("broken\n", 2, Failure("Tool 't' failed with exit status 2: no é\n\nstdout:\nbroken")),
         ('{"type":"needs_input","question":{"id":"q","text":"Why?","answer_type":"Text"}}', 1,
          NeedsInput(Question.text("q", "Why?"))),
-    ],
-)  # fmt: skip
-async def test_an_outcome_counts_whatever_the_exit_code_and_other_text_by_it(
-    printed: str, code: int, outcome: Outcome, tmp_path: Path
-) -> None:
-    (tmp_path / "printed").write_text(printed, encoding="utf-8")
-    assert await run(shell(f"cat printed; echo 'no é' >&2; exit {code}"), root=str(tmp_path)) == (
-        outcome
-    )
+    ]  # fmt: skip
+    for printed, code, outcome in rows:
+        with subtests.test(printed=printed):
+            (tmp_path / "printed").write_text(printed, encoding="utf-8")
+            assert await run(
+                shell(f"cat printed; echo 'no é' >&2; exit {code}"), root=str(tmp_path)
+            ) == (outcome)
 
 
-async def test_a_process_that_a_signal_ends_has_failed() -> None:
+async def test_process_ended_by_a_signal_has_failed() -> None:
     text = await failure_of(shell("echo so far; kill -9 $$"))
     assert text == "Tool 't' was ended by signal 9, SIGKILL.\n\nstdout:\nso far"
 
 
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
+async def test_failure_reports_the_exit_status_and_the_last_line(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[str, str]] = [
         ("false", "Tool 't' failed with exit status 1."),
-        (
-            "echo a >&2; echo b >&2; exit 3",
-            "t' failed with exit status 3: b\n\nstderr:\na\nb",
-        ),
+        ("echo a >&2; echo b >&2; exit 3", "t' failed with exit status 3: b\n\nstderr:\na\nb"),
         ("jp-nb-no-such-command; exit $?", "status 127 (the command was not found): "),
         ("touch x; ./x", "status 126 (it is not executable): "),
         ("sh -c 'kill -15 $$'; exit $?", "exit status 143 (as if by signal 15, SIGTERM)"),
         ("kill -35 $$", "Tool 't' was ended by signal 35"),
         ("exit 255", "Tool 't' failed with exit status 255."),
-    ],
-)
-async def test_a_failure_says_how_the_process_ended_and_its_last_words(
-    code: str, told: str, tmp_path: Path
-) -> None:
-    assert told in await failure_of(shell(code), root=str(tmp_path))
+    ]  # fmt: skip
+    for code, told in rows:
+        with subtests.test(code=code):
+            assert told in await failure_of(shell(code), root=str(tmp_path))
 
 
-async def test_of_much_that_a_failed_process_printed_the_end_is_told() -> None:
+async def test_failure_shows_the_end_of_long_output() -> None:
     code = "seq 1 5000 >&2; echo the reason >&2; seq 1 5000; exit 1"
     text = await failure_of(shell(code))
     assert text.startswith("Tool 't' failed with exit status 1: the reason\n\nstderr (without its ")
@@ -276,7 +273,7 @@ async def test_of_much_that_a_failed_process_printed_the_end_is_told() -> None:
     assert len(text) < 21_000
 
 
-async def test_processes_beyond_those_that_may_run_at_once_wait_in_line(tmp_path: Path) -> None:
+async def test_number_of_concurrent_processes_is_limited(tmp_path: Path) -> None:
     begun, release = tmp_path / "begun", tmp_path / "release"
     begun.mkdir()
     code = 'touch "begun/$$"; until [ -e release ]; do sleep 0.02; done'
@@ -291,36 +288,24 @@ async def test_processes_beyond_those_that_may_run_at_once_wait_in_line(tmp_path
     assert cancelled.cancelled()
 
 
-async def test_a_malformed_change_is_kept_from_the_model_as_text(tmp_path: Path) -> None:
-    command = shell("""printf '{"type":"success","content":"x","unset":"user.name"}'""")
-    outcome = await run(command)
-    assert isinstance(outcome, Success)
-    assert (outcome.content, bool(outcome.malformed)) == ("x", True)
-
-
-async def test_a_selection_without_options_is_an_error_and_no_question() -> None:
-    question = '{"id":"q","text":"Which?","answer_type":{"type":"select"}}'
-    command = shell(f"""printf '%s' '{{"type":"needs_input","question":{question}}}'""")
-    with pytest.raises(ToolError, match="options"):
-        await run(command)
-
-
-async def test_bytes_that_are_no_text_are_replaced() -> None:
+async def test_invalid_bytes_are_replaced() -> None:
     assert await text_of(shell(r"printf 'a\377b'")) == "a\ufffdb"
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["jp-nb-no-such-program --now", {"program": "jp-nb-no-such-program", "args": ["--now"]}],
-)
-async def test_a_program_that_does_not_exist_is_named(command: JsonValue) -> None:
-    text = await failure_of(command)
-    assert text == (
-        "Failed to spawn command: jp-nb-no-such-program --now: there is no such program"
-    )
+async def test_missing_program_is_named(subtests: pytest.Subtests) -> None:
+    rows: list[JsonValue] = [
+        "jp-nb-no-such-program --now",
+        {"program": "jp-nb-no-such-program", "args": ["--now"]},
+    ]
+    for command in rows:
+        with subtests.test(command=command):
+            text = await failure_of(command)
+            assert text == (
+                "Failed to spawn command: jp-nb-no-such-program --now: there is no such program"
+            )
 
 
-async def test_what_cannot_be_executed_and_what_has_no_interpreter_are_told_apart(
+async def test_missing_permission_and_missing_interpreter_are_different_errors(
     tmp_path: Path,
 ) -> None:
     script = tmp_path / "script"
@@ -332,14 +317,14 @@ async def test_what_cannot_be_executed_and_what_has_no_interpreter_are_told_apar
     assert text.endswith("./script: what its first line is to run does not exist")
 
 
-async def test_a_folder_that_does_not_exist_and_a_nul_are_failures(tmp_path: Path) -> None:
+async def test_missing_folder_and_nul_character_are_failures(tmp_path: Path) -> None:
     text = await failure_of("true", root=str(tmp_path / "nowhere"))
     assert text == "Failed to spawn command: true: its working directory does not exist"
     text = await failure_of("echo {{tool.arguments.a}}", {"a": "x\0y"})
     assert text == "Failed to spawn command: echo {{tool.arguments.a}}"
 
 
-async def test_the_failure_to_start_tells_no_answer_of_the_person() -> None:
+async def test_failure_to_start_shows_no_answer_of_the_user() -> None:
     line = "no-such-program {{tool.answers.pass}}"
     text = await failure_of(line, answers={"pass": "hunter2"})
     assert text == f"Failed to spawn command: {line}: there is no such program"
@@ -347,17 +332,17 @@ async def test_the_failure_to_start_tells_no_answer_of_the_person() -> None:
     assert text == "Failed to spawn command: true {{tool.answers.pass}}: Argument list too long"
 
 
-async def test_a_tool_without_a_command_fails_when_it_runs() -> None:
+async def test_tool_without_a_command_fails() -> None:
     assert await failure_of(None) == "Command missing for local tool"
 
 
-async def test_a_word_that_is_no_template_fails_without_a_run(tmp_path: Path) -> None:
+async def test_invalid_template_fails_before_the_run(tmp_path: Path) -> None:
     command = {"program": "touch", "args": ["made", "{{ tool.name"]}
     assert (await failure_of(command, root=str(tmp_path))).startswith("Template error")
     assert not (tmp_path / "made").exists()
 
 
-async def test_nothing_that_it_prints_or_is_told_is_logged(
+async def test_input_and_output_are_not_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -369,7 +354,7 @@ async def test_nothing_that_it_prints_or_is_told_is_logged(
 # --- pipes -----------------------------------------------------------------------------------
 
 
-async def test_much_in_and_much_out_at_once_do_not_wait_for_one_another(tmp_path: Path) -> None:
+async def test_large_input_and_output_do_not_deadlock(tmp_path: Path) -> None:
     code = """
 import sys
 half = 'x' * 700_000
@@ -384,17 +369,15 @@ print(len(read), end='')
     assert int(text.lstrip("x")) > 900_000
 
 
-@pytest.mark.parametrize("code", ["echo done", "exec 0<&-; echo done"])
-async def test_a_command_need_not_read_what_it_is_told(code: str) -> None:
-    assert await text_of(shell(code), {"a": "y" * 900_000}) == "done\n"
-
-
-async def test_megabytes_are_delivered_whole() -> None:
-    assert len(await text_of(shell("head -c 5000000 /dev/zero"))) == 5_000_000
+async def test_command_may_ignore_its_input(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["echo done", "exec 0<&-; echo done"]
+    for code in rows:
+        with subtests.test(code=code):
+            assert await text_of(shell(code), {"a": "y" * 900_000}) == "done\n"
 
 
 @pytest.mark.parametrize("redirect", ["", ">&2"])
-async def test_a_process_that_prints_without_end_is_stopped(
+async def test_endless_output_is_stopped(
     redirect: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "MAX_OUTPUT_BYTES", 2 * 2**20)
@@ -404,7 +387,7 @@ async def test_a_process_that_prints_without_end_is_stopped(
     await until(lambda: is_gone(pid))
 
 
-async def test_a_grandchild_that_keeps_the_pipes_open_holds_up_nothing_and_is_ended(
+async def test_grandchild_with_open_pipes_is_ended(
     tmp_path: Path,
 ) -> None:
     text = await text_of(shell("sleep 600 & echo $! > pid; echo done"), {"a": "y" * 900_000},
@@ -414,7 +397,7 @@ async def test_a_grandchild_that_keeps_the_pipes_open_holds_up_nothing_and_is_en
     await until(lambda: is_gone(pid))
 
 
-async def test_what_left_the_group_and_keeps_the_pipes_open_holds_up_nothing_either(
+async def test_process_outside_of_the_group_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(process, "PIPE_GRACE", 0.1)
@@ -429,7 +412,7 @@ print(left.pid)
     os.kill(pid, signal.SIGKILL)
 
 
-async def test_what_a_command_starts_on_purpose_goes_on_after_it() -> None:
+async def test_background_process_survives_its_command() -> None:
     pid = int(await text_of(shell("sleep 600 </dev/null >/dev/null 2>&1 & echo $!")))
     assert not is_gone(pid)
     os.kill(pid, signal.SIGKILL)
@@ -442,7 +425,7 @@ POLITE = "trap 'echo bye > said; exit' TERM; sh -c 'echo $$ > child; exec sleep 
 
 
 @pytest.mark.parametrize("code", [STUBBORN, POLITE], ids=["stubborn", "polite"])
-async def test_cancelling_ends_the_process_and_its_children(
+async def test_cancellation_ends_the_process_and_its_children(
     code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if code == POLITE:
@@ -458,7 +441,7 @@ async def test_cancelling_ends_the_process_and_its_children(
     assert (tmp_path / "said").exists() == (code == POLITE)
 
 
-async def test_cancelling_twice_ends_it_all_the_same(tmp_path: Path) -> None:
+async def test_second_cancellation_does_not_stop_the_cleanup(tmp_path: Path) -> None:
     before = asyncio.all_tasks()
     running = asyncio.create_task(run(shell(f"echo $$ > pid; {STUBBORN}"), root=str(tmp_path)))
     await until((tmp_path / "child").exists)
@@ -468,26 +451,22 @@ async def test_cancelling_twice_ends_it_all_the_same(tmp_path: Path) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    await until(lambda: asyncio.all_tasks() <= before)  # what ends it goes on behind our back
+    await until(lambda: asyncio.all_tasks() <= before)  # the cleanup continues in a task
     assert is_gone(pid)
 
 
-@pytest.mark.parametrize("steps", range(6))
-async def test_cancelling_while_it_starts_leaves_nothing(steps: int) -> None:
-    running = asyncio.create_task(run(shell("sleep 600"), {"a": "y" * 900_000}))
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
+async def test_cancellation_during_the_start_leaves_nothing(subtests: pytest.Subtests) -> None:
+    for steps in range(6):
+        with subtests.test(steps=steps):
+            running = asyncio.create_task(run(shell("sleep 600"), {"a": "y" * 900_000}))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
 
 
-async def test_runs_beside_one_another_do_not_mix() -> None:
-    texts = await asyncio.gather(*(text_of(shell(f"cat >/dev/null; echo {n}")) for n in range(20)))
-    assert texts == [f"{n}\n" for n in range(20)]
-
-
-def test_a_command_runs_and_is_cancelled_on_the_thread_of_the_agent(tmp_path: Path) -> None:
+def test_command_runs_and_is_cancelled_on_the_agent_thread(tmp_path: Path) -> None:
     async def cancelled() -> bool:
         running = asyncio.create_task(run(shell("echo > made; sleep 600"), root=str(tmp_path)))
         await until((tmp_path / "made").exists)
@@ -530,7 +509,7 @@ async def formatted(command: Any, **context: Any) -> str:
         return await CommandFormatter(Command.model_validate(command)).format({"a": 1}, told)
 
 
-async def test_a_formatter_is_told_what_is_to_be_shown_and_never_what_is_in_force() -> None:
+async def test_formatter_gets_the_arguments_and_no_configuration_or_answers() -> None:
     text = await formatted(
         "cat",
         answers={"pass": "hunter2"},
@@ -551,35 +530,35 @@ async def test_a_formatter_is_told_what_is_to_be_shown_and_never_what_is_in_forc
     }
 
 
-@pytest.mark.parametrize(
-    ("code", "text"),
-    [
+async def test_formatter_may_print_text_or_a_success(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("printf '\n  a = {{tool.arguments.a}}\n\n'", "a = 1"),
         ("true", ""),
         ("""printf '{"type":"success","content":" x ","config":{"a":1},"unset":["b"]}'""", "x"),
-    ],
-)
-async def test_a_formatter_prints_text_or_a_success(code: str, text: str) -> None:
-    assert await formatted(shell(code)) == text
+    ]
+    for code, text in rows:
+        with subtests.test(code=code):
+            assert await formatted(shell(code)) == text
 
 
-@pytest.mark.parametrize(
-    ("code", "error"),
-    [
+async def test_formatter_that_fails_or_asks_is_an_error(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("echo so; exit 1", "^its command failed with exit status 1\\."),
         ("""printf '{"type":"error","message":"no way"}'""", "no way"),
-        ("""printf '{"type":"needs_input","question":
-            {"id":"q","text":"?","answer_type":"Text"}}'""", "asked"),
+        (
+            """printf '{"type":"needs_input","question":
+            {"id":"q","text":"?","answer_type":"Text"}}'""",
+            "asked",
+        ),
         ("""printf '{"type":"needs_input"}'""", "question"),
         ("{{ tool.name", "Template error"),
-    ],
-)  # fmt: skip
-async def test_a_formatter_that_fails_or_asks_is_an_error(code: str, error: str) -> None:
-    with pytest.raises(ToolError, match=error):
-        await formatted(shell(code))
+    ]
+    for code, error in rows:
+        with subtests.test(code=code), pytest.raises(ToolError, match=error):
+            await formatted(shell(code))
 
 
-async def test_a_formatter_that_cannot_start_is_an_error() -> None:
+async def test_formatter_that_cannot_start_is_an_error() -> None:
     with pytest.raises(ToolError, match=r"^Failed to spawn command: jp-nb-no-such-program: "):
         await formatted("jp-nb-no-such-program")
 
@@ -587,7 +566,7 @@ async def test_a_formatter_that_cannot_start_is_an_error() -> None:
 X = "{{ tool.arguments.x }}"
 
 
-def test_a_command_that_runs_its_arguments_is_permitted_for_these_alone(
+def test_command_that_runs_its_arguments_needs_permission_for_each_call(
     subtests: pytest.Subtests,
 ) -> None:
     for command, covers in [

@@ -44,9 +44,10 @@ def documented(partial: Partial, *functions: Any) -> Mapping[str, str]:
 # --- the tool --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("tools", "text"),
-    [
+async def test_known_tools_are_sections_and_unknown_ones_are_named(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[list[JsonValue], str]] = [
         (["a"], "## a\n\nFirst."),
         (["b", "a", "b"], "## b\n\nSecond.\n\n---\n\n## a\n\nFirst."),
         (
@@ -54,24 +55,24 @@ def documented(partial: Partial, *functions: Any) -> Mapping[str, str]:
             "## a\n\nFirst.\n\n---\n\nNo additional documentation available for: x, bare",
         ),
         (["x"], "No additional documentation available for: x"),
-    ],
-)
-async def test_each_tool_that_is_known_is_a_section_and_the_others_are_named(
-    tools: list[JsonValue], text: str
-) -> None:
-    assert await describe({"tools": tools}) == Success(text)
+    ]
+    for tools, text in rows:
+        with subtests.test(tools=tools):
+            assert await describe({"tools": tools}) == Success(text)
 
 
-@pytest.mark.parametrize("arguments", [{}, {"tools": "a"}, {"tools": None}, {"tools": ["a", 1]}])
-async def test_without_names_it_says_what_is_missing(arguments: dict[str, JsonValue]) -> None:
-    assert await describe(arguments) == Failure("Missing or invalid `tools` parameter.")
+async def test_invalid_names_are_an_error(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, JsonValue]] = [{}, {"tools": "a"}, {"tools": None}, {"tools": ["a", 1]}]
+    for arguments in rows:
+        with subtests.test(arguments=arguments):
+            assert await describe(arguments) == Failure("Missing or invalid `tools` parameter.")
 
 
-async def test_no_name_at_all_is_an_error() -> None:
+async def test_empty_list_of_names_is_an_error() -> None:
     assert await describe({"tools": []}) == Failure("The `tools` array must not be empty.")
 
 
-async def test_in_a_turn_it_knows_what_is_on_offer_and_shows_nothing() -> None:
+async def test_tool_describes_offered_tools_and_shows_nothing() -> None:
     def weather(city: str) -> str:
         """Forecast."""
         return city
@@ -120,7 +121,7 @@ def test_it_is_registered_as_specified() -> None:
     assert offered.definition.description == tool.description
 
 
-def test_no_directive_takes_it_away() -> None:
+def test_no_directive_disables_it() -> None:
     config = configured({})
     assert "describe_tools" not in str(toggled(config, "", on=False).delta)
     with pytest.raises(ConfigError, match=r"cannot disable `describe_tools`.*locked-on"):
@@ -185,11 +186,11 @@ Binary files are refused.
   - `last` (integer or null)"""
 
 
-def test_what_is_configured_about_a_tool_is_its_documentation() -> None:
+def test_configured_tool_is_documented_from_its_configuration() -> None:
     assert documented(for_tool("fs_read", **READ))["fs_read"] == READ_TEXT
 
 
-def test_every_request_says_the_summary_and_the_rest_is_for_those_who_ask() -> None:
+def test_requests_contain_only_the_summary_of_a_tool() -> None:
     config = configured(for_tool("fs_read", **READ))
     found = offer_now(config, {"local": {"fs_read": MissingTool("")}})
     definition = found.tools["fs_read"].definition
@@ -203,7 +204,7 @@ class Stop(BaseModel):
     then: Stop | None = None
 
 
-def test_a_python_tool_is_documented_by_its_hints_and_docstring() -> None:
+def test_python_tool_is_documented_from_hints_and_docstring() -> None:
     def plan(first: Stop, days: int = 1, unit: Literal["km", "mi"] = "km") -> str:
         """Plan a trip.
 
@@ -257,7 +258,7 @@ def ref(name: str) -> JsonValue:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def test_types_that_refer_to_themselves_or_to_one_another_come_to_an_end() -> None:
+def test_recursive_types_are_documented_once() -> None:
     names = [f"T{n}" for n in range(9)]
     branches: JsonValue = {name: ref("Tree") for name in ("a", "b", "c", "d", "e")}
     definitions: dict[str, JsonValue] = {name: listed(*names) for name in names}
@@ -274,16 +275,18 @@ def test_types_that_refer_to_themselves_or_to_one_another_come_to_an_end() -> No
     )
 
 
-@pytest.mark.parametrize(("count", "more"), [(201, "1"), (1199, "999"), (5000, "more than 999")])
-def test_of_very_many_parameters_the_first_are_told_and_how_many_more(
-    count: int, more: str
+def test_long_parameter_lists_are_truncated_with_a_count(
+    subtests: pytest.Subtests,
 ) -> None:
-    properties: JsonValue = {f"p{n}": {"type": "string"} for n in range(count)}
-    text = document("t", None, None, None, {"properties": properties})
-    assert text.endswith(f"\n- `p199` (string)\n- … and {more} more")
+    rows: list[tuple[int, str]] = [(201, "1"), (1199, "999"), (5000, "more than 999")]
+    for count, more in rows:
+        with subtests.test(count=count):
+            properties: JsonValue = {f"p{n}": {"type": "string"} for n in range(count)}
+            text = document("t", None, None, None, {"properties": properties})
+            assert text.endswith(f"\n- `p199` (string)\n- … and {more} more")
 
 
-def test_what_a_user_says_of_a_python_tool_counts_and_its_types_stay() -> None:
+def test_configured_texts_of_a_python_tool_replace_its_own_and_types_stay() -> None:
     def add(a: int, b: int) -> int:
         """Add."""
         return a + b
@@ -299,7 +302,7 @@ def test_what_a_user_says_of_a_python_tool_counts_and_its_types_stay() -> None:
     )
 
 
-def test_a_tool_is_documented_when_it_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documentation_is_written_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[str] = []
 
     def spy(name: str, *rest: Any) -> str:
@@ -317,14 +320,16 @@ def test_a_tool_is_documented_when_it_is_looked_up(monkeypatch: pytest.MonkeyPat
     assert written == ["describe_tools"]
 
 
-def test_a_tool_that_is_off_has_no_documentation_to_offer() -> None:
+def test_disabled_tool_has_no_documentation() -> None:
     assert "ask_user" not in documented(for_tool("ask_user", enable={"state": False}))
 
 
-@pytest.mark.parametrize("text", ["", "  \n", None])
-def test_a_tool_of_which_nothing_is_known_has_none(text: str | None) -> None:
-    assert document("t", text, text, text, {"type": "object", "properties": {}}) == ""
+def test_tool_without_texts_and_parameters_has_no_documentation(subtests: pytest.Subtests) -> None:
+    rows: list[str | None] = ["", "  \n", None]
+    for text in rows:
+        with subtests.test(text=text):
+            assert document("t", text, text, text, {"type": "object", "properties": {}}) == ""
 
 
-def test_summary_and_description_that_are_the_same_are_said_once() -> None:
+def test_equal_summary_and_description_are_shown_once() -> None:
     assert document("t", "Same.", "Same.", None, {}) == "## t\n\nSame."

@@ -20,6 +20,7 @@ from jp_nb.tooling.question_kinds import (
     TextAnswer,
 )
 from jp_nb.tooling.select_kind import Option, SelectAnswer
+from tests.support.properties import with_examples
 
 
 def asked(schema: dict[str, Any], required: list[str] | None = None) -> FormAnswer:
@@ -34,8 +35,8 @@ RED_OR_BLUE = (Option(value="r", label="Red"), Option(value="b", label="Blue"))
 TITLED = [{"const": "r", "title": "Red"}, {"const": "b", "title": "Blue"}]
 
 
-def test_what_mcp_servers_ask_for_is_a_field(subtests: pytest.Subtests) -> None:
-    for schema, kind in [
+def test_schemas_of_mcp_servers_become_fields(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], Any]] = [
         ({"type": "string"}, TextAnswer(lines=False)),
         (
             {"type": "string", "minLength": 3, "maxLength": 50, "format": "email"},
@@ -69,7 +70,8 @@ def test_what_mcp_servers_ask_for_is_a_field(subtests: pytest.Subtests) -> None:
             SelectAnswer(options=RED_OR_BLUE, multi=True),
         ),
         ({"$ref": "#/properties/x/$defs/y", "$defs": {"y": {"type": "integer"}}}, IntegerAnswer()),
-    ]:
+    ]
+    for schema, kind in rows:
         with subtests.test(schema=schema):
             [field] = asked(schema).fields
             assert field.answer_type == kind
@@ -77,21 +79,22 @@ def test_what_mcp_servers_ask_for_is_a_field(subtests: pytest.Subtests) -> None:
             assert asked(schema, ["x"]).fields[0].required
 
 
-@pytest.mark.parametrize(
-    ("schema", "kind"),
-    [
+def test_nullable_field_is_optional(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], Any]] = [
         ({"type": ["integer", "null"]}, IntegerAnswer()),
         ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, BooleanAnswer()),
-        ({"enum": ["r", None, "b"], "enumNames": ["Red", "None", "Blue"]},
-         SelectAnswer(options=RED_OR_BLUE)),
-    ],
-)  # fmt: skip
-def test_what_may_be_null_may_stay_open(schema: dict[str, Any], kind: Any) -> None:
-    [field] = asked(schema, ["x"]).fields
-    assert (field.answer_type, field.required) == (kind, False)
+        (
+            {"enum": ["r", None, "b"], "enumNames": ["Red", "None", "Blue"]},
+            SelectAnswer(options=RED_OR_BLUE),
+        ),
+    ]
+    for schema, kind in rows:
+        with subtests.test(schema=schema):
+            [field] = asked(schema, ["x"]).fields
+            assert (field.answer_type, field.required) == (kind, False)
 
 
-def test_titles_descriptions_and_defaults_are_shown() -> None:
+def test_titles_descriptions_and_defaults_are_used() -> None:
     schema = {
         "title": "Contact",
         "description": "How to reach you.",
@@ -110,8 +113,8 @@ def test_titles_descriptions_and_defaults_are_shown() -> None:
     assert question.validated({"mail": "b"}) == {"mail": "b"}
 
 
-def test_anything_else_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
-    for schema, place, why in [
+def test_unsupported_schemas_are_refused_with_their_place(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str, str]] = [
         ({"type": "string", "pattern": "(a+)+b"}, "$.properties.x.pattern", "leave it out"),
         ({"type": "string", "format": "ipv4"}, "$.properties.x.format", "date-time"),
         ({"type": "string", "minLength": 5, "maxLength": 2}, "$.properties.x", "no text fits"),
@@ -139,7 +142,8 @@ def test_anything_else_is_refused_with_its_place(subtests: pytest.Subtests) -> N
         ({"$ref": "https://example.org"}, "$.properties.x.$ref", "leads out"),
         ({"$ref": "#/properties/x"}, "$.properties.x", "refers to itself"),
         (["string"], "$.properties.x", "expected a schema"),
-    ]:
+    ]
+    for schema, place, why in rows:
         with subtests.test(schema=schema):
             with pytest.raises(UsageError) as caught:
                 asked(schema)
@@ -147,36 +151,29 @@ def test_anything_else_is_refused_with_its_place(subtests: pytest.Subtests) -> N
             assert why in str(caught.value)
 
 
-def test_a_schema_of_no_object_with_fields_is_refused(subtests: pytest.Subtests) -> None:
-    for schema, place in [
+def test_schema_without_fields_is_refused(subtests: pytest.Subtests) -> None:
+    rows = [
         ({}, "$"),
         ({"type": "object"}, "$"),
         ({"type": "object", "properties": {}}, "$"),
         ({"type": "object", "properties": []}, "$"),
-        (
-            {"type": "object", "properties": {"x": {"type": "string"}}, "required": ["y"]},
-            "$.required",
-        ),
-        (
-            {"type": "object", "properties": {"x": {"type": "string"}}, "required": [["x"]]},
-            "$.required",
-        ),
-        (
-            {"type": "object", "properties": {"x": {"type": "string"}}, "required": "x"},
-            "$.required",
-        ),
-        (
-            {"type": "object", "properties": {"x": {"type": "string"}}, "minProperties": 1},
-            "$.minProperties",
-        ),
-    ]:
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": ["y"]},
+         "$.required"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": [["x"]]},
+         "$.required"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "required": "x"},
+         "$.required"),
+        ({"type": "object", "properties": {"x": {"type": "string"}}, "minProperties": 1},
+         "$.minProperties"),
+    ]  # fmt: skip
+    for schema, place in rows:
         with subtests.test(schema=schema):
             with pytest.raises(UsageError) as caught:
                 Question.form("q", schema)
             assert str(caught.value).startswith(f"no form can be made of the schema: {place}: ")
 
 
-def test_the_answer_schema_asks_for_what_the_schema_asked_for() -> None:
+def test_answer_schema_keeps_the_constraints_of_the_schema() -> None:
     form = asked({"type": "integer", "minimum": 1}, ["x"])
     expected: JsonValue = {
         "type": "object",
@@ -228,11 +225,9 @@ LIKELY = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=20)
 @given(ANYTHING | LIKELY, st.booleans())
-def test_whatever_a_server_sends_is_a_form_or_an_error_that_names_its_place(
-    schema: Any, required: bool
-) -> None:
+def test_any_schema_is_a_form_or_an_error_with_its_place(schema: Any, required: bool) -> None:
     try:
         form = asked(schema, ["x"] if required else [])
     except UsageError as exc:
@@ -241,3 +236,9 @@ def test_whatever_a_server_sends_is_a_form_or_an_error_that_names_its_place(
     [field] = form.fields
     assert field.default is None or field.misfit(field.default) is None
     json.dumps(form.answer_schema(), allow_nan=False)
+
+
+@pytest.mark.deep
+def test_schemas_of_servers_in_many_examples() -> None:
+    test = test_any_schema_is_a_form_or_an_error_with_its_place
+    with_examples(600, ANYTHING | LIKELY, st.booleans(), test)()

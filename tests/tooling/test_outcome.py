@@ -1,4 +1,4 @@
-"""What a process printed, read as an outcome."""
+"""Outcomes that processes print."""
 
 from __future__ import annotations
 
@@ -31,75 +31,56 @@ def several(*each: dict[str, Any]) -> str:
     return json.dumps({"type": "needs_input", "questions": questions})
 
 
-def test_an_outcome_is_read_with_what_it_leaves_out_and_without_what_is_unknown(
+def test_outcome_is_read_with_defaults_and_without_unknown_fields(
     subtests: pytest.Subtests,
 ) -> None:
-    for text, outcome in [
+    rows = [
         ('{"type":"success","content":"x"}', Success("x")),
         ('\n  {"type":"success","content":""}\n\n', Success("")),
         ('\ufeff{"type":"success","content":"x"}', Success("x")),
         ('{"content":"x","type":"success","more":[1],"malformed":"no"}', Success("x")),
-        (
-            '{"type":"success","content":"x","config":{"user":{"name":"B"}},"unset":["a.b"]}',
-            Success("x", config={"user": {"name": "B"}}, unset=("a.b",)),
-        ),
+        ('{"type":"success","content":"x","config":{"user":{"name":"B"}},"unset":["a.b"]}',
+         Success("x", config={"user": {"name": "B"}}, unset=("a.b",))),
         ('{"type":"success","content":"x","config":null,"unset":null}', Success("x")),
         ('{"type":"success","content":"x","config":{},"unset":[]}', Success("x")),
-        (
-            '{"type":"error","message":"m","trace":["a","b"],"transient":true}',
-            Failure("m", trace=("a", "b"), transient=True),
-        ),
+        ('{"type":"error","message":"m","trace":["a","b"],"transient":true}',
+         Failure("m", trace=("a", "b"), transient=True)),
         ('{"type":"error","message":"m"}', Failure("m")),
         ('{"type":"error","message":"m","trace":null,"transient":null}', Failure("m")),
         ('{"type":"error","message":"m","trace":"one","transient":"very"}', Failure("m")),
-    ]:
+    ]  # fmt: skip
+    for text, outcome in rows:
         with subtests.test(text=text):
             assert read_outcome(text) == outcome
 
 
-def test_anything_else_is_no_outcome(subtests: pytest.Subtests) -> None:
-    for text in [
-        "",
-        "sunny",
-        "3",
-        "null",
-        '"success"',
-        "[]",
-        "{}",
-        '{"answer": 42}',
-        '{"type":"done","content":"x"}',
-        '{"type":["success"],"content":"x"}',
-        '{"type":"success"}',
-        '{"type":"success","content":5}',
-        '{"type":"error"}',
-        '{"type":"error","message":null}',
+def test_other_output_is_no_outcome(subtests: pytest.Subtests) -> None:
+    rows = [
+        "", "sunny", "3", "null", '"success"', "[]", "{}", '{"answer": 42}',
+        '{"type":"done","content":"x"}', '{"type":["success"],"content":"x"}', '{"type":"success"}',
+        '{"type":"success","content":5}', '{"type":"error"}', '{"type":"error","message":null}',
         '{"type":"success","content":"x"} trailing',
         '{"type":"success","content":"x"}{"type":"success","content":"y"}',
         '{"type":"success","content":"x"',
         '{"type":"success","content":"x","config":' + "[" * 100_000,
         '{"type":"success","content":"x","config":' + '{"a":' * 200_000 + "1" + "}" * 200_001,
-    ]:
+    ]  # fmt: skip
+    for text in rows:
         with subtests.test(text=text):
             assert read_outcome(text) is None
 
 
-def test_a_malformed_change_leaves_a_success_that_proposes_nothing_and_says_why(
+def test_malformed_change_leaves_a_success_with_a_reason(
     subtests: pytest.Subtests,
 ) -> None:
-    for change in [
-        '"config":[1]',
-        '"config":"assistant.name=x"',
-        '"config":false',
-        '"config":{"a":NaN}',
-        '"config":{"a":[-Infinity]}',
-        '"config":{"a":1e999}',
-        '"config":{"a":' + "9" * 5000 + "}",
+    rows = [
+        '"config":[1]', '"config":"assistant.name=x"', '"config":false', '"config":{"a":NaN}',
+        '"config":{"a":[-Infinity]}', '"config":{"a":1e999}', '"config":{"a":' + "9" * 5000 + "}",
         '"config":' + '{"a":' * 200 + "1" + "}" * 200,
-        '"unset":"a.b"',
-        '"unset":[1]',
-        '"unset":{"a":1}',
+        '"unset":"a.b"', '"unset":[1]', '"unset":{"a":1}',
         '"config":{"user":{"name":"B"}},"unset":[null]',
-    ]:
+    ]  # fmt: skip
+    for change in rows:
         with subtests.test(change=change):
             outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
             assert isinstance(outcome, Success)
@@ -108,32 +89,35 @@ def test_a_malformed_change_leaves_a_success_that_proposes_nothing_and_says_why(
             assert "malformed" not in outcome.model_dump()
 
 
-@pytest.mark.parametrize("change", ['"x":NaN', '"x":' + "9" * 5000, '"config":{"a":12345}'])
-def test_odd_numbers_elsewhere_do_no_harm(change: str) -> None:
-    outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
-    assert isinstance(outcome, Success)
-    assert outcome.malformed is None
+def test_unusual_numbers_in_other_fields_are_ignored(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ['"x":NaN', '"x":' + "9" * 5000, '"config":{"a":12345}']
+    for change in rows:
+        with subtests.test(change=change):
+            outcome = read_outcome('{"type":"success","content":"x",' + change + "}")
+            assert isinstance(outcome, Success)
+            assert outcome.malformed is None
 
 
-@pytest.mark.parametrize(
-    ("spelled", "read"),
-    [
+def test_both_spellings_of_an_answer_type_are_read(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any]] = [
         ({"type": "boolean"}, BooleanAnswer()),
         (SELECT, SelectAnswer(options=("a", "b"))),
         ("Boolean", BooleanAnswer()),
         ("Text", TextAnswer()),
         ({"Select": {"options": ["a", "b"]}}, SelectAnswer(options=("a", "b"))),
-    ],
-)
-def test_both_spellings_of_an_answer_type_are_read(spelled: Any, read: Any) -> None:
-    outcome = read_outcome(asked(answer_type=spelled, pre_amble="before", persistence="none"))
-    assert isinstance(outcome, NeedsInput)
-    question = outcome.question
-    assert (question.answer_type, question.context) == (read, "before")
-    assert (question.persistence, question.exclusive) == ("none", False)
+    ]
+    for spelled, read in rows:
+        with subtests.test(spelled=spelled):
+            outcome = read_outcome(
+                asked(answer_type=spelled, pre_amble="before", persistence="none")
+            )
+            assert isinstance(outcome, NeedsInput)
+            question = outcome.question
+            assert (question.answer_type, question.context) == (read, "before")
+            assert (question.persistence, question.exclusive) == ("none", False)
 
 
-def test_a_question_that_nobody_could_answer_is_an_error_that_says_where(
+def test_malformed_question_is_an_error_with_its_place(
     subtests: pytest.Subtests,
 ) -> None:
     for text, named in [
@@ -199,7 +183,7 @@ def test_a_question_that_nobody_could_answer_is_an_error_that_says_where(
             assert named in str(caught.value)
 
 
-def test_several_questions_are_read_in_order_and_written_as_they_came() -> None:
+def test_several_questions_round_trip_in_order() -> None:
     written = {"type": "needs_input", "questions": [
         {"id": "a", "text": "Why?", "answer_type": {"type": "text"}},
         {"id": "b", "text": "Which?", "answer_type": SELECT, "exclusive": True},
@@ -210,26 +194,31 @@ def test_several_questions_are_read_in_order_and_written_as_they_came() -> None:
     assert outcome.model_dump() == written == NeedsInput.model_validate(written).model_dump()
 
 
-@pytest.mark.parametrize(
-    "answer_type",
-    [
+def test_every_kind_of_question_round_trips(subtests: pytest.Subtests) -> None:
+    rows: list[dict[str, Any]] = [
         {"type": "number", "minimum": 0, "below": 1.5},
         {"type": "integer", "maximum": 2**70},
         {"type": "text", "format": "date", "lines": False},
-        {"type": "select", "options": [{"value": 1, "label": "One", "description": "d"}, "b"],
-         "multi": True, "other": True, "recommended": 1, "min_picks": 1, "max_picks": 2},
+        {
+            "type": "select",
+            "options": [{"value": 1, "label": "One", "description": "d"}, "b"],
+            "multi": True,
+            "other": True,
+            "recommended": 1,
+            "min_picks": 1,
+            "max_picks": 2,
+        },
         {"type": "form", "fields": [FIELD, {**FIELD, "id": "g", "required": False}]},
-    ],
-    ids=lambda kind: kind["type"],
-)  # fmt: skip
-def test_every_kind_is_read_and_written_as_it_came(answer_type: dict[str, Any]) -> None:
-    text = asked(answer_type=answer_type, header="H", required=False)
-    outcome = read_outcome(text)
-    assert isinstance(outcome, NeedsInput)
-    assert outcome.model_dump() == json.loads(text)
+    ]
+    for answer_type in rows:
+        with subtests.test(answer_type=answer_type):
+            text = asked(answer_type=answer_type, header="H", required=False)
+            outcome = read_outcome(text)
+            assert isinstance(outcome, NeedsInput)
+            assert outcome.model_dump() == json.loads(text)
 
 
-def test_one_question_is_given_and_written_as_ever() -> None:
+def test_single_question_is_written_without_a_list() -> None:
     question = Question.text("q", "Why?")
     one = NeedsInput(question)
     assert one == NeedsInput(question=question) == NeedsInput.model_validate({"question": question})
@@ -237,13 +226,14 @@ def test_one_question_is_given_and_written_as_ever() -> None:
     assert one.model_dump() == json.loads(asked())
 
 
-@pytest.mark.parametrize("ids", ["", "qq", range(MAX_QUESTIONS + 1)])
-def test_no_question_two_with_one_id_and_too_many_are_refused(ids: Iterable[Any]) -> None:
-    with pytest.raises(ValidationError):
-        NeedsInput(*(Question.text(str(each), "Why?") for each in ids))
+def test_zero_duplicate_and_too_many_questions_are_refused(subtests: pytest.Subtests) -> None:
+    rows: list[Iterable[Any]] = ["", "qq", range(MAX_QUESTIONS + 1)]
+    for ids in rows:
+        with subtests.test(ids=ids), pytest.raises(ValidationError):
+            NeedsInput(*(Question.text(str(each), "Why?") for each in ids))
 
 
-def test_the_error_of_a_malformed_question_does_not_repeat_what_the_tool_wrote() -> None:
+def test_error_of_a_malformed_question_does_not_quote_the_tool() -> None:
     with pytest.raises(ToolError) as caught:
         read_outcome(asked(text=["hunter2"], default="hunter2"))
     assert "hunter2" not in str(caught.value)
@@ -257,7 +247,7 @@ def test_the_error_of_a_malformed_question_does_not_repeat_what_the_tool_wrote()
         json.loads(asked()) | {"config": {"user": {"name": "hunter2"}}},
     ],
 )
-def test_a_change_beside_anything_but_a_success_is_ignored_with_a_warning(
+def test_change_in_an_error_or_question_is_ignored_with_a_warning(
     outcome: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     plain = {key: value for key, value in outcome.items() if key not in ("config", "unset")}
@@ -268,6 +258,6 @@ def test_a_change_beside_anything_but_a_success_is_ignored_with_a_warning(
     assert "hunter2" not in record.getMessage()
 
 
-def test_half_a_surrogate_pair_is_replaced_for_nothing_could_store_it() -> None:
+def test_lone_surrogate_is_replaced() -> None:
     outcome = read_outcome('{"type":"success","content":"a\\ud83db \\ud83d\\ude00"}')
     assert outcome == Success("a?b 😀")

@@ -19,16 +19,17 @@ CONSTRUCTORS = [
 
 
 @pytest.mark.req("R083-53", "R083-54", "R083-56")
-@pytest.mark.parametrize("question", CONSTRUCTORS)
-def test_constructors_leave_exclusive_and_persistence_at_defaults_that_are_not_written(
-    question: Question,
+def test_constructors_do_not_write_default_policies(
+    subtests: pytest.Subtests,
 ) -> None:
-    assert (question.exclusive, question.persistence) == (False, "turn")
-    assert set(question.model_dump()) == {"id", "text", "answer_type"}
+    for question in CONSTRUCTORS:
+        with subtests.test(question=question):
+            assert (question.exclusive, question.persistence) == (False, "turn")
+            assert set(question.model_dump()) == {"id", "text", "answer_type"}
 
 
 @pytest.mark.req("R083-53")
-def test_text_makes_a_question_and_is_what_it_asks() -> None:
+def test_text_is_constructor_and_attribute() -> None:
     question = Question.text(id="q", text="Why?")
     assert question.text == "Why?"
     assert question == Question.free_text("q", "Why?") == Question(id="q", text="Why?")
@@ -40,14 +41,14 @@ def test_text_makes_a_question_and_is_what_it_asks() -> None:
 
 
 @pytest.mark.req("R083-53", "R083-54", "R083-56", "R083-57")
-def test_a_copy_with_another_text_has_nothing_of_the_old_one() -> None:
+def test_copy_with_another_text_has_nothing_of_the_old_text() -> None:
     question = Question.boolean("q", "Is it hunter2?").model_copy(update={"text": "Is it?"})
     assert (question.text, question.wording) == ("Is it?", "Is it?")
     assert "hunter2" not in repr(question)
     assert question == Question.boolean("q", "Is it?")
 
 
-def test_setters_set_one_field_each_and_what_is_set_is_written() -> None:
+def test_setters_change_one_field_each() -> None:
     question = (
         Question.boolean("q", "Sure?")
         .with_context("line 1\nline 2")
@@ -68,13 +69,13 @@ def test_setters_set_one_field_each_and_what_is_set_is_written() -> None:
 
 
 @pytest.mark.req("R083-54")
-def test_a_policy_that_does_not_exist_is_refused() -> None:
+def test_unknown_persistence_is_refused() -> None:
     with pytest.raises(ValidationError):
         Question.model_validate({"id": "q", "text": "t", "persistence": "conversation"})
 
 
 @pytest.mark.req("R083-55")
-def test_a_question_without_the_new_fields_reads_with_their_defaults() -> None:
+def test_question_without_newer_fields_has_their_defaults() -> None:
     question = Question.model_validate(
         {"id": "q", "text": "Sure?", "answer_type": {"type": "boolean"}}
     )
@@ -82,28 +83,14 @@ def test_a_question_without_the_new_fields_reads_with_their_defaults() -> None:
 
 
 @pytest.mark.req("R083-57")
-def test_the_older_name_of_context_is_read_and_never_written() -> None:
+def test_older_name_of_context_is_read_and_not_written() -> None:
     question = Question.model_validate({"id": "q", "text": "t", "pre_amble": "above"})
     assert question.context == "above"
     assert "pre_amble" not in question.model_dump()
 
 
-@pytest.mark.parametrize(
-    ("older", "kind"),
-    [("Boolean", "boolean"), ("Text", "text"), ({"Select": {"options": ["a"]}}, "select")],
-)
-def test_older_spellings_of_answer_types_are_read(older: Any, kind: str) -> None:
-    question = Question.model_validate({"id": "q", "text": "t", "answer_type": older})
-    assert question.answer_type.type == kind
-
-
-def test_a_select_question_needs_options() -> None:
-    with pytest.raises(ValidationError):
-        Question.select("q", "Which?", [])
-
-
-def test_only_values_of_the_answer_type_are_answers(subtests: pytest.Subtests) -> None:
-    for question, answer, misfit in [
+def test_answers_must_have_the_type_of_the_question(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Question, Any, str | None]] = [
         (CONSTRUCTORS[0], "", None),
         (CONSTRUCTORS[0], True, "type"),
         (CONSTRUCTORS[1], True, None),
@@ -115,6 +102,7 @@ def test_only_values_of_the_answer_type_are_answers(subtests: pytest.Subtests) -
         (CONSTRUCTORS[2], True, "type"),
         (CONSTRUCTORS[3], "hunter2", None),
         (CONSTRUCTORS[3], 5, "type"),
-    ]:
+    ]
+    for question, answer, misfit in rows:
         with subtests.test(question=question):
             assert question.misfit(answer) == misfit

@@ -32,8 +32,10 @@ VARIABLES: dict[str, JsonValue] = {
 }
 
 
-def test_values_are_filled_in_raw_and_structures_as_compact_json(subtests: pytest.Subtests) -> None:
-    for template, text in [
+def test_templates_insert_texts_raw_and_structures_as_compact_json(
+    subtests: pytest.Subtests,
+) -> None:
+    rows = [
         ("plain", "plain"),
         ("${HOME} { } \r\n", "${HOME} { } \r\n"),
         ("{{ tool.name }}@{{context.root}}", "set_tone@/space"),
@@ -54,59 +56,52 @@ def test_values_are_filled_in_raw_and_structures_as_compact_json(subtests: pytes
         ("{{ tool.arguments.text | tojson }}", '"a <b> & \'c\' \\"d\\" é"'),
         ("{{ tool.arguments.absent | tojson }}", "null"),
         ("{{ tool.arguments.on | tojson }}", "true"),
-        (
-            "{{ tool.arguments.table | tojson(indent=2) }}",
-            '{\n  "k": [\n    1,\n    "é<",\n    null\n  ]\n}',
-        ),
+        ("{{ tool.arguments.table | tojson(indent=2) }}",
+         '{\n  "k": [\n    1,\n    "é<",\n    null\n  ]\n}'),
         ("{{ tool.arguments.on | string }} {{ none | string }}", "true null"),
         ("{{ tool.arguments.table.k | join(', ') }} {{ nothing | join }}", "1, é<, null "),
         ("{{ [1] | tojson(true) }}", "[\n  1\n]"),
         ("{{ [1] | tojson(indent=0) }}", "[1]"),
         ("{{ range(3) }} {{ [nothing] }}", "[0,1,2] [null]"),
         ("{% if tool.arguments.absent %}yes{% else %}no{% endif %}", "no"),
-        (
-            "{% for x in tool.arguments.table.k %}{{ loop.index }}={{ x }};{% endfor %}",
-            "1=1;2=é<;3=null;",
-        ),
+        ("{% for x in tool.arguments.table.k %}{{ loop.index }}={{ x }};{% endfor %}",
+         "1=1;2=é<;3=null;"),
         ("{{ tool.name | upper }}\n", "SET_TONE\n"),
-    ]:
+    ]  # fmt: skip
+    for template, text in rows:
         with subtests.test(template=template):
             assert render(template, VARIABLES) == text
 
 
-def test_the_whole_document_is_filled_in_as_json() -> None:
+def test_whole_document_is_inserted_as_json() -> None:
     assert json.loads(render("{{tool}}", VARIABLES)) == VARIABLES["tool"]
 
 
-@pytest.mark.parametrize(
-    ("template", "text"),
-    [
+def test_templates_see_members_and_no_methods_or_classes(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("{{ tool.arguments.items }}", "an argument called as a method is"),
-        ("{{ tool.arguments.keys }}{{ tool.name.upper }}{{ tool.arguments.count.real }}",
-         "nullnullnull"),
+        (
+            "{{ tool.arguments.keys }}{{ tool.name.upper }}{{ tool.arguments.count.real }}",
+            "nullnullnull",
+        ),
         ("{{ tool.arguments['values'] }}", "null"),
         ("{{ tool.arguments.__class__ }}", "not a class"),
         ("{{ tool.__class__ }}", "null"),
-    ],
-)  # fmt: skip
-def test_json_has_members_and_no_methods_or_classes(template: str, text: str) -> None:
-    assert render(template, VARIABLES) == text
+    ]
+    for template, text in rows:
+        with subtests.test(template=template):
+            assert render(template, VARIABLES) == text
 
 
-def test_whatever_goes_wrong_is_a_template_error(subtests: pytest.Subtests) -> None:
-    for template in [
-        "{{ tool.name",
-        "{% if %}",
-        "{{ 1 / 0 }}",
-        "{{ tool.name() }}",
-        "{{ tool.name.upper() }}",
+def test_every_failure_is_a_template_error(subtests: pytest.Subtests) -> None:
+    rows = [
+        "{{ tool.name", "{% if %}", "{{ 1 / 0 }}", "{{ tool.name() }}", "{{ tool.name.upper() }}",
         "{{ tool | nofilter }}",
         "{{ tool.arguments.text | int(none) + none }}",
         "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-        "{{ range(10 ** 9) }}",
-        "{{ 'x' * 10 ** 30 }}",
-        "{% include 'file' %}",
-    ]:
+        "{{ range(10 ** 9) }}", "{{ 'x' * 10 ** 30 }}", "{% include 'file' %}",
+    ]  # fmt: skip
+    for template in rows:
         with (
             subtests.test(template=template),
             pytest.raises(TemplateError, match=r"^Template error: \S"),
@@ -114,17 +109,16 @@ def test_whatever_goes_wrong_is_a_template_error(subtests: pytest.Subtests) -> N
             render(template, VARIABLES)
 
 
-def test_an_error_tells_no_value() -> None:
+def test_template_error_contains_no_value() -> None:
     secret: dict[str, Any] = {"tool": {"answers": {"pass": "hunter2"}}}
     with pytest.raises(TemplateError) as caught:
         render("{{ [] [tool.answers.pass | list | sum] }}", secret)
     assert "hunter" not in str(caught.value)
 
 
-@pytest.mark.parametrize("imported", ["jp_nb", "jp_nb.notebook.magics", "jp_nb.tooling.command"])
-def test_no_template_library_is_loaded_before_a_command_runs(imported: str) -> None:
+def test_no_template_library_is_loaded_before_a_command_runs() -> None:
     script = (
-        f"import sys, {imported}\n"
+        "import sys, jp_nb.notebook.magics, jp_nb.tooling.command\n"
         "from jp_nb.agent.tool_set import offer_tools\n"
         "assert 'jp_nb.tooling.templates' not in sys.modules"
     )

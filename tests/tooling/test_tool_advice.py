@@ -1,4 +1,4 @@
-"""What is said of a tool that a model is told too little about."""
+"""Advice about tools whose description for the model has gaps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def with_context(city: str, ctx: ToolContext) -> str:
 
     Args:
         city: Name, as on a map.
-        ctx: What the tool is told.
+        ctx: The call.
     """
     return city + ctx.name
 
@@ -95,14 +95,15 @@ def odd_default(days: int = None, city: str = 3) -> str:  # type: ignore[assignm
     return f"{days}{city}"
 
 
-@pytest.mark.parametrize("function", [whole, with_context])
-def test_a_tool_that_is_described_well_hears_nothing(function: Callable[..., Any]) -> None:
-    assert advice(PythonTool(function)) == ()
+def test_well_described_tool_gets_no_advice(subtests: pytest.Subtests) -> None:
+    rows: list[Callable[..., Any]] = [whole, with_context]
+    for function in rows:
+        with subtests.test(function=function):
+            assert advice(PythonTool(function)) == ()
 
 
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
+def test_advice_names_the_gap_and_the_fix(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Callable[..., Any], list[str]]] = [
         (
             no_docstring,
             [
@@ -147,9 +148,7 @@ def test_a_tool_that_is_described_well_hears_nothing(function: Callable[..., Any
                 "that fits",
             ],
         ),
-    ],
-)
-def test_what_is_missing_is_said_with_what_to_write(
-    function: Callable[..., Any], said: list[str]
-) -> None:
-    assert list(advice(PythonTool(function))) == said
+    ]
+    for function, said in rows:
+        with subtests.test(function=function):
+            assert list(advice(PythonTool(function))) == said

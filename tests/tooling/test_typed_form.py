@@ -1,6 +1,6 @@
-"""Forms made of types: their fields, what does not validate, and the instance that comes of it.
+"""Forms made of types: fields, validation and the resulting instance.
 
-A form has one level: an inner model, a tuple, a dictionary, a union, or a list of what has no
+A form has one level: an inner model, a tuple, a dictionary, a union, or a list without
 options is refused with its place, because a person fills in fields, not JSON, and MCP servers ask
 for no more.
 """
@@ -101,7 +101,7 @@ def field_of(kind: Any, default: Any = ...) -> Question:
     return only
 
 
-def test_titles_descriptions_options_bounds_and_defaults_come_from_the_model() -> None:
+def test_form_takes_titles_options_bounds_and_defaults_from_the_model() -> None:
     question = Question.form("trip", Trip)
     assert (question.id, question.text) == ("trip", "A trip")
     assert question.context == "Where to, and for how long."
@@ -144,7 +144,7 @@ KINDS: list[tuple[Any, AnswerType]] = [
 ]  # fmt: skip
 
 
-def test_a_field_is_of_the_kind_that_its_annotation_means(subtests: pytest.Subtests) -> None:
+def test_annotation_decides_the_kind_of_a_field(subtests: pytest.Subtests) -> None:
     for annotation, kind in KINDS:
         with subtests.test(annotation=annotation):
             for field in (field_of(annotation), field_of(Optional[annotation])):  # noqa: UP045
@@ -153,8 +153,8 @@ def test_a_field_is_of_the_kind_that_its_annotation_means(subtests: pytest.Subte
             assert not field_of(Optional[annotation]).required  # noqa: UP045
 
 
-def test_an_answer_becomes_the_value_that_the_type_has(subtests: pytest.Subtests) -> None:
-    for annotation, answer, value in [
+def test_answer_is_converted_to_the_type(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, JsonValue, Any]] = [
         (Size, "xl", Size.EXTRA_LARGE),
         (set[Size], ["s"], {Size.SMALL}),
         (Stars, 2, Stars.TWO),
@@ -163,7 +163,8 @@ def test_an_answer_becomes_the_value_that_the_type_has(subtests: pytest.Subtests
         (Decimal, 0.1, Decimal("0.1")),
         (SecretStr, "hunter2", SecretStr("hunter2")),
         (Optional[date], None, None),  # noqa: UP045
-    ]:
+    ]
+    for annotation, answer, value in rows:
         with subtests.test(annotation=annotation):
             made = dataclasses.make_dataclass("Made", [("x", annotation)])
             question = Question.form("q", made)
@@ -172,7 +173,7 @@ def test_an_answer_becomes_the_value_that_the_type_has(subtests: pytest.Subtests
             assert question.validated(given) == made(value)
 
 
-def test_what_the_model_does_not_take_is_said_beside_its_field_or_of_the_whole() -> None:
+def test_validation_errors_are_reported_for_the_field_or_the_form() -> None:
     trip = form(Trip)
     assert trip.problems({"city": "D", "days": 15}) == {
         "city": "expected a string of at least 2 characters",
@@ -187,7 +188,7 @@ def test_what_the_model_does_not_take_is_said_beside_its_field_or_of_the_whole()
     assert trip.problems(long | {"days": 2}) == {}
 
 
-def test_a_validator_that_breaks_is_said_and_ends_nothing() -> None:
+def test_exception_in_a_validator_is_reported_as_a_problem() -> None:
     class Broken(BaseModel):
         x: int
 
@@ -199,7 +200,7 @@ def test_a_validator_that_breaks_is_said_and_ends_nothing() -> None:
     assert form(Broken).problems({"x": 1}) == {"": "IndexError: list index out of range"}
 
 
-def test_a_secret_is_in_no_message_and_has_no_default() -> None:
+def test_secret_field_is_in_no_message_and_has_no_default() -> None:
     class Login(BaseModel):
         pin: SecretStr = SecretStr("0000")
 
@@ -214,7 +215,7 @@ def test_a_secret_is_in_no_message_and_has_no_default() -> None:
     assert "0000" not in repr(Question.form("q", Login))
 
 
-def test_an_open_field_is_none_where_that_is_a_value_and_else_the_default() -> None:
+def test_omitted_field_is_none_if_allowed_and_else_the_default() -> None:
     class Open(BaseModel):
         must_be_given: int | None
         five: int | None = 5
@@ -229,7 +230,7 @@ def test_an_open_field_is_none_where_that_is_a_value_and_else_the_default() -> N
     assert form(Open).filled({}) == {"five": 5}
 
 
-def test_a_factory_of_defaults_is_called_when_the_form_is_made() -> None:
+def test_default_factory_is_called_when_the_form_is_made() -> None:
     @dataclasses.dataclass
     class Made:
         sizes: list[Size] = dataclasses.field(default_factory=lambda: [Size.SMALL])
@@ -237,7 +238,7 @@ def test_a_factory_of_defaults_is_called_when_the_form_is_made() -> None:
     assert form(Made).fields[0].default == ["s"]
 
 
-def test_a_typed_dict_leaves_out_what_is_not_required() -> None:
+def test_typed_dict_omits_fields_that_are_not_required() -> None:
     class Person(TypedDict):
         """Who."""
 
@@ -249,7 +250,7 @@ def test_a_typed_dict_leaves_out_what_is_not_required() -> None:
     assert question.validated({"name": "Ada"}) == {"name": "Ada"}
 
 
-def test_an_alias_is_the_id_by_which_the_model_reads_it() -> None:
+def test_alias_is_the_id_of_the_field() -> None:
     class Aliased(BaseModel):
         days: int = Field(alias="numberOfDays", ge=1)
 
@@ -258,7 +259,7 @@ def test_an_alias_is_the_id_by_which_the_model_reads_it() -> None:
     assert question.validated({"numberOfDays": 2}) == Aliased(numberOfDays=2)
 
 
-def test_a_field_that_is_read_from_a_path_is_refused() -> None:
+def test_field_with_an_alias_path_is_refused() -> None:
     class Path(BaseModel):
         x: int = Field(validation_alias=AliasPath("a", 0))
 
@@ -266,14 +267,14 @@ def test_a_field_that_is_read_from_a_path_is_refused() -> None:
         Question.form("q", Path)
 
 
-def test_what_concerns_no_field_of_the_form_is_said_of_the_whole_with_its_place() -> None:
+def test_problem_of_no_field_is_reported_for_the_form_with_its_place() -> None:
     class Paths(BaseModel):
         x: int = Field(validation_alias=AliasChoices(AliasPath("a", 0), AliasPath("b", 0)))
 
     assert form(Paths).problems({"x": 1}) == {"": "a: Field required"}
 
 
-def test_forms_of_one_type_are_equal_and_a_tool_keeps_the_checks() -> None:
+def test_forms_of_one_type_are_equal_and_keep_their_checks() -> None:
     question = Question.form("trip", Trip)
     assert question == Question.form("trip", Trip)
     asked = NeedsInput(question.with_header("Trip")).question.answer_type
@@ -282,7 +283,7 @@ def test_forms_of_one_type_are_equal_and_a_tool_keeps_the_checks() -> None:
     assert asked.problems(given) == {"city": "nobody has found Atlantis yet"}
 
 
-def test_a_form_goes_over_the_wire_without_what_only_python_can_check() -> None:
+def test_form_is_serialized_without_python_checks() -> None:
     question = Question.form("trip", Trip)
     text = NeedsInput(question).model_dump_json()
     outcome = read_outcome(text)
@@ -299,7 +300,7 @@ class Tree(BaseModel):
     below: list[Tree] = []
 
 
-def test_what_has_more_than_one_level_is_refused_with_its_place(subtests: pytest.Subtests) -> None:
+def test_nested_types_are_refused_with_their_place(subtests: pytest.Subtests) -> None:
     for annotation, why in [
         (Inner, "an object"),
         (Optional[Inner], "an object"),  # noqa: UP045
@@ -321,10 +322,11 @@ def test_what_has_more_than_one_level_is_refused_with_its_place(subtests: pytest
             field_of(annotation)
 
 
-@pytest.mark.parametrize("what", [5, "Plan", None, int, list[int], Tree(), object()])
-def test_what_is_no_type_with_fields_is_refused(what: Any) -> None:
-    with pytest.raises(UsageError, match="no form can be made of"):
-        Question.form("q", what)
+def test_objects_without_fields_are_refused(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [5, "Plan", None, int, list[int], Tree(), object()]
+    for what in rows:
+        with subtests.test(what=what), pytest.raises(UsageError, match="no form can be made of"):
+            Question.form("q", what)
 
 
 def test_too_many_fields_are_refused() -> None:

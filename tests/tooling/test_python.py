@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Literal
@@ -45,7 +45,7 @@ async def run(tool: PythonTool, **arguments: Any) -> Outcome:
     return await tool.run(arguments, ToolContext(tool.name), InlineCell())
 
 
-def test_the_schema_comes_from_hints_and_docstring() -> None:
+def test_schema_comes_from_hints_and_docstring() -> None:
     @jp.tool
     def weather(city: str, days: int = 1, unit: Literal["C", "F"] = "C") -> str:
         """Forecast for a city.
@@ -84,7 +84,7 @@ class Place(BaseModel):
     title: str = ""
 
 
-def test_models_and_constraints_are_described_and_field_names_are_never_taken_for_titles() -> None:
+def test_schema_contains_models_and_constraints_without_titles() -> None:
     def visit(place: Place, times: Annotated[int, Field(gt=0)] = 1) -> str:
         return place.name
 
@@ -96,7 +96,7 @@ def test_models_and_constraints_are_described_and_field_names_are_never_taken_fo
     assert schema["properties"]["times"]["exclusiveMinimum"] == 0
 
 
-async def test_arguments_arrive_validated_and_converted() -> None:
+async def test_arguments_are_validated_and_converted() -> None:
     def visit(place: Place, times: int = 1) -> str:
         assert isinstance(place, Place)
         return f"{place.name} {times!r}"
@@ -104,22 +104,24 @@ async def test_arguments_arrive_validated_and_converted() -> None:
     assert await run(PythonTool(visit), place={"name": "Delft"}, times="2") == Success("Delft 2")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [({}, "city"), ({"city": "x", "days": "many"}, "days"), ({"city": "x", "zip": 1}, "zip")],
-)
-async def test_a_bad_call_does_not_run_and_names_the_argument(
-    arguments: dict[str, Any], names: str
-) -> None:
-    def weather(city: str, days: int = 1) -> str:
-        raise AssertionError("it ran")
+async def test_invalid_call_does_not_run_and_names_the_argument(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({}, "city"),
+        ({"city": "x", "days": "many"}, "days"),
+        ({"city": "x", "zip": 1}, "zip"),
+    ]
+    for arguments, names in rows:
+        with subtests.test(arguments=arguments):
 
-    outcome = await run(PythonTool(weather), **arguments)
-    assert isinstance(outcome, Failure)
-    assert outcome.message.startswith(f"Invalid arguments for weather: {names}: ")
+            def weather(city: str, days: int = 1) -> str:
+                raise AssertionError("it ran")
+
+            outcome = await run(PythonTool(weather), **arguments)
+            assert isinstance(outcome, Failure)
+            assert outcome.message.startswith(f"Invalid arguments for weather: {names}: ")
 
 
-async def test_the_context_is_injected_and_not_part_of_the_schema() -> None:
+async def test_context_is_injected_and_not_in_the_schema() -> None:
     def who(ctx: ToolContext, greeting: str = "Hi") -> str:
         return f"{greeting}, {ctx.name} {ctx.call_id}"
 
@@ -134,7 +136,7 @@ class Point:
     x: int
 
 
-async def test_a_result_becomes_an_outcome(subtests: pytest.Subtests) -> None:
+async def test_plain_results_become_outcomes(subtests: pytest.Subtests) -> None:
     for returned, outcome in [
         ("text", Success("text")),
         ("", Success("")),
@@ -150,7 +152,7 @@ async def test_a_result_becomes_an_outcome(subtests: pytest.Subtests) -> None:
             assert await run(PythonTool(lambda: returned, name="t")) == outcome
 
 
-async def test_a_result_that_is_not_plain_data_is_described(subtests: pytest.Subtests) -> None:
+async def test_other_results_are_described(subtests: pytest.Subtests) -> None:
     for returned, text, images in [
         (object(), "<object object>", 0),
         (pd.DataFrame({"a": [1]}), "pandas.DataFrame, 1 row x 1 column", 0),
@@ -171,7 +173,7 @@ async def test_a_result_that_is_not_plain_data_is_described(subtests: pytest.Sub
             assert len(outcome.images) == images
 
 
-async def test_an_image_of_a_result_is_no_longer_than_configured() -> None:
+async def test_image_of_a_result_has_the_configured_size() -> None:
     tool = PythonTool(lambda: figure(), name="t")
     outcome = await tool.run({}, ToolContext("t", image_side=300), InlineCell())
     assert isinstance(outcome, Success)
@@ -179,7 +181,7 @@ async def test_an_image_of_a_result_is_no_longer_than_configured() -> None:
     assert struct.unpack(">II", image.content[16:24]) == (300, 200)
 
 
-async def test_a_result_is_described_on_the_thread_that_made_it() -> None:
+async def test_result_is_described_on_the_thread_that_made_it() -> None:
     seen: list[str] = []
 
     class Watched:
@@ -204,7 +206,7 @@ class RecordingCell(InlineCell):
         return function()
 
 
-async def test_def_runs_on_the_cells_thread_async_def_on_the_loop_and_thread_in_its_own() -> None:
+async def test_def_async_def_and_thread_tools_run_on_their_threads() -> None:
     def name() -> str:
         return threading.current_thread().name
 
@@ -223,28 +225,31 @@ async def test_def_runs_on_the_cells_thread_async_def_on_the_loop_and_thread_in_
     assert cell.calls == 1
 
 
-async def test_any_number_of_threaded_calls_run_side_by_side() -> None:
+async def test_threaded_calls_run_concurrently() -> None:
     together = threading.Barrier(40, timeout=60)
     tool = PythonTool(lambda: together.wait() >= 0, name="t", thread=True)
     outcomes = await asyncio.gather(*(run(tool) for _ in range(40)))
     assert outcomes == [Success("true")] * 40
 
 
-@pytest.mark.parametrize("raised", [StopIteration("end"), SystemExit(3), ValueError("no")])
-async def test_what_a_thread_raises_arrives(raised: BaseException) -> None:
-    def fail() -> str:
-        raise raised
+async def test_exception_in_a_thread_is_raised(subtests: pytest.Subtests) -> None:
+    rows: list[BaseException] = [StopIteration("end"), SystemExit(3), ValueError("no")]
+    for raised in rows:
+        with subtests.test(raised=raised):
 
-    expected = RuntimeError if isinstance(raised, StopIteration) else type(raised)
-    async with asyncio.timeout(5):
-        with pytest.raises(expected):
-            await run(PythonTool(fail, thread=True))
+            def fail() -> str:
+                raise raised
+
+            expected = RuntimeError if isinstance(raised, StopIteration) else type(raised)
+            async with asyncio.timeout(5):
+                with pytest.raises(expected):
+                    await run(PythonTool(fail, thread=True))
 
 
 # --- registering -----------------------------------------------------------------------------
 
 
-def test_defining_a_tool_again_replaces_it_and_it_can_be_removed() -> None:
+def test_tool_can_be_redefined_and_removed() -> None:
     version = REGISTRY.version
 
     @jp.tool
@@ -271,8 +276,8 @@ def _with_unknown(a: Missing) -> None: ...  # type: ignore[name-defined]  # noqa
 def _with_thread(a: threading.Thread) -> None: ...
 
 
-def test_what_cannot_be_offered_is_refused_where_it_is_defined(subtests: pytest.Subtests) -> None:
-    for function, message in [
+def test_unsupported_functions_are_refused_at_definition(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str]] = [
         (lambda: "", "'<lambda>' cannot be the name of a tool"),
         (_with_positional_only, "the parameter `a` is positional-only, .* Remove the `/`"),
         (_with_rest, r"a tool cannot have `\*a`"),
@@ -283,19 +288,20 @@ def test_what_cannot_be_offered_is_refused_where_it_is_defined(subtests: pytest.
         (5, "a tool must be a function, and this is an object of type int"),
         (_with_unknown, "a type hint names something unknown"),
         (_with_thread, "cannot be described to a model"),
-    ]:
+    ]
+    for function, message in rows:
         with subtests.test(function=function), pytest.raises(UsageError, match=message):
             jp.tool(function)
 
 
-def test_name_does_not_make_a_tool_of_a_class() -> None:
+def test_class_with_a_name_is_refused_as_well() -> None:
     with pytest.raises(UsageError, match="Thread is a class"):
         jp.tool(name="thread")(threading.Thread)
     with pytest.raises(UsageError, match=r"is not a function\. Write a function"):
         jp.tool(name="part")(partial(_with_rest, 1))
 
 
-def test_thread_is_for_def_alone() -> None:
+def test_thread_is_refused_for_async_def() -> None:
     async def later() -> str:
         return ""
 
@@ -303,7 +309,7 @@ def test_thread_is_for_def_alone() -> None:
         jp.tool(thread=True)(later)
 
 
-def test_a_docstring_without_sections_is_the_description() -> None:
+def test_docstring_without_sections_is_the_description() -> None:
     assert read_docstring("One.\n\n  Two: three.") == ("One.\n\nTwo: three.", {})
     assert read_docstring(None) == ("", {})
 
@@ -312,7 +318,7 @@ def test_a_docstring_without_sections_is_the_description() -> None:
 
 
 @pytest.mark.req("R078-1")
-def test_rules_of_a_tool_are_registered_with_it() -> None:
+def test_access_rules_are_registered_with_the_tool() -> None:
     @jp.tool(
         access=[jp.ConfigRule("assistant.model", read=True, write=True), jp.ConfigRule("user")]
     )
@@ -327,9 +333,8 @@ def test_rules_of_a_tool_are_registered_with_it() -> None:
 
 
 @pytest.mark.req("R078-17", "R078-18")
-@pytest.mark.parametrize(
-    ("rule", "says"),
-    [
+def test_invalid_access_rule_is_refused_at_definition(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[jp.ConfigRule, str]] = [
         (
             jp.ConfigRule("conversation.tools", write=True),
             "tool 'grabs' grants write = true to path 'conversation.tools' which is a sensitive "
@@ -340,23 +345,24 @@ def test_rules_of_a_tool_are_registered_with_it() -> None:
             "tool 'grabs': access.config path 'user.*' uses '*' at 'user', which is not a map",
         ),
         (jp.ConfigRule("user..x"), "tool 'grabs': access.config path 'user..x' is not a path"),
-    ],
-)
-def test_a_wrong_rule_is_refused_where_the_tool_is_defined(rule: jp.ConfigRule, says: str) -> None:
-    with pytest.raises(jp.ConfigError) as caught:
-        jp.tool(name="grabs", access=[rule])(lambda: "")
-    assert says in str(caught.value)
-    assert str(caught.value).endswith("(from @jp.tool)")
-    assert "grabs" not in REGISTRY.all()
+    ]
+    for rule, says in rows:
+        with subtests.test(rule=rule):
+            with pytest.raises(jp.ConfigError) as caught:
+                jp.tool(name="grabs", access=[rule])(lambda: "")
+            assert says in str(caught.value)
+            assert str(caught.value).endswith("(from @jp.tool)")
+            assert "grabs" not in REGISTRY.all()
 
 
-@pytest.mark.parametrize("access", [{"path": "user"}, ["user"], jp.ConfigRule("user")])
-def test_rules_are_a_list_of_rules(access: Any) -> None:
-    with pytest.raises(UsageError, match=r"odd: access takes a list of jp\.ConfigRule"):
-        jp.tool(name="odd", access=access)(lambda: "")
+def test_access_must_be_a_list_of_rules(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [{"path": "user"}, ["user"], jp.ConfigRule("user")]
+    for access in rows:
+        with subtests.test(access=access), pytest.raises(UsageError, match="odd: access takes a l"):
+            jp.tool(name="odd", access=access)(lambda: "")
 
 
-def test_a_rule_that_matches_nothing_is_pointed_at_in_the_cell() -> None:
+def test_access_rule_that_matches_nothing_is_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"'odd': access\.config path 'usr' names nothing") as told:
 
         @jp.tool(access=[jp.ConfigRule("usr", read=True)])
@@ -374,23 +380,16 @@ def endless() -> Iterator[int]:
     yield from itertools.count()
 
 
-def test_an_iterator_in_a_result_is_described_and_not_consumed(subtests: pytest.Subtests) -> None:
-    for make in [
-        itertools.count,
-        endless,
-        lambda: iter([1, 2]),
-        lambda: map(str, [1]),
-        lambda: [1, itertools.count()],
-        lambda: {"a": {"b": [endless()]}},
-        lambda: {(1, itertools.count()): 2},
-        lambda: (1, frozenset([itertools.count()])),
-        lambda: Holder("a", itertools.count()),
-        lambda: [Holder("a", [endless()])],
-        lambda: Model(items=itertools.count()),
-        lambda: Model(items=[endless()]),
-        lambda: Members.ENDLESS,
-        lambda: [Members.ENDLESS],
-    ]:
+def test_iterator_in_a_result_is_described_and_not_consumed(subtests: pytest.Subtests) -> None:
+    rows: list[Callable[[], Any]] = [
+        itertools.count, endless, lambda: iter([1, 2]), lambda: map(str, [1]),
+        lambda: [1, itertools.count()], lambda: {"a": {"b": [endless()]}},
+        lambda: {(1, itertools.count()): 2}, lambda: (1, frozenset([itertools.count()])),
+        lambda: Holder("a", itertools.count()), lambda: [Holder("a", [endless()])],
+        lambda: Model(items=itertools.count()), lambda: Model(items=[endless()]),
+        lambda: Members.ENDLESS, lambda: [Members.ENDLESS],
+    ]  # fmt: skip
+    for make in rows:
         with subtests.test(make=make):
             value = make()
             outcome = as_outcome(value)
@@ -454,7 +453,7 @@ def test_sets_in_results_are_sorted_in_every_process() -> None:
     ]
 
 
-def test_a_set_in_a_result_has_the_order_of_its_description() -> None:
+def test_set_in_a_result_has_the_order_of_its_description() -> None:
     value = {1, "a", (2, "b"), None, 2.5}
     outcome = as_outcome(value)
     assert isinstance(outcome, Success)
@@ -464,7 +463,7 @@ def test_a_set_in_a_result_has_the_order_of_its_description() -> None:
     ).replace(" ", "")
 
 
-def test_a_large_set_of_mixed_values_is_described() -> None:
+def test_large_set_of_mixed_values_is_described() -> None:
     value = {(n, "x") for n in range(5000)}
     outcome = as_outcome(value)
     assert isinstance(outcome, Success)
@@ -483,7 +482,7 @@ class Lying:
 
 
 @pytest.mark.parametrize("wrap", [lambda value: value, lambda value: [value, 1]])
-async def test_an_object_whose_class_raises_is_described(wrap: Any) -> None:
+async def test_object_whose_class_raises_is_described(wrap: Any) -> None:
     def make() -> Any:
         return wrap(Lying())
 
