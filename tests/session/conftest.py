@@ -36,7 +36,7 @@ def clean_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pa
 
 @pytest.fixture
 def left_folder(dead: Path, clean_folder: Path) -> Path:
-    """A clean folder in which is what the dead kernel left, as if it had run there."""
+    """A clean folder with the files of the dead kernel, as if it had run there."""
     shutil.copytree(dead, clean_folder, dirs_exist_ok=True)
     for journal in (clean_folder / "data" / "jp" / "journal").iterdir():
         journal.write_text(journal.read_text().replace(str(dead), str(clean_folder)))

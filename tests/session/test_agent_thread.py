@@ -32,7 +32,7 @@ async def answer() -> int:
     return 42
 
 
-def test_what_runs_there_is_returned_or_raised(agent: AgentThread) -> None:
+def test_result_or_exception_is_returned(agent: AgentThread) -> None:
     async def fail() -> None:
         raise ConfigError("no", path="a")
 
@@ -41,7 +41,7 @@ def test_what_runs_there_is_returned_or_raised(agent: AgentThread) -> None:
         agent.wait_for(fail())
 
 
-def test_its_own_thread_may_not_wait_for_itself(agent: AgentThread) -> None:
+def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
     async def asks() -> int:
         return agent.wait_for(answer())
 
@@ -49,9 +49,7 @@ def test_its_own_thread_may_not_wait_for_itself(agent: AgentThread) -> None:
         agent.wait_for(asks())
 
 
-def test_a_thread_that_is_blocked_is_told_and_not_waited_for(
-    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_thread, "LONGEST_BUSY", 0.05)
     began, end = threading.Event(), threading.Event()
 
@@ -70,7 +68,7 @@ def test_a_thread_that_is_blocked_is_told_and_not_waited_for(
     assert agent.wait_for(answer()) == 42
 
 
-def test_who_is_interrupted_while_it_waits_cancels_what_runs(agent: AgentThread) -> None:
+def test_interrupt_while_waiting_cancels_the_work(agent: AgentThread) -> None:
     cancelled = threading.Event()
     main = threading.main_thread().ident
     assert main is not None
@@ -91,7 +89,7 @@ def test_who_is_interrupted_while_it_waits_cancels_what_runs(agent: AgentThread)
     assert cancelled.wait(20)
 
 
-def test_an_interrupt_while_the_work_begins_cancels_it(
+def test_interrupt_at_the_start_cancels_the_work(
     agent: AgentThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, cancelled = threading.Event(), threading.Event()
@@ -138,7 +136,7 @@ class Shelf(SourceDefaults):
         self._note("close")
 
 
-def test_tool_sources_live_on_it_and_end_with_it(agent: AgentThread) -> None:
+def test_tool_sources_live_on_the_agent_thread(agent: AgentThread) -> None:
     shelf, config = Shelf(), configured(for_tool("book", source="mcp.shelf.book"))
     active: Any = SimpleNamespace()
 

@@ -41,7 +41,7 @@ def ask(session: Session, *attach: str) -> tuple[Attachment, ...]:
     return tuple(provider.requests[-1].attachments)
 
 
-def test_a_variable_is_described_anew_for_each_turn(host: FakeHost) -> None:
+def test_variable_is_described_again_for_each_turn(host: FakeHost) -> None:
     session = Session(host)
     [first] = ask(session, "table")
     assert (first.source, first.media_type) == ("table", "text/plain")
@@ -54,7 +54,7 @@ def test_a_variable_is_described_anew_for_each_turn(host: FakeHost) -> None:
     assert ask(session)[0] is second
 
 
-def test_a_path_to_a_part_of_it_and_its_images(host: FakeHost) -> None:
+def test_path_and_figure_are_attached(host: FakeHost) -> None:
     part, words, picture = ask(Session(host), "rows[0]", "fig")
     assert (part.source, part.content) == ("rows[0]", "[1, 2]")
     assert words.source == "fig"
@@ -62,9 +62,7 @@ def test_a_path_to_a_part_of_it_and_its_images(host: FakeHost) -> None:
     assert isinstance(picture.content, bytes)
 
 
-def test_a_file_goes_before_a_variable_of_its_name_and_that_is_said(
-    host: FakeHost, tmp_path: Path
-) -> None:
+def test_file_precedes_a_variable_of_its_name_with_a_notice(host: FakeHost, tmp_path: Path) -> None:
     (tmp_path / "table").write_text("the file", encoding="utf-8")
     session = Session(host)
     assert ask(session, "table") == (Attachment("table", "text/plain", "the file"),)
@@ -72,7 +70,7 @@ def test_a_file_goes_before_a_variable_of_its_name_and_that_is_said(
     assert [each.source for each in ask(session, "value:rows")] == ["table", "rows"]
 
 
-def test_what_is_neither_a_file_nor_a_variable_is_an_error(host: FakeHost) -> None:
+def test_unknown_name_is_an_error(host: FakeHost) -> None:
     session = Session(host)
     with pytest.raises(UsageError, match="there is no file"):
         ask(session, "tabel")
@@ -81,7 +79,7 @@ def test_what_is_neither_a_file_nor_a_variable_is_an_error(host: FakeHost) -> No
     assert session.config.conversation.attachments == []
 
 
-def test_without_the_variable_the_error_says_how_to_take_it_away(host: FakeHost) -> None:
+def test_error_of_a_missing_variable_says_how_to_detach_it(host: FakeHost) -> None:
     session = Session(host)
     ask(session, "table")
     del host.namespace["table"]
@@ -95,10 +93,12 @@ def test_without_the_variable_the_error_says_how_to_take_it_away(host: FakeHost)
     assert ask(session) == ()
 
 
-@pytest.mark.parametrize("url", ["value:table", "VALUE:table", "value://fig"])
-def test_a_folders_file_cannot_attach_a_variable_before_the_user_agreed(
-    host: FakeHost, tmp_path: Path, url: str
+def test_untrusted_folder_cannot_attach_a_variable(
+    host: FakeHost, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    (tmp_path / ".jp").mkdir()
-    (tmp_path / ".jp" / "config.toml").write_text(f'conversation.attachments = ["{url}"]')
-    assert ask(Session(host)) == ()
+    rows: list[str] = ["value:table", "VALUE:table", "value://fig"]
+    for url in rows:
+        with subtests.test(url=url):
+            (tmp_path / ".jp").mkdir(exist_ok=True)
+            (tmp_path / ".jp" / "config.toml").write_text(f'conversation.attachments = ["{url}"]')
+            assert ask(Session(host)) == ()

@@ -1,4 +1,4 @@
-"""Which cassette is in force, without a notebook around it."""
+"""The current cassette, without a notebook around it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ KEY = "sk-test-0123456789abcdef0123"
 
 
 @pytest.fixture(autouse=True)
-def _nothing_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_cassette_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MODE", "PATH", "TOOLS"):
         monkeypatch.delenv(f"JP_CFG_PROVIDERS__CASSETTE__{name}", raising=False)
 
 
-def test_without_a_name_for_the_notebook_a_file_has_to_be_named(
+def test_cassette_needs_a_path_if_the_notebook_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cassettes = Cassettes(ConfigFiles(tmp_path), None)
@@ -31,14 +31,14 @@ def test_without_a_name_for_the_notebook_a_file_has_to_be_named(
     assert cassettes.choose("record", "a.jsonl").path == tmp_path / "a.jsonl"
 
 
-def test_a_notebook_has_its_cassette_beside_it(tmp_path: Path) -> None:
+def test_default_cassette_is_next_to_the_notebook(tmp_path: Path) -> None:
     cassettes = Cassettes(ConfigFiles(tmp_path), tmp_path / "my talk.v2.ipynb")
     found = cassettes.choose("record")
     assert found.path == tmp_path / "my talk.v2.cassette.jsonl"
     assert cassettes.name_of(found.path) == "my talk.v2.cassette.jsonl"
 
 
-def test_a_path_is_relative_to_the_folder_of_the_notebook(
+def test_path_is_relative_to_the_folder_of_the_notebook(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "../tapes/a.jsonl")
@@ -47,12 +47,12 @@ def test_a_path_is_relative_to_the_folder_of_the_notebook(
     assert cassettes.choose("record").path == tmp_path / "tapes" / "a.jsonl"
 
 
-def test_the_home_of_nobody_is_the_name_of_a_folder(tmp_path: Path) -> None:
+def test_tilde_with_an_unknown_user_is_a_folder_name(tmp_path: Path) -> None:
     found = Cassettes(ConfigFiles(tmp_path), None).choose("record", "~nobody-of-this-name/a.jsonl")
     assert found.path == tmp_path / "~nobody-of-this-name" / "a.jsonl"
 
 
-def test_a_key_is_hidden_as_it_is_when_something_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_current_key_is_hidden_in_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
     hide = without_key("A_KEY", lambda text: text.replace("sesame", "(secret)"))
     monkeypatch.delenv("A_KEY", raising=False)
     assert hide(f"{KEY} sesame") == f"{KEY} (secret)"

@@ -1,3 +1,5 @@
+"""The loop of the cell's thread: calls, jobs, timers and interrupts."""
+
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +22,7 @@ from jp_nb.tooling.base import CallInterrupted
 
 
 class Agent:
-    """An event loop on a thread of its own, as the agent has one."""
+    """An event loop in a separate thread, like the one of the agent."""
 
     def __init__(self, cell: CellLoop) -> None:
         self.cell = cell
@@ -67,27 +69,27 @@ def raises(exc: BaseException) -> Callable[[], None]:
     return function
 
 
-def test_a_call_runs_on_the_thread_that_serves(cell: CellLoop, agent: Agent) -> None:
+def test_call_runs_on_the_serving_thread(cell: CellLoop, agent: Agent) -> None:
     assert agent.serve(cell.call(threading.get_ident)) == threading.get_ident()
 
 
-def test_a_call_raises_what_the_function_raises(cell: CellLoop, agent: Agent) -> None:
+def test_call_raises_the_exception_of_the_function(cell: CellLoop, agent: Agent) -> None:
     with pytest.raises(ZeroDivisionError):
         agent.serve(cell.call(lambda: 1 / 0))
 
 
-@pytest.mark.parametrize("exc", [SystemExit("bye"), StopIteration(), asyncio.CancelledError()])
-def test_what_would_end_the_agents_loop_arrives_under_another_name(
-    cell: CellLoop, agent: Agent, exc: BaseException
+def test_exceptions_that_would_end_the_agent_loop_are_wrapped(
+    cell: CellLoop, agent: Agent, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(CallInterrupted) as caught:
-        agent.serve(cell.call(raises(exc)))
-    assert caught.value.__cause__ is exc
+    rows: list[BaseException] = [SystemExit("bye"), StopIteration(), asyncio.CancelledError()]
+    for exc in rows:
+        with subtests.test(exc=exc):
+            with pytest.raises(CallInterrupted) as caught:
+                agent.serve(cell.call(raises(exc)))
+            assert caught.value.__cause__ is exc
 
 
-def test_an_interrupt_in_a_tool_reaches_the_cell_and_nobody_waits_forever(
-    cell: CellLoop, agent: Agent
-) -> None:
+def test_interrupt_in_a_tool_reaches_cell_and_agent(cell: CellLoop, agent: Agent) -> None:
     turn = agent.start(cell.call(raises(KeyboardInterrupt())))
     with pytest.raises(KeyboardInterrupt):
         cell.serve(turn.done)
@@ -95,9 +97,7 @@ def test_an_interrupt_in_a_tool_reaches_the_cell_and_nobody_waits_forever(
         turn.result(timeout=5)
 
 
-def test_an_interrupt_ends_the_wait_at_once_and_nothing_is_lost(
-    cell: CellLoop, agent: Agent
-) -> None:
+def test_interrupt_ends_the_wait_and_loses_no_call(cell: CellLoop, agent: Agent) -> None:
     go_on = asyncio.Event()
 
     async def later() -> str:
@@ -113,9 +113,7 @@ def test_an_interrupt_ends_the_wait_at_once_and_nothing_is_lost(
     assert turn.result() == "still here"
 
 
-def test_calls_run_one_at_a_time_in_order_and_after_what_was_posted(
-    cell: CellLoop, agent: Agent
-) -> None:
+def test_calls_run_in_order_after_posted_jobs(cell: CellLoop, agent: Agent) -> None:
     log: list[str] = []
 
     async def batch() -> None:
@@ -127,21 +125,19 @@ def test_calls_run_one_at_a_time_in_order_and_after_what_was_posted(
     assert log == ["shown", "call 0", "call 1", "call 2"]
 
 
-def test_cancelling_the_task_takes_away_a_call_that_has_not_started(
-    cell: CellLoop, agent: Agent
-) -> None:
+def test_cancelled_call_that_has_not_started_does_not_run(cell: CellLoop, agent: Agent) -> None:
     ran: list[str] = []
 
     async def impatient() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(cell.call(lambda: ran.append("ran")), 0.05)
 
-    agent.start(impatient()).result(timeout=5)  # nobody serves
+    agent.start(impatient()).result(timeout=5)  # the loop does not serve
     agent.serve(asyncio.sleep(0))
     assert ran == []
 
 
-def test_a_nested_wait_runs_jobs_but_leaves_calls_queued(cell: CellLoop, agent: Agent) -> None:
+def test_nested_wait_runs_jobs_and_leaves_calls_queued(cell: CellLoop, agent: Agent) -> None:
     log: list[str] = []
     done = threading.Event()
 
@@ -162,9 +158,7 @@ def test_a_nested_wait_runs_jobs_but_leaves_calls_queued(cell: CellLoop, agent: 
     assert log == ["shown while waiting", "waited", "second", "third"]
 
 
-def test_everything_posted_before_the_end_has_run_when_serve_returns(
-    cell: CellLoop, agent: Agent
-) -> None:
+def test_posted_jobs_have_run_when_serve_returns(cell: CellLoop, agent: Agent) -> None:
     shown: list[int] = []
 
     async def turn() -> None:
@@ -175,7 +169,7 @@ def test_everything_posted_before_the_end_has_run_when_serve_returns(
     assert shown == [0, 1, 2, 3, 4]
 
 
-def test_a_failing_job_is_logged_and_the_turn_goes_on(
+def test_failing_job_is_logged_and_the_turn_continues(
     cell: CellLoop, agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def turn() -> str:
@@ -187,7 +181,7 @@ def test_a_failing_job_is_logged_and_the_turn_goes_on(
     assert "no display" in caplog.text
 
 
-def test_waking_up_takes_no_polling_interval(
+def test_wake_up_needs_no_polling(
     cell: CellLoop, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cell_loop, "SLICE", 60.0)
@@ -221,9 +215,7 @@ def test_timers_run_in_order_and_can_be_cancelled(
     assert now >= 0.06
 
 
-def test_waiting_time_stands_still_while_a_function_keeps_the_thread(
-    cell: CellLoop, agent: Agent
-) -> None:
+def test_waiting_time_excludes_running_functions(cell: CellLoop, agent: Agent) -> None:
     log: list[str] = []
 
     def function() -> None:
@@ -238,7 +230,7 @@ def test_waiting_time_stands_still_while_a_function_keeps_the_thread(
     assert cell.waited < 0.3 + 0.1
 
 
-def test_waiting_time_stands_still_while_the_process_is_stopped(
+def test_waiting_time_excludes_a_stopped_process(
     cell: CellLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now, turns = 0.0, 0
@@ -267,7 +259,7 @@ def test_waiting_time_stands_still_while_the_process_is_stopped(
     assert turns > 1.0 / cell_loop.SLICE
 
 
-def test_messages_that_arrived_are_handled_before_the_waiting_time_is_over(cell: CellLoop) -> None:
+def test_pending_messages_are_handled_before_the_waiting_time_ends(cell: CellLoop) -> None:
     log: list[str] = []
 
     class Socket:
@@ -289,7 +281,7 @@ def test_messages_that_arrived_are_handled_before_the_waiting_time_is_over(cell:
     assert log == ["message"] * 3 + ["time is over"]
 
 
-def test_an_interrupt_that_has_another_meaning_interrupts_nothing_and_only_once(
+def test_redirected_interrupt_is_used_once(
     cell: CellLoop,
 ) -> None:
     log: list[str] = []
@@ -305,7 +297,7 @@ def test_an_interrupt_that_has_another_meaning_interrupts_nothing_and_only_once(
 
 
 @pytest.mark.parametrize("ours", [False, True])
-def test_an_interrupt_of_our_own_is_raised_and_not_heard(cell: CellLoop, ours: bool) -> None:
+def test_internal_interrupt_is_raised_and_not_reported(cell: CellLoop, ours: bool) -> None:
     heard: list[bool] = []
 
     def wait(is_ours: bool) -> None:
@@ -323,7 +315,7 @@ def test_an_interrupt_of_our_own_is_raised_and_not_heard(cell: CellLoop, ours: b
     assert heard == [True] * (1 if ours else 2)
 
 
-def test_a_storm_of_interrupts_loses_no_call(cell: CellLoop, agent: Agent) -> None:
+def test_many_interrupts_lose_no_call(cell: CellLoop, agent: Agent) -> None:
     count = 300
 
     async def many() -> int:

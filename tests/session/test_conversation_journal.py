@@ -13,13 +13,13 @@ import pytest
 
 import jp_nb
 from jp_nb.config.directives import Directive
-from jp_nb.record.call_progress import CallProgress, open_calls
-from jp_nb.record.events import ChatRequest, ConfigDelta, ToolCallRequest, ToolCallResponse, decode
+from jp_nb.record.events import ChatRequest, ToolCallRequest, decode
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore
 from tests.support.fakes import FakePrompter, yes
+from tests.support.journals import journals, kinds, lines, opened, other_conversations
 from tests.support.killed_session import NOTEBOOK, killed, saved
 
 TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
@@ -32,31 +32,10 @@ QUESTION: dict[str, Any] = {
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 
 
-def journals(folder: Path) -> list[Path]:
-    return sorted((folder / "data" / "jp" / "journal").glob("*"))
-
-
-def lines(path: Path) -> list[Any]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def opened(folder: Path, stored: Any, **home: Any) -> Session:
-    return Session(FakeHost(home=FakeHome(folder / NOTEBOOK, stored=stored, **home)))
-
-
-def others(session: Session) -> list[Any]:
-    found: Any = session.document.others
-    return list(found)
-
-
-def kinds(session: Session) -> list[str]:
-    return [entry.type for entry in session.document.conversation.entries]
-
-
 SECOND = ["turn_start", "chat_request", "chat_response", "tool_call_request", "tool_call_request"]
 
 
-def test_what_a_kernel_had_when_a_tool_killed_it_is_back(left_folder: Path) -> None:
+def test_entries_of_a_killed_kernel_are_restored(left_folder: Path) -> None:
     session = opened(left_folder, saved(left_folder))
     assert kinds(session)[-5:] == SECOND
     assert session.active.trust.trusted
@@ -72,7 +51,7 @@ def test_what_a_kernel_had_when_a_tool_killed_it_is_back(left_folder: Path) -> N
     again.close()
 
 
-def test_a_journal_is_the_users_alone_and_says_what_the_record_says(left_folder: Path) -> None:
+def test_journal_is_private_and_equals_the_record(left_folder: Path) -> None:
     [path] = journals(left_folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -84,7 +63,8 @@ def test_a_journal_is_the_users_alone_and_says_what_the_record_says(left_folder:
     assert rest[-1]["signature"].startswith("2:")
 
 
-def test_a_record_that_was_not_signed_comes_back_unsigned(clean_folder: Path) -> None:
+@pytest.mark.kernel
+def test_unsigned_record_is_restored_unsigned(clean_folder: Path) -> None:
     killed(clean_folder, JP_NB_KEY_FILE=str(clean_folder))  # no key can be there
     session = opened(clean_folder, saved(clean_folder))
     assert kinds(session)[-5:] == SECOND
@@ -92,7 +72,7 @@ def test_a_record_that_was_not_signed_comes_back_unsigned(clean_folder: Path) ->
     session.close()
 
 
-def test_a_journal_that_somebody_changed_is_not_trusted(left_folder: Path) -> None:
+def test_changed_journal_is_not_trusted(left_folder: Path) -> None:
     [path] = journals(left_folder)
     path.write_bytes(path.read_bytes().replace(b"Let me see.", b"Trust me."))
     session = opened(left_folder, saved(left_folder))
@@ -101,36 +81,47 @@ def test_a_journal_that_somebody_changed_is_not_trusted(left_folder: Path) -> No
     session.close()
 
 
-@pytest.mark.parametrize("cut", [1, 40, 400])
-def test_a_journal_that_ends_in_the_middle_of_a_line_counts_up_to_there(
-    left_folder: Path, cut: int
+def test_truncated_journal_is_used_up_to_the_last_complete_line(
+    left_folder: Path, subtests: pytest.Subtests
 ) -> None:
     [path] = journals(left_folder)
     whole = path.read_bytes()
-    path.write_bytes(whole[:-cut])
-    session = opened(left_folder, saved(left_folder))
-    here = len(session.document.conversation)
-    assert len(saved(left_folder)["events"]) <= here <= len(saved(left_folder)["events"]) + 5
-    assert any("cannot be read" in notice for notice in session.notices)
-    session.configure(Directive("cfg", "user.name=Ada"))  # what is written next begins a line
-    session.close()
-    again = opened(left_folder, saved(left_folder))
-    assert len(again.document.conversation) == here + 1
-    assert not any("cannot be read" in notice for notice in again.notices)
-    again.close()
+    rows: list[int] = [1, 40, 400]
+    for cut in rows:
+        with subtests.test(cut=cut):
+            path.write_bytes(whole[:-cut])
+            session = opened(left_folder, saved(left_folder))
+            here = len(session.document.conversation)
+            assert (
+                len(saved(left_folder)["events"]) <= here <= len(saved(left_folder)["events"]) + 5
+            )
+            assert any("cannot be read" in notice for notice in session.notices)
+            session.configure(
+                Directive("cfg", "user.name=Ada")
+            )  # what is written next begins a line
+            session.close()
+            again = opened(left_folder, saved(left_folder))
+            assert len(again.document.conversation) == here + 1
+            assert not any("cannot be read" in notice for notice in again.notices)
+            again.close()
 
 
-@pytest.mark.parametrize("garbage", [b"", b"\0" * 300, b"{}\n{}\n", b"[[[[[", b"\xff\xfe\n" * 9])
-def test_what_is_no_journal_is_said_and_passed_over(left_folder: Path, garbage: bytes) -> None:
+def test_file_that_is_no_journal_is_reported_and_ignored(
+    left_folder: Path, subtests: pytest.Subtests
+) -> None:
+    rows: list[bytes] = [b"", b"\0" * 300, b"{}\n{}\n", b"[[[[[", b"\xff\xfe\n" * 9]
     [path] = journals(left_folder)
-    path.write_bytes(garbage)
-    session = opened(left_folder, saved(left_folder))
-    assert session.document.conversation.raw == saved(left_folder)["events"]
-    assert any("is no journal" in notice for notice in session.notices) is bool(garbage)
-    session.close()
+    for garbage in rows:
+        with subtests.test(garbage=garbage):
+            path.touch(0o600)
+            path.write_bytes(garbage)
+            session = opened(left_folder, saved(left_folder))
+            assert session.document.conversation.raw == saved(left_folder)["events"]
+            assert any("is no journal" in notice for notice in session.notices) is bool(garbage)
+            session.close()
 
 
-def test_a_journal_that_is_too_long_to_be_read_hides_no_other(left_folder: Path) -> None:
+def test_journal_over_the_size_limit_hides_no_other(left_folder: Path) -> None:
     [path] = journals(left_folder)
     huge = path.with_name(path.name.replace(".0.", ".1."))
     huge.write_bytes(path.read_bytes())
@@ -142,7 +133,7 @@ def test_a_journal_that_is_too_long_to_be_read_hides_no_other(left_folder: Path)
     session.close()
 
 
-def test_a_damaged_line_ends_a_journal(left_folder: Path) -> None:
+def test_damaged_line_ends_the_journal(left_folder: Path) -> None:
     [path] = journals(left_folder)
     written = path.read_bytes().splitlines(keepends=True)
     last = max(i for i, line in enumerate(written) if b'"entry"' in line)
@@ -156,7 +147,7 @@ def test_a_damaged_line_ends_a_journal(left_folder: Path) -> None:
     session.close()
 
 
-def test_a_full_disk_is_said_once_and_the_turn_goes_on(clean_folder: Path) -> None:
+def test_full_disk_is_reported_once_and_the_turn_continues(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = opened(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
@@ -177,7 +168,7 @@ def test_a_full_disk_is_said_once_and_the_turn_goes_on(clean_folder: Path) -> No
     session.close()
 
 
-def test_a_journal_that_cannot_be_rearranged_has_nothing_behind_the_old_entries(
+def test_failed_rewrite_keeps_the_old_journal(
     left_folder: Path,
 ) -> None:
     session = opened(left_folder, saved(left_folder))
@@ -196,7 +187,7 @@ def test_a_journal_that_cannot_be_rearranged_has_nothing_behind_the_old_entries(
 
 
 @pytest.mark.parametrize("how", ["open to others", "a file", "not to be made"])
-def test_a_folder_that_cannot_have_journals_is_said_once(clean_folder: Path, how: str) -> None:
+def test_unusable_journal_folder_is_reported_once(clean_folder: Path, how: str) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     place = clean_folder / "data" / "jp" / "journal"
     place.parent.mkdir(parents=True)
@@ -217,7 +208,7 @@ def test_a_folder_that_cannot_have_journals_is_said_once(clean_folder: Path, how
     again.close()
 
 
-def test_without_a_journal_nothing_is_written_and_what_was_is_gone(clean_folder: Path) -> None:
+def test_disabled_journal_is_removed(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = opened(clean_folder, None)
     off = Directive("cfg", "record.journal=false")
@@ -232,7 +223,7 @@ def test_without_a_journal_nothing_is_written_and_what_was_is_gone(clean_folder:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_files_that_are_wrong_change_nothing_about_the_journal(
+def test_invalid_configuration_files_do_not_affect_the_journal(
     left_folder: Path, wanted: bool
 ) -> None:
     first = opened(left_folder, saved(left_folder))
@@ -249,7 +240,7 @@ def test_files_that_are_wrong_change_nothing_about_the_journal(
     second.close()
 
 
-def test_two_kernels_of_one_conversation_have_a_journal_each(left_folder: Path) -> None:
+def test_two_kernels_of_one_conversation_have_separate_journals(left_folder: Path) -> None:
     first = opened(left_folder, saved(left_folder))
     second = opened(left_folder, saved(left_folder))
     assert [notice for notice in second.notices if notice.startswith("another kernel has this")]
@@ -271,9 +262,7 @@ def test_two_kernels_of_one_conversation_have_a_journal_each(left_folder: Path) 
 
 
 @pytest.mark.parametrize("renamed", [False, True])
-def test_what_a_second_kernel_adds_to_a_page_that_was_not_saved_is_back(
-    left_folder: Path, renamed: bool
-) -> None:
+def test_entries_of_a_second_kernel_are_restored(left_folder: Path, renamed: bool) -> None:
     (left_folder / NOTEBOOK).write_text("{}")
     first = opened(left_folder, saved(left_folder))
     first.configure(Directive("cfg", "user.name=Ada"))
@@ -288,12 +277,12 @@ def test_what_a_second_kernel_adds_to_a_page_that_was_not_saved_is_back(
     third = Session(FakeHost(home=FakeHome(path, stored=saved(left_folder))))
     while third.conversations.bring_back():
         pass
-    held = [third.document.conversation.raw, *(x["events"] for x in others(third))]
+    held = [third.document.conversation.raw, *(x["events"] for x in other_conversations(third))]
     assert second.document.conversation.raw in held
     third.close()
 
 
-def test_a_journal_whose_beginning_is_nowhere_is_not_offered(left_folder: Path) -> None:
+def test_journal_with_a_missing_beginning_is_not_offered(left_folder: Path) -> None:
     [path] = journals(left_folder)
     head, first, *rest = path.read_text().splitlines(keepends=True)
     assert "entry" in json.loads(first)
@@ -306,7 +295,7 @@ def test_a_journal_whose_beginning_is_nowhere_is_not_offered(left_folder: Path) 
     session.close()
 
 
-def test_of_two_journals_that_fit_none_goes_with_what_the_other_lacks(left_folder: Path) -> None:
+def test_two_matching_journals_are_both_restored(left_folder: Path) -> None:
     [path] = journals(left_folder)
     path.unlink()
     stored = saved(left_folder)
@@ -324,7 +313,7 @@ def test_of_two_journals_that_fit_none_goes_with_what_the_other_lacks(left_folde
     third.close()
 
 
-def test_of_two_journals_the_one_that_is_in_the_other_goes(left_folder: Path) -> None:
+def test_journal_contained_in_another_is_removed(left_folder: Path) -> None:
     [path] = journals(left_folder)
     written = path.read_bytes().splitlines(keepends=True)
     last = max(i for i, line in enumerate(written) if b'"entry"' in line)
@@ -338,7 +327,7 @@ def test_of_two_journals_the_one_that_is_in_the_other_goes(left_folder: Path) ->
     session.close()
 
 
-def test_a_conversation_that_is_there_twice_is_the_active_one(left_folder: Path) -> None:
+def test_duplicate_conversation_is_restored_as_the_active_one(left_folder: Path) -> None:
     stored = saved(left_folder)
     session = opened(left_folder, stored)
     longer: Any = session.document.to_json()
@@ -372,7 +361,7 @@ def unsaved(folder: Path) -> Any:
     return stored
 
 
-def test_a_copy_of_a_notebook_does_not_take_the_journal_of_the_other_one(
+def test_copied_notebook_does_not_take_the_journal_of_the_original(
     clean_folder: Path,
 ) -> None:
     stored, original = unsaved(clean_folder), clean_folder / NOTEBOOK
@@ -398,17 +387,17 @@ def test_a_copy_of_a_notebook_does_not_take_the_journal_of_the_other_one(
     back.close()
 
 
-def test_a_notebook_that_was_renamed_has_its_journal(clean_folder: Path) -> None:
+def test_renamed_notebook_keeps_its_journal(clean_folder: Path) -> None:
     stored = unsaved(clean_folder)
     renamed = (clean_folder / NOTEBOOK).rename(clean_folder / "renamed.ipynb")
-    for content in (stored, None):  # of what was never saved only the journal knows
+    for content in (stored, None):  # content that was never saved is in the journal only
         session = Session(FakeHost(home=FakeHome(renamed, stored=content)))
         assert session.conversations.bring_back() is (content is None)
         assert session.document.conversation.turn_count == 2
         session.close()
 
 
-def test_a_notebook_that_was_saved_as_another_file_has_its_journal_by_any_path(
+def test_replaced_notebook_file_keeps_its_journal(
     clean_folder: Path,
 ) -> None:
     stored = unsaved(clean_folder)
@@ -422,7 +411,7 @@ def test_a_notebook_that_was_saved_as_another_file_has_its_journal_by_any_path(
     session.close()
 
 
-def test_a_conversation_that_was_left_and_came_back_is_in_one_journal(clean_folder: Path) -> None:
+def test_reopened_conversation_continues_its_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = opened(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
@@ -445,7 +434,7 @@ def test_a_conversation_that_was_left_and_came_back_is_in_one_journal(clean_fold
     after.close()
 
 
-def test_a_journal_that_another_kernel_took_meanwhile_is_not_missing(clean_folder: Path) -> None:
+def test_journal_taken_by_another_kernel_is_written_again(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = opened(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
@@ -463,7 +452,7 @@ def test_a_journal_that_another_kernel_took_meanwhile_is_not_missing(clean_folde
     after.close()
 
 
-def test_what_somebody_dropped_does_not_come_back(clean_folder: Path) -> None:
+def test_dropped_conversation_is_not_restored(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = opened(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
@@ -477,7 +466,7 @@ def test_what_somebody_dropped_does_not_come_back(clean_folder: Path) -> None:
     after.close()
 
 
-def test_the_journal_of_a_renamed_notebook_is_not_of_the_next_one_of_that_name(
+def test_new_notebook_of_an_old_name_does_not_get_its_journal(
     left_folder: Path,
 ) -> None:
     host = FakeHost(home=FakeHome(left_folder / "Untitled.ipynb", stored=saved(left_folder)))
@@ -499,7 +488,7 @@ def test_the_journal_of_a_renamed_notebook_is_not_of_the_next_one_of_that_name(
     again.close()
 
 
-def test_a_repair_and_a_branch_are_in_the_journal(left_folder: Path) -> None:
+def test_repair_and_branch_are_in_the_journal(left_folder: Path) -> None:
     session = opened(left_folder, saved(left_folder))
     session.run_turn("Third.")
     [path] = journals(left_folder)
@@ -512,7 +501,7 @@ def test_a_repair_and_a_branch_are_in_the_journal(left_folder: Path) -> None:
     session.close()
 
 
-def test_a_signature_that_is_taken_back_is_not_in_the_journal(left_folder: Path) -> None:
+def test_revoked_signature_is_not_in_the_journal(left_folder: Path) -> None:
     session = opened(left_folder, saved(left_folder))
     session.active.revoke()
     session.close()
@@ -522,7 +511,7 @@ def test_a_signature_that_is_taken_back_is_not_in_the_journal(left_folder: Path)
     again.close()
 
 
-def test_a_headless_run_replaces_what_headless_runs_left(left_folder: Path) -> None:
+def test_headless_run_replaces_journals_of_headless_runs(left_folder: Path) -> None:
     [path] = journals(left_folder)
     for made in ("live", "headless"):
         head, rest = path.read_text().split("\n", 1)
@@ -534,7 +523,9 @@ def test_a_headless_run_replaces_what_headless_runs_left(left_folder: Path) -> N
 
 
 @pytest.mark.parametrize("made", ["live", "headless"])
-def test_what_headless_runs_left_is_not_offered(dead: Path, left_folder: Path, made: str) -> None:
+def test_journals_of_headless_runs_are_not_offered(
+    dead: Path, left_folder: Path, made: str
+) -> None:
     [path] = journals(left_folder)
     text = path.read_text().replace(str(dead), str(left_folder))
     path.write_text(text.replace('"made":"live"', f'"made":"{made}"'))
@@ -544,7 +535,7 @@ def test_what_headless_runs_left_is_not_offered(dead: Path, left_folder: Path, m
     session.close()
 
 
-def test_no_secret_is_in_a_journal(clean_folder: Path) -> None:
+def test_journal_contains_no_secret_answer(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(
         '[[replies]]\ntool_calls = [{name = "log_in"}]\n[[replies]]\ntext = "In."\n'
     )
@@ -568,7 +559,7 @@ def test_no_secret_is_in_a_journal(clean_folder: Path) -> None:
     session.close()
 
 
-def test_what_is_saved_is_in_no_journal_any_more(clean_folder: Path) -> None:
+def test_saved_entries_are_removed_from_the_journal(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK)
     session = opened(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
@@ -589,7 +580,7 @@ def test_what_is_saved_is_in_no_journal_any_more(clean_folder: Path) -> None:
     assert journals(clean_folder) == []
 
 
-def test_what_was_saved_before_a_repair_says_nothing_of_the_entries_now(clean_folder: Path) -> None:
+def test_saved_state_before_a_repair_does_not_count(clean_folder: Path) -> None:
     (clean_folder / "talk.toml").write_text(TALK + TALK)
     session = opened(clean_folder, None)
     session.run_turn("First.", model="scripted/talk")
@@ -608,105 +599,4 @@ def test_what_was_saved_before_a_repair_says_nothing_of_the_entries_now(clean_fo
     store.saved[stream.id] = count = len(stream)
     session.configure(Directive("cfg", "user.name=Bea"))
     assert lines(path)[0]["base"] == count
-    session.close()
-
-
-# --- progress of tool calls ----------------------------------------------------------------------
-
-
-def with_open_calls(folder: Path, **home: Any) -> Session:
-    """A session whose last answer called a tool twice: the first call finished, the other waits."""
-    session = opened(folder, None, **home)
-    stream = session.document.conversation
-    stream.start_turn(ChatRequest(content="Mark."))
-    calls = [ToolCallRequest(id=w, name="leave_mark", arguments={"word": w}) for w in "ab"]
-    stream.append(*calls)
-    first, second = open_calls(stream, {})
-    result = ToolCallResponse(timestamp=stream.now(), id="a", content="marked a", is_error=False)
-    finished = CallProgress("finished", (result.to_raw(),))
-    session.active.keep_progress(first.event_id, finished)
-    session.active.keep_progress(second.event_id, CallProgress("asked"))
-    return session
-
-
-def assert_the_result_is_back(session: Session) -> None:
-    assert kinds(session)[-1] == "tool_call_response"
-    assert session.document.conversation.raw[-1]["content"] == "marked a"
-    [open_call] = open_calls(session.document.conversation, session.active.call_progress)
-    assert (open_call.request.id, open_call.stage) == ("b", "asked")
-    assert session.active.trust.trusted
-    assert [notice for notice in session.notices if "leave_mark has finished" in notice]
-
-
-def test_a_result_that_only_the_journal_has_is_appended_when_the_notebook_opens(
-    clean_folder: Path,
-) -> None:
-    session = with_open_calls(clean_folder)
-    stored = session.document.to_json()
-    session.close()
-    again = opened(clean_folder, stored)
-    assert_the_result_is_back(again)
-    stored = again.document.to_json()
-    again.close()
-    third = opened(clean_folder, stored)  # the state of the other call is still known
-    [open_call] = open_calls(third.document.conversation, third.active.call_progress)
-    assert open_call.stage == "asked"
-    third.close()
-
-
-def test_a_conversation_that_comes_back_has_its_results(clean_folder: Path) -> None:
-    with_open_calls(clean_folder).close()
-    again = opened(clean_folder, None)
-    assert again.conversations.bring_back()
-    assert_the_result_is_back(again)
-    stored = again.document.to_json()
-    again.close()
-    third = opened(clean_folder, stored)
-    [open_call] = open_calls(third.document.conversation, third.active.call_progress)
-    assert open_call.stage == "asked"
-    third.close()
-
-
-def test_a_journal_that_is_written_anew_keeps_the_progress(clean_folder: Path) -> None:
-    session = with_open_calls(clean_folder)
-    host: Any = session.host
-    host.home.path = clean_folder / "renamed.ipynb"
-    session.document.conversation.append(ConfigDelta(delta={"user": {"name": "Ada"}}))
-    [path] = journals(clean_folder)
-    stages = [line["call"]["stage"] for line in lines(path) if "call" in line]
-    assert stages == ["finished", "asked"]
-    stored = session.document.to_json()
-    session.close()
-    again = Session(FakeHost(home=FakeHome(clean_folder / "renamed.ipynb", stored=stored)))
-    assert_the_result_is_back(again)
-    again.close()
-
-
-def test_a_journal_with_an_open_call_stays_although_the_notebook_is_saved(
-    clean_folder: Path,
-) -> None:
-    session = with_open_calls(clean_folder)
-    store: Any = session.store
-    store.saved[session.document.conversation.id] = 4
-    stored = session.document.to_json()
-    session.close()
-    assert len(journals(clean_folder)) == 1
-    again = opened(clean_folder, stored)
-    assert_the_result_is_back(again)
-    store = again.store
-    store.saved[again.document.conversation.id] = 6
-    again.document.conversation.append(ToolCallResponse(id="b", content="done", is_error=False))
-    again.close()
-    assert journals(clean_folder) == []
-
-
-def test_without_a_journal_no_progress_is_kept(clean_folder: Path) -> None:
-    session = opened(clean_folder, None)
-    session.configure(Directive("cfg", "record.journal=false"))
-    stream = session.document.conversation
-    stream.start_turn(ChatRequest(content="Mark."))
-    stream.append(ToolCallRequest(id="a", name="leave_mark", arguments={"word": "a"}))
-    [call] = open_calls(stream, {})
-    session.active.keep_progress(call.event_id, CallProgress("started"))
-    assert journals(clean_folder) == []
     session.close()

@@ -39,7 +39,7 @@ def folder(tmp_path: Path, made: str) -> JournalFolder:
     return folder
 
 
-def test_what_a_kernel_left_stands_behind_what_it_gave(folder: JournalFolder) -> None:
+def test_journal_entries_are_appended_to_the_stored_conversation(folder: JournalFolder) -> None:
     found = completed(folder, DOCUMENT, notebook="/nb.ipynb")
     assert found["others"] == [
         {
@@ -52,17 +52,21 @@ def test_what_a_kernel_left_stands_behind_what_it_gave(folder: JournalFolder) ->
     assert completed(folder, found, notebook="/nb.ipynb") == found
 
 
-@pytest.mark.parametrize("first", [{"event_id": "another"}, HAD[0]], ids=["gap", "branch"])
-def test_a_journal_of_other_entries_adds_nothing(folder: JournalFolder, first: JsonObject) -> None:
-    second: JsonObject = HAD[1] if first != HAD[0] else {"event_id": "another"}
-    document: JsonObject = {"conversation": {"id": "jp-c2"}, "events": [first, second]}
-    assert completed(folder, document, notebook="/nb.ipynb") == document
+def test_journal_of_other_entries_adds_nothing(
+    folder: JournalFolder, subtests: pytest.Subtests
+) -> None:
+    rows: list[JsonObject] = [{"event_id": "another"}, HAD[0]]
+    for first in rows:
+        with subtests.test(first=first):
+            second: JsonObject = HAD[1] if first != HAD[0] else {"event_id": "another"}
+            document: JsonObject = {"conversation": {"id": "jp-c2"}, "events": [first, second]}
+            assert completed(folder, document, notebook="/nb.ipynb") == document
 
 
-def test_a_journal_of_another_notebook_adds_nothing(folder: JournalFolder) -> None:
+def test_journal_of_another_notebook_adds_nothing(folder: JournalFolder) -> None:
     assert completed(folder, DOCUMENT, notebook="/other.ipynb") == DOCUMENT
 
 
 @pytest.mark.parametrize("made", ["live"])
-def test_what_a_live_kernel_left_is_for_whoever_opens_the_notebook(folder: JournalFolder) -> None:
+def test_journal_of_a_live_kernel_is_not_added_to_a_headless_run(folder: JournalFolder) -> None:
     assert completed(folder, DOCUMENT, notebook="/nb.ipynb") == DOCUMENT

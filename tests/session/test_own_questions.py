@@ -1,14 +1,12 @@
-"""`jp.ask`: a question, several, or the fields of a type; configured, asked, or with nobody there.
+"""`jp.ask`: a question, several, or the fields of a type; configured, asked, or without a user.
 
-With nobody there a field with a default takes it, as the type does when it is made without one; a
+Without a user a field with a default takes it, as the type does when it is made without one; a
 field without fails, and the error names what to configure.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -84,7 +82,7 @@ def session_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]
         session.close()
 
 
-def given(*answers: Any) -> FakePrompter:
+def form_answers(*answers: Any) -> FakePrompter:
     """A person who submits one form with `answers`."""
     ends = [x if isinstance(x, NotAnswered) else Answered(x, "form") for x in answers]
     return FakePrompter(FormEnd(tuple(ends)))
@@ -94,8 +92,8 @@ def away() -> FakePrompter:
     return FakePrompter(away="the test is alone")
 
 
-def test_a_model_is_one_page_of_fields_and_an_instance_comes_back(session_of: Ask) -> None:
-    person = given({"city": "Delft", "days": 2, "size": "l"})
+def test_model_is_asked_as_a_form_and_returned_as_an_instance(session_of: Ask) -> None:
+    person = form_answers({"city": "Delft", "days": 2, "size": "l"})
     session_of(person)
     trip = jp_nb.ask(Trip, label="Plan")
     assert trip == Trip(city="Delft", days=2, size=Size.LARGE)
@@ -114,19 +112,19 @@ def test_a_model_is_one_page_of_fields_and_an_instance_comes_back(session_of: As
     assert kind.problems({"city": "x", "days": 9, "size": "l"}) == {"": "too much"}
 
 
-def test_a_title_of_ones_own_stands_above_the_fields(session_of: Ask) -> None:
+def test_title_is_shown_above_the_fields(session_of: Ask) -> None:
     class Person(TypedDict):
         name: str
 
-    person = given({"name": "Ada"})
+    person = form_answers({"name": "Ada"})
     session_of(person)
     assert jp_nb.ask(Person, title="Who are you?") == {"name": "Ada"}
     assert person.asked[0].pages[0].question.text == "Who are you?"
 
 
-def test_several_questions_are_one_form_and_a_dict_of_answers(session_of: Ask) -> None:
-    person = given("Delft", True, NotAnswered("declined", "form"), {"city": "Delft", "days": 1,
-                                                                    "size": "s"})  # fmt: skip
+def test_several_questions_are_one_form_with_a_dict_of_answers(session_of: Ask) -> None:
+    trip_answer = {"city": "Delft", "days": 1, "size": "s"}
+    person = form_answers("Delft", True, NotAnswered("declined", "form"), trip_answer)
     session_of(person)
     answers = jp_nb.ask(
         [
@@ -141,8 +139,8 @@ def test_several_questions_are_one_form_and_a_dict_of_answers(session_of: Ask) -
     assert [page.question.id for page in person.asked[0].pages] == ["city", "sure", "note", "trip"]
 
 
-def test_what_is_configured_is_not_asked_and_is_checked_with_the_rest(session_of: Ask) -> None:
-    person = given({"city": "Delft", "size": "s"})
+def test_configured_fields_are_not_asked_and_checked_with_the_rest(session_of: Ask) -> None:
+    person = form_answers({"city": "Delft", "size": "s"})
     session_of(person, days="9", note='"by boat"')
     assert jp_nb.ask(Trip) == Trip(city="Delft", days=9, note="by boat")
     kind = person.asked[0].pages[0].question.answer_type
@@ -151,14 +149,14 @@ def test_what_is_configured_is_not_asked_and_is_checked_with_the_rest(session_of
     assert kind.problems({"city": "x", "size": "l"}) == {"": "too much"}
 
 
-def test_a_whole_object_or_all_fields_configured_ask_nobody(session_of: Ask) -> None:
+def test_fully_configured_form_asks_nothing(session_of: Ask) -> None:
     session_of(FakePrompter(), Trip='{"city": "Delft", "days": 1, "size": "Large"}')
     assert jp_nb.ask(Trip) == Trip(city="Delft", days=1, size=Size.LARGE)
     session_of(FakePrompter(), city='"Delft"', days="1", size='"s"', note='"n"')
     assert jp_nb.ask(Trip) == Trip(city="Delft", days=1, note="n")
 
 
-def test_options_may_be_configured_by_their_label(session_of: Ask) -> None:
+def test_options_can_be_configured_by_label(session_of: Ask) -> None:
     class Pets(BaseModel):
         pets: list[Literal["cat", "dog"]]
         size: Size
@@ -167,9 +165,10 @@ def test_options_may_be_configured_by_their_label(session_of: Ask) -> None:
     assert jp_nb.ask(Pets) == Pets(pets=["dog", "cat"], size=Size.LARGE)
 
 
-@pytest.mark.parametrize(
-    ("answers", "path", "why"),
-    [
+def test_invalid_configured_answer_is_an_error_with_its_path(
+    session_of: Ask, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[dict[str, str], str, str]] = [
         ({"days": "15"}, ANSWER.format("days"), "from 1 to 14"),
         ({"size": '"Huge"'}, ANSWER.format("size"), "does not answer"),
         ({"Trip": '{"city": "x", "days": 0, "size": "s"}'}, ANSWER.format("Trip") + ".days", "14"),
@@ -177,25 +176,23 @@ def test_options_may_be_configured_by_their_label(session_of: Ask) -> None:
         ({"Trip": '"Delft"'}, ANSWER.format("Trip"), "expected an object with `city`"),
         ({"Trip": '{"city": "x", "days": 9, "size": "l"}'}, ANSWER.format("Trip"), "too much"),
         ({"city": '"x"', "days": "9", "size": '"l"', "note": '""'}, ANSWER.format("city"), "much"),
-    ],
-)
-def test_a_configured_answer_that_does_not_fit_is_an_error_that_names_its_path(
-    session_of: Ask, answers: dict[str, str], path: str, why: str
-) -> None:
-    session_of(FakePrompter(), **answers)
-    with pytest.raises(ConfigError, match=why) as caught:
-        jp_nb.ask(Trip)
-    assert caught.value.path == path
+    ]
+    for answers, path, why in rows:
+        with subtests.test(answers=answers):
+            session_of(FakePrompter(), **answers)
+            with pytest.raises(ConfigError, match=why) as caught:
+                jp_nb.ask(Trip)
+            assert caught.value.path == path
 
 
-def test_a_tools_own_answers_count_for_it(session_of: Ask) -> None:
-    session = session_of(given({"city": "Delft", "days": 2, "size": "s"}), city='"Nowhere"')
+def test_tools_own_configured_answers_are_used(session_of: Ask) -> None:
+    session = session_of(form_answers({"city": "Delft", "days": 2, "size": "s"}), city='"Nowhere"')
     path = "conversation.tools.planner.questions.note.answer"
     session.configure(Directive("cfg", f'{path}:="mine"'))
     assert jp_nb.ask(Trip, tool="planner") == Trip(city="Delft", days=2, note="mine")
 
 
-def test_with_nobody_there_defaults_are_taken_and_the_rest_fails_with_what_to_set(
+def test_without_a_user_defaults_apply_and_missing_settings_are_named(
     session_of: Ask,
 ) -> None:
     session_of(away(), city='"Delft"')
@@ -210,7 +207,7 @@ def test_with_nobody_there_defaults_are_taken_and_the_rest_fails_with_what_to_se
     )
 
 
-def test_with_nobody_there_what_is_missing_of_several_questions_is_named(session_of: Ask) -> None:
+def test_without_a_user_missing_answers_of_several_questions_are_named(session_of: Ask) -> None:
     questions = [
         Question.select("how", "How?", ["train", "boat"]).with_required(False),
         Question.text("note", "Anything else?").with_required(False),
@@ -226,7 +223,7 @@ def test_with_nobody_there_what_is_missing_of_several_questions_is_named(session
     assert "questions.how" not in str(caught.value)
 
 
-def test_defaults_that_do_not_fit_together_are_nobodys_answer(session_of: Ask) -> None:
+def test_inconsistent_defaults_are_no_answer(session_of: Ask) -> None:
     session_of(away(), city='"x"', days="9", size='"l"')
     with pytest.raises(ConfigError, match="too much"):
         jp_nb.ask(Trip)
@@ -243,22 +240,24 @@ def test_defaults_that_do_not_fit_together_are_nobodys_answer(session_of: Ask) -
         jp_nb.ask(Odd)
 
 
-@pytest.mark.parametrize("how", ["cancelled", "timed_out", "interrupted"])
-def test_no_answer_is_never_an_empty_one(session_of: Ask, how: Any) -> None:
-    session_of(FakePrompter(FormEnd((NotAnswered(how, "form"),))))
-    with pytest.raises(PromptCancelled, match="'Trip' was not answered") as caught:
-        jp_nb.ask(Trip)
-    assert caught.value.end == how
-    assert [entry.name for entry in caught.traceback] == [
-        "test_no_answer_is_never_an_empty_one",
-        "ask",  # and nothing of what it called
-    ]
-    session_of(FakePrompter(NotAnswered(how, "form")))
-    with pytest.raises(PromptCancelled, match=r"^'One[?]', 'Two[?]' were not answered$"):
-        jp_nb.ask([Question.boolean("one", "One?"), Question.boolean("two", "Two?")])
+def test_unanswered_form_is_an_error(session_of: Ask, subtests: pytest.Subtests) -> None:
+    rows: list[Any] = ["cancelled", "timed_out", "interrupted"]
+    for how in rows:
+        with subtests.test(how=how):
+            session_of(FakePrompter(FormEnd((NotAnswered(how, "form"),))))
+            with pytest.raises(PromptCancelled, match="'Trip' was not answered") as caught:
+                jp_nb.ask(Trip)
+            assert caught.value.end == how
+            assert [entry.name for entry in caught.traceback] == [
+                "test_unanswered_form_is_an_error",
+                "ask",  # and no inner frame
+            ]
+            session_of(FakePrompter(NotAnswered(how, "form")))
+            with pytest.raises(PromptCancelled, match=r"^'One[?]', 'Two[?]' were not answered$"):
+                jp_nb.ask([Question.boolean("one", "One?"), Question.boolean("two", "Two?")])
 
 
-def test_a_secret_field_is_hidden_in_what_is_asked_later(session_of: Ask) -> None:
+def test_secret_answer_is_hidden_in_later_questions(session_of: Ask) -> None:
     class Login(BaseModel):
         password: SecretStr
         user: str = "hunter2"
@@ -280,12 +279,12 @@ def test_a_secret_field_is_hidden_in_what_is_asked_later(session_of: Ask) -> Non
     assert "hunter2" not in repr(shown)
 
 
-def test_inside_a_tool_it_asks_in_the_turn(session_of: Ask) -> None:
+def test_ask_inside_a_tool_asks_in_the_turn(session_of: Ask) -> None:
     @jp_nb.tool
     def plan() -> str:
         return repr(jp_nb.ask(Trip).days)
 
-    session = session_of(given({"city": "Delft", "days": 2, "size": "s"}))
+    session = session_of(form_answers({"city": "Delft", "days": 2, "size": "s"}))
     try:
         turn = session.run_turn("Plan.", model="scripted/tools")
     finally:
@@ -293,30 +292,17 @@ def test_inside_a_tool_it_asks_in_the_turn(session_of: Ask) -> None:
     assert [call.content for call in turn.tool_calls] == ["2"]
 
 
-@pytest.mark.parametrize(
-    ("what", "why"),
-    [
+def test_invalid_questions_are_refused(session_of: Ask, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str]] = [
         ([], "1 to 50 questions"),
         ([Question.text("a", "A?")] * 51, "1 to 50 questions"),
         ([Question.text("a", "A?"), Trip], r"\[1\] is a ModelMetaclass"),
         ([Question.text("a", "A?"), Question.boolean("a", "B?")], "the id 'a'"),
         (5, "no form can be made of 5"),
         ("city", "no form can be made of 'city'"),
-    ],
-)
-def test_what_cannot_be_asked_is_refused(session_of: Ask, what: Any, why: str) -> None:
-    session_of(FakePrompter())
-    with pytest.raises(UsageError, match=why):
-        jp_nb.ask(what)
-
-
-def test_nothing_of_forms_is_loaded_before_one_is_made() -> None:
-    code = """
-import sys
-import jp_nb, jp_nb.notebook.magics, jp_nb.session.turns
-print(*[x for x in sys.modules if x.endswith((".form_fields", ".typed_form", ".own_questions"))])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == "\n"
+    ]
+    for what, why in rows:
+        with subtests.test(what=what):
+            session_of(FakePrompter())
+            with pytest.raises(UsageError, match=why):
+                jp_nb.ask(what)

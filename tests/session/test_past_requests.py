@@ -65,8 +65,8 @@ def body(notebook: Notebook, name: str | None = None) -> bytes:
     return past(notebook).named(name).sent.body
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai", "llamacpp"])
-def test_every_request_of_a_conversation_is_found_as_it_arrived(
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_past_requests_equal_the_received_bytes(
     provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
 ) -> None:
     (folder / "notes.md").write_text("Notes < of & a trip")
@@ -92,13 +92,13 @@ def test_every_request_of_a_conversation_is_found_as_it_arrived(
         ]
         assert body(notebook) == body(notebook, "5") == arrived[-1]
         assert body(notebook, "1") == arrived[3]
-        notebook.jp("undo")  # copies of the entries: nothing of what was sent is known by them
+        notebook.jp("undo")  # copies of the entries: they are not linked to sent requests
         assert [body(notebook, name) for name in names[:-1]] == arrived[:-1]
         assert past(notebook).named(None).remarks[0] == "as it would be sent now"
         notebook.session.close()
 
 
-def test_the_next_request_has_a_place_for_what_is_asked(
+def test_next_request_has_a_placeholder_for_the_text(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LoopbackServer(["One.", "Two."]) as server:
@@ -115,7 +115,7 @@ def test_the_next_request_has_a_place_for_what_is_asked(
         notebook.session.close()
 
 
-def test_a_request_that_failed_is_shown_and_not_sent_again(
+def test_failed_request_is_shown_and_omitted_from_later_ones(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Reply(status=400, message="no")
@@ -133,7 +133,7 @@ def test_a_request_that_failed_is_shown_and_not_sent_again(
         notebook.session.close()
 
 
-def test_a_request_after_tools_that_failed_is_known_while_the_kernel_lives(
+def test_failed_request_after_tools_is_known_in_the_same_kernel(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
 ) -> None:
     with LoopbackServer([CALL, Reply(status=400, message="no"), "Then."]) as server:
@@ -145,7 +145,7 @@ def test_a_request_after_tools_that_failed_is_known_while_the_kernel_lives(
         notebook.session.close()
 
 
-def test_a_continued_answer_is_one_request_more(
+def test_continued_answer_has_two_requests(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
 ) -> None:
     cut = Reply(text="The first half of it,", finish="max_tokens")
@@ -160,7 +160,7 @@ def test_a_continued_answer_is_one_request_more(
         notebook.session.close()
 
 
-def test_reasoning_goes_back_to_whom_it_is_from(
+def test_reasoning_is_sent_back_to_its_provider(
     folder: Path, monkeypatch: pytest.MonkeyPatch, tools: None
 ) -> None:
     thinks = Reply(reasoning="Hm.", text="One.")
@@ -177,23 +177,25 @@ def test_reasoning_goes_back_to_whom_it_is_from(
         notebook.session.close()
 
 
-def test_a_tool_that_changes_the_configuration_changes_the_request_behind_it(
+def test_configuration_change_by_a_tool_affects_the_next_request(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @jp.tool(access=[jp.ConfigRule("assistant.system_prompt", write=True, apply="unattended")])
+    paths = ("assistant.system_prompt", "assistant.tool_choice")
+
+    @jp.tool(access=[jp.ConfigRule(path, write=True, apply="unattended") for path in paths])
     def switch() -> Success:
         """Switch."""
-        return Success("Done.", config={"assistant": {"system_prompt": "Be Bo."}})
+        changed = {"system_prompt": "Be Bo.", "tool_choice": "none"}
+        return Success("Done.", config={"assistant": changed})
 
     calls = Reply(tool_calls=(ToolCall("switch", {}),))
     try:
         with LoopbackServer([calls, "One.", "Two."]) as server:
             notebook = notebook_at(server, folder, monkeypatch, "openai")
-            required = Directive("cfg", "assistant.tool_choice=required")
-            notebook.ask("First.", required)  # it is not forced again: the turn would never end
+            notebook.ask("First.", Directive("cfg", "assistant.tool_choice=required"))
             notebook.ask("Second.")
             choices = [received.body["tool_choice"] for received in server.requests]
-            assert choices == ["required", "auto", "required"]
+            assert choices == ["required", "none", "none"]
             arrived = [received.raw for received in server.requests]
             assert b"Be Bo." not in arrived[0]
             assert b"Be Bo." in arrived[1]
@@ -203,29 +205,9 @@ def test_a_tool_that_changes_the_configuration_changes_the_request_behind_it(
         jp.remove_tool("switch")
 
 
-def test_a_tool_choice_that_a_tool_made_counts_for_the_request_behind_it(
+def test_missing_attachment_of_a_past_request_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    @jp.tool(access=[jp.ConfigRule("assistant.tool_choice", write=True, apply="unattended")])
-    def rest() -> Success:
-        """Call nothing any more."""
-        return Success("Done.", config={"assistant": {"tool_choice": "none"}})
-
-    try:
-        with LoopbackServer([Reply(tool_calls=(ToolCall("rest"),)), "One.", "Two."]) as server:
-            notebook = notebook_at(server, folder, monkeypatch, "openai")
-            notebook.ask("First.")
-            notebook.ask("Second.")
-            arrived = [received.raw for received in server.requests]
-            choices = [received.body["tool_choice"] for received in server.requests]
-            assert choices == ["auto", "none", "none"]
-            assert [body(notebook, name) for name in ("0.1", "0.2", "1.1")] == arrived
-            notebook.session.close()
-    finally:
-        jp.remove_tool("rest")
-
-
-def test_what_is_attached_no_more_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "notes.md").write_text("Notes")
     with LoopbackServer(["One.", "Two."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "openai")
@@ -240,12 +222,14 @@ def test_what_is_attached_no_more_is_said(folder: Path, monkeypatch: pytest.Monk
         notebook.session.close()
 
 
-@pytest.mark.parametrize("name", ["2", "0.2", "x", "-1", "0.0", "0.1.1", "9" * 50])
-def test_a_request_that_is_not_there_is_an_error(name: str, folder: Path) -> None:
-    notebook = Notebook(folder)
-    notebook.ask("First.")
-    with pytest.raises(UsageError, match=r"there is no request .*its last request is 0\.1"):
-        past(notebook).named(name)
+def test_unknown_request_is_an_error(folder: Path, subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["2", "0.2", "x", "-1", "0.0", "0.1.1", "9" * 50]
+    for name in rows:
+        with subtests.test(name=name):
+            notebook = Notebook(folder)
+            notebook.ask("First.")
+            with pytest.raises(UsageError, match=r"there is no request .*its last request is 0\.1"):
+                past(notebook).named(name)
 
 
 # --- a command line ----------------------------------------------------------------------------
@@ -253,12 +237,11 @@ def test_a_request_that_is_not_there_is_an_error(name: str, folder: Path) -> Non
 HOSTILE = "$(touch pwned) `touch pwned` 'q' \"d\" \\ \u202e\nEND_OF_BODY\n!! \x1b[2J é ☀ %0a"
 
 
-@pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_a_shell_sends_the_same_again(
-    provider: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_curl_command_sends_the_same_request(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with LoopbackServer(["One.", "Again."]) as server:
-        notebook = notebook_at(server, folder, monkeypatch, provider)
+        notebook = notebook_at(server, folder, monkeypatch, "anthropic")
         notebook.ask(HOSTILE)
         capsys.readouterr()
         notebook.jp("request --curl")
@@ -279,12 +262,12 @@ def test_a_shell_sends_the_same_again(
         notebook.session.close()
 
 
-def test_a_script_is_not_asked_over_http(folder: Path) -> None:
+def test_scripted_model_has_no_curl_command(folder: Path) -> None:
     with pytest.raises(UsageError, match="goes to the script talk, not over HTTP"):
         Notebook(folder).jp("request --curl")
 
 
-def test_a_variable_that_no_shell_can_read_is_not_written_into_a_command() -> None:
+def test_invalid_variable_name_is_not_used_in_a_command() -> None:
     key = KeyReference("x-api-key", "", 'A"; touch pwned; "', is_set=True)
     sent = SentRequest("POST", "https://h/a", {}, b"{}", key)
     traced = TracedRequest("0.1", "openai", ModelRequest("m", Thread()), sent, ("as it was sent",))
@@ -295,7 +278,7 @@ def test_a_variable_that_no_shell_can_read_is_not_written_into_a_command() -> No
 # --- other ways to see it ----------------------------------------------------------------------
 
 
-def test_the_body_and_the_dict_are_what_was_sent(
+def test_json_and_dict_equal_the_sent_body(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with LoopbackServer(["One."]) as server:
@@ -320,17 +303,16 @@ def test_the_body_and_the_dict_are_what_was_sent(
         notebook.session.close()
 
 
-@pytest.mark.parametrize(
-    "line", ["--curl --json", "--diff --curl", "0 1", "--diff 0 1 2", "-o 'a b'", "--json -o x"]
-)
-def test_a_line_that_means_two_things_is_refused(line: str, folder: Path) -> None:
-    with pytest.raises(UsageError):
-        Notebook(folder).jp(f"request {line}")
+def test_conflicting_options_are_refused(folder: Path, subtests: pytest.Subtests) -> None:
+    rows: list[str] = [
+        "--curl --json", "--diff --curl", "0 1", "--diff 0 1 2", "-o 'a b'", "--json -o x",
+    ]  # fmt: skip
+    for line in rows:
+        with subtests.test(line=line), pytest.raises(UsageError):
+            Notebook(folder).jp(f"request {line}")
 
 
-def test_what_would_bury_a_cell_is_not_printed(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_very_long_body_is_not_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook = Notebook(folder)
     notebook.ask("x" * 300_000)
     with pytest.raises(UsageError, match=r"would bury this cell: `%jp request 0\.1 -o NAME`"):
@@ -341,7 +323,7 @@ def test_what_would_bury_a_cell_is_not_printed(
     assert len(notebook.jp("request")) < 20_000
 
 
-def test_what_is_secret_in_an_address_is_not_in_a_command(
+def test_secret_in_an_address_is_not_in_a_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PAST_KEY", KEY)

@@ -1,4 +1,4 @@
-"""What an answers file says, held against the question that is asked."""
+"""Answers of an answers file, compared with the question."""
 
 from __future__ import annotations
 
@@ -24,25 +24,24 @@ LOGIN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
+def test_errors_of_a_prepared_form_contain_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[str, str]] = [
         ('{ pin = { env = "PIN" } }', ": `name`: "),
         ('{ pin = { env = "PIN" }, nmae = "Ada" }', ": `nmae`: there is no such field"),
         ('{ pin = { env = "PIN" }, name = 5 }', ": `name`: expected a string"),
         ('"all of it"', ""),
-    ],
-)
-def test_what_is_wrong_with_a_form_is_told_without_its_secrets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, why: str
-) -> None:
-    monkeypatch.setenv("PIN", "sesame-open")
-    (tmp_path / "a.toml").write_text(f"[questions.enter]\nlogin = {said}\n")
-    answers = SessionAnswers()
-    answers.load("a.toml", ConfigFiles(tmp_path))
-    found = answers.answer("enter", Question.model_validate(LOGIN))
-    assert isinstance(found, Unfit)
-    begin = "a.toml, line 2: the answer to 'login' does not fit"
-    assert found.why.startswith(begin + why)
-    assert why or found.why == begin
-    assert "sesame" not in found.why
+    ]
+    for said, why in rows:
+        with subtests.test(said=said):
+            monkeypatch.setenv("PIN", "sesame-open")
+            (tmp_path / "a.toml").write_text(f"[questions.enter]\nlogin = {said}\n")
+            answers = SessionAnswers()
+            answers.load("a.toml", ConfigFiles(tmp_path))
+            found = answers.answer("enter", Question.model_validate(LOGIN))
+            assert isinstance(found, Unfit)
+            begin = "a.toml, line 2: the answer to 'login' does not fit"
+            assert found.why.startswith(begin + why)
+            assert why or found.why == begin
+            assert "sesame" not in found.why

@@ -1,8 +1,8 @@
-"""What people were asked: when it is kept in the workspace's log, and who may read it back.
+"""Questions and answers in the log of the workspace: writing, trust, and imported tables.
 
 Departures from the rows: trust is our signature and `%jp trust`, not Jupyter's, which signs
-whatever is saved (RCP-71). What could not be written is tried again instead of being marked in the
-record, which never changes (RCP-53). A question that nobody was there for is no event of the log
+whatever is saved (RCP-71). A failed write is repeated instead of being marked in the
+record, which never changes (RCP-53). A question without a user is no event of the log
 (RCP-52).
 """
 
@@ -41,7 +41,7 @@ def notebook(folder: Path) -> Iterator[AskedNotebook]:
 
 @pytest.fixture
 def stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNotebook]:
-    """A notebook that somebody else made, in which they were asked something."""
+    """A notebook of another user that holds one of their answers."""
     monkeypatch.setenv("JP_NB_KEY_FILE", str(folder.parent / "their-key"))
     (elsewhere := folder.parent / "elsewhere").mkdir()
     theirs = AskedNotebook(elsewhere, name="theirs")
@@ -66,7 +66,7 @@ def plant(folder: Path, *entries: dict[str, Any]) -> Path:
 
 
 @pytest.mark.req("RCP-38", "RCP-40", "RCP-63", "RCP-54")
-def test_an_answer_is_a_line_of_the_log_with_where_it_was_given(notebook: AskedNotebook) -> None:
+def test_answer_is_logged_with_notebook_cell_and_turn(notebook: AskedNotebook) -> None:
     assert not notebook.log.parent.exists()
     options = {"answer_type": "select", "options": ["Postgres", "SQLite"]}
     notebook.ask("Which database?", "SQLite", **options)
@@ -85,7 +85,7 @@ def test_an_answer_is_a_line_of_the_log_with_where_it_was_given(notebook: AskedN
 
 
 @pytest.mark.req("RCP-52")
-def test_what_was_left_unanswered_is_an_outcome_outside_of_the_list(
+def test_unanswered_question_is_logged_and_not_listed(
     notebook: AskedNotebook,
 ) -> None:
     notebook.ask("Sure?", CANCELLED)
@@ -98,7 +98,7 @@ def test_what_was_left_unanswered_is_an_outcome_outside_of_the_list(
 
 
 @pytest.mark.req("RCP-37", "RCP-52")
-def test_each_question_of_a_form_is_an_entry_of_its_own(notebook: AskedNotebook) -> None:
+def test_each_question_of_a_form_is_one_entry(notebook: AskedNotebook) -> None:
     stores = [{"label": "Postgres", "value": "pg"}, {"label": "SQLite", "value": "li"}]
     pages = (
         Answered({"selected": ["li", "pg"], "custom": "a file"}, "form"),
@@ -139,7 +139,7 @@ SIGN_IN = Question(
     ],
 )
 @pytest.mark.req("RCP-36", "RCP-70")
-def test_of_a_secret_nothing_is_written_anywhere(
+def test_secret_answer_is_written_nowhere(
     notebook: AskedNotebook, folder: Path, question: Question, answer: Any, kept: list[str]
 ) -> None:
     @jp_nb.tool
@@ -159,26 +159,27 @@ def test_of_a_secret_nothing_is_written_anywhere(
     assert "hunter2" not in json.dumps(notebook.read())
 
 
-@pytest.mark.parametrize(
-    ("setting", "folder_first", "kept"),
-    [("auto", True, 1), ("auto", False, 0), ("on", False, 1), ("on", True, 1), ("off", True, 0)],
-)
-def test_the_setting_says_whether_a_log_is_kept(
-    folder: Path, tmp_path: Path, setting: str, folder_first: bool, kept: int
+def test_setting_and_folder_decide_whether_a_log_is_kept(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    work = folder if folder_first else tmp_path / "bare"
-    work.mkdir(exist_ok=True)
-    os.chdir(work)
-    notebook = AskedNotebook(work)
-    notebook.jp(f"config record.project_log={setting}")
-    notebook.ask("Which?", "this")
-    assert len(notebook.kept()) == kept
-    assert notebook.read()["total"] == 1  # of the record, where there is no log
-    notebook.session.close()
+    rows: list[tuple[str, bool, int]] = [
+        ("auto", True, 1), ("auto", False, 0), ("on", False, 1), ("off", True, 0),
+    ]  # fmt: skip
+    for setting, has_folder, kept in rows:
+        with subtests.test(setting=setting, has_folder=has_folder):
+            work = tmp_path / f"{setting}-{has_folder}"
+            (work / ".jp").mkdir(parents=True) if has_folder else work.mkdir()
+            monkeypatch.chdir(work)
+            notebook = AskedNotebook(work)
+            notebook.jp(f"config record.project_log={setting}")
+            notebook.ask("Which?", "this")
+            assert len(notebook.kept()) == kept
+            assert notebook.read()["total"] == 1  # of the record, where there is no log
+            notebook.session.close()
 
 
 @pytest.mark.req("RCP-63", "RCP-64", "RCP-66", "RCP-67", "RCP-70", "HB-14")
-def test_a_strangers_notebook_asks_and_nothing_is_written_or_read(
+def test_untrusted_notebook_neither_writes_nor_reads_the_log(
     stranger: AskedNotebook,
 ) -> None:
     call = stranger.ask("Which?", "mine")
@@ -193,7 +194,7 @@ def test_a_strangers_notebook_asks_and_nothing_is_written_or_read(
 
 
 @pytest.mark.req("RCP-65")
-def test_trust_is_asked_for_at_each_write(stranger: AskedNotebook) -> None:
+def test_trust_is_checked_at_each_write(stranger: AskedNotebook) -> None:
     stranger.ask("One?", "1")
     stranger.jp("trust --yes")
     stranger.ask("Two?", "2")
@@ -205,7 +206,7 @@ def test_trust_is_asked_for_at_each_write(stranger: AskedNotebook) -> None:
 
 
 @pytest.mark.req("RCP-71")
-def test_who_made_a_notebook_here_is_trusted_at_once(notebook: AskedNotebook) -> None:
+def test_notebook_of_the_same_user_is_trusted(notebook: AskedNotebook) -> None:
     notebook.ask("Which?", "this")
     assert notebook.read()["total"] == 1
     again = AskedNotebook(notebook.folder, stored=notebook.stored)  # signed by the same user
@@ -213,7 +214,7 @@ def test_who_made_a_notebook_here_is_trusted_at_once(notebook: AskedNotebook) ->
     again.session.close()
 
 
-# --- nobody is asked -------------------------------------------------------------------------
+# --- headless runs -------------------------------------------------------------------------
 
 
 def configure(folder: Path, answer: str) -> None:
@@ -221,7 +222,7 @@ def configure(folder: Path, answer: str) -> None:
         file.write(f'[conversation.tools.ask_user.questions.answer]\nanswer = "{answer}"\n')
 
 
-def test_runs_with_nobody_there_add_a_configured_answer_once(folder: Path) -> None:
+def test_headless_runs_log_a_configured_answer_once(folder: Path) -> None:
     configure(folder, "this")
     for _ in range(3):
         run = AskedNotebook(folder, headless=True)
@@ -238,7 +239,7 @@ def test_runs_with_nobody_there_add_a_configured_answer_once(folder: Path) -> No
 
 
 @pytest.mark.req("RCP-85")
-def test_a_question_that_nobody_was_there_for_is_not_kept_and_reading_works(folder: Path) -> None:
+def test_headless_question_without_an_answer_is_not_logged(folder: Path) -> None:
     first = AskedNotebook(folder)
     first.ask("Which?", "this")
     first.session.close()
@@ -254,7 +255,7 @@ def test_a_question_that_nobody_was_there_for_is_not_kept_and_reading_works(fold
 
 
 @pytest.mark.req("RCP-48", "RCP-49", "HB-14")
-def test_notebooks_of_a_workspace_share_the_log_and_its_ids(folder: Path) -> None:
+def test_notebooks_of_a_workspace_share_log_and_ids(folder: Path) -> None:
     one, two = AskedNotebook(folder, name="one"), AskedNotebook(folder, name="two")
     for number in range(120):
         asked((one, two)[number % 2], number)
@@ -284,7 +285,7 @@ def asked(notebook: AskedNotebook, number: int) -> None:
 
 
 @pytest.mark.req("RCP-53")
-def test_a_write_that_fails_is_said_once_and_made_up_for(
+def test_failed_write_is_reported_once_and_repeated(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record is written first and never changed, so that the answer there bears no mark."""
@@ -308,7 +309,7 @@ def test_a_write_that_fails_is_said_once_and_made_up_for(
     ]  # fmt: skip
 
 
-def test_an_answer_that_is_far_too_long_for_the_log_keeps_none_from_it(
+def test_too_long_answer_does_not_block_the_next_ones(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project_log, "MAX_FILE_BYTES", 5000)
@@ -319,7 +320,7 @@ def test_an_answer_that_is_far_too_long_for_the_log_keeps_none_from_it(
     assert said.startswith("what was answered is in this notebook's record alone: ")
 
 
-def test_of_what_could_not_be_written_the_newest_wait(
+def test_newest_unwritten_answers_are_kept_for_later(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -334,7 +335,7 @@ def test_of_what_could_not_be_written_the_newest_wait(
     assert [e["question"] for e in notebook.kept()] == ["Number 3?", "Number 4?", "Now?"]
 
 
-def test_what_was_answered_while_no_log_was_kept_is_not_written_later(
+def test_answers_without_a_log_are_not_logged_later(
     notebook: AskedNotebook,
 ) -> None:
     notebook.jp("config record.project_log=off")
@@ -345,7 +346,7 @@ def test_what_was_answered_while_no_log_was_kept_is_not_written_later(
 
 
 @pytest.mark.req("RCP-50")
-def test_damaged_lines_are_passed_over_and_said_once(notebook: AskedNotebook) -> None:
+def test_damaged_lines_are_skipped_and_reported_once(notebook: AskedNotebook) -> None:
     notebook.ask("One?", "1")
     with notebook.log.open("a") as file:
         file.write("damaged\n{}\n")
@@ -357,7 +358,7 @@ def test_damaged_lines_are_passed_over_and_said_once(notebook: AskedNotebook) ->
     assert "cannot be read: passed over" in said
 
 
-def test_a_repaired_record_is_not_kept_a_second_time(notebook: AskedNotebook) -> None:
+def test_repaired_conversation_is_not_logged_again(notebook: AskedNotebook) -> None:
     notebook.ask("One?", "1")
     notebook.session.document.conversation.append(
         ToolCallRequest(id="open", name="ask_user", arguments={})
@@ -366,11 +367,11 @@ def test_a_repaired_record_is_not_kept_a_second_time(notebook: AskedNotebook) ->
     assert [e["question"] for e in notebook.kept()] == ["One?", "Two?"]
 
 
-# --- what somebody else wrote ----------------------------------------------------------------
+# --- foreign entries ----------------------------------------------------------------
 
 
 @pytest.mark.req("RCP-67", "RCP-68")
-def test_what_somebody_else_wrote_into_the_log_needs_consent_before_a_model_reads_it(
+def test_foreign_entries_need_consent_before_a_model_reads_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
@@ -383,7 +384,7 @@ def test_what_somebody_else_wrote_into_the_log_needs_consent_before_a_model_read
     shown = notebook.jp("qna")
     assert "Rotterdam" in shown
     assert "2 not signed by you" in shown
-    assert shown.count("not signed by you") == 3  # each of them, too
+    assert shown.count("not signed by you") == 3  # each entry as well
     listed = notebook.jp("trust --workspace --yes")
     assert listed == ""
     assert [x["answer"] for x in notebook.read()["entries"]] == ["Delft", "Rotterdam", "this"]
@@ -393,7 +394,7 @@ def test_what_somebody_else_wrote_into_the_log_needs_consent_before_a_model_read
     notebook.session.close()
 
 
-def test_what_would_count_is_shown_before_the_person_agrees(
+def test_foreign_entries_are_shown_before_the_user_agrees(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
@@ -407,7 +408,7 @@ def test_what_would_count_is_shown_before_the_person_agrees(
     notebook.session.close()
 
 
-def test_with_nobody_there_the_folders_log_counts(
+def test_headless_run_reads_the_log_of_the_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
@@ -423,7 +424,7 @@ def untrusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("untrusted")
-def test_signed_answers_do_not_count_in_a_workspace_they_were_copied_to(
+def test_signed_answers_are_foreign_in_another_workspace(
     notebook: AskedNotebook, folder: Path
 ) -> None:
     notebook.ask("Which database?", "Postgres")
@@ -440,7 +441,7 @@ def test_signed_answers_do_not_count_in_a_workspace_they_were_copied_to(
 
 @pytest.mark.usefixtures("untrusted")
 @pytest.mark.parametrize("answers", [3, 110])
-def test_older_answer_does_not_count_again_when_the_newest_line_is_removed(
+def test_removing_the_newest_line_invalidates_the_older_ones(
     notebook: AskedNotebook, folder: Path, answers: int
 ) -> None:
     log = ProjectLog(folder)
@@ -459,7 +460,9 @@ def test_older_answer_does_not_count_again_when_the_newest_line_is_removed(
 
 
 @pytest.mark.usefixtures("untrusted")
-def test_answers_count_after_full_files_were_removed(notebook: AskedNotebook, folder: Path) -> None:
+def test_answers_stay_valid_after_archives_were_removed(
+    notebook: AskedNotebook, folder: Path
+) -> None:
     log = ProjectLog(folder, keeps=1)
     sign = partial(notebook.session.active.questions._signed, log)
     for number in range(320):
@@ -473,7 +476,7 @@ def test_answers_count_after_full_files_were_removed(notebook: AskedNotebook, fo
 
 
 @pytest.mark.req("RCP-56", "RCP-59", "RCP-61")
-def test_a_table_beside_the_log_comes_in_on_trust_and_is_kept(
+def test_table_next_to_the_log_is_imported_once_trusted(
     stranger: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = stranger.log.with_name("qna.csv")
@@ -490,7 +493,7 @@ def test_a_table_beside_the_log_comes_in_on_trust_and_is_kept(
 
 
 @pytest.mark.req("RCP-56", "RCP-62")
-def test_a_table_beside_the_log_comes_in_with_the_first_answer(notebook: AskedNotebook) -> None:
+def test_table_next_to_the_log_is_imported_with_the_first_answer(notebook: AskedNotebook) -> None:
     table = notebook.log.with_name("qna.csv")
     table.parent.mkdir()
     table.write_text(TABLE)
@@ -501,7 +504,7 @@ def test_a_table_beside_the_log_comes_in_with_the_first_answer(notebook: AskedNo
     assert notebook.told()[0] == "1 answer imported from qna.csv"
 
 
-def test_an_unreadable_table_costs_no_answer(notebook: AskedNotebook) -> None:
+def test_unreadable_table_is_reported_and_answers_are_logged(notebook: AskedNotebook) -> None:
     table = notebook.log.with_name("qna.csv")
     table.parent.mkdir()
     table.write_bytes(b"\xff\xfe\x00")
@@ -513,7 +516,7 @@ def test_an_unreadable_table_costs_no_answer(notebook: AskedNotebook) -> None:
     assert table.exists()
 
 
-def test_a_table_of_very_many_rows_does_not_come_in_by_itself(
+def test_very_long_table_is_imported_only_on_request(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = notebook.log.with_name("qna.csv")

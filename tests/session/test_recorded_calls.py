@@ -11,18 +11,20 @@ from jp_nb.session.recorded_calls import call_with_id
 CALLS = [ToolCall(*each, {}) for each in [("a1", "x"), ("a12", "y"), ("b", "z"), ("b", "w")]]
 
 
-@pytest.mark.parametrize(("wanted", "name"), [("a1", "x"), ("a12", "y"), ("b", "w")])
-def test_the_whole_id_goes_before_how_others_begin_and_the_last_call_has_it(
-    wanted: str, name: str
+def test_exact_id_precedes_a_prefix_and_the_last_call_wins(
+    subtests: pytest.Subtests,
 ) -> None:
-    assert call_with_id(CALLS, wanted).name == name
+    rows: list[tuple[str, str]] = [("a1", "x"), ("a12", "y"), ("b", "w")]
+    for wanted, name in rows:
+        with subtests.test(wanted=wanted):
+            assert call_with_id(CALLS, wanted).name == name
 
 
-def test_the_beginning_of_one_id_will_do() -> None:
+def test_unique_prefix_of_an_id_is_enough() -> None:
     assert call_with_id(CALLS[1:], "a").id == "a12"
 
 
-def test_what_names_several_or_none_says_so() -> None:
+def test_ambiguous_and_unknown_ids_are_errors() -> None:
     with pytest.raises(UsageError, match=r"^several calls of x have an id that begins with a: a1,"):
         call_with_id(CALLS, "a", about=" of x")
     with pytest.raises(UsageError, match="no call in this conversation has an id that begins with"):

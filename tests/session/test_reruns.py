@@ -27,11 +27,11 @@ REPLIES = "".join(f'[[replies]]\ntext = "{n}"\n' for n in range(9))
 
 
 class Cells:
-    """Cells of one notebook: each run is another execution, unless a test says so."""
+    """Cells of one notebook: each run is another execution."""
 
     def __init__(self, *ends: PromptEnd, home: FakeHome | None = None) -> None:
         Path("talk.toml").write_text(REPLIES)
-        self.prompter = FakePrompter(*ends) if ends else FakePrompter(away="nobody is here")
+        self.prompter = FakePrompter(*ends) if ends else FakePrompter(away="no user is here")
         self.host = FakeHost(self.prompter, home)
         self.session = Session(self.host)
         self.runs = 0
@@ -76,7 +76,7 @@ def kept(cells: Cells, before: list[dict[str, Any]]) -> bool:
     return all(entry in cells.everything() for entry in before)
 
 
-def test_replace_goes_on_before_the_turn_and_keeps_everything(folder: Path) -> None:
+def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -> None:
     cells = three(REPLACE)
     before, old = cells.everything(), cells.session.document.conversation.id
     cells.ask("b", "B again")
@@ -91,23 +91,25 @@ def test_replace_goes_on_before_the_turn_and_keeps_everything(folder: Path) -> N
     assert cells.requests == ["A", "B again", "C"], "it was replaced, so nothing is asked"
 
 
-def test_append_is_one_more_turn(folder: Path) -> None:
+def test_append_adds_a_turn(folder: Path) -> None:
     cells = three(APPEND)
     cells.ask("b", "B")
     assert cells.requests == ["A", "B", "C", "B"]
     assert len(cells.asked) == 1
 
 
-@pytest.mark.parametrize("end", [Answered("cancel", "form"), NotAnswered("cancelled", "form")])
-def test_cancelled_nothing_is_asked(folder: Path, end: PromptEnd) -> None:
-    cells = three(end)
-    before = cells.everything()
-    with pytest.raises(PromptCancelled, match="nothing was asked"):
-        cells.ask("b", "B")
-    assert cells.everything() == before
+def test_cancelled_rerun_sends_nothing(folder: Path, subtests: pytest.Subtests) -> None:
+    rows: list[PromptEnd] = [Answered("cancel", "form"), NotAnswered("cancelled", "form")]
+    for end in rows:
+        with subtests.test(end=end):
+            cells = three(end)
+            before = cells.everything()
+            with pytest.raises(PromptCancelled, match="nothing was asked"):
+                cells.ask("b", "B")
+            assert cells.everything() == before
 
 
-def test_when_time_is_over_or_nobody_is_there_it_is_one_more_turn_and_said_so(
+def test_timeout_and_missing_user_add_a_turn_with_a_notice(
     folder: Path,
 ) -> None:
     for ends in ((NotAnswered("timed_out", "form"),), ()):
@@ -117,17 +119,17 @@ def test_when_time_is_over_or_nobody_is_there_it_is_one_more_turn_and_said_so(
         assert "so this is one more turn. `record.rerun`" in cells.session.notices[-1]
 
 
-@pytest.mark.parametrize(("how", "requests"), [("replace", ["A", "B"]), ("append", [*"ABCB"])])
-def test_the_setting_decides_without_a_question(
-    folder: Path, how: str, requests: list[str]
-) -> None:
-    cells = three(REPLACE)
-    cells.session.configure(Directive("cfg", f"record.rerun={how}"))
-    cells.ask("b", "B")
-    assert (cells.requests, cells.asked) == (requests, [])
+def test_rerun_setting_replaces_the_question(folder: Path, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, list[str]]] = [("replace", ["A", "B"]), ("append", [*"ABCB"])]
+    for how, requests in rows:
+        with subtests.test(how=how):
+            cells = three(REPLACE)
+            cells.session.configure(Directive("cfg", f"record.rerun={how}"))
+            cells.ask("b", "B")
+            assert (cells.requests, cells.asked) == (requests, [])
 
 
-def test_one_run_that_asks_in_a_loop_is_replaced_as_a_whole_and_not_asked_about_itself(
+def test_one_run_with_several_requests_is_replaced_as_a_whole(
     folder: Path,
 ) -> None:
     cells = Cells(REPLACE)
@@ -140,14 +142,14 @@ def test_one_run_that_asks_in_a_loop_is_replaced_as_a_whole_and_not_asked_about_
     assert len(cells.asked) == 1
 
 
-def test_of_several_runs_of_a_cell_the_latest_is_replaced(folder: Path) -> None:
+def test_latest_run_of_a_cell_is_replaced(folder: Path) -> None:
     cells = three(APPEND, REPLACE)
     cells.ask("c", "C1")
     cells.ask("c", "C2")
     assert cells.requests == ["A", "B", "C", "C2"]
 
 
-def test_headless_it_is_one_more_turn_without_a_word(folder: Path) -> None:
+def test_headless_rerun_adds_a_turn_without_a_notice(folder: Path) -> None:
     cells = three(REPLACE, home=FakeHome(headless=True))
     cells.ask("b", "B")
     assert cells.requests == ["A", "B", "C", "B"]
@@ -155,7 +157,7 @@ def test_headless_it_is_one_more_turn_without_a_word(folder: Path) -> None:
     assert not cells.session.notices
 
 
-def test_all_cells_run_again_are_asked_about_nothing(folder: Path) -> None:
+def test_running_all_cells_again_asks_nothing(folder: Path) -> None:
     cells = three(REPLACE)
     for _ in range(2):
         for name in "abc":
@@ -164,14 +166,14 @@ def test_all_cells_run_again_are_asked_about_nothing(folder: Path) -> None:
     assert not cells.asked
 
 
-def test_a_restored_conversation_knows_its_cells(folder: Path) -> None:
+def test_restored_conversation_knows_its_cells(folder: Path) -> None:
     stored = three().session.document.to_json()
     cells = Cells(REPLACE, home=FakeHome(stored=stored))
     cells.ask("c", "C, edited")
     assert cells.requests == ["A", "B", "C, edited"]
 
 
-def test_a_record_without_ids_of_cells_knows_them_by_their_text(folder: Path) -> None:
+def test_cells_without_ids_are_recognized_by_their_text(folder: Path) -> None:
     first = Cells()
     for text in ("A", "B", "C"):
         first.ask(None, text)
@@ -180,8 +182,8 @@ def test_a_record_without_ids_of_cells_knows_them_by_their_text(folder: Path) ->
     assert cells.requests == ["A", "B"]
 
 
-def test_a_front_end_that_names_no_cells_runs_none_again(folder: Path) -> None:
-    """In a console a text that is typed twice is meant twice."""
+def test_front_end_without_cell_ids_has_no_reruns(folder: Path) -> None:
+    """A console user who types a text twice wants two turns."""
     cells = Cells(REPLACE)
     for text in ("A", "B", "C", "B"):
         cells.ask(None, text)
@@ -189,7 +191,7 @@ def test_a_front_end_that_names_no_cells_runs_none_again(folder: Path) -> None:
     assert not cells.asked
 
 
-def test_a_turn_without_an_answer_is_asked_again_without_a_question(folder: Path) -> None:
+def test_failed_turn_is_requested_again_without_a_question(folder: Path) -> None:
     Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
     cells = Cells(REPLACE)
     cells.ask("a", "A")
@@ -200,10 +202,10 @@ def test_a_turn_without_an_answer_is_asked_again_without_a_question(folder: Path
     assert cells.requests == ["A", "B", "B"]
 
 
-def test_the_cell_that_began_the_conversation_goes_on_where_nothing_was_said_yet(
+def test_first_cell_continues_a_conversation_without_an_answer(
     folder: Path,
 ) -> None:
-    """Such as one whose kernel was restarted while its first question waited."""
+    """The kernel may have been restarted while the first question waited."""
     call = (
         '[[replies]]\ntool_calls = [{ name = "describe_tools", arguments = { tools = ["x"] } }]\n'
     )
@@ -216,7 +218,7 @@ def test_the_cell_that_began_the_conversation_goes_on_where_nothing_was_said_yet
     assert cells.requests == ["A", "A"]
 
 
-def test_what_was_set_ahead_of_the_cell_counts_and_its_old_options_do_not(folder: Path) -> None:
+def test_settings_before_the_cell_apply_and_its_old_options_do_not(folder: Path) -> None:
     cells = Cells(REPLACE)
     cells.ask("a", "A")
     cells.session.configure(Directive("cfg", "user.name=Ada"))
@@ -233,7 +235,7 @@ def test_what_was_set_ahead_of_the_cell_counts_and_its_old_options_do_not(folder
 # --- the last request again --------------------------------------------------------------------
 
 
-def test_retry_asks_the_same_in_a_branch_and_keeps_everything(folder: Path) -> None:
+def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
     cells = three()
     before, old = cells.everything(), cells.session.document.conversation.id
     cells.enter("retry")
@@ -246,7 +248,7 @@ def test_retry_asks_the_same_in_a_branch_and_keeps_everything(folder: Path) -> N
     assert [event.text for event in shown if isinstance(event, ShowRequest)] == ["C"]
 
 
-def test_retry_counts_what_was_set_for_the_turn_and_since(folder: Path) -> None:
+def test_retry_uses_settings_of_the_turn_and_later_ones(folder: Path) -> None:
     Path("other.toml").write_text('[[replies]]\ntext = "other"\n' * 3)
     cells = Cells()
     cells.ask("a", "A")
@@ -269,7 +271,7 @@ def test_retry_keeps_schema_and_cell(folder: Path) -> None:
     assert last_request(cells)["metadata"] == {"cell_id": "a"}, "it is the request of that cell"
 
 
-def test_retry_forces_the_tool_that_was_forced(folder: Path) -> None:
+def test_retry_forces_the_same_tool(folder: Path) -> None:
     cells = Cells()
     cells.enter("a")
     cells.session.run_turn("Go.", tool_choice="tool:describe_tools")
@@ -277,7 +279,7 @@ def test_retry_forces_the_tool_that_was_forced(folder: Path) -> None:
     assert last_request(cells)["metadata"]["tool_choice"] == "tool:describe_tools"
 
 
-def test_retry_goes_by_a_configured_tool_choice_as_it_is_now(folder: Path) -> None:
+def test_retry_uses_the_current_configured_tool_choice(folder: Path) -> None:
     cells = Cells()
     cells.session.configure(Directive("cfg", "assistant.tool_choice=none"))
     cells.ask("a", "A")
@@ -287,7 +289,7 @@ def test_retry_goes_by_a_configured_tool_choice_as_it_is_now(folder: Path) -> No
     assert "tool_choice" not in last_request(cells)["metadata"]
 
 
-def test_retry_passes_over_a_tool_choice_that_is_none(folder: Path) -> None:
+def test_retry_ignores_an_invalid_tool_choice(folder: Path) -> None:
     cells = Cells()
     stream = cells.session.document.conversation
     stream.start_turn(ChatRequest(content="A", metadata={"tool_choice": "whatever"}))
@@ -322,7 +324,7 @@ def test_retry_of_a_failed_turn_drops_it(folder: Path) -> None:
     assert cells.requests == ["A", "B"]
 
 
-def test_retry_that_cannot_begin_changes_nothing_and_one_that_fails_says_how_to_go_back(
+def test_failed_retry_changes_nothing_or_names_the_way_back(
     folder: Path,
 ) -> None:
     Path("broken.toml").write_text("[[replies]]\nerror = { status = 404 }\n")
@@ -338,12 +340,12 @@ def test_retry_that_cannot_begin_changes_nothing_and_one_that_fails_says_how_to_
     assert cells.requests == ["A", "B", "C"]
 
 
-def test_with_no_turn_there_is_nothing_to_ask_again(folder: Path) -> None:
+def test_retry_without_a_turn_is_an_error(folder: Path) -> None:
     with pytest.raises(UsageError, match="nothing to ask again"):
         Cells().session.retry()
 
 
-def test_in_a_strangers_record_what_the_person_set_counts_and_what_the_stranger_set_does_not(
+def test_retry_in_an_untrusted_record_keeps_only_the_users_settings(
     folder: Path,
 ) -> None:
     path = "providers.llm.openai.base_url"
@@ -376,11 +378,9 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_whatever_is_asked_again_nothing_is_deleted(
-    folder: Path, steps: list[tuple[str, str, str]]
-) -> None:
+def test_reruns_and_retries_delete_nothing(folder: Path, steps: list[tuple[str, str, str]]) -> None:
     cells = Cells()
     cells.session.configure(Directive("cfg", "assistant.model.id=scripted/wordy"))
     Path("wordy.toml").write_text('[[replies]]\ntext = "x"\n' * 30)

@@ -1,4 +1,4 @@
-"""What a configuration comes to: who answers the questions of tools."""
+"""A resolved configuration: the models that answer questions of tools."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def asked(found: Resolved) -> LlmInquiryBackend:
 
 
 @pytest.mark.req("R028-17", "R028-19")
-def test_the_conversations_own_model_answers_with_all_that_it_is_sent(resolver: Resolver) -> None:
+def test_questions_are_answered_by_the_model_of_the_conversation(resolver: Resolver) -> None:
     found = resolved(resolver)
     who = asked(found)
     assert who.default.provider is found.provider
@@ -72,7 +72,7 @@ def test_the_conversations_own_model_answers_with_all_that_it_is_sent(resolver: 
     assert who.overrides == {}
 
 
-def test_what_is_attached_is_looked_for_in_the_workspace(tmp_path: Path) -> None:
+def test_attachments_are_searched_in_the_workspace(tmp_path: Path) -> None:
     (tmp_path / ".jp").mkdir()
     (tmp_path / "deep").mkdir()
     (tmp_path / "notes.md").write_text("Delft", encoding="utf-8")
@@ -88,7 +88,7 @@ def test_what_is_attached_is_looked_for_in_the_workspace(tmp_path: Path) -> None
     assert asked(found).attachments is found.attachments
 
 
-def test_overrides_by_question_over_those_for_all(resolver: Resolver) -> None:
+def test_question_override_precedes_the_general_one(resolver: Resolver) -> None:
     found = resolved(
         resolver,
         inquiry(model={"id": "fast"}, system_prompt="Decide."),
@@ -119,26 +119,28 @@ def test_providers_are_shared(resolver: Resolver) -> None:
     assert who.overrides[ANSWER].provider is asked(again).overrides[ANSWER].provider
 
 
-@pytest.mark.parametrize("model", ["xai/grok", "broken", "nobody-knows"])
-@pytest.mark.parametrize(
-    ("override", "path"),
-    [
-        (lambda m: inquiry(model={"id": m}), "conversation.inquiry.assistant.model"),
-        (lambda m: target({"model": {"id": m}}),
-         "conversation.tools.ask_user.questions.answer.target"),
-    ],
-)  # fmt: skip
-def test_a_model_that_cannot_answer_is_told_with_the_path_that_names_it(
-    resolver: Resolver, override: Any, path: str, model: str
+def test_invalid_model_for_questions_is_an_error_with_its_path(
+    resolver: Resolver, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(ConfigError) as caught:
-        resolved(resolver, override(model))
-    assert caught.value.path == path
-    assert str(caught.value).startswith(f"{path}: the model that answers questions")
-    assert "xai" in str(caught.value) or "nobody-knows" in str(caught.value)
+    rows: list[tuple[Any, str]] = [
+        (lambda m: inquiry(model={"id": m}), "conversation.inquiry.assistant.model"),
+        (
+            lambda m: target({"model": {"id": m}}),
+            "conversation.tools.ask_user.questions.answer.target",
+        ),
+    ]
+    rows_1: list[str] = ["xai/grok", "broken", "nobody-knows"]
+    for override, path in rows:
+        for model in rows_1:
+            with subtests.test(override=override):
+                with pytest.raises(ConfigError) as caught:
+                    resolved(resolver, override(model))
+                assert caught.value.path == path
+                assert str(caught.value).startswith(f"{path}: the model that answers questions")
+                assert "xai" in str(caught.value) or "nobody-knows" in str(caught.value)
 
 
-def test_questions_of_tools_that_are_not_offered_do_not_count(resolver: Resolver) -> None:
+def test_questions_of_disabled_tools_are_ignored(resolver: Resolver) -> None:
     off = for_tool("ask_user", enable=False)
     found = resolved(resolver, target({"model": {"id": "xai/grok"}}), off)
     assert asked(found).overrides == {}

@@ -1,4 +1,4 @@
-"""A session over a host of its own: turns, questions and conversations with no Jupyter."""
+"""A session over a fake host: turns, questions and conversations with no Jupyter."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def texts(host: FakeHost) -> list[str]:
     return ["".join(pieces) for pieces in shown]
 
 
-def test_a_turn_is_shown_recorded_and_kept(folder: Path) -> None:
+def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
     host = FakeHost()
     host.cell = CellRun("cell-1", "run-1")
     host.namespace["city"] = "Delft"
@@ -79,7 +79,7 @@ def test_a_turn_is_shown_recorded_and_kept(folder: Path) -> None:
     assert asked["metadata"] == {"cell_id": "cell-1"}
 
 
-def test_what_turns_opened_is_closed_with_the_session(
+def test_closing_the_session_closes_providers_and_tool_sources(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[str] = []
@@ -96,7 +96,7 @@ def test_what_turns_opened_is_closed_with_the_session(
     assert sorted(closed) == ["ScriptedProvider", "ToolSources"]
 
 
-def test_a_cell_that_is_run_again_begins_again_and_says_so(folder: Path) -> None:
+def test_running_the_first_cell_again_starts_a_conversation(folder: Path) -> None:
     host = FakeHost()
     session = Session(host)
     session.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
@@ -113,7 +113,7 @@ def test_a_cell_that_is_run_again_begins_again_and_says_so(folder: Path) -> None
     assert f"`%jp switch {first}` goes back" in session.notices[0]
 
 
-def test_what_was_stored_goes_on(folder: Path) -> None:
+def test_stored_conversation_continues(folder: Path) -> None:
     session = Session(FakeHost())
     session.run_turn("Hello.", model="scripted/talk")
     stored = session.document.to_json()
@@ -125,7 +125,7 @@ def test_what_was_stored_goes_on(folder: Path) -> None:
     again.close()
 
 
-def test_loading_again_leaves_a_strangers_record_a_strangers_and_ours_ours(folder: Path) -> None:
+def test_loading_again_keeps_the_trust_of_a_record(folder: Path) -> None:
     made = Session(FakeHost())
     made.run_turn("Hello.", model="scripted/talk")
     ours = made.document.to_json()
@@ -144,7 +144,7 @@ def test_loading_again_leaves_a_strangers_record_a_strangers_and_ours_ours(folde
 
 
 @pytest.mark.usefixtures("plan")
-def test_a_tool_asks_the_person_of_the_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_asks_the_user_of_the_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host = FakeHost(FakePrompter(yes("boat")))
     session = Session(host)
     monkeypatch.setattr("jp_nb.session.current._current", session)
@@ -155,7 +155,7 @@ def test_a_tool_asks_the_person_of_the_host(folder: Path, monkeypatch: pytest.Mo
     assert len(host.person.prompter.asked) == 1
 
 
-def test_a_configured_answer_is_given_if_it_fits_and_nobody_is_asked(folder: Path) -> None:
+def test_configured_answer_replaces_the_question_if_it_is_valid(folder: Path) -> None:
     host = FakeHost(FakePrompter(yes("boat")))
     session = Session(host)
     how = Question.select("how", "How?", ["train", "boat"])
@@ -170,7 +170,7 @@ def test_a_configured_answer_is_given_if_it_fits_and_nobody_is_asked(folder: Pat
     assert host.person.prompter.asked == []
 
 
-def test_a_configured_secret_that_a_tool_returns_is_hidden(
+def test_configured_secret_in_a_tool_result_is_hidden(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @jp_nb.tool
@@ -188,7 +188,7 @@ def test_a_configured_secret_that_a_tool_returns_is_hidden(
     assert [call.content for call in turn.tool_calls] == ["Delft: (secret)"]
 
 
-def test_with_nobody_there_a_question_says_why(folder: Path) -> None:
+def test_question_without_a_user_is_an_error_with_the_reason(folder: Path) -> None:
     host = FakeHost(FakePrompter(away="the test is alone"))
     session = Session(host)
     with pytest.raises(PromptUnavailable, match="the test is alone"):
@@ -196,9 +196,7 @@ def test_with_nobody_there_a_question_says_why(folder: Path) -> None:
     session.close()
 
 
-def test_what_goes_wrong_is_shown_by_the_host_and_then_what_is_to_be_told(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_are_shown_before_notices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     host = FakeHost()
     session = Session(host)
     session.notices.append("by the way")
@@ -210,7 +208,7 @@ def test_what_goes_wrong_is_shown_by_the_host_and_then_what_is_to_be_told(
     assert session.notices == []
 
 
-def test_a_whole_turn_loads_no_jupyter(folder: Path) -> None:
+def test_turn_imports_no_jupyter(folder: Path) -> None:
     code = """
 import sys
 from jp_nb.session.session import Session
@@ -235,7 +233,7 @@ print(*[name for name in sys.modules if name.startswith("jp_nb.notebook")])
     assert done.stdout == "\n\n"
 
 
-def test_a_notice_has_no_absolute_path_of_the_workspace(
+def test_notices_contain_no_absolute_path_of_the_workspace(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("JP_NB_TRUST_FOLDERS", raising=False)

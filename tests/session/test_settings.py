@@ -1,4 +1,4 @@
-"""The configuration of a session, without one: files, a record, and what a tool put into it."""
+"""The configuration of a session, without one: files, a record, and changes by tools."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Talk:
         self.stream = new_stream(base_config=base_config(files))
         self.settings = Settings(self.stream, files, trusted=True, made_here=True)
 
-    def says(self, kind: Any, text: str) -> list[str]:
+    def change(self, kind: Any, text: str) -> list[str]:
         return self.settings.change(Directive(kind, text))
 
     def a_tool_sets(
         self, model: Mapping[str, str], *, claims: Any = None, unsets: tuple[str, ...] = ()
     ) -> None:
-        """What the agent appends when a call's proposal was approved."""
+        """Append the change of an approved proposal, as the agent does."""
         touched = [*(f"{ID}.{key}" for key in model), *unsets]
         call = ProposedBy("change_model", "call_1", tuple(touched), "person", "form")
         self.stream.append(
@@ -73,72 +73,71 @@ class Talk:
 
 
 @pytest.mark.req("R078-57")
-@pytest.mark.parametrize("unclaimed", [None, []])
-def test_a_tools_model_survives_the_taking_back_of_a_file(folder: Path, unclaimed: Any) -> None:
-    talk = Talk(folder)
-    talk.says("cfg", "dev.toml")
-    talk.a_tool_sets(BOTH, claims=unclaimed)
-    assert talk.model == "openai/by-tool"
-    talk.says("no_cfg", "dev.toml")
-    assert (talk.model, talk.name) == ("openai/by-tool", None)
-    (said,) = talk.says("no_cfg", "dev.toml")
-    assert "nothing that 'dev.toml' set is in force" in said
+def test_model_of_a_tool_survives_removing_a_file(folder: Path, subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [None, []]
+    for unclaimed in rows:
+        with subtests.test(unclaimed=unclaimed):
+            talk = Talk(folder)
+            talk.change("cfg", "dev.toml")
+            talk.a_tool_sets(BOTH, claims=unclaimed)
+            assert talk.model == "openai/by-tool"
+            talk.change("no_cfg", "dev.toml")
+            assert (talk.model, talk.name) == ("openai/by-tool", None)
+            (said,) = talk.change("no_cfg", "dev.toml")
+            assert "nothing that 'dev.toml' set is in force" in said
 
 
 @pytest.mark.req("R078-57")
-def test_half_a_model_that_a_tool_set_keeps_the_other_half(folder: Path) -> None:
+def test_partial_model_of_a_tool_keeps_the_rest(folder: Path) -> None:
     talk = Talk(folder)
-    talk.says("cfg", "dev.toml")
+    talk.change("cfg", "dev.toml")
     talk.a_tool_sets({"name": "by-tool"})
-    talk.says("no_cfg", "dev.toml")
+    talk.change("no_cfg", "dev.toml")
     assert (talk.model, talk.name) == ("google/by-tool", None)
 
 
 @pytest.mark.req("R078-57")
-def test_what_a_tool_unset_stays_so_when_a_file_is_taken_back(folder: Path) -> None:
+def test_value_unset_by_a_tool_stays_unset(folder: Path) -> None:
     talk = Talk(folder)
-    talk.says("cfg", "user.name=mine")
-    talk.says("cfg", "dev.toml")
+    talk.change("cfg", "user.name=mine")
+    talk.change("cfg", "dev.toml")
     talk.a_tool_sets({}, unsets=("user.name",))
     assert talk.name is None
-    talk.says("no_cfg", "dev.toml")
+    talk.change("no_cfg", "dev.toml")
     assert (talk.model, talk.name) == ("anthropic/base", None)
 
 
 @pytest.mark.req("R078-57")
-@pytest.mark.parametrize(
-    ("kind", "text", "model"),
-    [
+def test_user_can_undo_the_model_of_a_tool(folder: Path, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str, str]] = [
         ("cfg", f"{ID}=ollama/mine", "ollama/mine"),
         ("cfg", "dev.toml", "google/by-file"),
         ("unset", ID, "anthropic/base"),
         ("no_cfg", f"{ID}=openai/by-tool", "google/by-file"),
-    ],
-)
-def test_a_counter_change_takes_a_tools_model_back(
-    folder: Path, kind: str, text: str, model: str
-) -> None:
-    talk = Talk(folder)
-    talk.says("cfg", "dev.toml")
-    talk.a_tool_sets(BOTH)
-    assert talk.says(kind, text) == []
-    assert talk.model == model
+    ]
+    for kind, text, model in rows:
+        with subtests.test(kind=kind):
+            talk = Talk(folder)
+            talk.change("cfg", "dev.toml")
+            talk.a_tool_sets(BOTH)
+            assert talk.change(kind, text) == []
+            assert talk.model == model
 
 
 @pytest.mark.req("R078-57")
-def test_it_is_so_in_a_conversation_that_was_stored_in_between(folder: Path) -> None:
+def test_model_of_a_tool_survives_in_a_restored_conversation(folder: Path) -> None:
     talk = Talk(folder)
-    talk.says("cfg", "dev.toml")
+    talk.change("cfg", "dev.toml")
     talk.a_tool_sets(BOTH)
     raw = json.loads(json.dumps(talk.stream.raw))
     again = Talk(folder)
     again.stream = new_stream(*raw, base_config=talk.stream.base_config)
     again.settings = Settings(again.stream, ConfigFiles(folder), trusted=True)
-    again.says("no_cfg", "dev.toml")
+    again.change("no_cfg", "dev.toml")
     assert (again.model, again.name) == ("openai/by-tool", None)
 
 
-def test_a_path_to_attach_begins_at_the_notebook_and_is_kept_from_the_workspace(
+def test_attached_path_is_relative_to_the_notebook_and_stored_from_the_workspace(
     folder: Path,
 ) -> None:
     (folder / "deep").mkdir()
@@ -146,14 +145,14 @@ def test_a_path_to_attach_begins_at_the_notebook_and_is_kept_from_the_workspace(
     (folder / "top.md").write_text("Leiden", encoding="utf-8")
     talk = Talk(folder / "deep")
     for text in ("notes.md", "../top.md", "file://deep/*.md", "notes.md"):
-        talk.says("attach", text)
+        talk.change("attach", text)
     expected = ["file://deep/notes.md", "file://top.md", "file://deep/*.md"]
     assert talk.settings.config.conversation.attachments == expected
     before = len(talk.stream.deltas)
     missing = "there is no file .*/deep/"
     for text, why in [("nots.md", missing + "nots.md"), ("top.md", missing), (" ", "a URL")]:
         with pytest.raises(UsageError, match=why):
-            talk.says("attach", text)
+            talk.change("attach", text)
     assert len(talk.stream.deltas) == before
-    talk.says("no_cfg", "conversation.attachments=file://top.md")
+    talk.change("no_cfg", "conversation.attachments=file://top.md")
     assert talk.settings.config.conversation.attachments == [expected[0], expected[2]]

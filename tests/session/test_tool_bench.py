@@ -12,9 +12,7 @@ import jp_nb as jp
 from jp_nb.agent.prompts import Answered
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import UsageError
-from jp_nb.record.events import ToolCallRequest
 from jp_nb.session.current import set_current
-from jp_nb.session.recorded_calls import call_with_id
 from jp_nb.session.session import Session
 from tests.support.bench_notebook import kept, notebook
 from tests.support.fake_host import FakeHome, FakeHost
@@ -39,7 +37,7 @@ def define_weather() -> None:
         return f"{city}: sunny for {days} days"
 
 
-def test_a_call_gives_what_the_model_would_read(notebook: Notebook) -> None:
+def test_call_returns_the_result_for_the_model(notebook: Notebook) -> None:
     define_weather()
     shown = notebook.jp("call weather city=123 days=2")
     assert '✓ weather(city="123", days=2)' in shown  # a text stays a text
@@ -48,7 +46,7 @@ def test_a_call_gives_what_the_model_would_read(notebook: Notebook) -> None:
     assert jp.call("weather", city="Delft").content == "Delft: sunny for 1 days"
 
 
-def test_arguments_are_checked_as_in_a_turn(notebook: Notebook) -> None:
+def test_arguments_are_validated_as_in_a_turn(notebook: Notebook) -> None:
     define_weather()
     outcome = jp.call("weather", town="Delft")
     assert outcome.is_error
@@ -56,7 +54,7 @@ def test_arguments_are_checked_as_in_a_turn(notebook: Notebook) -> None:
     assert jp.call("weather", {"city": "Delft", "days": "4"}).content.endswith("4 days")
 
 
-def test_nothing_of_a_call_is_kept(notebook: Notebook) -> None:
+def test_call_changes_nothing_in_the_conversation(notebook: Notebook) -> None:
     define_weather()
     notebook.ask("What is the weather?")
     before = kept(notebook.session)
@@ -65,7 +63,7 @@ def test_nothing_of_a_call_is_kept(notebook: Notebook) -> None:
     assert kept(notebook.session) == before
 
 
-def test_the_arguments_that_the_model_used_are_used_again(notebook: Notebook) -> None:
+def test_arguments_of_the_model_can_be_reused(notebook: Notebook) -> None:
     define_weather()
     call_id = ""
     notebook.ask("What is the weather?")
@@ -75,21 +73,8 @@ def test_the_arguments_that_the_model_used_are_used_again(notebook: Notebook) ->
     assert "Delft: sunny for 3 days" in notebook.jp(f"call --id {call_id[:-1]}")
 
 
-def test_a_call_is_named_by_the_beginning_of_its_id_if_that_is_one_calls_alone() -> None:
-    calls = [ToolCallRequest(id=name, name="t", arguments={}) for name in ("a", "ab", "abc", "x")]
-    again = ToolCallRequest(id="x", name="later", arguments={})
-    assert call_with_id([*calls, again], "x") is again
-    assert call_with_id(calls, "ab").id == "ab"  # the whole id goes first
-    assert call_with_id([*calls, calls[0]], "abc").id == "abc"
-    with pytest.raises(UsageError, match=r"several calls have an id that begins with : a, ab, abc"):
-        call_with_id(calls, "")
-    with pytest.raises(UsageError, match="no call of t in this conversation has an id"):
-        call_with_id(calls, "z", about=" of t")
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
+def test_invalid_lines_are_explained(notebook: Notebook, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("wether city=x", "did you mean 'weather'"),
         ("weather city", "is not an argument"),
         ("weather city=a city=b", "given twice"),
@@ -99,17 +84,15 @@ def test_a_call_is_named_by_the_beginning_of_its_id_if_that_is_one_calls_alone()
         ("weather --last", "no call of weather"),
         ("--id nope", "begins with nope"),
         ("", "which tool"),
-    ],
-)
-def test_a_line_that_cannot_be_called_says_what_to_write(
-    notebook: Notebook, line: str, told: str
-) -> None:
-    define_weather()
-    with pytest.raises(UsageError, match=told):
-        notebook.jp(f"call {line}".strip())
+    ]
+    for line, told in rows:
+        with subtests.test(line=line):
+            define_weather()
+            with pytest.raises(UsageError, match=told):
+                notebook.jp(f"call {line}".strip())
 
 
-def test_what_a_tool_raises_is_in_the_outcome(notebook: Notebook) -> None:
+def test_exception_of_a_tool_is_in_the_outcome(notebook: Notebook) -> None:
     define_weather()
     outcome = jp.call("weather", city="Atlantis")
     assert (outcome.content, outcome.is_error) == ("LookupError: no such city", True)
@@ -119,13 +102,13 @@ def test_what_a_tool_raises_is_in_the_outcome(notebook: Notebook) -> None:
     assert repr(outcome) == "<call weather(city=\"Atlantis\"): error: 'LookupError: no such city'>"
 
 
-def test_arguments_are_json(notebook: Notebook) -> None:
+def test_arguments_must_be_json_values(notebook: Notebook) -> None:
     define_weather()
     with pytest.raises(UsageError, match="the arguments of weather have to be JSON values"):
         jp.call("weather", city=object())  # type: ignore[arg-type]
 
 
-def test_the_images_of_a_result_are_named_and_shown(notebook: Notebook) -> None:
+def test_images_of_a_result_are_named_and_shown(notebook: Notebook) -> None:
     @jp.tool
     def plot() -> jp.Outcome:
         """Plot it."""
@@ -138,7 +121,7 @@ def test_the_images_of_a_result_are_named_and_shown(notebook: Notebook) -> None:
     assert "figure 7" in shown
 
 
-def test_a_result_that_is_cut_says_how_long_it_was(notebook: Notebook) -> None:
+def test_truncated_result_reports_its_length(notebook: Notebook) -> None:
     @jp.tool
     def long() -> str:
         """Return much."""
@@ -151,7 +134,7 @@ def test_a_result_that_is_cut_says_how_long_it_was(notebook: Notebook) -> None:
     assert "cut: the whole result has 5,000" in "\n".join(notebook.shown)
 
 
-def test_a_tool_that_is_off_can_be_called_and_that_is_said(notebook: Notebook) -> None:
+def test_disabled_tool_can_be_called_with_a_note(notebook: Notebook) -> None:
     define_weather()
     notebook.jp("config conversation.tools.weather.enable=false")
     shown = notebook.jp("call weather city=Delft")
@@ -159,7 +142,7 @@ def test_a_tool_that_is_off_can_be_called_and_that_is_said(notebook: Notebook) -
     assert "Delft: sunny" in shown
 
 
-def test_a_change_is_decided_and_not_applied(notebook: Notebook) -> None:
+def test_proposed_change_is_decided_and_not_applied(notebook: Notebook) -> None:
     @jp.tool(access=[ConfigRule("assistant.model", write=True, apply="unattended")])
     def change() -> jp.Outcome:
         """Change the model."""
@@ -174,7 +157,7 @@ def test_a_change_is_decided_and_not_applied(notebook: Notebook) -> None:
     assert kept(notebook.session) == before
 
 
-def test_nobody_can_be_asked_and_the_result_says_so(notebook: Notebook) -> None:
+def test_question_without_a_user_is_in_the_result(notebook: Notebook) -> None:
     @jp.tool
     def rename(ctx: jp.ToolContext) -> Any:
         """Rename it."""
@@ -189,7 +172,7 @@ def test_nobody_can_be_asked_and_the_result_says_so(notebook: Notebook) -> None:
     assert (question.question, question.end) == ("Which name?", "unavailable")
 
 
-def test_a_command_shows_what_its_process_got_and_printed(notebook: Notebook) -> None:
+def test_command_shows_input_and_output_of_its_process(notebook: Notebook) -> None:
     (notebook.folder / ".jp" / "config.toml").write_text(
         (notebook.folder / ".jp" / "config.toml").read_text()
         + """
@@ -209,12 +192,12 @@ parameters.name = { type = "string" }
     assert "    warned" in shown
 
 
-def test_a_function_that_is_no_tool_says_so(notebook: Notebook) -> None:
+def test_function_that_is_no_tool_is_an_error(notebook: Notebook) -> None:
     with pytest.raises(UsageError, match=r"len is not a tool: @jp\.tool"):
         jp.call(len)
 
 
-def test_a_tool_that_says_too_little_is_told_so_once(
+def test_advice_about_a_tool_is_shown_once(
     notebook: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def halve(number):  # type: ignore[no-untyped-def]
@@ -231,7 +214,7 @@ def test_a_tool_that_says_too_little_is_told_so_once(
     assert "number has no type hint" in notebook.jp("tools halve")
 
 
-def test_what_is_remembered_for_the_turn_ends_with_the_call(folder: Path) -> None:
+def test_permissions_of_a_call_end_with_it(folder: Path) -> None:
     person = FakePrompter(
         Answered("run_turn", channel="form"),
         Answered("Dunes", channel="form"),

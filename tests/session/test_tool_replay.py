@@ -1,4 +1,4 @@
-"""A recorded turn again, with today's tools: what they answer now beside what they did."""
+"""A recorded turn run again with the current tools: new results next to the old ones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def define(weather_says: str) -> None:
 
     @jp.tool
     def sights(city: str) -> str:
-        """What there is to see."""
+        """List the sights."""
         return "\n".join(f"{city} {number}" for number in range(40))
 
 
@@ -52,7 +52,7 @@ def asked(notebook: Notebook) -> Notebook:
     return notebook
 
 
-def test_the_same_tools_answer_the_same(asked: Notebook) -> None:
+def test_unchanged_tools_give_the_same_results(asked: Notebook) -> None:
     before = kept(asked.session)
     shown = asked.jp("replay")
     assert "Turn 0 with the tools of today: 3 of 3 results are the same." in shown
@@ -60,7 +60,7 @@ def test_the_same_tools_answer_the_same(asked: Notebook) -> None:
     asked.jp("replay 0 --strict")
 
 
-def test_what_differs_is_shown_and_fails_a_strict_replay(asked: Notebook) -> None:
+def test_different_results_are_shown_and_fail_a_strict_replay(asked: Notebook) -> None:
     define("rainy")
     shown = asked.jp("replay")
     assert '≠ 1 weather: "Delft: sunny" → "Delft: rainy"' in shown
@@ -71,14 +71,14 @@ def test_what_differs_is_shown_and_fails_a_strict_replay(asked: Notebook) -> Non
         asked.jp("replay --strict")
 
 
-def test_a_tool_that_is_gone_is_said(asked: Notebook) -> None:
+def test_removed_tool_is_reported(asked: Notebook) -> None:
     jp.remove_tool("sights")
     shown = asked.jp("replay")
     assert "the tool is gone" in shown
     assert "2 of 3 results are the same" in shown
 
 
-def test_a_recorded_answer_counts_where_nobody_is(notebook: Notebook) -> None:
+def test_recorded_answer_is_used_without_a_user(notebook: Notebook) -> None:
     (notebook.folder / "talk.toml").write_text(one_call("rename"))
     notebook.jp("config conversation.tools.rename.questions.name.answer=Dunes")
 

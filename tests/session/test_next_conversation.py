@@ -86,7 +86,7 @@ def cells(folder: Path, vendor: LoopbackServer, monkeypatch: pytest.MonkeyPatch)
     made.session.close()
 
 
-def test_running_the_first_cell_again_keeps_the_address_and_the_key_that_the_user_chose(
+def test_running_the_first_cell_again_keeps_address_and_key(
     cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
 ) -> None:
     cells.ask("first", "Hello.")
@@ -106,7 +106,7 @@ def test_running_the_first_cell_again_keeps_the_address_and_the_key_that_the_use
 
 
 def imported(cells: Cells) -> None:
-    out = Path("other")
+    out = Path("exported")
     then = utc_now() - timedelta(days=1)
     document = Document.new(clock=lambda: then, made="live", base_config={})
     save_directory(document.to_json(), out, "native")
@@ -114,35 +114,33 @@ def imported(cells: Cells) -> None:
     cells.session.conversations.adopt_imported(loaded)
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        lambda cells: cells.session.conversations.new(),
-        lambda cells: cells.session.conversations.new(keep_config=True),
-        lambda cells: cells.session.conversations.fork(0),
-        lambda cells: cells.session.conversations.undo(),
-        lambda cells: cells.session.retry(),
-        lambda cells: cells.ask("other", "New.", new=True),
-        imported,
-    ],
-    ids=["new", "new --keep-config", "fork", "undo", "retry", "-n", "import"],
-)
-def test_each_conversation_that_follows_keeps_what_the_user_set_last(
-    cells: Cells, chosen: LoopbackServer, begin: Callable[[Cells], object]
+def test_each_new_conversation_keeps_the_latest_settings_of_the_user(
+    cells: Cells, chosen: LoopbackServer, subtests: pytest.Subtests
 ) -> None:
-    cells.set(f"{ADDRESS}=http://earlier.example")
-    cells.ask("a", "One.")
-    cells.ask("b", "Two.")
-    cells.set(f"{ADDRESS}={chosen.url}", f"{KEY_VARIABLE}=CHOSEN_KEY")
-    cells.ask("c", "Three.", model="openai/x")
-    begin(cells)
-    assert cells.address == chosen.url
-    assert cells.session.config.providers.llm.openai.api_key_env == "CHOSEN_KEY"
-    cells.session.conversations.new()  # and the one after it
-    assert cells.address == chosen.url
+    begins: dict[str, Callable[[], object]] = {
+        "new": lambda: cells.session.conversations.new(),
+        "new --keep-config": lambda: cells.session.conversations.new(keep_config=True),
+        "fork": lambda: cells.session.conversations.fork(0),
+        "undo": lambda: cells.session.conversations.undo(),
+        "retry": lambda: cells.session.retry(),
+        "-n": lambda: cells.ask("other", "New.", new=True),
+        "import": lambda: imported(cells),
+    }
+    for number, (name, begin) in enumerate(begins.items()):
+        with subtests.test(name=name):
+            cells.set(f"{ADDRESS}=http://earlier.example", f"{KEY_VARIABLE}=EARLIER_KEY")
+            cells.ask(f"a{number}", "One.", new=True, model="scripted/talk")
+            cells.ask(f"b{number}", "Two.")
+            cells.set(f"{ADDRESS}={chosen.url}", f"{KEY_VARIABLE}=CHOSEN_KEY")
+            cells.ask(f"c{number}", "Three.", model="openai/x")
+            begin()
+            assert cells.address == chosen.url
+            assert cells.session.config.providers.llm.openai.api_key_env == "CHOSEN_KEY"
+            cells.session.conversations.new()  # and the one after it
+            assert cells.address == chosen.url
 
 
-def test_a_setting_that_the_user_took_back_stays_so(cells: Cells, vendor: LoopbackServer) -> None:
+def test_removed_setting_stays_removed(cells: Cells, vendor: LoopbackServer) -> None:
     cells.set(f"{ADDRESS}=http://earlier.example")
     cells.ask("first", "Hello.")
     cells.unset(ADDRESS)
@@ -151,9 +149,7 @@ def test_a_setting_that_the_user_took_back_stays_so(cells: Cells, vendor: Loopba
     assert cells.address == vendor.url
 
 
-def test_options_of_a_request_that_failed_are_not_kept(
-    cells: Cells, vendor: LoopbackServer
-) -> None:
+def test_options_of_a_failed_request_are_not_kept(cells: Cells, vendor: LoopbackServer) -> None:
     with LoopbackServer([Reply(status=404)]) as broken:
         option = Directive("cfg", f"{ADDRESS}={broken.url}")
         with pytest.raises(ProviderError):
@@ -163,7 +159,7 @@ def test_options_of_a_request_that_failed_are_not_kept(
     assert cells.session.settings.model == "scripted/talk"
 
 
-def test_a_change_that_a_tool_proposed_stays_in_its_conversation(
+def test_change_proposed_by_a_tool_stays_in_its_conversation(
     cells: Cells, vendor: LoopbackServer
 ) -> None:
     cells.ask("a", "Hello.")
@@ -179,7 +175,7 @@ def test_a_change_that_a_tool_proposed_stays_in_its_conversation(
     assert cells.address == vendor.url
 
 
-def test_an_untrusted_record_gives_nothing_to_the_conversations_that_follow(
+def test_settings_of_an_untrusted_record_are_not_kept(
     cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
 ) -> None:
     cells.ask("a", "Hello.")
@@ -204,7 +200,7 @@ def test_an_untrusted_record_gives_nothing_to_the_conversations_that_follow(
 
 
 @pytest.mark.parametrize("by_option", [False, True])
-def test_a_new_conversation_keeps_the_model(cells: Cells, *, by_option: bool) -> None:
+def test_new_conversation_keeps_the_model(cells: Cells, *, by_option: bool) -> None:
     Path("other.toml").write_text('[[replies]]\ntext = "other"\n')
     cells.ask("a", "Hello.", model="scripted/other")
     if by_option:
@@ -215,7 +211,7 @@ def test_a_new_conversation_keeps_the_model(cells: Cells, *, by_option: bool) ->
     assert any("assistant.model.id=scripted/other" in line for line in cells.take_notices())
 
 
-def test_a_cell_that_names_its_model_says_nothing_of_the_previous_one(cells: Cells) -> None:
+def test_cell_with_its_own_model_has_no_notice(cells: Cells) -> None:
     Path("other.toml").write_text('[[replies]]\ntext = "other"\n')
     cells.ask("a", "Hello.", model="scripted/other")
     cells.take_notices()
@@ -223,14 +219,14 @@ def test_a_cell_that_names_its_model_says_nothing_of_the_previous_one(cells: Cel
     assert cells.take_notices() == []
 
 
-def test_running_the_first_cell_again_begins_with_its_own_model(cells: Cells) -> None:
+def test_running_the_first_cell_again_uses_its_own_model(cells: Cells) -> None:
     Path("other.toml").write_text('[[replies]]\ntext = "other"\n')
     cells.ask("a", "Hello.")
     cells.ask("b", "Hello.", model="scripted/other")
     assert cells.ask("a", "Hello.") == "one"
 
 
-def test_loading_the_extension_again_keeps_the_settings_of_a_record_that_was_changed(
+def test_loading_again_keeps_the_settings_of_a_changed_record(
     cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
 ) -> None:
     cells.ask("a", "Hello.")
@@ -261,7 +257,7 @@ def host_of(server: LoopbackServer) -> str:
     return server.url.removeprefix("http://")
 
 
-def test_a_request_to_another_host_than_the_last_one_says_so_before_it_is_sent(
+def test_request_to_another_host_shows_a_notice_first(
     cells: Cells, vendor: LoopbackServer, chosen: LoopbackServer
 ) -> None:
     cells.ask("a", "One.", model="openai/x")
@@ -289,7 +285,7 @@ def test_a_request_to_another_host_than_the_last_one_says_so_before_it_is_sent(
 
 
 @pytest.mark.parametrize("is_in_another_conversation", [False, True])
-def test_a_new_kernel_knows_the_last_host_and_the_record_does_not_name_it(
+def test_new_kernel_knows_the_last_host_without_its_name(
     cells: Cells, vendor: LoopbackServer, *, is_in_another_conversation: bool
 ) -> None:
     cells.ask("a", "One.", model="openai/x")

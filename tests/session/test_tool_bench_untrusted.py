@@ -37,7 +37,7 @@ UNTRUSTED: dict[str, Any] = {
         {"timestamp": T, "type": "chat_response", "message": "Done."},
     ],
 }
-LINES = ["replay", "call --last", "call leave_mark --last", "call --id c2", "call --id c2 word=z"]
+LINES = ["replay", "call leave_mark --last", "call --id c2 word=z"]
 
 
 def opened(folder: Path, *ends: Any, away: str | None = None) -> Session:
@@ -61,31 +61,34 @@ def marks(folder: Path) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
-@pytest.mark.parametrize("line", LINES)
-@pytest.mark.parametrize("end", [yes("cancel"), CANCELLED], ids=["cancel", "closed"])
-def test_a_declined_call_of_an_untrusted_record_does_not_run(
-    clean_folder: Path, line: str, end: Any, capsys: pytest.CaptureFixture[str]
+def test_declined_call_of_an_untrusted_record_does_not_run(
+    clean_folder: Path, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    session = opened(clean_folder, end)
-    jp(session, line)
-    assert marks(clean_folder) == []
-    [prompt] = asked(session)
-    assert prompt.text.startswith("This notebook's history is not trusted (it is not signed)")
-    assert [action.value for action in prompt.actions] == ["cancel", "run"]
-    assert "jp_nb: nothing was run" in capsys.readouterr().out
-    session.close()
+    for line, end in zip(LINES, (yes("cancel"), CANCELLED, yes("cancel")), strict=True):
+        with subtests.test(line=line):
+            session = opened(clean_folder, end)
+            jp(session, line)
+            assert marks(clean_folder) == []
+            [prompt] = asked(session)
+            assert prompt.text.startswith("This notebook's history is not trusted (it is not sign")
+            assert [action.value for action in prompt.actions] == ["cancel", "run"]
+            assert "jp_nb: nothing was run" in capsys.readouterr().out
+            session.close()
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_without_a_user_no_call_of_an_untrusted_record_runs(clean_folder: Path, line: str) -> None:
-    session = opened(clean_folder, away="this is a test")
-    with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
-        jp(session, line)
-    assert marks(clean_folder) == []
-    session.close()
+def test_without_a_user_no_call_of_an_untrusted_record_runs(
+    clean_folder: Path, subtests: pytest.Subtests
+) -> None:
+    for line in LINES:
+        with subtests.test(line=line):
+            session = opened(clean_folder, away="this is a test")
+            with pytest.raises(PromptUnavailable, match=r"only a user can decide.*this is a test"):
+                jp(session, line)
+            assert marks(clean_folder) == []
+            session.close()
 
 
-def test_a_replay_shows_every_call_with_its_arguments_before_it_runs(clean_folder: Path) -> None:
+def test_replay_shows_every_call_before_it_runs(clean_folder: Path) -> None:
     session = opened(clean_folder, yes("run"))
     jp(session, "replay")
     [prompt] = asked(session)
@@ -98,7 +101,7 @@ def test_a_replay_shows_every_call_with_its_arguments_before_it_runs(clean_folde
     session.close()
 
 
-def test_a_call_shows_the_arguments_that_it_would_run_with(clean_folder: Path) -> None:
+def test_call_shows_its_arguments_before_it_runs(clean_folder: Path) -> None:
     session = opened(clean_folder, yes("run"))
     jp(session, "call --id c2 word=z")
     [prompt] = asked(session)
@@ -108,7 +111,7 @@ def test_a_call_shows_the_arguments_that_it_would_run_with(clean_folder: Path) -
     session.close()
 
 
-def test_the_users_own_arguments_are_not_asked_about(clean_folder: Path) -> None:
+def test_call_with_the_users_own_arguments_is_not_questioned(clean_folder: Path) -> None:
     session = opened(clean_folder)
     jp(session, "call leave_mark word=mine")
     assert asked(session) == []
@@ -116,7 +119,7 @@ def test_the_users_own_arguments_are_not_asked_about(clean_folder: Path) -> None
     session.close()
 
 
-def test_calls_of_a_record_that_the_user_trusts_are_not_asked_about(clean_folder: Path) -> None:
+def test_calls_of_a_trusted_record_are_not_questioned(clean_folder: Path) -> None:
     session = opened(clean_folder)
     session.active.accept()
     jp(session, "replay")

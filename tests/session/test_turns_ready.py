@@ -66,7 +66,7 @@ def test_each_request_without_a_model_says_how_to_choose_one(
         assert "sk-quite-secret" not in said
 
 
-def test_the_packaged_script_answers_the_requests_of_the_quickstart(session: Session) -> None:
+def test_packaged_script_answers_the_quickstart(session: Session) -> None:
     assert "**script**" in session.run_turn("Hello! Who answers here?").text
     notebook = json.loads((NOTEBOOKS / "01-quickstart.ipynb").read_text())
     cells = ["".join(cell["source"]) for cell in notebook["cells"]]
@@ -77,34 +77,36 @@ def test_the_packaged_script_answers_the_requests_of_the_quickstart(session: Ses
     assert all(any(each in text for each in wanted) for text in asked)
 
 
-def test_the_script_of_the_quickstart_answers_its_requests_in_any_order(session: Session) -> None:
+def test_quickstart_script_answers_in_any_order(session: Session) -> None:
     for text in ("Plan a walk for me, please.", "Hello! Who answers here?"):
         session.run_turn(text)
         session.run_turn(text)
     assert [turn.status for turn in session.conversations.log()] == ["completed"] * 4
 
 
-@pytest.mark.parametrize("model", ["openai/x", "anthropic/x"])
-def test_a_request_without_a_key_is_not_recorded(session: Session, model: str) -> None:
-    variable = f"{model.partition('/')[0].upper()}_API_KEY"
-    said = refused(session, model=model)
-    assert f"the environment variable {variable} is not set" in said
-    assert f'os.environ["{variable}"] = getpass.getpass()' in said
+def test_request_without_a_key_is_not_recorded(session: Session, subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["openai/x", "anthropic/x"]
+    for model in rows:
+        with subtests.test(model=model):
+            variable = f"{model.partition('/')[0].upper()}_API_KEY"
+            said = refused(session, model=model)
+            assert f"the environment variable {variable} is not set" in said
+            assert f'os.environ["{variable}"] = getpass.getpass()' in said
 
 
-def test_a_key_that_cannot_be_sent_is_not_recorded(
+def test_request_with_an_invalid_key_is_not_recorded(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-\N{EURO SIGN}")
     assert "OPENAI_API_KEY holds characters that no key has" in refused(session, model="openai/x")
 
 
-def test_a_misspelled_model_is_not_recorded(session: Session) -> None:
+def test_misspelled_model_is_not_recorded(session: Session) -> None:
     for model in ("opnai/x", "gpt", "scripted/wellcome"):
         refused(session, model=model)
 
 
-def test_errors_of_both_kinds_keep_their_classes(session: Session) -> None:
+def test_configuration_and_provider_errors_keep_their_classes(session: Session) -> None:
     with pytest.raises(ConfigError):
         session.run_turn("Why?")
     with pytest.raises(ProviderError):

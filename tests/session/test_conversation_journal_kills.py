@@ -1,4 +1,4 @@
-"""A few runs of the kill loop; `python -m tests.kill_loop` has as many as one likes."""
+"""A few runs of the kill loop; `python -m tests.kill_loop` has any number of them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ import pytest
 RUNS = 12
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
-def test_wherever_a_session_is_killed_nothing_is_lost_and_nothing_is_there_twice() -> None:
+def test_killed_sessions_lose_and_duplicate_nothing() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.kill_loop", "--runs", str(RUNS), "--seed", "2"],
         cwd=Path(__file__).parents[2],
