@@ -1,0 +1,121 @@
+"""Turns in which tools propose configuration changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from jp_nb.agent.display_events import Notice
+from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.config.partial import Partial, merge
+from jp_nb.record.document import Document
+from jp_nb.record.events import (
+    ToolCallResponse,
+)
+from jp_nb.record.stream import ConversationStream
+from jp_nb.tooling.context import DeltaRejection, ToolContext
+from jp_nb.tooling.python import PythonTool
+from jp_nb.tooling.question import Question
+from jp_nb.tooling.question_kinds import BooleanAnswer
+from tests.support.fakes import (
+    Bench,
+    EventProvider,
+    FakeClock,
+    FakePrompter,
+    call,
+    for_tool,
+    reply,
+    say,
+    yes,
+)
+
+DONE = reply(say("Done."))
+APPLY, REJECT = yes("apply"), yes("reject")
+SURE = Question(id="sure", text="Sure?", answer_type=BooleanAnswer())
+OPUS: Partial = {
+    "assistant": {
+        "model": {"id": "anthropic/opus", "parameters": {"temperature": 0.5}},
+        "name": "Ada",
+    }
+}
+TO_GPT: dict[str, Any] = {"assistant": {"model": {"id": "openai/gpt-x"}}}
+NAMED: dict[str, Any] = {"assistant": {"name": "Bo"}}
+FULL: dict[str, Any] = {"path": "assistant", "read": True, "write": True, "delete": True}
+UNATTENDED = {**FULL, "apply": "unattended"}
+
+
+class Proposer:
+    """A tool that runs through prepared outcomes, and keeps the contexts of its runs."""
+
+    def __init__(self, *outcomes: Any, name: str = "change") -> None:
+        self.told: list[ToolContext] = []
+        self._outcomes = list(outcomes)
+
+        async def run(ctx: ToolContext, n: int = 0) -> Any:
+            self.told.append(ctx)
+            step = self._outcomes[min(len(self.told), len(self._outcomes)) - 1]
+            return await step(ctx) if callable(step) else step
+
+        self.tool = PythonTool(run, name=name)
+
+    @property
+    def rejections(self) -> list[DeltaRejection | None]:
+        return [ctx.delta_rejection for ctx in self.told]
+
+
+def bench_of(
+    *proposers: Proposer,
+    person: FakePrompter | None = None,
+    rule: Mapping[str, Any] | None = FULL,
+    config: Partial | None = None,
+    models: Mapping[str, EventProvider] | None = None,
+    scripts: Any = None,
+    **more: Any,
+) -> Bench:
+    """One cycle in which all are called, in order, and one in which the model ends."""
+    tools = [proposer.tool for proposer in proposers]
+    whole = merge(OPUS, config or {})
+    for tool in tools if rule is not None else ():
+        whole = merge(whole, for_tool(tool.name, access={"config": [dict(rule or {})]}))
+    calls = [call(tool.name, f"c{i}", index=i) for i, tool in enumerate(tools)]
+    return Bench(
+        scripts or [reply(*calls), DONE],
+        tools=tools,
+        person=person or FakePrompter(),
+        config=whole,
+        models=models or {},
+        **more,
+    )
+
+
+def responses(bench: Bench) -> dict[str, str]:
+    return {entry.id: entry.content for entry in bench.of(ToolCallResponse)}
+
+
+def notices(bench: Bench) -> list[str]:
+    return [notice.text for notice in bench.shown_of(Notice)]
+
+
+def reloaded(bench: Bench) -> ConversationStream:
+    """The conversation as the next kernel reads it."""
+    stored = json.loads(json.dumps(Document(bench.stream).to_json()))
+    return Document.load(stored, clock=FakeClock()).conversation
+
+
+def shown_texts(person: FakePrompter) -> list[str]:
+    return [p.text if isinstance(p, ActionPrompt) else p.question.text for p in person.asked]
+
+
+def count_resolves(bench: Bench) -> list[str]:
+    """One item for each time that the configuration was resolved."""
+    found: list[str] = []
+    resolve = bench.loop.resolve
+
+    async def counting() -> Any:
+        resolved = await resolve()
+        found.append(resolved.model)
+        return resolved
+
+    bench.loop.resolve = counting
+    return found
