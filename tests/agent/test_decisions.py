@@ -1,4 +1,4 @@
-"""What a person decides about a call: run it, skip it, edit it, and what the model reads of it."""
+"""Decisions of the user about a call: permission, edits, delivery, configuration changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.decisions import Approval, approval
-from jp_nb.agent.display_events import ToolBegins, ToolEnds
+from jp_nb.agent.display_events import (
+    ToolBegins,
+    ToolEnds,
+)
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
@@ -23,12 +26,24 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.config.partial import merge
-from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.record.events import (
+    ToolCallRequest,
+    ToolCallResponse,
+)
 from jp_nb.rendering.wording import asked_by
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, say, yes
+from tests.support.fakes import (
+    CANCELLED,
+    Bench,
+    FakePrompter,
+    call,
+    for_tool,
+    reply,
+    say,
+    yes,
+)
 
 DONE = reply(say("Done."))
 DELFT = '{"city": "Delft"}'
@@ -37,7 +52,7 @@ TOO_LATE = "Tool not run: nobody answered in time."
 
 
 class Weather:
-    """A tool that notes what it was called with."""
+    """A tool that notes its arguments."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -81,7 +96,7 @@ WHY = "Why is weather not to run? (the model is told)"
 # --- permission ------------------------------------------------------------------------------
 
 
-async def test_the_prompt_shows_the_exact_arguments_and_every_choice_with_its_key() -> None:
+async def test_permission_prompt_shows_arguments_and_choices() -> None:
     bench, _ = await decided(yes("run"))
     [prompt] = bench.person.asked
     assert isinstance(prompt, ActionPrompt)
@@ -103,7 +118,7 @@ async def test_printing_the_arguments_asks_again() -> None:
     assert len(weather.seen) == 1
 
 
-async def test_a_reason_is_told_to_the_model() -> None:
+async def test_reason_of_a_skipped_call_is_reported_to_the_model() -> None:
     bench, weather = await decided(yes("reason"), yes(" It is dry. "))
     assert texts(bench.person.asked) == [ASK, WHY]
     assert response(bench).content == "Tool skipped by user: It is dry."
@@ -111,8 +126,10 @@ async def test_a_reason_is_told_to_the_model() -> None:
     assert bench.shown_of(ToolEnds)[0].skipped
 
 
-async def test_what_a_prompt_that_came_to_nothing_leads_to(subtests: pytest.Subtests) -> None:
-    for ends, content in [
+async def test_unanswered_prompts_run_nothing(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[list[Any], str]] = [
+        ([yes("skip")], "Tool skipped by user."),
+        ([CANCELLED], "Tool skipped by user."),
         ([yes("reason"), yes("  ")], "Tool skipped by user."),
         ([yes("reason"), CANCELLED, yes("run")], "rain in Delft"),
         ([yes("reason"), TIMED_OUT], TOO_LATE),
@@ -121,14 +138,16 @@ async def test_what_a_prompt_that_came_to_nothing_leads_to(subtests: pytest.Subt
         ([yes("edit"), TIMED_OUT], TOO_LATE),
         ([TIMED_OUT], TOO_LATE),
         ([NotAnswered("interrupted", "form")], "Tool not run: an interrupt came first."),
-    ]:
+    ]
+    for ends, content in rows:
         with subtests.test(ends=ends):
-            bench, _ = await decided(*ends)
-            assert response(bench).content == content
+            bench, weather = await decided(*ends)
+            assert (response(bench).content, response(bench).is_error) == (content, False)
+            assert len(weather.seen) == (content == "rain in Delft")
             assert len(bench.person.asked) == len(ends)
 
 
-async def test_edited_arguments_run_are_shown_and_are_noted_beside_the_models_own() -> None:
+async def test_edited_arguments_run_and_are_recorded() -> None:
     edited = '{"city": "Gouda", "days": "3"}'
     bench, weather = await decided(yes("edit"), yes(edited))
     prompt = bench.person.asked[1]
@@ -146,57 +165,55 @@ async def test_edited_arguments_run_are_shown_and_are_noted_beside_the_models_ow
     assert [begins.edited for begins in bench.shown_of(ToolBegins)] == [False, True]
 
 
-async def test_arguments_that_were_not_changed_are_the_models_own() -> None:
+async def test_unchanged_arguments_are_not_recorded_as_edited() -> None:
     bench, _ = await decided(yes("edit"), yes(DELFT))
     assert response(bench).metadata == {}
 
 
-@pytest.mark.parametrize(
-    ("typed", "problem"),
-    [
+async def test_invalid_edit_is_asked_for_again_with_its_text() -> None:
+    for typed, problem in [
         ('{"city": ', "Invalid JSON: Expecting value"),
         ('["Delft"]', "Invalid JSON: expected an object"),
         ('{"city": NaN}', "Invalid JSON: NaN is not a JSON number"),
         ("[" * 100_000, "Invalid JSON: "),
-    ],
-)
-async def test_what_is_no_json_is_asked_for_again_and_not_lost(typed: str, problem: str) -> None:
-    bench, weather = await decided(yes("edit"), yes(typed), yes(DELFT))
-    again = bench.person.asked[2]
-    assert isinstance(again, QuestionPrompt)
-    assert (again.question.context or "").startswith(problem)
-    assert again.question.default == typed
-    assert len(weather.seen) == 1
+    ]:
+        bench, weather = await decided(yes("edit"), yes(typed), yes(DELFT))
+        again = bench.person.asked[2]
+        assert isinstance(again, QuestionPrompt)
+        assert (again.question.context or "").startswith(problem)
+        assert again.question.default == typed
+        assert len(weather.seen) == 1
 
 
-async def test_in_mode_edit_the_arguments_come_first() -> None:
+async def test_edit_mode_starts_with_the_arguments() -> None:
     bench, weather = await decided(yes('{"city": "Gouda"}'), mode="edit")
     assert texts(bench.person.asked) == [EDIT]
     assert weather.seen == [{"city": "Gouda", "days": 1}]
 
 
-async def test_in_mode_edit_nothing_falls_back_to_asking() -> None:
+async def test_empty_edit_falls_back_to_the_permission_prompt() -> None:
     bench, _ = await decided(yes(""), yes("run"), mode="edit")
     assert texts(bench.person.asked) == [EDIT, ASK]
     assert response(bench).content == "rain in Delft"
 
 
-async def test_in_mode_edit_closing_the_prompt_skips_with_that_reason() -> None:
+async def test_closed_edit_skips_the_call() -> None:
     bench, weather = await decided(CANCELLED, mode="edit")
     assert response(bench).content == "Tool skipped by user: Edit cancelled"
     assert weather.seen == []
 
 
-@pytest.mark.parametrize("mode", ["ask", "edit"])
-@pytest.mark.parametrize("end", [Unavailable("no page"), RuntimeError("gone")])
-async def test_a_prompt_that_finds_nobody_after_all_refuses(mode: str, end: Any) -> None:
+@pytest.mark.parametrize(
+    ("mode", "end"), [("ask", Unavailable("no page")), ("edit", RuntimeError("gone"))]
+)
+async def test_failed_permission_prompt_is_an_error(mode: str, end: Any) -> None:
     bench, weather = await decided(end, mode=mode)
     assert response(bench).is_error
     assert 'conversation.tools.weather.run = "unattended"' in response(bench).content
     assert weather.seen == []
 
 
-async def test_the_steps_of_one_decision_are_not_interleaved_with_other_prompts() -> None:
+async def test_steps_of_a_decision_keep_the_screen() -> None:
     bench, _ = await decided(yes("edit"), yes(DELFT), yes("reason"), yes("No."), calls=2)
     assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
     assert not any(map(asked_by, bench.person.asked))  # the tool has not even begun
@@ -221,7 +238,7 @@ async def delivered(
     return bench, response(bench)
 
 
-async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
+async def test_delivery_prompt_shows_the_whole_result() -> None:
     bench, delivered_ = await delivered(yes("deliver"))
     [prompt] = bench.person.asked
     assert isinstance(prompt, ActionPrompt)
@@ -235,8 +252,8 @@ async def test_a_result_is_shown_in_full_before_it_is_delivered() -> None:
     assert delivered_.content == "a secret"
 
 
-async def test_what_the_model_reads_is_the_persons_decision(subtests: pytest.Subtests) -> None:
-    for mode, ends, content in [
+async def test_user_decides_which_result_the_model_reads(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, list[Any], str]] = [
         ("ask", [yes("skip")], "Result delivery skipped by user."),
         ("ask", [CANCELLED], "Result delivery skipped by user."),
         ("ask", [yes("edit"), yes("no secret")], "no secret"),
@@ -247,14 +264,15 @@ async def test_what_the_model_reads_is_the_persons_decision(subtests: pytest.Sub
         ("edit", [yes(""), yes("skip")], "Result delivery skipped by user."),
         ("edit", [CANCELLED, CANCELLED], "Result delivery skipped by user."),
         ("edit", [CANCELLED, yes("deliver")], "a secret"),
-    ]:
-        with subtests.test(mode=mode):
+    ]
+    for mode, ends, content in rows:
+        with subtests.test(mode=mode, ends=ends):
             bench, got = await delivered(*ends, mode=mode)
             assert (got.content, got.is_error) == (content, False)
             assert len(bench.person.asked) == len(ends)
 
 
-async def test_the_text_to_edit_is_the_result() -> None:
+async def test_edit_of_a_result_starts_with_its_text() -> None:
     bench, _ = await delivered(yes("x"), mode="edit")
     [prompt] = bench.person.asked
     assert isinstance(prompt, QuestionPrompt)
@@ -269,25 +287,9 @@ async def test_the_text_to_edit_is_the_result() -> None:
         ([CANCELLED, yes("deliver")], "failed: x", True),
     ],
 )
-async def test_an_error_that_is_not_edited_stays_one(
-    ends: list[Any], content: str, is_error: bool
-) -> None:
+async def test_unedited_error_stays_an_error(ends: list[Any], content: str, is_error: bool) -> None:
     _, got = await delivered(*ends, mode="edit", outcome=Failure("failed: x"))
     assert (got.content, got.is_error) == (content, is_error)
-
-
-@pytest.mark.parametrize("mode", ["ask", "edit"])
-async def test_with_nobody_there_a_result_is_withheld(mode: str) -> None:
-    bench, got = await delivered(mode=mode, away="headless")
-    assert got.is_error
-    assert 'conversation.tools.t.result = "unattended"' in got.content
-    assert "a secret" not in json.dumps(bench.stream.raw)
-
-
-async def test_a_withheld_result_is_not_shown_either() -> None:
-    bench, _ = await delivered(mode="skip")
-    [end] = bench.shown_of(ToolEnds)
-    assert (end.skipped, end.content) == (True, "Result delivery skipped by configuration.")
 
 
 # --- a configuration change ------------------------------------------------------------------
@@ -310,7 +312,7 @@ async def approved(end: PromptEnd) -> tuple[Approval, list[Prompt]]:
 
 
 @pytest.mark.req("R078-75")
-async def test_there_is_one_prompt_about_all_changes_and_it_names_the_tool() -> None:
+async def test_one_prompt_about_all_changes_names_the_tool() -> None:
     _, [prompt] = await approved(Answered("apply", "form"))
     assert isinstance(prompt, ActionPrompt)
     assert prompt.changes == tuple(CHANGES)
@@ -322,8 +324,8 @@ async def test_there_is_one_prompt_about_all_changes_and_it_names_the_tool() -> 
 
 
 @pytest.mark.req("R078-77")
-async def test_changes_are_applied_only_by_somebody_who_says_so(subtests: pytest.Subtests) -> None:
-    for end, made in [
+async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[PromptEnd, Approval]] = [
         (Answered("apply", "form"), Approval("applied", "form")),
         (Answered("reject", "stdin"), Approval("rejected", "stdin")),
         (Answered("a value of no button", "form"), Approval("rejected", "form")),
@@ -335,7 +337,8 @@ async def test_changes_are_applied_only_by_somebody_who_says_so(subtests: pytest
             Approval("nobody", "stdin", "nobody answered in time"),
         ),
         (Unavailable("headless"), Approval("nobody", reason="headless")),
-    ]:
+    ]
+    for end, made in rows:
         with subtests.test(end=end):
             decided, _ = await approved(end)
             assert decided == made
@@ -344,17 +347,7 @@ async def test_changes_are_applied_only_by_somebody_who_says_so(subtests: pytest
 # --- what is shown ---------------------------------------------------------------------------
 
 
-async def test_two_calls_with_one_id_are_shown_apart() -> None:
-    same = [call("t", "c1", index=1), call("t", "c1", index=2)]
-    bench = Bench([reply(*same), DONE], tools=[PythonTool(lambda: "x", name="t")])
-    await bench.run()
-    assert len({begins.call_id for begins in bench.shown_of(ToolBegins)}) == 2
-    assert sorted(b.call_id for b in bench.shown_of(ToolBegins)) == sorted(
-        e.call_id for e in bench.shown_of(ToolEnds)
-    )
-
-
-async def test_a_call_is_shown_before_anybody_is_asked_about_it() -> None:
+async def test_call_is_shown_before_its_permission_prompt() -> None:
     shown: list[str] = []
 
     async def run() -> Any:
@@ -372,14 +365,14 @@ async def test_a_call_is_shown_before_anybody_is_asked_about_it() -> None:
     assert len(bench.shown_of(ToolBegins)) == 1
 
 
-@pytest.mark.parametrize("mode", ["ask", "edit"])
 @pytest.mark.parametrize(
-    ("how", "why"),
-    [("interrupted", "an interrupt came first"), ("timed_out", "nobody answered in time")],
+    ("how", "why", "mode"),
+    [
+        ("interrupted", "an interrupt came first", "ask"),
+        ("timed_out", "nobody answered in time", "edit"),
+    ],
 )
-async def test_a_result_that_nobody_looked_at_is_not_delivered(
-    how: Any, why: str, mode: Any
-) -> None:
+async def test_result_without_a_decision_is_not_delivered(how: Any, why: str, mode: Any) -> None:
     bench, got = await delivered(NotAnswered(how, "form"), mode=mode)
     assert got.content == f"The tool ran; its result is not delivered: {why}."
     assert "a secret" not in json.dumps(bench.stream.raw)
@@ -391,7 +384,7 @@ CONFIGURES: dict[str, Any] = {"path": "conversation.tools.cmd", "write": "insecu
 COMMAND: dict[str, Any] = {"source": "local", "command": "echo a", "run": "ask"}
 
 
-async def asked_again(change: Any) -> list[str]:
+async def tools_asked_about(change: Any) -> list[str]:
     """The tools that are asked about: `cmd`, approved for the turn, and again after `change`."""
 
     def changes() -> Any:
@@ -414,28 +407,24 @@ async def asked_again(change: Any) -> list[str]:
     return texts(bench.person.asked)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
+async def test_permission_for_the_turn_ends_when_the_tool_is_reconfigured() -> None:
+    for settings in [
         {"command": "echo b"},
         {"command": {"program": "echo", "args": ["a"], "shell": True}},
         {"options": {"where": "live"}},
         {"access": {"fs": [{"path": "/", "write": True}]}},
         {"result": "ask"},
         {"parameters": {"x": {"type": "string", "default": "y"}}},
-    ],
-    ids=["command", "shell", "options", "access", "result", "parameters"],
-)
-async def test_a_tool_that_was_configured_otherwise_is_asked_about_again(settings: Any) -> None:
-    change = {"conversation": {"tools": {"cmd": settings}}}
-    assert await asked_again(change) == [CMD, TO_APPLY, CMD, CMD]
+    ]:
+        change = {"conversation": {"tools": {"cmd": settings}}}
+        assert await tools_asked_about(change) == [CMD, TO_APPLY, CMD, CMD], settings
 
 
-async def test_a_change_that_is_about_something_else_asks_nothing_again() -> None:
-    assert await asked_again({"assistant": {"name": "Bo"}}) == [CMD, TO_APPLY]
+async def test_permission_for_the_turn_survives_other_changes() -> None:
+    assert await tools_asked_about({"assistant": {"name": "Bo"}}) == [CMD, TO_APPLY]
 
 
-async def test_a_function_that_was_defined_anew_is_asked_about_again() -> None:
+async def test_permission_for_the_turn_ends_when_the_function_is_redefined() -> None:
     seen: list[str] = []
     tools: dict[str, PythonTool] = {}
 
@@ -494,7 +483,7 @@ async def asked_about_code(*codes: str, ends: list[Any], **settings: Any) -> tup
     return bench.person.asked, seen
 
 
-async def test_a_permission_for_the_turn_covers_the_arguments_that_the_form_showed() -> None:
+async def test_permission_for_the_turn_may_cover_the_same_arguments_alone() -> None:
     codes = ("select 1", "drop table a", "select 1")
     asked, seen = await asked_about_code(*codes, ends=[yes("run_turn"), yes("skip")])
     assert [prompt.exhibits[0].value for prompt in asked] == [
@@ -505,20 +494,20 @@ async def test_a_permission_for_the_turn_covers_the_arguments_that_the_form_show
     assert asked[0].actions[1].label == "Run this exact call this turn"
 
 
-async def test_a_refusal_for_the_turn_covers_all_calls_of_the_tool() -> None:
+async def test_refusal_for_the_turn_covers_all_calls_of_the_tool() -> None:
     codes = ("drop table a", "drop table b")
     asked, seen = await asked_about_code(*codes, ends=[yes("skip_turn")])
     assert (len(asked), seen) == (1, [])
 
 
-async def test_the_configuration_says_which_calls_a_permission_covers() -> None:
+async def test_calls_covered_by_a_permission_are_configurable() -> None:
     codes = ("select 1", "drop table a")
     asked, seen = await asked_about_code(*codes, ends=[yes("run_turn")], covers="tool")
     assert (len(asked), seen) == (1, ["select 1", "drop table a"])
     assert asked[0].actions[1].label == "Run all its calls this turn"
 
 
-async def test_a_command_that_runs_its_arguments_asks_about_each_command_line() -> None:
+async def test_permission_for_the_turn_covers_one_command_line() -> None:
     made: dict[str, Any] = {"source": "local", "run": "ask"}
     made["command"] = {"program": "sh", "args": ["-c", "{{ tool.arguments.line }}"]}
     made["parameters"] = {"line": {"type": "string", "required": True}}
@@ -560,3 +549,88 @@ async def test_tool_time_does_not_include_the_time_of_its_permission(kind: str) 
     await bench.run()
     [ends] = bench.shown_of(ToolEnds)
     assert 0.05 <= ends.seconds < 0.45
+
+
+def returning(content: str, *, name: str = "t") -> PythonTool:
+    return PythonTool(lambda: content, name=name)
+
+
+@pytest.mark.parametrize(
+    ("decision", "contents"),
+    [
+        ("run_turn", ["x", "x", "x"]),
+        (
+            "skip_turn",
+            [
+                "Tool skipped by user.",
+                "Tool skipped by user (remembered).",
+                "Tool skipped by user (remembered).",
+            ],
+        ),
+    ],
+)
+async def test_decision_for_the_turn_also_answers_waiting_prompts(
+    decision: str, contents: list[str]
+) -> None:
+    person = FakePrompter(yes(decision))
+    both = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench(
+        [both, reply(call("t", "c3")), DONE],
+        tools=[returning("x")],
+        person=person,
+        config=for_tool("t", run="ask"),
+    )
+    await bench.run()
+    assert [r.content for r in bench.of(ToolCallResponse)] == contents
+    assert len(person.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "content"),
+    [
+        ({"run": "skip"}, "Tool skipped by user."),
+        ({"result": "skip"}, "Result delivery skipped by configuration."),
+    ],
+)
+async def test_tool_or_its_result_is_skipped_by_configuration(config: Any, content: str) -> None:
+    bench = Bench(
+        [reply(call("t")), DONE], tools=[returning("secret")], config=for_tool("t", **config)
+    )
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.is_error) == (content, False)
+    assert "secret" not in repr(bench.shown)
+
+
+@pytest.mark.parametrize("setting", ["run", "result"])
+async def test_decision_without_a_user_is_an_error_that_names_its_setting(setting: str) -> None:
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[returning("secret")],
+        person=FakePrompter(away="no kernel"),
+        config=for_tool("t", **{setting: "ask"}),
+    )
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert response.is_error
+    what = "did not run" if setting == "run" else "ran and its result is not delivered"
+    assert response.content == (
+        f"t {what}: it needs a person's decision and nobody can be asked: no kernel. The owner "
+        f'may set conversation.tools.t.{setting} = "unattended". Do not retry this tool call in '
+        "this turn."
+    )
+    assert "secret" not in repr(bench.stream.raw)
+
+
+async def test_failed_delivery_prompt_withholds_the_result() -> None:
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[returning("secret")],
+        person=FakePrompter(RuntimeError("gone")),
+        config=for_tool("t", result="ask"),
+    )
+    async with asyncio.timeout(5):
+        await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert response.is_error
+    assert "the prompt failed: RuntimeError: gone" in response.content
