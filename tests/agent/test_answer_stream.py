@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.agent.display_events import (
-    DiscardText,
-    Notice,
-)
-from jp_nb.agent.model_events import (
-    Finished,
-    KeepAlive,
-    TextPart,
-    ToolCallArguments,
-    ToolCallStart,
-)
-from jp_nb.record.events import (
-    ChatResponse,
-    ToolCallRequest,
-)
+from jp_nb.agent.display_events import DiscardText, Notice
+from jp_nb.agent.model_events import Finished, KeepAlive, TextPart, ToolCallArguments, ToolCallStart
+from jp_nb.record.events import ChatResponse, ToolCallRequest
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import (
-    Bench,
-    call,
-    say,
-)
+from tests.support.fakes import Bench, call, say
 
 
 def returning(content: str, *, name: str = "t") -> PythonTool:

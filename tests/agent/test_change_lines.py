@@ -17,23 +17,10 @@ from jp_nb.config.proposal import ConfigSnapshot, Proposal, review
 from jp_nb.config.squash import squash
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.validation import validate
-from jp_nb.record.events import (
-    ConfigDelta,
-)
+from jp_nb.record.events import ConfigDelta
 from jp_nb.tooling.outcome import Success
-from tests.support.fakes import (
-    FakePrompter,
-    for_tool,
-)
-from tests.support.proposers import (
-    APPLY,
-    FULL,
-    NAMED,
-    OPUS,
-    UNATTENDED,
-    Proposer,
-    bench_of,
-)
+from tests.support.fakes import FakePrompter, for_tool
+from tests.support.proposers import APPLY, FULL, NAMED, OPUS, UNATTENDED, Proposer, bench_of
 
 # --- what the person is told -----------------------------------------------------------------
 
@@ -163,9 +150,7 @@ def reviewed(
     return found
 
 
-def test_change_is_read_and_applied_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
     def count(module: Any, name: str) -> None:

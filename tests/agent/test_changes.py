@@ -15,22 +15,12 @@ from jp_nb.agent.display_events import ChangeEnds
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd, QuestionPrompt
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    ConfigDelta,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.rendering.conversation_log import by_tools
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
-from tests.support.fakes import (
-    FakePrompter,
-    call,
-    for_tool,
-    reply,
-    until,
-    yes,
-)
+from tests.support.fakes import FakePrompter, call, for_tool, reply, until, yes
 from tests.support.proposers import (
     APPLY,
     DONE,
@@ -131,9 +121,7 @@ async def test_empty_proposal_changes_and_resolves_nothing() -> None:
 
 @pytest.mark.req("R078-81")
 @pytest.mark.parametrize("away", [None, "this notebook runs headless"], ids=["there", "away"])
-async def test_unattended_change_is_applied_with_and_without_a_user(
-    away: str | None,
-) -> None:
+async def test_unattended_change_is_applied_with_and_without_a_user(away: str | None) -> None:
     bench = bench_of(
         Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(away=away), rule=UNATTENDED
     )

@@ -8,18 +8,11 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.coordinator import DISCARDED
-from jp_nb.agent.decisions import (
-    INTERRUPT_FIRST,
-    UNDELIVERED,
-)
+from jp_nb.agent.decisions import INTERRUPT_FIRST, UNDELIVERED
 from jp_nb.agent.display_events import ChangeEnds
 from jp_nb.agent.prompts import PromptEnd
 from jp_nb.config.partial import Partial, merge
-from jp_nb.record.events import (
-    ChatRequest,
-    ConfigDelta,
-    InquiryRequest,
-)
+from jp_nb.record.events import ChatRequest, ConfigDelta, InquiryRequest
 from jp_nb.record.proposals import proposed_by
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success

@@ -13,11 +13,7 @@ from jp_nb.agent.resolved import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
-from jp_nb.record.events import (
-    ChatRequest,
-    ConfigDelta,
-    TurnStart,
-)
+from jp_nb.record.events import ChatRequest, ConfigDelta, TurnStart
 from jp_nb.record.thread import thread_of
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success

@@ -9,20 +9,10 @@ import pytest
 
 from jp_nb.agent.changes import EXHAUSTED, REJECTED_BY_USER
 from jp_nb.agent.display_events import ChangeEnds
-from jp_nb.record.events import (
-    ConfigDelta,
-    InquiryRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ConfigDelta, InquiryRequest, ToolCallResponse
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from tests.support.fakes import (
-    FakePrompter,
-    call,
-    for_tool,
-    reply,
-    yes,
-)
+from tests.support.fakes import FakePrompter, call, for_tool, reply, yes
 from tests.support.proposers import (
     APPLY,
     DONE,

@@ -18,24 +18,14 @@ from jp_nb.config.proposal import ConfigSnapshot, Proposal, review
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
-from jp_nb.record.events import (
-    ConfigDelta,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ConfigDelta, ToolCallResponse
 from jp_nb.tooling.base import Tool, ToolDefaults
 from jp_nb.tooling.builtin import BUILTINS
 from jp_nb.tooling.command import CommandTool
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import (
-    CANCELLED,
-    Bench,
-    FakePrompter,
-    call,
-    for_tool,
-    reply,
-)
+from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply
 from tests.support.proposers import (
     DONE,
     FULL,
@@ -144,9 +134,7 @@ async def test_command_proposes_a_change_and_reads_the_rejection(tmp_path: Path)
 
 
 @pytest.mark.req("R078-36", "R078-37")
-async def test_formatter_neither_reads_nor_changes_the_configuration(
-    tmp_path: Path,
-) -> None:
+async def test_formatter_neither_reads_nor_changes_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "out").write_text(json.dumps({"type": "success", "content": "a=1", "config": NAMED,
                                               "unset": ["assistant.name"]}))  # fmt: skip
     bench = command_bench(
@@ -204,9 +192,7 @@ REACHING_OUT: list[Any] = [
 ]
 
 
-def test_change_that_reaches_out_needs_a_user_under_every_rule(
-    subtests: pytest.Subtests,
-) -> None:
+def test_change_that_reaches_out_needs_a_user_under_every_rule(subtests: pytest.Subtests) -> None:
     for config in REACHING_OUT:
         with subtests.test(config=config):
             rules = EVERYTHING

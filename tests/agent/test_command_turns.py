@@ -57,10 +57,7 @@ print(json.dumps({"type": "success", "content": told["tool"]["arguments"]["what"
 
 
 def bench_of(
-    folder: Path,
-    config: Partial,
-    *scripts: Any,
-    person: FakePrompter | None = None,
+    folder: Path, config: Partial, *scripts: Any, person: FakePrompter | None = None
 ) -> Bench:
     bench = Bench([*scripts, DONE], person=person or FakePrompter(), config=config)
     bench.loop.context = {"root": str(folder), "conversation_id": "jp-c1"}
@@ -267,10 +264,7 @@ async def test_arguments_that_no_parameter_takes_keep_a_command_from_running(
 async def test_arguments_are_read_and_completed_before_the_command_gets_them(
     tmp_path: Path,
 ) -> None:
-    parameters = {
-        "days": {"type": "integer"},
-        "unit": {"type": "string", "default": "C"},
-    }
+    parameters = {"days": {"type": "integer"}, "unit": {"type": "string", "default": "C"}}
     config = local("t", "cat", run="unattended", parameters=parameters)
     bench = bench_of(tmp_path, config, reply(call("t", text='{"days": "3"}')))
     await bench.run()

@@ -13,11 +13,7 @@ import pytest
 from jp_nb.agent.display_events import ToolBegins
 from jp_nb.agent.prompts import NotAnswered, PromptEnd
 from jp_nb.errors import PromptUnavailable
-from jp_nb.record.events import (
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallResponse,
-)
+from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.session.turns import TurnRunner
 from jp_nb.tooling.base import RUN, Run
 from jp_nb.tooling.context import ToolContext

@@ -21,28 +21,14 @@ from jp_nb.agent.display_events import (
     ToolEnds,
 )
 from jp_nb.agent.interrupts import INTERRUPTED as MENU_TEXT
-from jp_nb.agent.interrupts import (
-    STOP,
-    STOPPED,
-    stopped,
-)
-from jp_nb.agent.model_events import (
-    TextPart,
-)
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    NotAnswered,
-    PromptEnd,
-)
+from jp_nb.agent.interrupts import STOP, STOPPED, stopped
+from jp_nb.agent.model_events import TextPart
+from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd
 from jp_nb.agent.questions import NOT_ANSWERED
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.tool_config import CANCELLATION
-from jp_nb.record.events import (
-    ChatRequest,
-    InquiryResponse,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tooling.base import CallInterrupted
 from jp_nb.tooling.context import ToolContext
@@ -278,10 +264,7 @@ async def test_menu_names_the_call_whose_question_was_closed() -> None:
 
 @pytest.mark.parametrize("choice", ["stop", "restart"])
 async def test_waiting_prompts_are_dropped_when_the_batch_is_cut(choice: str) -> None:
-    answers: dict[str, list[Any]] = {
-        "stop": [yes("stop")],
-        "restart": [yes("restart"), yes(False)],
-    }
+    answers: dict[str, list[Any]] = {"stop": [yes("stop")], "restart": [yes("restart"), yes(False)]}
     person = FakePrompter(forever, *answers[choice])
     calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
     tools = [asking_tool("a"), asking_tool("b")]
@@ -349,9 +332,7 @@ async def test_restart_runs_a_cut_function_again() -> None:
     assert (cell.runs, cell.released) == (2, 1)
 
 
-async def test_result_after_the_cut_is_ignored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_result_after_the_cut_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jp_nb.agent.batch_events.STOP_GRACE", 0.02)
     stale, runs = asyncio.Event(), 0
 
@@ -406,9 +387,7 @@ async def test_function_that_ends_during_the_cut_runs_again_on_restart() -> None
 
 
 @pytest.mark.parametrize("choice", ["continue", "stop"])
-async def test_function_that_is_cut_late_does_not_delay_the_turn(
-    choice: str,
-) -> None:
+async def test_function_that_is_cut_late_does_not_delay_the_turn(choice: str) -> None:
     decided = asyncio.Event()
 
     class Cell:
@@ -686,9 +665,7 @@ class CuttingCell:
 
 
 @pytest.mark.parametrize("asked", [False, True], ids=["configured", "chosen"])
-async def test_cut_function_gets_a_response_when_the_batch_continues(
-    asked: bool,
-) -> None:
+async def test_cut_function_gets_a_response_when_the_batch_continues(asked: bool) -> None:
     config: Any = {"interrupt": {"tool_call": {"action": "prompt" if asked else "continue"}}}
     person = FakePrompter(*([yes("continue")] if asked else []))
     calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))

@@ -10,10 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.decisions import Approval, approval
-from jp_nb.agent.display_events import (
-    ToolBegins,
-    ToolEnds,
-)
+from jp_nb.agent.display_events import ToolBegins, ToolEnds
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
@@ -26,24 +23,12 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.config.partial import merge
-from jp_nb.record.events import (
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.wording import asked_by
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import (
-    CANCELLED,
-    Bench,
-    FakePrompter,
-    call,
-    for_tool,
-    reply,
-    say,
-    yes,
-)
+from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, say, yes
 
 DONE = reply(say("Done."))
 DELFT = '{"city": "Delft"}'
@@ -332,10 +317,7 @@ async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) ->
         (NotAnswered("cancelled", "terminal"), Approval("rejected", "terminal")),
         (NotAnswered("declined", "form"), Approval("rejected", "form")),
         (NotAnswered("interrupted", "form"), Approval("interrupted", "form")),
-        (
-            NotAnswered("timed_out", "stdin"),
-            Approval("nobody", "stdin", "nobody answered in time"),
-        ),
+        (NotAnswered("timed_out", "stdin"), Approval("nobody", "stdin", "nobody answered in time")),
         (Unavailable("headless"), Approval("nobody", reason="headless")),
     ]
     for end, made in rows:
@@ -522,10 +504,7 @@ async def test_permission_for_the_turn_covers_one_command_line() -> None:
         prompt.exhibits[0].value
         for prompt in bench.person.asked
         if isinstance(prompt, ActionPrompt)
-    ] == [
-        "sh -c 'echo a'",
-        "sh -c 'echo b'",
-    ]
+    ] == ["sh -c 'echo a'", "sh -c 'echo b'"]
 
 
 @pytest.mark.parametrize("kind", ["def", "async def"])

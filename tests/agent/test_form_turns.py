@@ -12,12 +12,7 @@ from jp_nb.agent.model_events import Flush, TextPart
 from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.config.partial import Partial
-from jp_nb.record.events import (
-    ChatRequest,
-    InquiryRequest,
-    InquiryResponse,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
@@ -137,8 +132,7 @@ async def test_a_secret_is_in_nothing_that_a_later_form_shows() -> None:
         return Success("ok")
 
     person = FakePrompter(
-        Answered("hunter2", "form"),
-        form_end({"user": "a", "password": "b"}, "a", {"x": "y"}),
+        Answered("hunter2", "form"), form_end({"user": "a", "password": "b"}, "a", {"x": "y"})
     )
     bench = Bench([reply(call("plan")), DONE], tools=[PythonTool(plan)], person=person)
     await bench.run()

@@ -17,16 +17,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import (
-    Bench,
-    FakeClock,
-    FakePrompter,
-    call,
-    for_tool,
-    reply,
-    say,
-    yes,
-)
+from tests.support.fakes import Bench, FakeClock, FakePrompter, call, for_tool, reply, say, yes
 from tests.support.images import figure
 
 DONE = reply(say("Done."))

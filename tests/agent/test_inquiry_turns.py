@@ -519,9 +519,7 @@ async def test_a_script_answers_for_the_turn_and_for_its_inquiries() -> None:
 
 @pytest.mark.req("R028-1", "R028-5", "R028-15", "R028-17")
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-async def test_over_http_an_inquiry_begins_like_the_turn_and_leaves_no_trace(
-    protocol: str,
-) -> None:
+async def test_over_http_an_inquiry_begins_like_the_turn_and_leaves_no_trace(protocol: str) -> None:
     answer = json.dumps({"inquiry_id": "tool_call.rename.c1", "answer": True})
     calling = Reply("Renaming.", tool_calls=(ToolCall("rename", {"path": "a.txt"}, id="c1"),))
     with LoopbackServer([calling, answer, "Renamed."]) as server:

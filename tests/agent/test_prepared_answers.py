@@ -10,15 +10,7 @@ import pytest
 
 from jp_nb.agent.display_events import ChangeEnds, Notice, QuestionEnds
 from jp_nb.agent.prepared_answers import Declined, Given, Unfit
-from jp_nb.agent.routes import (
-    AskModel,
-    AskPerson,
-    Decline,
-    Refuse,
-    Route,
-    UseAnswer,
-    route,
-)
+from jp_nb.agent.routes import AskModel, AskPerson, Decline, Refuse, Route, UseAnswer, route
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.tool_config import QuestionConfig
 from jp_nb.record.events import InquiryResponse, ToolCallResponse

@@ -455,10 +455,7 @@ SECRET_FIELD = {"id": "pass", "text": "P?", "answer_type": {"type": "secret"}}
             {
                 "id": "login",
                 "text": "Login?",
-                "answer_type": {
-                    "type": "form",
-                    "fields": [{**SECRET_FIELD, "default": "hunter2"}],
-                },
+                "answer_type": {"type": "form", "fields": [{**SECRET_FIELD, "default": "hunter2"}]},
                 "default": {"pass": "hunter2"},
             }
         ),

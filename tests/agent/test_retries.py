@@ -7,38 +7,17 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display_events import (
-    Notice,
-    Waits,
-)
-from jp_nb.agent.model_events import (
-    Finished,
-    Flush,
-    Retry,
-    TextPart,
-)
+from jp_nb.agent.display_events import Notice, Waits
+from jp_nb.agent.model_events import Finished, Flush, Retry, TextPart
 from jp_nb.agent.retries import backoff
 from jp_nb.agent.turn import REQUEST_FAILED
 from jp_nb.config.tree.model_config import Request as RequestConfig
-from jp_nb.errors import (
-    ProviderError,
-    ProviderErrorKind,
-)
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    ToolCallRequest,
-)
+from jp_nb.errors import ProviderError, ProviderErrorKind
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tooling.python import PythonTool
 from tests.support.entries import open_inquiries
-from tests.support.fakes import (
-    Bench,
-    FakeClock,
-    call,
-    reply,
-    say,
-)
+from tests.support.fakes import Bench, FakeClock, call, reply, say
 
 DONE = reply(say("Done."))
 

@@ -18,24 +18,12 @@ from jp_nb.agent.display_events import (
     ShowText,
 )
 from jp_nb.agent.interrupts import INTERRUPTED as MENU_TEXT
-from jp_nb.agent.model_events import (
-    TextPart,
-    Usage,
-)
-from jp_nb.agent.prompts import (
-    ActionPrompt,
-    PromptEnd,
-)
+from jp_nb.agent.model_events import TextPart, Usage
+from jp_nb.agent.prompts import ActionPrompt, PromptEnd
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
-from jp_nb.errors import (
-    ProviderError,
-)
-from jp_nb.record.events import (
-    ChatRequest,
-    ChatResponse,
-    ToolCallRequest,
-)
+from jp_nb.errors import ProviderError
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.tooling.base import CallInterrupted

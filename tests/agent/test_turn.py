@@ -15,17 +15,8 @@ import pytest
 
 from jp_nb.agent.call_runner import RAN_BEFORE
 from jp_nb.agent.coordinator import NEVER_RAN
-from jp_nb.agent.display_events import (
-    ToolBegins,
-    ToolEnds,
-)
-from jp_nb.agent.model_events import (
-    Finished,
-    Flush,
-    TextPart,
-    ToolCallStart,
-    Usage,
-)
+from jp_nb.agent.display_events import ToolBegins, ToolEnds
+from jp_nb.agent.model_events import Finished, Flush, TextPart, ToolCallStart, Usage
 from jp_nb.agent.recorded_results import RecordedResult
 from jp_nb.agent.resolved import Resolved
 from jp_nb.config.partial import Partial
@@ -38,11 +29,7 @@ from jp_nb.errors import (
     UsageError,
 )
 from jp_nb.record.call_progress import open_calls
-from jp_nb.record.events import (
-    ChatRequest,
-    ToolCallRequest,
-    ToolCallResponse,
-)
+from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 from jp_nb.tooling.context import ToolContext
@@ -362,11 +349,7 @@ async def test_tool_gets_its_context() -> None:
     bench = Bench([reply(call("look", "c9")), DONE], tools=[PythonTool(look)], config=config)
     await bench.run()
     expected = ToolContext(
-        "look",
-        call_id="c9",
-        options={"limit": 3},
-        root="/home/ada/space",
-        conversation_id="jp-c1",
+        "look", call_id="c9", options={"limit": 3}, root="/home/ada/space", conversation_id="jp-c1"
     )
     [told] = seen
     assert replace(told, catalog={}) == expected

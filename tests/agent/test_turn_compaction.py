@@ -357,10 +357,7 @@ async def test_the_tokens_of_a_summary_that_was_interrupted_are_counted() -> Non
 
 async def test_after_an_error_of_length_it_happens_without_a_question() -> None:
     made, _ = bench(
-        [TOO_LONG],
-        [TOO_LONG],
-        summaries=[reply(say(SUMMARY))],
-        config=auto(max_tokens=10**6),
+        [TOO_LONG], [TOO_LONG], summaries=[reply(say(SUMMARY))], config=auto(max_tokens=10**6)
     )
     with pytest.raises(ProviderError):
         await made.run("Now?")

@@ -10,9 +10,7 @@ from jp_nb.agent.display_events import Notice
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.config.partial import Partial, merge
 from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    ToolCallResponse,
-)
+from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tooling.context import DeltaRejection, ToolContext
 from jp_nb.tooling.python import PythonTool
