@@ -1,4 +1,4 @@
-"""What an answers file decides goes before a person who is there, and never before what is set."""
+"""Answers files: precedence over the user, decisions, notices, reloading."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display_events import ChangeEnds, Notice, QuestionEnds
-from jp_nb.agent.prepared_answers import Declined, Given, Unfit
-from jp_nb.agent.routes import AskModel, AskPerson, Decline, Refuse, Route, UseAnswer, route
+from jp_nb.agent.prepared_answers import Given
 from jp_nb.config.tree.access_config import ConfigRule
-from jp_nb.config.tree.tool_config import QuestionConfig
 from jp_nb.record.events import InquiryResponse, ToolCallResponse
 from jp_nb.session.prepared import SessionAnswers
 from jp_nb.tooling.context import ToolContext
@@ -23,39 +21,7 @@ from jp_nb.workspace.config_files import ConfigFiles
 from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
 
 SURE = Question.boolean("sure", "Sure?")
-TO_MODEL = QuestionConfig.model_validate({"target": "assistant"})
-SET = QuestionConfig.model_validate({"answer": False})
 GIVEN = Given(True, "a.toml, line 1")
-
-
-@pytest.mark.parametrize(
-    ("config", "remembered", "prepared", "way"),
-    [
-        (SET, None, GIVEN, UseAnswer(False, "configured")),
-        (None, False, GIVEN, UseAnswer(True, "answers")),
-        (TO_MODEL, None, GIVEN, UseAnswer(True, "answers")),
-        (TO_MODEL, None, None, AskModel()),
-        (None, None, GIVEN, UseAnswer(True, "answers")),
-        (None, None, Declined("a.toml, line 1"), Decline()),
-        (None, None, None, AskPerson()),
-    ],
-)
-def test_the_file_goes_before_memory_model_and_person_and_behind_what_is_configured(
-    config: QuestionConfig | None, remembered: Any, prepared: Any, way: Route
-) -> None:
-    found = route("t", SURE, config, remembered=remembered, nobody=None, prepared=prepared)
-    assert found == way
-
-
-@pytest.mark.parametrize("question", [SURE, SURE.with_exclusive(), SURE.with_required(False)])
-@pytest.mark.parametrize("nobody", [None, "it runs headless"])
-def test_what_does_not_fit_is_refused_and_nobody_else_is_asked(
-    question: Question, nobody: str | None
-) -> None:
-    prepared = Unfit("a.toml, line 1: no")
-    found = route("t", question, TO_MODEL, remembered=None, nobody=nobody, prepared=prepared)
-    assert isinstance(found, Refuse)
-    assert found.open == "a.toml, line 1: no"
 
 
 def answers(tmp_path: Path, text: str) -> SessionAnswers:
@@ -97,7 +63,7 @@ def of(bench: Bench, kind: type[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("away", [None, "it runs headless"])
-async def test_whether_somebody_is_there_or_not_the_file_decides_and_is_named(
+async def test_answers_file_decides_with_and_without_a_user(
     tmp_path: Path, away: str | None
 ) -> None:
     person = FakePrompter(away=away)
@@ -125,9 +91,7 @@ async def test_whether_somebody_is_there_or_not_the_file_decides_and_is_named(
         ("changes", "not changed: user_rejected"),
     ],
 )
-async def test_what_the_file_skips_does_not_happen(
-    tmp_path: Path, section: str, content: str
-) -> None:
+async def test_answers_file_may_skip_each_step(tmp_path: Path, section: str, content: str) -> None:
     word = {"permissions": "run", "results": "deliver", "changes": "apply"}[section]
     person = FakePrompter()
     bench = deploying(tmp_path, ALL.replace(f'deploy = "{word}"', 'deploy = "skip"'), person)
@@ -139,7 +103,7 @@ async def test_what_the_file_skips_does_not_happen(
     assert bench.app_config().assistant.name == applied
 
 
-async def test_what_the_file_says_nothing_of_is_asked(tmp_path: Path) -> None:
+async def test_question_missing_in_the_answers_file_is_asked(tmp_path: Path) -> None:
     without = ALL.replace("[questions.deploy]\nsure = true\n", "")
     person = FakePrompter(yes(True))
     bench = deploying(tmp_path, without, person)
@@ -149,7 +113,7 @@ async def test_what_the_file_says_nothing_of_is_asked(tmp_path: Path) -> None:
     assert end.metadata["channel"] == "form"
 
 
-def test_a_file_that_changes_is_read_again_and_one_that_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
     found = answers(tmp_path, "[questions.t]\nsure = true\n")
     assert found.answer("t", SURE) == Given(True, "a.toml, line 2")
     (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")

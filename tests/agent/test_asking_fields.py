@@ -1,4 +1,4 @@
-"""A tool asks for the fields of a model, in whole turns: put, checked, recorded, given back."""
+"""Tools that ask for the fields of a Pydantic model, in whole turns."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def form_end(*answers: Any) -> FormEnd:
     return FormEnd(tuple(x if isinstance(x, NotAnswered) else Answered(x, "form") for x in answers))
 
 
-async def test_a_form_and_other_questions_are_one_prompt_and_one_pair_each() -> None:
+async def test_form_and_other_questions_are_one_prompt() -> None:
     got: list[Any] = []
     person = FakePrompter(form_end(GOOD, True))
     bench = turn(person, TRIP, Question.boolean("sure", "Sure?"), got=got)
@@ -91,7 +91,7 @@ async def test_a_form_and_other_questions_are_one_prompt_and_one_pair_each() -> 
     assert "check" not in json.dumps([entry.to_raw() for entry in bench.entries])
 
 
-async def test_a_form_that_may_stay_open_is_none() -> None:
+async def test_open_optional_form_is_none() -> None:
     got: list[Any] = []
     person = FakePrompter(form_end(True, NotAnswered("declined", "form")))
     questions = [Question.boolean("sure", "Sure?"), TRIP.with_required(False)]
@@ -100,7 +100,7 @@ async def test_a_form_that_may_stay_open_is_none() -> None:
     assert got == [True, None]
 
 
-async def test_a_secret_field_reaches_the_tool_alone() -> None:
+async def test_secret_field_reaches_the_tool_alone() -> None:
     got: list[Any] = []
     person = FakePrompter(form_end({"user": "ada", "password": "hunter2"}))
     bench = turn(person, Question.form("login", Login), got=got)
@@ -112,7 +112,7 @@ async def test_a_secret_field_reaches_the_tool_alone() -> None:
     assert result(bench) == ('{"login": {"user": "ada", "password": "(secret)"}}', False)
 
 
-async def test_a_secret_is_in_nothing_that_a_later_form_shows() -> None:
+async def test_later_form_hides_a_secret_everywhere() -> None:
     password = Question.secret("password", "Password?")
     later = Question.form("later", Login, "Is it hunter2?").with_header("hunter2").model_copy()
     select = Question.select(
@@ -148,7 +148,7 @@ def by_model(answer: Any) -> tuple[LlmInquiryBackend, EventProvider]:
     return LlmInquiryBackend(InquiryModel(provider, "small")), provider
 
 
-async def test_with_nobody_there_a_model_fills_the_form_in_and_is_checked() -> None:
+async def test_model_fills_in_the_form_without_a_user() -> None:
     backend, provider = by_model(GOOD)
     bench = turn(FakePrompter(away="a test"), TRIP, inquiry=backend)
     await bench.run()
@@ -168,7 +168,7 @@ async def test_with_nobody_there_a_model_fills_the_form_in_and_is_checked() -> N
         (GOOD | {"town": "x"}, "`answer` is not an object with `city`, `days`, `with_whom`"),
     ],
 )
-async def test_a_models_answer_that_the_type_does_not_take_is_none(answer: Any, why: str) -> None:
+async def test_invalid_form_of_a_model_is_refused(answer: Any, why: str) -> None:
     backend, _ = by_model(answer)
     bench = turn(FakePrompter(away="a test"), TRIP, inquiry=backend)
     await bench.run()
@@ -176,25 +176,17 @@ async def test_a_models_answer_that_the_type_does_not_take_is_none(answer: Any, 
     assert why in text
 
 
-async def test_a_number_of_a_model_that_is_out_of_bounds_is_no_answer() -> None:
-    backend, _ = by_model(15)
-    days = Question.integer("days", "How long?", minimum=1, maximum=14)
-    bench = turn(FakePrompter(away="a test"), days, inquiry=backend)
-    await bench.run()
-    assert "`answer` does not fit: expected a whole number from 1 to 14" in result(bench)[0]
-
-
 def configured(answer: Any) -> Partial:
     return for_tool("plan", questions={"trip": {"answer": answer}})
 
 
-async def test_a_whole_object_may_be_configured() -> None:
+async def test_form_may_be_configured_as_an_object() -> None:
     bench = turn(FakePrompter(), TRIP, config=configured(GOOD))
     await bench.run()
     assert result(bench) == (json.dumps({"trip": GOOD}), False)
 
 
-async def test_a_configured_object_that_does_not_fit_is_an_error_that_says_which_field() -> None:
+async def test_unfit_configured_form_names_the_field() -> None:
     bench = turn(FakePrompter(), TRIP, config=configured(GOOD | {"days": 0}))
     await bench.run()
     assert result(bench) == (
@@ -204,7 +196,7 @@ async def test_a_configured_object_that_does_not_fit_is_an_error_that_says_which
     )
 
 
-async def test_with_nobody_there_an_optional_form_takes_its_defaults_if_they_are_enough() -> None:
+async def test_optional_form_takes_its_defaults_without_a_user() -> None:
     class Defaults(BaseModel):
         days: int = 3
 

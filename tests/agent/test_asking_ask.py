@@ -1,8 +1,8 @@
-"""`ask` in whole turns: real tools, real record; who answers, and how a form ends.
+"""Forms in whole turns, most of them asked by the built-in tool `ask`.
 
-Rows that are settled otherwise: RPI-2 and RPI-3 (with nobody there it is not offered; a required
-question without an answer ends the call with an error, and the turn goes on, or fails where that
-is wanted), RPI-62 (whoever replies sends what was answered so far), RPI-67 and RPI-82 (only for
+Rows of the requirements that are decided differently: RPI-2 and RPI-3 (without a user `ask` is not
+offered; a required question without an answer ends the call with an error, and the turn continues,
+or fails with `strict`), RPI-62 (a reply sends the answers so far), RPI-67 and RPI-82 (only for
 questions that may stay open).
 """
 
@@ -21,7 +21,7 @@ from jp_nb.agent.decisions import STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.display_events import InterruptHeard, PersonSays, QuestionEnds, ToolEnds
 from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
 from jp_nb.agent.model_inquiry import InquiryError
-from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, Unavailable
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.agent.questions import NOT_ANSWERED, STOPPED_BY_USER
 from jp_nb.agent.tool_set import NEEDS_PERSON
 from jp_nb.config.partial import Partial
@@ -104,7 +104,7 @@ def ends(bench: Bench) -> list[tuple[str, str, Any, Any]]:
 
 
 @pytest.mark.req("RPI-1", "RPI-24", "RPI-28", "HB-7", "HB-16", "RCP-32", "RCP-34")
-async def test_a_form_is_asked_as_one_prompt_and_its_answers_are_the_result() -> None:
+async def test_form_is_one_prompt_and_its_answers_are_the_result() -> None:
     person = FakePrompter(FormEnd((yes("pg"), yes(["Page", "API"]), yes(" Ada\n"))))
     bench = bench_of(person, form(DATABASE, PARTS, NAME))
     assert (await bench.run()).status == "completed"
@@ -132,7 +132,7 @@ async def test_a_form_is_asked_as_one_prompt_and_its_answers_are_the_result() ->
 
 
 @pytest.mark.req("HB-16")
-async def test_questions_are_recorded_before_they_are_shown_and_answers_before_they_count() -> None:
+async def test_questions_are_recorded_before_the_prompt_and_answers_before_the_run() -> None:
     recorded: list[tuple[int, int]] = []
 
     def note() -> None:
@@ -154,7 +154,7 @@ async def test_questions_are_recorded_before_they_are_shown_and_answers_before_t
 
 
 @pytest.mark.req("HB-19", "RPI-37")
-async def test_the_questions_are_recorded_as_the_assistants_word_by_word() -> None:
+async def test_questions_of_ask_are_recorded_as_the_assistants() -> None:
     label = " <b>$x$</b> {y} "
     question = {**DATABASE, "options": [{"label": label, "description": "d"}], "header": "Store"}
     bench = bench_of(FakePrompter(FormEnd((yes(label),))), form(question))
@@ -174,7 +174,7 @@ async def test_the_questions_are_recorded_as_the_assistants_word_by_word() -> No
     }
 
 
-async def test_the_cell_shows_the_questions_and_not_the_call() -> None:
+async def test_cell_shows_the_questions_and_not_the_call() -> None:
     bench = bench_of(FakePrompter(FormEnd((yes("pg"), LEFT_OPEN))), form(DATABASE, PARTS))
     await bench.run()
     transcript = Transcript()
@@ -187,41 +187,21 @@ async def test_the_cell_shows_the_questions_and_not_the_call() -> None:
 
 
 @pytest.mark.req("RPI-6", "RPI-7", "RPI-47", "HB-13")
-@pytest.mark.parametrize(
-    "arguments",
-    ['{"questions": []}', "{}", '{"questions": [{"id": "a", "question": "b", "options": ["c"]}]}'],
-)
-async def test_a_call_that_is_wrong_is_an_error_and_shows_no_form(arguments: str) -> None:
-    person = FakePrompter()
-    bench = bench_of(person, call("ask", text=arguments))
-    assert (await bench.run()).status == "completed"
-    [(text, is_error)] = responses(bench)
-    assert is_error
-    assert text.startswith("Nothing was shown to the user, because this call is not valid.")
-    assert (person.asked, bench.of(InquiryRequest)) == ([], [])
-    assert structured(bench)["outcome"] == "invalid"
-    assert bench.turn.text == "Done."
+async def test_invalid_call_is_an_error_without_a_form() -> None:
+    one_option = '{"questions": [{"id": "a", "question": "b", "options": ["c"]}]}'
+    for arguments in ('{"questions": []}', "{}", one_option):
+        person = FakePrompter()
+        bench = bench_of(person, call("ask", text=arguments))
+        assert (await bench.run()).status == "completed"
+        [(text, is_error)] = responses(bench)
+        assert is_error
+        assert text.startswith("Nothing was shown to the user, because this call is not valid.")
+        assert (person.asked, bench.of(InquiryRequest)) == ([], [])
+        assert structured(bench)["outcome"] == "invalid"
+        assert bench.turn.text == "Done."
 
 
-async def test_a_call_whose_arguments_are_text_of_json_is_read() -> None:
-    arguments = json.dumps({"questions": json.dumps([json.dumps(DATABASE)])})
-    bench = bench_of(FakePrompter(FormEnd((yes("pg"),))), call("ask", text=arguments))
-    await bench.run()
-    assert responses(bench) == [("User selected: PostgreSQL (value: pg)", False)]
-
-
-async def test_fifty_questions_are_one_form() -> None:
-    questions = [{**NAME, "id": f"q{number}"} for number in range(50)]
-    person = FakePrompter(FormEnd(tuple(yes(str(number)) for number in range(50))))
-    bench = bench_of(person, form(*questions))
-    await bench.run()
-    assert len(person.asked) == 1
-    [(text, _)] = responses(bench)
-    assert text.splitlines()[1:] == [f"q{n}: custom input: {n}" for n in range(50)]
-    assert len(bench.of(InquiryResponse)) == 50
-
-
-async def test_a_long_answer_is_cut_for_the_model_alone() -> None:
+async def test_long_answer_is_truncated_for_the_model_alone() -> None:
     long = "x" * 60_000
     bench = bench_of(FakePrompter(FormEnd((yes(long),))), form(NAME))
     await bench.run()
@@ -230,7 +210,7 @@ async def test_a_long_answer_is_cut_for_the_model_alone() -> None:
     assert structured(bench)["customInput"] == long
 
 
-async def test_what_somebody_edits_of_a_result_has_no_object_beside_it() -> None:
+async def test_edited_result_has_no_structured_data() -> None:
     person = FakePrompter(FormEnd((yes("Ada"),)), yes("edit"), yes("User said nothing."))
     bench = bench_of(person, form(NAME), config=for_tool("ask", result="ask"))
     await bench.run()
@@ -243,7 +223,7 @@ async def test_what_somebody_edits_of_a_result_has_no_object_beside_it() -> None
 
 
 @pytest.mark.req("RPI-2", "RPI-3", "RCP-23")
-async def test_with_nobody_there_it_is_not_offered_and_not_available() -> None:
+async def test_ask_is_not_offered_without_a_user() -> None:
     bench = bench_of(FakePrompter(away=AWAY), form(DATABASE))
     assert bench.offer().missing["ask"] == NEEDS_PERSON
     assert (await bench.run()).status == "completed"
@@ -255,7 +235,7 @@ async def test_with_nobody_there_it_is_not_offered_and_not_available() -> None:
 
 
 @pytest.mark.req("RCP-30")
-async def test_whether_somebody_is_there_is_found_out_for_each_turn() -> None:
+async def test_presence_of_a_user_is_checked_for_each_turn() -> None:
     person = FakePrompter(FormEnd((yes("pg"),)))
     bench = Bench([DONE, reply(form(DATABASE)), DONE], person=person)
     person.away = AWAY
@@ -267,64 +247,47 @@ async def test_whether_somebody_is_there_is_found_out_for_each_turn() -> None:
     assert responses(again) == [("User selected: PostgreSQL (value: pg)", False)]
 
 
-@pytest.mark.req("HB-10")
-async def test_a_configured_answer_is_a_value_or_a_label_or_several_or_a_text(
-    subtests: pytest.Subtests,
-) -> None:
-    for away in [None, AWAY]:
-        for question, answer, text in [
-            (DATABASE, "pg", "PostgreSQL (value: pg)"),
-            (DATABASE, "PostgreSQL", "PostgreSQL (value: pg)"),
-            (DATABASE, {"custom": "DuckDB"}, None),
-            (PARTS, ["Page", "API"], "[Page, API]"),
-            (PARTS, "Page", "[Page]"),
-            (PARTS, [], "[] (none of these)"),
-            (NAME, "Ada", None),
-        ]:
-            with subtests.test(question=question, away=away):
-                config = configured(**{question["id"]: answer})
-                bench = bench_of(FakePrompter(away=away), form(question), config=config)
-                await bench.run()
-                words = ", as custom input" if text is None else ""
-                said = text or ("Ada" if question is NAME else "DuckDB")
-                told = f"Configured by the user in advance{words}: {said}"
-                assert responses(bench) == [(told, False)]
-                assert structured(bench)["channel"] == "configured"
+CONFIGURED: list[tuple[dict[str, Any], JsonValue, str, str]] = [
+    (DATABASE, "pg", "", "PostgreSQL (value: pg)"),
+    (DATABASE, "PostgreSQL", "", "PostgreSQL (value: pg)"),
+    (DATABASE, {"custom": "DuckDB"}, ", as custom input", "DuckDB"),
+    (PARTS, ["Page", "API"], "", "[Page, API]"),
+    (PARTS, "Page", "", "[Page]"),
+    (PARTS, [], "", "[] (none of these)"),
+    (NAME, "Ada", ", as custom input", "Ada"),
+]
 
 
 @pytest.mark.req("HB-10")
-@pytest.mark.parametrize(
-    ("question", "answer", "what"),
-    [
-        (DATABASE, "mysql", "is not one of the question's options"),
-        (DATABASE, 5, "does not match the question's answer_type"),
+async def test_configured_answer_is_a_value_a_label_a_list_or_a_text() -> None:
+    for number, (question, answer, how, text) in enumerate(CONFIGURED):
+        config = configured(**{question["id"]: answer})
+        away = AWAY if number % 2 else None
+        bench = bench_of(FakePrompter(away=away), form(question), config=config)
+        await bench.run()
+        assert responses(bench) == [(f"Configured by the user in advance{how}: {text}", False)]
+        assert structured(bench)["channel"] == "configured"
+
+
+@pytest.mark.req("HB-10")
+async def test_unfit_configured_answer_is_an_error_before_the_form() -> None:
+    for question, answer, what in [
         (PARTS, ["API", "Docs"], "is not one of the question's options"),
         (NAME, True, "does not match the question's answer_type"),
-    ],
-)
-async def test_a_configured_answer_that_does_not_fit_names_its_source_and_forbids_a_retry(
-    question: dict[str, Any], answer: JsonValue, what: str
-) -> None:
-    person = FakePrompter()
-    config = configured(**{question["id"]: answer})
-    bench = bench_of(person, form({**NAME, "id": "other"}, question), config=config)
-    await bench.run()
-    path = f"conversation.tools.ask.questions.{question['id']}.answer"
-    told = f"ask: the configured {path} value {what}. Update the configuration; do not retry."
-    assert responses(bench) == [(told, True)]
-    assert person.asked == []
-
-
-async def test_an_answer_of_an_id_that_is_not_asked_answers_nothing() -> None:
-    person = FakePrompter(FormEnd((yes("pg"),)))
-    bench = bench_of(person, form(DATABASE), config=configured(databse="pg"))
-    await bench.run()
-    assert len(person.asked) == 1
+    ]:
+        person = FakePrompter()
+        config = configured(**{question["id"]: answer})
+        bench = bench_of(person, form({**NAME, "id": "other"}, question), config=config)
+        await bench.run()
+        path = f"conversation.tools.ask.questions.{question['id']}.answer"
+        told = f"ask: the configured {path} value {what}. Update the configuration; do not retry."
+        assert responses(bench) == [(told, True)]
+        assert person.asked == []
 
 
 @pytest.mark.req("RPI-3", "RPI-39", "RCP-24", "RCP-25", "HB-9")
 @pytest.mark.parametrize("strict", [False, True])
-async def test_a_required_question_without_an_answer_fails_the_call(strict: bool) -> None:
+async def test_required_question_without_a_user_fails_the_call(strict: bool) -> None:
     config = configured(parts=["API"])
     bench = bench_of(
         FakePrompter(away=AWAY), form(PARTS, DATABASE, NAME), config=config, strict=strict
@@ -369,21 +332,8 @@ async def test_optional_questions_are_answered_automatically_or_left_open() -> N
     assert marks[0] == {"end": "answered", "auto": True}
 
 
-async def test_nobody_turns_up_after_all() -> None:
-    person = FakePrompter(lambda: nobody())
-
-    async def nobody() -> Unavailable:
-        return Unavailable("no page showed the form")
-
-    bench = bench_of(person, form(PARTS, DATABASE))
-    await bench.run()
-    [(text, is_error)] = responses(bench)
-    assert is_error
-    assert "cannot run because no interactive terminal is available" in text
-
-
 @pytest.mark.req("RPI-81")
-async def test_a_form_that_cannot_be_shown_is_not_said_to_be_cancelled() -> None:
+async def test_failed_form_is_recorded_as_unavailable() -> None:
     async def breaks() -> FormEnd:
         raise RuntimeError("the page is gone")
 
@@ -395,7 +345,7 @@ async def test_a_form_that_cannot_be_shown_is_not_said_to_be_cancelled() -> None
 # --- who answers what ------------------------------------------------------------------------
 
 
-async def test_what_is_configured_is_not_asked_and_the_rest_is_one_form() -> None:
+async def test_configured_questions_are_omitted_from_the_form() -> None:
     person = FakePrompter(FormEnd((yes("pg"), yes("Ada"))))
     bench = bench_of(person, form(DATABASE, PARTS, NAME), config=configured(parts=["Page"]))
     await bench.run()
@@ -412,19 +362,7 @@ async def test_what_is_configured_is_not_asked_and_the_rest_is_one_form() -> Non
     ]
 
 
-@pytest.mark.req("HB-9")
-async def test_a_required_question_is_never_given_to_a_model() -> None:
-    config = for_tool("ask", questions={"database": {"target": "assistant"}})
-    backend = MockInquiryBackend()
-    bench = bench_of(FakePrompter(), form(DATABASE), config=config, inquiry=backend)
-    await bench.run()
-    [(text, is_error)] = responses(bench)
-    assert is_error
-    assert text.startswith("ask requires a human answer and cannot be routed to the assistant.")
-    assert backend.asked == []
-
-
-async def test_a_model_may_answer_an_optional_question_and_that_is_said() -> None:
+async def test_optional_question_may_be_answered_by_a_model() -> None:
     config = for_tool("ask", questions={"parts": {"target": "assistant"}})
     backend = MockInquiryBackend({"call_1.parts.1": ["API"]})
     person = FakePrompter(FormEnd((yes("pg"),)))
@@ -455,7 +393,7 @@ class Asks:
         self.tool = PythonTool(plan)
 
 
-async def test_models_answer_before_a_person_is_asked_and_their_failure_ends_the_call() -> None:
+async def test_models_answer_before_the_user_and_their_failure_ends_the_call() -> None:
     config = for_tool("plan", questions={"a": {"target": "assistant"}})
     asks, person = Asks(), FakePrompter(FormEnd((yes("two"),)))
     backend = MockInquiryBackend({"call_1.a.1": "one"})
@@ -471,12 +409,12 @@ async def test_models_answer_before_a_person_is_asked_and_their_failure_ends_the
     [(text, is_error)] = responses(bench)
     assert is_error
     assert "failed to provide a valid answer" in text
-    assert person.asked == [], "nobody fills in a form whose call has failed"
+    assert person.asked == [], "the form of a failed call is not shown"
     assert [end for *_, end in ends(bench)] == [None, None]
 
 
 @pytest.mark.parametrize("away", [None, AWAY])
-async def test_a_tool_that_asks_for_ever_is_ended_where_no_person_is_near(away: str | None) -> None:
+async def test_tool_that_asks_forever_without_a_user_is_stopped(away: str | None) -> None:
     runs: list[int] = []
 
     def plan(ctx: ToolContext) -> Outcome:
@@ -492,7 +430,7 @@ async def test_a_tool_that_asks_for_ever_is_ended_where_no_person_is_near(away: 
 
 
 @pytest.mark.parametrize("late", ["two", InquiryError("too late")])
-async def test_a_model_that_answers_after_its_call_has_failed_changes_nothing(late: Any) -> None:
+async def test_late_answer_of_a_model_is_ignored(late: Any) -> None:
     async def answer() -> Any:
         await until(lambda: bench.of(InquiryResponse))
         if isinstance(late, Exception):
@@ -521,7 +459,7 @@ async def test_a_model_that_answers_after_its_call_has_failed_changes_nothing(la
     assert len(bench.shown_of(ToolEnds)) == 2  # each call ends once
 
 
-async def test_a_call_that_asks_for_ever_ends_once_with_all_that_it_asks() -> None:
+async def test_call_that_asks_forever_ends_once_with_all_its_questions() -> None:
     def plan(ctx: ToolContext) -> Outcome:
         return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"))
 
@@ -540,7 +478,7 @@ async def test_a_call_that_asks_for_ever_ends_once_with_all_that_it_asks() -> No
 
 
 @pytest.mark.req("RPI-34", "RPI-61", "HB-1", "HB-4")
-async def test_what_is_left_open_on_purpose_is_not_answered_and_not_cancelled() -> None:
+async def test_question_left_open_is_declined() -> None:
     person = FakePrompter(FormEnd((LEFT_OPEN, yes([]), LEFT_OPEN)))
     bench = bench_of(person, form(DATABASE, PARTS, NAME))
     await bench.run()
@@ -557,7 +495,7 @@ async def test_what_is_left_open_on_purpose_is_not_answered_and_not_cancelled() 
 
 
 @pytest.mark.req("RPI-62", "HB-12")
-async def test_a_reply_goes_to_the_model_with_the_answers_so_far_and_the_turn_goes_on() -> None:
+async def test_reply_is_sent_with_the_answers_so_far() -> None:
     person = FakePrompter(FormEnd((yes("pg"), OUT), "reply", "What is a part?"))
     bench = bench_of(person, form(DATABASE, PARTS))
     assert (await bench.run()).status == "completed"
@@ -584,7 +522,7 @@ STOP = FormEnd((OUT, OUT), "stop")
 
 @pytest.mark.req("RPI-39", "RPI-62", "RPI-76", "HB-12")
 @pytest.mark.parametrize("end", [STOP, FormEnd((yes("pg"), OUT), "stop"), OUT])
-async def test_a_stop_ends_the_turn_and_nothing_unsent_is_an_answer(end: Any) -> None:
+async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
     bench = bench_of(FakePrompter(end), form(DATABASE, PARTS))
     assert (await bench.run()).status == "stopped"
     assert responses(bench) == [(STOPPED_BY_USER, True)]
@@ -596,7 +534,7 @@ async def test_a_stop_ends_the_turn_and_nothing_unsent_is_an_answer(end: Any) ->
     assert [event for event in bench.passing if isinstance(event, InterruptHeard)] == []
 
 
-async def test_a_stop_leaves_what_was_answered_before_the_form() -> None:
+async def test_stop_keeps_answers_from_before_the_form() -> None:
     person = FakePrompter(FormEnd((OUT,), "stop"))
     bench = bench_of(person, form(PARTS, DATABASE), config=configured(parts=["Page"]))
     assert (await bench.run()).status == "stopped"
@@ -607,7 +545,7 @@ async def test_a_stop_leaves_what_was_answered_before_the_form() -> None:
 
 
 class Slow:
-    """A tool that goes on until it is cut."""
+    """A tool that runs until it is cut."""
 
     def __init__(self) -> None:
         self.running = asyncio.Event()
@@ -625,7 +563,7 @@ class Slow:
 
 
 @pytest.mark.req("RPI-76", "RPI-77", "HB-11", "HB-12")
-async def test_a_stop_closes_every_other_call_of_the_batch_and_says_who_stopped() -> None:
+async def test_stop_closes_the_other_calls_of_the_batch() -> None:
     slow = Slow()
 
     async def stop() -> FormEnd:
@@ -659,7 +597,7 @@ async def test_a_stop_closes_every_other_call_of_the_batch_and_says_who_stopped(
 
 
 @pytest.mark.req("HB-12")
-async def test_a_stop_lets_a_call_that_was_done_say_so() -> None:
+async def test_stop_reports_finished_calls_as_undelivered() -> None:
     async def stop() -> FormEnd:
         await until(lambda: any(text.startswith("your word on") for text in bench.waits()))
         return FormEnd((OUT,), "stop")
@@ -678,13 +616,13 @@ async def test_a_stop_lets_a_call_that_was_done_say_so() -> None:
     ]
 
 
-def test_a_call_that_did_not_even_run_is_told_so() -> None:
+def test_stopped_call_is_reported_as_run_or_not_run() -> None:
     assert stopped(LEFT, ran=False) == LEFT_UNRUN
     assert stopped(LEFT, ran=True) == LEFT_RUNNING
 
 
 @pytest.mark.req("HB-11")
-async def test_two_forms_of_one_batch_are_shown_one_after_the_other_in_call_order() -> None:
+async def test_two_forms_of_a_batch_are_shown_in_call_order() -> None:
     person = FakePrompter(FormEnd((yes("pg"),)), FormEnd((yes("Ada"), yes([]))))
     bench = bench_of(person, form(DATABASE, call_id="c1"), form(NAME, PARTS, call_id="c2", index=2))
     await bench.run()
@@ -699,16 +637,6 @@ async def test_two_forms_of_one_batch_are_shown_one_after_the_other_in_call_orde
     ]
 
 
-@pytest.mark.req("HB-11")
-async def test_a_reply_to_one_form_leaves_the_other() -> None:
-    person = FakePrompter(FormEnd((OUT,), "reply", "Why?"), FormEnd((yes("Ada"),)))
-    bench = bench_of(person, form(DATABASE, call_id="c1"), form(NAME, call_id="c2", index=2))
-    await bench.run()
-    first, second = (text for text, _ in responses(bench))
-    assert first.startswith("The user did not send the form, but replied to you: Why?")
-    assert second == "User provided custom input: Ada"
-
-
 # --- the time is over ------------------------------------------------------------------------
 
 
@@ -717,7 +645,7 @@ def late(value: JsonValue, *marks: Any) -> Answered:
 
 
 @pytest.mark.req("RPI-66", "RPI-67", "RPI-68", "RPI-69", "HB-2", "HB-3")
-async def test_answers_taken_at_the_deadline_are_marked_in_record_and_result() -> None:
+async def test_answers_taken_at_the_deadline_are_marked() -> None:
     person = FakePrompter(FormEnd((LATE, late(["API"], "auto"), late("a\nb"))))
     free = {**NAME, "required": False}
     bench = bench_of(person, form(DATABASE, PARTS, free))
@@ -741,7 +669,7 @@ async def test_answers_taken_at_the_deadline_are_marked_in_record_and_result() -
 
 
 @pytest.mark.req("RPI-66", "RPI-67", "RPI-69", "RPI-70", "RPI-82", "HB-3")
-async def test_where_the_whole_form_ran_out_of_time_only_optional_choices_are_made() -> None:
+async def test_expired_form_chooses_for_optional_selections_alone() -> None:
     best = {**DATABASE, "id": "best", "required": False, "recommended": 1}
     own = {**PARTS, "id": "own", "options": []}
     bench = bench_of(FakePrompter(LATE), form(DATABASE, PARTS, best, own))
@@ -760,7 +688,7 @@ async def test_where_the_whole_form_ran_out_of_time_only_optional_choices_are_ma
 
 
 @pytest.mark.req("RPI-39", "RPI-70", "RPI-82", "HB-2")
-async def test_a_required_question_that_ran_out_of_time_is_an_error() -> None:
+async def test_expired_required_question_is_an_error() -> None:
     bench = bench_of(FakePrompter(LATE), form(DATABASE))
     assert (await bench.run()).status == "completed"
     assert responses(bench) == [("Timed out: nobody answered in time.", True)]
@@ -768,7 +696,7 @@ async def test_a_required_question_that_ran_out_of_time_is_an_error() -> None:
     assert bench.turn.text == "Done."
 
 
-async def test_a_tool_that_wants_all_answers_gets_those_chosen_late_or_none() -> None:
+async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
     def plan(ctx: ToolContext) -> Outcome:
         if ctx.answers:
             return Success(json.dumps(dict(ctx.answers)))
@@ -790,7 +718,7 @@ async def test_a_tool_that_wants_all_answers_gets_those_chosen_late_or_none() ->
 
 
 @pytest.mark.req("RPI-82", "HB-9")
-async def test_for_a_person_alone_nothing_is_chosen_even_if_it_may_stay_open() -> None:
+async def test_nothing_is_chosen_for_an_exclusive_optional_question() -> None:
     size = Question.select("size", "Size?", ["S", "M"]).with_required(False).with_exclusive()
 
     def plan(ctx: ToolContext) -> Outcome:
@@ -804,7 +732,7 @@ async def test_for_a_person_alone_nothing_is_chosen_even_if_it_may_stay_open() -
     assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
 
 
-async def test_a_question_is_recorded_with_its_default_and_that_it_may_stay_open() -> None:
+async def test_question_is_recorded_with_default_and_required() -> None:
     asked = Question.select("size", "Size?", ["S", "M"]).with_default("M").with_required(False)
 
     def plan(ctx: ToolContext) -> Outcome:
@@ -822,7 +750,7 @@ async def test_a_question_is_recorded_with_its_default_and_that_it_may_stay_open
 
 
 @pytest.mark.parametrize("how", ["cancelled", "declined"])
-async def test_a_tool_that_takes_what_there_is_runs_again_and_reads_how_each_ended(
+async def test_tool_that_takes_partial_answers_reads_each_end(
     how: Any,
 ) -> None:
     seen: list[Any] = []
@@ -841,8 +769,8 @@ async def test_a_tool_that_takes_what_there_is_runs_again_and_reads_how_each_end
 # --- interrupts ------------------------------------------------------------------------------
 
 
-def at_menu(*choices: Any, open_form: Any = forever) -> FakePrompter:
-    """A person who leaves a form open until the interrupt, and then chooses at the menu."""
+def user_at_menu(*choices: Any, open_form: Any = forever) -> FakePrompter:
+    """Return a user who leaves a form open until the interrupt, and then chooses at the menu."""
     return FakePrompter(open_form, *choices)
 
 
@@ -856,8 +784,8 @@ async def interrupted(bench: Bench, *, forms: int = 1) -> Any:
 
 
 @pytest.mark.req("RPI-77", "RPI-80")
-async def test_an_interrupt_closes_the_form_and_has_words_of_its_own() -> None:
-    bench = bench_of(at_menu(yes("continue")), form(DATABASE, PARTS))
+async def test_interrupt_closes_the_form() -> None:
+    bench = bench_of(user_at_menu(yes("continue")), form(DATABASE, PARTS))
     end = await interrupted(bench)
     assert end.status == "completed"
     assert responses(bench) == [(NOT_ANSWERED["interrupted"], False)]
@@ -870,10 +798,10 @@ def structured_or_none(bench: Bench) -> Any:
 
 
 @pytest.mark.req("RPI-77", "RPI-78")
-async def test_an_interrupt_that_ends_the_turn_is_not_a_stop_by_the_form() -> None:
+async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
     slow = Slow()
     bench = bench_of(
-        at_menu(yes("stop")),
+        user_at_menu(yes("stop")),
         form(DATABASE, call_id="c1"),
         call("dig", "c2", index=2),
         tools=slow.tools,
@@ -888,25 +816,9 @@ async def test_an_interrupt_that_ends_the_turn_is_not_a_stop_by_the_form() -> No
     ]
 
 
-async def test_a_restart_asks_what_waited_again_under_new_ids() -> None:
-    person = FakePrompter(forever, yes("restart"), FormEnd((yes("Ada"),)))
-    bench = bench_of(person, form(DATABASE, call_id="c1"), form(NAME, call_id="c2", index=2))
-    end = await interrupted(bench)
-    assert end.status == "completed"
-    assert responses(bench) == [
-        (NOT_ANSWERED["interrupted"], False),
-        ("User provided custom input: Ada", False),
-    ]
-    assert [(key, end) for key, _, _, end in ends(bench)] == [
-        ("c1.database.1", "interrupted"),
-        ("c2.name.1", "interrupted"),
-        ("c2.name.2", "answered"),
-    ]
-
-
 @pytest.mark.req("RPI-79", "RCP-86")
 @pytest.mark.parametrize("choice", ["stop", "continue"])
-async def test_a_form_that_comes_after_an_interrupt_waits_for_what_is_decided(choice: str) -> None:
+async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> None:
     async def press() -> str:
         bench.loop.interrupt()
         await forever()
@@ -934,7 +846,7 @@ async def test_a_form_that_comes_after_an_interrupt_waits_for_what_is_decided(ch
 
 
 @pytest.mark.req("HB-19")
-async def test_a_label_that_is_configured_changes_what_is_shown_and_not_who_asked() -> None:
+async def test_configured_label_changes_the_display_alone() -> None:
     config = for_tool("ask", questions={"database": {"prompt_label": "deploy"}})
     bench = bench_of(
         FakePrompter(FormEnd((yes("pg"), yes([])))), form(DATABASE, PARTS), config=config

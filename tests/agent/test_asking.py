@@ -1,11 +1,11 @@
-"""Routing and recording of questions, through whole turns: real tools, real record."""
+"""Questions of tools: answered by the user or the configuration, recorded, remembered."""
 
 from __future__ import annotations
 
 import ast
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import JsonValue
@@ -14,7 +14,6 @@ from jp_nb import agent
 from jp_nb.agent.display_events import QuestionEnds
 from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
 from jp_nb.agent.questions import TurnState
-from jp_nb.agent.routes import UseAnswer, route
 from jp_nb.config.layers import Layer, fold
 from jp_nb.config.partial import Partial
 from jp_nb.config.validation import validate
@@ -22,7 +21,7 @@ from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallRespons
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.builtin import BUILTINS, MissingTool
 from jp_nb.tooling.context import ToolContext
-from jp_nb.tooling.outcome import MAX_QUESTIONS, NeedsInput, Outcome, Success
+from jp_nb.tooling.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from tests.support.fakes import (
@@ -105,7 +104,7 @@ AWAY = "the kernel's client takes no input"
 
 
 @pytest.mark.req("R083-2", "R083-25", "R083-29", "R083-37", "R083-48", "R083-81")
-async def test_the_answer_is_the_result_and_the_turn_goes_on() -> None:
+async def test_answer_is_the_result_and_the_turn_continues() -> None:
     person = FakePrompter(yes(True))
     bench = ask_user_bench(person=person)
     end = await bench.run()
@@ -122,7 +121,7 @@ async def test_the_answer_is_the_result_and_the_turn_goes_on() -> None:
 
 
 @pytest.mark.parametrize("end", [yes(True), CANCELLED])
-async def test_who_answered_or_cancelled_is_told_and_recorded_and_nothing_of_it_sent(
+async def test_collaborator_who_answered_is_recorded_and_not_sent(
     end: Answered | NotAnswered,
 ) -> None:
     benches = [ask_user_bench(person=FakePrompter(replace(end, by=by))) for by in ("Bo", None)]
@@ -135,12 +134,16 @@ async def test_who_answered_or_cancelled_is_told_and_recorded_and_nothing_of_it_
     assert read[0] == read[1]
 
 
-@pytest.mark.req("R083-30", "R083-63", "R083-67", "R083-71", "R083-72")
-@pytest.mark.parametrize("label", ["Assistant", "Bot"])
-async def test_the_round_trip_is_recorded_as_declared_whatever_the_label(label: str) -> None:
+@pytest.mark.req("R083-30", "R083-39", "R083-50", "R083-61")
+@pytest.mark.req("R083-63", "R083-67", "R083-71", "R083-72")
+@pytest.mark.parametrize("label", [None, "Bot"])
+async def test_question_is_recorded_as_declared_under_every_label(label: str | None) -> None:
     text = '{"question": "Which?", "context": "a\\nb", "answer_type": "select", "options": ["x"]}'
-    bench = ask_user_bench(text, person=FakePrompter(yes("x")), answer={"prompt_label": label})
+    answer: Partial | None = {"prompt_label": label} if label else None
+    bench = ask_user_bench(text, person=FakePrompter(yes("x")), answer=answer)
     await bench.run()
+    [prompt] = bench.person.asked
+    assert (prompt.label, prompt.tool, prompt.remember) == (label or "Assistant", None, False)
     kinds = ["tool_call_request", "inquiry_request", "inquiry_response", "tool_call_response"]
     assert bench.kinds()[2:6] == kinds
     raw = bench.stream.raw[3]
@@ -160,20 +163,8 @@ async def test_the_round_trip_is_recorded_as_declared_whatever_the_label(label: 
     assert raw["metadata"] == {"end": "answered", "channel": "form"}
 
 
-@pytest.mark.req("R083-39", "R083-50", "R083-61")
-@pytest.mark.parametrize("label", [None, "Bot"])
-async def test_the_coordinator_looks_the_label_up_and_the_tool_stays_unnamed(
-    label: str | None,
-) -> None:
-    person = FakePrompter(yes(True))
-    await ask_user_bench(person=person, answer={"prompt_label": label} if label else None).run()
-    [prompt] = person.asked
-    assert isinstance(prompt, QuestionPrompt)
-    assert (prompt.label, prompt.tool, prompt.remember) == (label or "Assistant", None, False)
-
-
 @pytest.mark.req("R083-38")
-async def test_only_its_question_is_shown() -> None:
+async def test_transcript_shows_the_question_alone() -> None:
     bench = ask_user_bench(person=FakePrompter(yes(True)))
     await bench.run()
     transcript = Transcript()
@@ -183,7 +174,7 @@ async def test_only_its_question_is_shown() -> None:
 
 
 @pytest.mark.req("R083-59")
-def test_labels_merge_across_layers() -> None:
+def test_prompt_labels_merge_across_layers() -> None:
     def label(*partials: Partial) -> str | None:
         registered: Partial = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
         layers = [Layer("builtin", {"conversation": {"tools": registered}})]
@@ -202,7 +193,7 @@ def test_labels_merge_across_layers() -> None:
 
 
 @pytest.mark.req("R083-52")
-async def test_a_builtin_under_another_key_is_offered_and_not_found_when_it_runs() -> None:
+async def test_builtin_under_another_name_is_not_found() -> None:
     config = for_tool("mine", source="builtin.ask_user")
     bench = Bench([reply(call("mine", text=ASK)), reply(say("Oh."))], config=config)
     await bench.run()
@@ -218,130 +209,96 @@ SECRET = Question.secret("sure", "Password?")
 
 
 @pytest.mark.req("R083-47", "R083-80", "R083-91")
-async def test_a_configured_answer_wins_over_everything(subtests: pytest.Subtests) -> None:
-    for question in [EXCLUSIVE, OPEN]:
-        for answer in [True, False]:
-            for target in ["user", "assistant"]:
-                for away in [None, AWAY]:
-                    with subtests.test(away=away, target=target, answer=answer, question=question):
-                        person = FakePrompter(away=away)
-                        config: dict[str, JsonValue] = {"answer": answer, "target": target}
-                        bench = tool_bench(question, person=person, config=config)
-                        await bench.run()
-                        assert the_response(bench).content == f"got {answer}"
-                        assert person.asked == []
-                        [entry] = bench.of(InquiryResponse)
-                        assert (entry.outcome, entry.answer) == ("answered", answer)
-                        assert entry.metadata["channel"] == "configured"
-
-
-async def test_a_configured_answer_is_not_handed_over_before_the_tool_asks() -> None:
-    runs: list[Any] = []
-    await tool_bench(OPEN, person=FakePrompter(), config={"answer": True}, runs=runs).run()
-    assert runs == [{}, {"sure": True}]
+async def test_configured_answer_wins_over_everything() -> None:
+    rows: list[tuple[Question, bool, str, str | None]] = [
+        (EXCLUSIVE, True, "user", None),
+        (EXCLUSIVE, False, "assistant", AWAY),
+        (OPEN, False, "user", AWAY),
+        (OPEN, True, "assistant", None),
+    ]
+    for question, answer, target, away in rows:
+        person, runs = FakePrompter(away=away), list[Any]()
+        config: dict[str, JsonValue] = {"answer": answer, "target": target}
+        bench = tool_bench(question, person=person, config=config, runs=runs)
+        await bench.run()
+        assert the_response(bench).content == f"got {answer}"
+        assert (person.asked, runs) == ([], [{}, {"sure": answer}])
+        [entry] = bench.of(InquiryResponse)
+        assert (entry.outcome, entry.answer) == ("answered", answer)
+        assert entry.metadata["channel"] == "configured"
 
 
 @pytest.mark.req("R083-18", "R083-74", "R083-91", "R083-92", "R083-93", "R083-94")
-@pytest.mark.parametrize(
-    ("question", "answer", "what"),
-    [
+async def test_unfit_configured_answer_ends_the_call_and_names_its_setting() -> None:
+    rows: list[tuple[Question, JsonValue, str]] = [
         (EXCLUSIVE, "yes", "does not match the question's answer_type"),
         (Question.select("sure", "?", ["a"]), 1, "does not match the question's answer_type"),
         (Question.select("sure", "?", ["a"]), "b", "is not one of the question's options"),
-    ],
-)
-async def test_a_configured_answer_that_does_not_fit_ends_the_call_and_names_its_source(
-    question: Question, answer: JsonValue, what: str
-) -> None:
-    runs: list[Any] = []
-    bench = tool_bench(question, person=FakePrompter(), config={"answer": answer}, runs=runs)
-    await bench.run()
-    response = the_response(bench)
-    assert response.is_error
-    assert response.content == (
-        f"deploy: the configured conversation.tools.deploy.questions.sure.answer value {what}. "
-        "Update the configuration; do not retry."
-    )
-    assert the_end(bench) == ("cancelled", "invalid_static_answer")
-    assert runs == [{}]
-
-
-@pytest.mark.req("R083-18")
-async def test_the_tools_own_check_is_not_reached_by_a_bad_configured_answer() -> None:
-    bench = ask_user_bench(person=FakePrompter(), answer={"answer": "yes"})
-    await bench.run()
-    assert "accumulated answer" not in the_response(bench).content
-    assert the_end(bench) == ("cancelled", "invalid_static_answer")
+    ]
+    for question, answer, what in rows:
+        runs: list[Any] = []
+        bench = tool_bench(question, person=FakePrompter(), config={"answer": answer}, runs=runs)
+        await bench.run()
+        response = the_response(bench)
+        assert response.is_error
+        assert response.content == (
+            f"deploy: the configured conversation.tools.deploy.questions.sure.answer value {what}. "
+            "Update the configuration; do not retry."
+        )
+        assert the_end(bench) == ("cancelled", "invalid_static_answer")
+        assert runs == [{}]
 
 
 @pytest.mark.req("R083-51", "R083-75", "R083-76", "R083-77")
-@pytest.mark.parametrize(
-    "question",
-    [EXCLUSIVE, SECRET, Question.select("sure", "?", ["S"]).with_required(False).with_exclusive()],
-    ids=["exclusive", "secret", "exclusive and optional"],
-)
-async def test_with_nobody_there_a_question_for_people_fails_at_once(question: Question) -> None:
-    person, runs = FakePrompter(away=AWAY), list[Any]()
-    bench = tool_bench(question, person=person, runs=runs)
-    await bench.run()
-    response = the_response(bench)
-    assert (response.content, response.is_error) == (E_NOTTY.format("deploy"), True)
-    assert the_end(bench) == ("cancelled", "no_prompt_backend")
-    assert bench.of(InquiryResponse)[0].metadata == {"end": "unavailable"}
-    assert (person.asked, runs) == ([], [{}])
-    assert bench.turn.text == "Done."
-
-
-@pytest.mark.req("R083-75", "R083-76", "R083-77")
-async def test_ask_user_with_nobody_there_fails_at_once() -> None:
-    bench = ask_user_bench(person=FakePrompter(away=AWAY))
-    await bench.run()
-    assert the_response(bench).content == E_NOTTY.format("ask_user")
-    assert the_end(bench) == ("cancelled", "no_prompt_backend")
+async def test_question_for_people_fails_at_once_without_a_user() -> None:
+    optional = Question.select("sure", "?", ["S"]).with_required(False).with_exclusive()
+    for question in (EXCLUSIVE, SECRET, optional):
+        person, runs = FakePrompter(away=AWAY), list[Any]()
+        bench = tool_bench(question, person=person, runs=runs)
+        await bench.run()
+        response = the_response(bench)
+        assert (response.content, response.is_error) == (E_NOTTY.format("deploy"), True)
+        assert the_end(bench) == ("cancelled", "no_prompt_backend")
+        assert bench.of(InquiryResponse)[0].metadata == {"end": "unavailable"}
+        assert (person.asked, runs) == ([], [{}])
+        assert bench.turn.text == "Done."
 
 
 @pytest.mark.req("R083-49", "R083-51", "R083-78", "R083-79")
-async def test_a_question_for_people_is_never_given_to_a_model(subtests: pytest.Subtests) -> None:
-    for question in [EXCLUSIVE, SECRET]:
-        for target in ["assistant", {"system_prompt": "Be brief."}]:
-            for away in [None, AWAY]:
-                with subtests.test(away=away, target=target, question=question):
-                    person = FakePrompter(away=away)
-                    bench = tool_bench(question, person=person, config={"target": target})
-                    await bench.run()
-                    response = the_response(bench)
-                    assert (response.content, response.is_error) == (
-                        E_ASSISTANT.format("deploy"),
-                        True,
-                    )
-                    assert the_end(bench) == ("cancelled", "assistant_routing_denied")
-                    assert person.asked == []
-
-
-@pytest.mark.req("R083-49", "R083-78", "R083-79")
-@pytest.mark.parametrize("target", ["assistant", {"system_prompt": "Be brief."}])
-async def test_ask_user_cannot_be_routed_to_the_assistant(target: JsonValue) -> None:
-    bench = ask_user_bench(person=FakePrompter(), answer={"target": target})
-    await bench.run()
-    assert the_response(bench).content == E_ASSISTANT.format("ask_user")
-    assert the_end(bench) == ("cancelled", "assistant_routing_denied")
+async def test_question_for_people_is_never_routed_to_a_model() -> None:
+    rows: list[tuple[Question, JsonValue, str | None]] = [
+        (EXCLUSIVE, "assistant", None),
+        (SECRET, {"system_prompt": "Be brief."}, None),
+        (SECRET, "assistant", AWAY),
+    ]
+    for question, target, away in rows:
+        person = FakePrompter(away=away)
+        bench = tool_bench(question, person=person, config={"target": target})
+        await bench.run()
+        response = the_response(bench)
+        assert (response.content, response.is_error) == (E_ASSISTANT.format("deploy"), True)
+        assert the_end(bench) == ("cancelled", "assistant_routing_denied")
+        assert person.asked == []
 
 
 @pytest.mark.req("R083-48", "R083-81")
-@pytest.mark.parametrize("question", [EXCLUSIVE, OPEN, SECRET], ids=["exclusive", "open", "secret"])
-async def test_somebody_who_is_there_is_asked(question: Question) -> None:
-    answer = "hunter2" if question is SECRET else True
-    person = FakePrompter(yes(answer))
-    bench = tool_bench(question, person=person)
-    await bench.run()
-    assert len(person.asked) == 1
-    assert the_response(bench).content == ("got '(secret)'" if question is SECRET else "got True")
+async def test_user_is_asked_every_kind_of_question() -> None:
+    for question, answer, told in [
+        (EXCLUSIVE, True, "got True"),
+        (OPEN, True, "got True"),
+        (SECRET, "hunter2", "got '(secret)'"),
+    ]:
+        person = FakePrompter(yes(answer))
+        bench = tool_bench(question, person=person)
+        await bench.run()
+        assert len(person.asked) == 1
+        assert the_response(bench).content == told
 
 
 @pytest.mark.parametrize(
     ("config", "away"), [({"target": "assistant"}, None), (None, AWAY)], ids=["target", "nobody"]
 )
-async def test_a_question_for_a_model_ends_in_an_error_that_says_so(
+async def test_question_for_a_model_without_a_backend_is_an_error(
     config: dict[str, JsonValue] | None, away: str | None
 ) -> None:
     bench = tool_bench(OPEN, person=FakePrompter(away=away), config=config)
@@ -357,7 +314,7 @@ async def test_a_question_for_a_model_ends_in_an_error_that_says_so(
 
 
 @pytest.mark.req("R083-99")
-async def test_who_is_there_is_asked_when_the_question_is_routed() -> None:
+async def test_presence_of_a_user_is_checked_for_each_question() -> None:
     person = FakePrompter()
 
     def leave(ctx: ToolContext) -> Outcome:
@@ -371,7 +328,7 @@ async def test_who_is_there_is_asked_when_the_question_is_routed() -> None:
     assert person.asked == []
 
 
-async def test_a_prompt_that_finds_nobody_after_all_is_routed_again() -> None:
+async def test_unavailable_prompt_is_routed_again() -> None:
     person = FakePrompter(Unavailable("the page went away"))
     bench = tool_bench(EXCLUSIVE, person=person)
     await bench.run()
@@ -380,7 +337,7 @@ async def test_a_prompt_that_finds_nobody_after_all_is_routed_again() -> None:
 
 
 @pytest.mark.req("R083-51")
-def test_no_tool_is_known_by_name_where_calls_are_coordinated() -> None:
+def test_agent_modules_name_no_builtin() -> None:
     modules = sorted(Path(agent.__file__ or "").parent.glob("*.py"))
     assert len(modules) > 10
     for module in modules:
@@ -398,35 +355,28 @@ def test_no_tool_is_known_by_name_where_calls_are_coordinated() -> None:
 # --- how a prompt ends -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("end", "told"),
-    [
-        ("declined", "Tool input declined by user."),
-        ("cancelled", "Tool input cancelled by user."),
-        ("timed_out", "The tool's question was not answered: nobody did so in time."),
-        ("interrupted", "The tool's question was not answered: an interrupt closed it."),
-    ],
-)
-async def test_the_model_is_told_how_a_prompt_without_an_answer_ended(end: Any, told: str) -> None:
-    runs: list[Any] = []
-    bench = tool_bench(EXCLUSIVE, person=FakePrompter(NotAnswered(end, "stdin")), runs=runs)
-    await bench.run()
-    response = the_response(bench)
-    assert (response.content, response.is_error) == (told, False)
-    assert the_end(bench) == ("cancelled", "user")
-    assert bench.of(InquiryResponse)[0].metadata == {"end": end, "channel": "stdin"}
-    assert runs == [{}]
-    assert bench.turn.text == "Done."
+ENDS: list[tuple[Literal["declined", "cancelled", "timed_out", "interrupted"], str]] = [
+    ("declined", "Tool input declined by user."),
+    ("cancelled", "Tool input cancelled by user."),
+    ("timed_out", "The tool's question was not answered: nobody did so in time."),
+    ("interrupted", "The tool's question was not answered: an interrupt closed it."),
+]
 
 
-async def test_a_prompt_that_fails_does_not_stop_the_turn() -> None:
-    bench = tool_bench(EXCLUSIVE, person=FakePrompter(RuntimeError("the comm is gone")))
-    end = await bench.run()
-    assert end.status == "completed"
-    assert the_response(bench).content == E_NOTTY.format("deploy")
+async def test_model_reads_why_a_question_has_no_answer() -> None:
+    for end, told in ENDS:
+        runs: list[Any] = []
+        bench = tool_bench(EXCLUSIVE, person=FakePrompter(NotAnswered(end, "stdin")), runs=runs)
+        await bench.run()
+        response = the_response(bench)
+        assert (response.content, response.is_error) == (told, False)
+        assert the_end(bench) == ("cancelled", "user")
+        assert bench.of(InquiryResponse)[0].metadata == {"end": end, "channel": "stdin"}
+        assert runs == [{}]
+        assert bench.turn.text == "Done."
 
 
-async def test_a_secret_reaches_the_tool_and_nothing_else() -> None:
+async def test_secret_answer_reaches_the_tool_alone() -> None:
     runs: list[Any] = []
     person = FakePrompter(yes("hunter2", remember=True))
     question = Question.secret("pass", "Password?")
@@ -462,7 +412,7 @@ SECRET_FIELD = {"id": "pass", "text": "P?", "answer_type": {"type": "secret"}}
     ],
     ids=["alone", "in a form"],
 )
-async def test_the_default_of_a_secret_is_as_secret_as_its_answer(question: Question) -> None:
+async def test_default_of_a_secret_question_is_not_recorded(question: Question) -> None:
     person = FakePrompter(NotAnswered("cancelled", "form"))
     bench = tool_bench(question, person=person)
     await bench.run()
@@ -474,18 +424,18 @@ async def test_the_default_of_a_secret_is_as_secret_as_its_answer(question: Ques
 
 
 @pytest.mark.req("R083-97")
-@pytest.mark.parametrize("answer", [True, False])
-async def test_an_answer_for_this_turn_is_used_again_in_it_and_recorded(answer: bool) -> None:
-    person = FakePrompter(yes(answer, remember=True))
-    bench = tool_bench(OPEN, person=person, cycles=2)
-    await bench.run()
-    assert [r.content for r in bench.of(ToolCallResponse)] == [f"got {answer!r}"] * 2
-    assert len(person.asked) == 1
-    channels = [(r.answer, r.metadata["channel"]) for r in bench.of(InquiryResponse)]
-    assert channels == [(answer, "form"), (answer, "remembered")]
+async def test_answer_for_the_turn_is_used_again_and_recorded() -> None:
+    for answer in (True, False):
+        person = FakePrompter(yes(answer, remember=True))
+        bench = tool_bench(OPEN, person=person, cycles=2)
+        await bench.run()
+        assert [r.content for r in bench.of(ToolCallResponse)] == [f"got {answer!r}"] * 2
+        assert len(person.asked) == 1
+        channels = [(r.answer, r.metadata["channel"]) for r in bench.of(InquiryResponse)]
+        assert channels == [(answer, "form"), (answer, "remembered")]
 
 
-async def test_without_for_this_turn_the_person_is_asked_again() -> None:
+async def test_answer_that_is_not_remembered_is_asked_again() -> None:
     person = FakePrompter(yes(True), yes(False))
     bench = tool_bench(OPEN, person=person, cycles=2)
     await bench.run()
@@ -493,7 +443,7 @@ async def test_without_for_this_turn_the_person_is_asked_again() -> None:
 
 
 @pytest.mark.req("R083-95", "R083-96")
-async def test_a_question_that_is_not_for_the_turn_neither_writes_nor_reads_the_memory() -> None:
+async def test_question_without_persistence_is_not_remembered() -> None:
     question = OPEN.with_persistence("none")
     person = FakePrompter(yes(True, remember=True), yes(False))
     bench = tool_bench(question, person=person, cycles=2)
@@ -503,7 +453,7 @@ async def test_a_question_that_is_not_for_the_turn_neither_writes_nor_reads_the_
 
 
 @pytest.mark.req("R083-95", "R083-96", "R083-97")
-def test_the_memory_is_kept_by_tool_and_question_and_only_for_what_fits() -> None:
+def test_remembered_answers_belong_to_tool_and_question() -> None:
     state = TurnState()
     state.remember("deploy", OPEN, True)
     assert state.remembered("deploy", OPEN) is True
@@ -516,13 +466,7 @@ def test_the_memory_is_kept_by_tool_and_question_and_only_for_what_fits() -> Non
     assert set(state.answers) == {"deploy.sure"}
 
 
-def test_what_was_remembered_counts_also_once_nobody_is_there_any_more() -> None:
-    for nobody in (None, "it runs headless"):
-        way = route("deploy", OPEN, None, remembered=True, nobody=nobody)
-        assert way == UseAnswer(True, "remembered")
-
-
-async def test_a_remembered_answer_ends_with_its_turn() -> None:
+async def test_remembered_answer_ends_with_its_turn() -> None:
     person = FakePrompter(yes(True, remember=True), yes(False))
     bench = tool_bench(OPEN, person=person)
     await bench.run()
@@ -531,7 +475,7 @@ async def test_a_remembered_answer_ends_with_its_turn() -> None:
     assert the_response(again).content == "got False"
 
 
-async def test_an_answer_of_a_kind_that_is_not_remembered_is_asked_again() -> None:
+async def test_answers_of_select_questions_are_not_remembered() -> None:
     question = Question.select("sure", "Which?", ["a", "b"])
     person = FakePrompter(yes("a", remember=True), yes("b"))
     bench = tool_bench(question, person=person, cycles=2)
@@ -543,7 +487,7 @@ async def test_an_answer_of_a_kind_that_is_not_remembered_is_asked_again() -> No
 
 
 @pytest.mark.req("R083-30", "R083-68", "R083-72")
-async def test_a_plain_question_is_recorded_without_what_has_its_default() -> None:
+async def test_plain_question_is_recorded_without_defaults() -> None:
     bench = tool_bench(Question.text("why", "Why?"), person=FakePrompter(yes("so")))
     await bench.run()
     raw = bench.stream.raw[3]
@@ -562,7 +506,7 @@ ROUTES: list[tuple[FakePrompter, dict[str, JsonValue] | None]] = [
 
 
 @pytest.mark.req("R083-30")
-async def test_every_route_leaves_one_request_and_one_response(subtests: pytest.Subtests) -> None:
+async def test_every_route_records_one_request_and_one_response(subtests: pytest.Subtests) -> None:
     for number, (person, config) in enumerate(ROUTES):
         for question in [EXCLUSIVE, OPEN]:
             with subtests.test(question=question, number=number):
@@ -573,7 +517,7 @@ async def test_every_route_leaves_one_request_and_one_response(subtests: pytest.
                 assert [e.id for e in bench.of(InquiryResponse)] == ["c1.sure.1"]
 
 
-async def test_attempts_go_on_when_a_tool_asks_again_and_when_an_id_comes_again() -> None:
+async def test_attempts_are_numbered_across_calls_with_one_id() -> None:
     def stubborn(ctx: ToolContext) -> Outcome:
         return Success("ok") if ctx.answers.get("sure") else NeedsInput(OPEN)
 
@@ -585,27 +529,7 @@ async def test_attempts_go_on_when_a_tool_asks_again_and_when_an_id_comes_again(
     assert [e.id for e in bench.of(InquiryRequest)] == ["same.sure.1", "same.sure.2", "same.sure.3"]
 
 
-async def test_several_questions_of_one_call_accumulate_their_answers() -> None:
-    runs: list[dict[str, JsonValue]] = []
-
-    def two(ctx: ToolContext) -> Outcome:
-        runs.append(dict(ctx.answers))
-        for key in ("a", "b"):
-            if key not in ctx.answers:
-                return NeedsInput(Question.text(key, f"{key}?"))
-        return Success("ok")
-
-    tool = PythonTool(two, name="two")
-    bench = Bench(
-        [reply(call("two")), reply(say("Done."))],
-        tools=[tool],
-        person=FakePrompter(yes("1"), yes("2")),
-    )
-    await bench.run()
-    assert runs == [{}, {"a": "1"}, {"a": "1", "b": "2"}]
-
-
-async def test_questions_asked_together_are_answered_in_order_before_the_tool_runs_again() -> None:
+async def test_questions_of_one_run_are_answered_in_order() -> None:
     runs: list[dict[str, JsonValue]] = []
     questions = Question.text("a", "a?"), Question.secret("b", "b?"), Question.text("c", "c: 1234?")
 
@@ -623,7 +547,7 @@ async def test_questions_asked_together_are_answered_in_order_before_the_tool_ru
     assert [e.id for e in bench.of(InquiryResponse)] == [name for name, _ in opened]
 
 
-async def test_a_question_that_is_not_answered_ends_a_call_that_asks_several() -> None:
+async def test_cancelled_question_ends_a_call_with_several_questions() -> None:
     def two(ctx: ToolContext) -> Outcome:
         return NeedsInput(Question.text("a", "a?"), Question.text("b", "b?"))
 
@@ -635,7 +559,7 @@ async def test_a_question_that_is_not_answered_ends_a_call_that_asks_several() -
     assert the_response(bench).content == "Tool input cancelled by user."
 
 
-async def test_as_many_questions_as_a_tool_may_ask_together_are_answered_in_one_go() -> None:
+async def test_tool_may_ask_the_maximum_number_of_questions() -> None:
     questions = [Question.text(f"q{n}", "?") for n in range(MAX_QUESTIONS)]
 
     def many(ctx: ToolContext) -> Outcome:
@@ -648,30 +572,8 @@ async def test_as_many_questions_as_a_tool_may_ask_together_are_answered_in_one_
     assert the_response(bench).content == str(MAX_QUESTIONS)
 
 
-async def test_the_request_is_in_the_record_before_anybody_is_asked() -> None:
-    seen: list[list[str]] = []
-    bench: Bench
-
-    async def look() -> Any:
-        seen.append(bench.kinds())
-        return yes(True)
-
-    bench = tool_bench(EXCLUSIVE, person=FakePrompter(look))
-    await bench.run()
-    assert seen[0][-2:] == ["tool_call_request", "inquiry_request"]
-
-
-async def test_nothing_about_questions_is_sent_to_the_model() -> None:
-    bench = ask_user_bench(person=FakePrompter(yes(True)))
-    await bench.run()
-    sent = [entry.type for entry in bench.provider.requests[-1][1]]
-    assert sent == ["chat_request", "tool_call_request", "tool_call_response"]
-
-
 @pytest.mark.req("R083-98")
-async def test_whether_a_failure_is_transient_is_not_told() -> None:
-    from jp_nb.tooling.outcome import Failure
-
+async def test_transient_flag_of_a_failure_is_not_recorded() -> None:
     def function() -> Outcome:
         return Failure("Disk full. Try again later.", transient=True)
 
@@ -687,11 +589,11 @@ async def test_whether_a_failure_is_transient_is_not_told() -> None:
     }
 
 
-def test_what_stands_in_for_a_missing_builtin_never_speaks_for_the_assistant() -> None:
+def test_missing_builtin_does_not_ask_as_the_assistant() -> None:
     assert MissingTool("x").inquiry_source("x").source == "tool"
 
 
-async def test_how_a_question_ended_is_shown() -> None:
+async def test_end_of_a_question_is_shown() -> None:
     bench = tool_bench(OPEN, person=FakePrompter(yes(True)), config={"prompt_label": "Ops"})
     await bench.run()
     [shown] = bench.shown_of(QuestionEnds)
@@ -703,11 +605,3 @@ async def test_how_a_question_ended_is_shown() -> None:
         "form",
         "Ops",
     )
-
-
-async def test_another_source_routes_to_that_tool() -> None:
-    mine = PythonTool(lambda: "mine", name="mine")
-    config = for_tool("ask_user", source="python.mine")
-    bench = Bench([reply(call("ask_user")), reply(say("Done."))], tools=[mine], config=config)
-    await bench.run()
-    assert the_response(bench).content == "mine"
