@@ -1,4 +1,4 @@
-"""A model answers a tool's question, in whole turns: what runs, what is recorded, what is shown."""
+"""Questions of tools that a model answers, in whole turns."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display_events import QuestionEnds, ShowText, ToolEnds
-from jp_nb.agent.model_events import Flush, Provider, ProviderEvent, TextPart, Usage
-from jp_nb.agent.model_inquiry import BESIDE, InquiryError, InquiryModel, LlmInquiryBackend
-from jp_nb.agent.resolved import Resolved
+from jp_nb.agent.model_events import Flush, ProviderEvent, TextPart
+from jp_nb.agent.model_inquiry import InquiryError, InquiryModel, LlmInquiryBackend
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ProviderError
-from jp_nb.providers.registry import create
-from jp_nb.providers.scripted import Script, ScriptedProvider
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -45,7 +42,6 @@ from tests.support.fakes import (
     say,
     until,
 )
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 AWAY = "nobody is there"
 SURE = Question.boolean("sure", "Create backups?")
@@ -108,7 +104,7 @@ def results(bench: Bench) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.req("R028-1", "R028-2", "R028-4", "R028-13", "R028-16", "R028-23")
-async def test_the_tool_runs_again_with_the_answer_and_the_model_sees_the_result_alone() -> None:
+async def test_tool_runs_again_with_the_answer_of_a_model() -> None:
     runs: list[Any] = []
     backend, other = llm(answering(True))
     bench = Bench(
@@ -125,7 +121,7 @@ async def test_the_tool_runs_again_with_the_answer_and_the_model_sees_the_result
     [(_, before), (_, after)] = bench.provider.requests
     added = [entry.type for entry in after[len(before) :]]
     assert added == ["chat_response", "tool_call_request", "tool_call_response"]
-    # The one who answered saw the same conversation.
+    # The answering model saw the same conversation.
     [(_, seen)] = other.requests
     assert [entry.type for entry in seen] == [
         "chat_request", "chat_response", "tool_call_request", "tool_call_response", "chat_request",
@@ -135,7 +131,7 @@ async def test_the_tool_runs_again_with_the_answer_and_the_model_sees_the_result
 
 
 @pytest.mark.req("R028-15", "R028-35")
-async def test_record_thread_log_and_transcript_hold_the_audit_pair_alone() -> None:
+async def test_inquiry_leaves_its_request_and_response_alone() -> None:
     backend, other = llm(answering(True))
     bench = Bench(
         [reply(call("rename")), DONE],
@@ -172,7 +168,7 @@ async def test_record_thread_log_and_transcript_hold_the_audit_pair_alone() -> N
 
 
 @pytest.mark.req("R028-14")
-async def test_nothing_is_shown_but_the_question_and_its_answer(
+async def test_inquiry_shows_the_question_and_its_answer_alone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def bench(question: Partial) -> Bench:
@@ -206,11 +202,8 @@ async def test_nothing_is_shown_but_the_question_and_its_answer(
 
 
 @pytest.mark.req("R028-22")
-@pytest.mark.parametrize(
-    ("question", "copies"), [(BY_MODEL, 1), ({"answer": True}, 0), ({"target": "user"}, 1)]
-)
-async def test_the_thread_is_copied_when_a_model_is_asked_and_not_before(
-    question: Partial, copies: int, monkeypatch: pytest.MonkeyPatch
+async def test_thread_is_copied_only_when_a_model_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made: list[Thread] = []
     init = Thread.__init__
@@ -220,27 +213,31 @@ async def test_the_thread_is_copied_when_a_model_is_asked_and_not_before(
         if self.items:
             made.append(self)
 
-    backend, other = llm(answering(True))
-    bench = Bench(
-        [reply(call("rename")), DONE],
-        tools=[asking(SURE)],
-        config=by_model("rename", sure=question),
-        person=FakePrompter(away=AWAY),
-        inquiry=backend,
-    )
-    monkeypatch.setattr(Thread, "__init__", noted)
-    await bench.run()
-    assert len(made) == copies
-    assert [request.thread for request, _ in other.requests] == made
-    assert {id(request.thread) for request, _ in bench.provider.requests} == {id(bench.loop.thread)}
-    assert results(bench) == [('{"sure": true}', False)]
+    rows: list[tuple[Partial, int]] = [(BY_MODEL, 1), ({"answer": True}, 0)]
+    for question, copies in rows:
+        backend, other = llm(answering(True))
+        bench = Bench(
+            [reply(call("rename")), DONE],
+            tools=[asking(SURE)],
+            config=by_model("rename", sure=question),
+            person=FakePrompter(away=AWAY),
+            inquiry=backend,
+        )
+        made.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Thread, "__init__", noted)
+            await bench.run()
+        assert len(made) == copies
+        assert [request.thread for request, _ in other.requests] == made
+        assert {id(sent.thread) for sent, _ in bench.provider.requests} == {id(bench.loop.thread)}
+        assert results(bench) == [('{"sure": true}', False)]
 
 
 # --- several ---------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-23", "R028-25", "R028-27")
-async def test_questions_of_one_call_are_put_one_by_one_and_answers_add_up() -> None:
+async def test_questions_of_one_call_are_asked_one_by_one() -> None:
     runs: list[Any] = []
     backend, other = llm(answering(True), answering("drop"), answering("b.txt"))
     bench = Bench(
@@ -267,7 +264,7 @@ async def test_questions_of_one_call_are_put_one_by_one_and_answers_add_up() -> 
 
 
 @pytest.mark.req("R028-3")
-async def test_other_tools_go_on_while_a_model_is_asked() -> None:
+async def test_other_tools_run_during_an_inquiry() -> None:
     go = asyncio.Event()
     ran: list[str] = []
 
@@ -295,7 +292,7 @@ async def test_other_tools_go_on_while_a_model_is_asked() -> None:
 
 
 @pytest.mark.req("R028-26")
-async def test_inquiries_of_parallel_calls_run_at_once_and_are_settled_one_by_one() -> None:
+async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
     everyone = asyncio.Event()
 
     def answer(value: Any) -> Any:
@@ -331,55 +328,38 @@ async def test_inquiries_of_parallel_calls_run_at_once_and_are_settled_one_by_on
     ]  # fmt: skip
 
 
-async def test_parallel_inquiries_of_the_real_backend_each_see_their_own_call_paused() -> None:
-    scripts = [
-        answering(n, f"c{n}", tool=name) for n, name in ((1, "one"), (2, "two"))
-    ]  # numbers are no answer to a boolean question
-    backend, other = llm(*scripts)
-    calls = [call("one", "c1"), call("two", "c2", index=2)]
-    bench = Bench(
-        [reply(*calls), DONE],
-        tools=[asking(SURE, name="one"), asking(SURE, name="two")],
-        config=by_model("one", "two", sure=BY_MODEL),
-        inquiry=backend,
-    )
-    await bench.run()
-    for number, (_, seen) in enumerate(other.requests, start=1):
-        told = {e.id: e.content for e in seen if isinstance(e, ToolCallResponse)}
-        paused = "Tool paused: Create backups?"
-        expected = dict.fromkeys(("c1", "c2"), BESIDE)
-        assert told == {**expected, f"c{number}": paused}
-    assert all(is_error for _, is_error in results(bench))
-
-
 # --- who answers -----------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-28", "R083-82")
-@pytest.mark.parametrize("question", [None, {"target": "user"}])
-async def test_with_nobody_there_a_model_answers_what_a_person_would(
-    question: Partial | None,
-) -> None:
-    person = FakePrompter(away=AWAY)
-    mock = MockInquiryBackend({"tool_call.rename.call_1": False})
-    bench = Bench(
-        [reply(call("rename")), DONE],
-        tools=[asking(SURE)],
-        config=by_model("rename", sure=question) if question else {},
-        person=person,
-        inquiry=mock,
-    )
-    await bench.run()
-    assert results(bench) == [('{"sure": false}', False)]
-    assert ends(bench) == [("answered", False, None)]
-    assert [asked.id for asked, _ in mock.asked] == ["call_1.sure.1"]
-    assert person.asked == []
+async def test_model_answers_in_place_of_an_absent_user() -> None:
+    rows: list[Partial | None] = [None, {"target": "user"}]
+    for question in rows:
+        person = FakePrompter(away=AWAY)
+        mock = MockInquiryBackend({"tool_call.rename.call_1": False})
+        bench = Bench(
+            [reply(call("rename")), DONE],
+            tools=[asking(SURE)],
+            config=by_model("rename", sure=question) if question else {},
+            person=person,
+            inquiry=mock,
+        )
+        await bench.run()
+        assert results(bench) == [('{"sure": false}', False)]
+        assert ends(bench) == [("answered", False, None)]
+        assert [asked.id for asked, _ in mock.asked] == ["call_1.sure.1"]
+        assert person.asked == []
 
 
 @pytest.mark.req("R028-28")
-@pytest.mark.parametrize("question", [SURE.with_exclusive(), Question.secret("sure", "Password?")])
-async def test_what_only_a_person_may_answer_reaches_no_model(question: Question) -> None:
-    for config, away in (({}, AWAY), (by_model("rename", sure=BY_MODEL), None)):
+async def test_question_for_people_reaches_no_model() -> None:
+    rows: list[tuple[Question, Partial, str | None]] = [
+        (SURE.with_exclusive(), {}, AWAY),
+        (SURE.with_exclusive(), by_model("rename", sure=BY_MODEL), None),
+        (Question.secret("sure", "Password?"), {}, AWAY),
+        (Question.secret("sure", "Password?"), by_model("rename", sure=BY_MODEL), None),
+    ]
+    for question, config, away in rows:
         mock = MockInquiryBackend()
         bench = Bench(
             [reply(call("rename")), DONE],
@@ -398,33 +378,23 @@ async def test_what_only_a_person_may_answer_reaches_no_model(question: Question
 
 
 @pytest.mark.req("R028-24")
-@pytest.mark.parametrize(
-    ("script", "error"),
-    [
-        ([ProviderError("no money", kind="quota")], "LLM provider error: no money"),
-        (reply(say("Yes.")), "No structured data in the LLM response"),
-        (
-            answering("yes"),
-            "Failed to extract answer from structured response: `answer` is not a boolean",
-        ),
-    ],
-)
-async def test_a_failure_ends_the_call_with_an_error(script: Any, error: str) -> None:
+async def test_failed_inquiry_ends_the_call_with_an_error() -> None:
     runs: list[Any] = []
     bench = Bench(
         [reply(call("rename"), call("look", "call_2", index=2)), DONE],
         tools=[asking(SURE, runs=runs), PythonTool(lambda: "seen", name="look")],
         config=by_model("rename", sure=BY_MODEL),
-        inquiry=llm(script)[0],
+        inquiry=llm(reply(say("Yes.")))[0],
     )
     assert (await bench.run()).status == "completed"
-    assert results(bench) == [(FAILED.format(error), True), ("seen", False)]
+    told = FAILED.format("No structured data in the LLM response")
+    assert results(bench) == [(told, True), ("seen", False)]
     assert ends(bench) == [("cancelled", None, "backend_error")]
     assert len(runs) == 1
 
 
 @pytest.mark.req("R028-33")
-async def test_a_question_that_failed_leaves_nothing_for_the_next_call() -> None:
+async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
     runs: list[Any] = []
     failing = InquiryError("No structured data in the LLM response")
     mock = MockInquiryBackend(
@@ -445,7 +415,7 @@ async def test_a_question_that_failed_leaves_nothing_for_the_next_call() -> None
 
 @pytest.mark.req("R028-29")
 @pytest.mark.parametrize("how", ["interrupt", "cancel"])
-async def test_ending_the_phase_cancels_the_inquiries(how: str) -> None:
+async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
     closed = EventProvider([TextPart(0, "structured", "{"), forever], [forever])
     bench = Bench(
         [reply(call("one", "c1"), call("two", "c2", index=2))],
@@ -469,96 +439,22 @@ async def test_ending_the_phase_cancels_the_inquiries(how: str) -> None:
     assert not open_inquiries(bench.stream)
 
 
-async def test_the_tokens_of_inquiries_count_for_the_turn() -> None:
-    backend, _ = llm([Usage(input_tokens=5, output_tokens=2), *answering(True)])
-    bench = Bench(
-        [reply([Usage(input_tokens=1)], call("rename")), DONE],
-        tools=[asking(SURE)],
-        config=by_model("rename", sure=BY_MODEL),
-        inquiry=backend,
-    )
-    end = await bench.run()
-    assert (end.usage.input_tokens, end.usage.output_tokens) == (6, 2)
-
-
 # --- with real providers ---------------------------------------------------------------------
 
 
-def through(bench: Bench, provider: Provider, name: str) -> Bench:
-    """`bench` with one provider for the turn and for its inquiries, as a session has it."""
-    resolve = bench.loop.resolve
-
-    async def resolved() -> Resolved:
-        found = await resolve()
-        backend = LlmInquiryBackend(
-            InquiryModel(provider, found.model, system=found.system),
-            tools=tuple(tool.definition for tool in found.tools.tools.values()),
-        )
-        return replace(found, provider=provider, provider_name=name, inquiry=backend)
-
-    bench.loop.resolve = resolved
-    return bench
-
-
-async def test_a_script_answers_for_the_turn_and_for_its_inquiries() -> None:
-    script = """
-    [[replies]]
-    tool_calls = [{ name = "rename", arguments = { path = "a.txt" } }]
-    [[replies]]
-    expect = '"sure": true'
-    text = "Renamed."
-    [inquiries]
-    "rename.sure" = true
-    """
-    provider = ScriptedProvider(Script.parse(script))
-    bench = Bench([], tools=[asking(SURE)], person=FakePrompter(away=AWAY))
-    await through(bench, provider, "scripted").run()
-    assert bench.turn.text == "Renamed."
-    assert len(provider.requests) == 3
-
-
-@pytest.mark.req("R028-1", "R028-5", "R028-15", "R028-17")
-@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-async def test_over_http_an_inquiry_begins_like_the_turn_and_leaves_no_trace(protocol: str) -> None:
-    answer = json.dumps({"inquiry_id": "tool_call.rename.c1", "answer": True})
-    calling = Reply("Renaming.", tool_calls=(ToolCall("rename", {"path": "a.txt"}, id="c1"),))
-    with LoopbackServer([calling, answer, "Renamed."]) as server:
-        provider = create(protocol, {"base_url": server.url, "base_url_env": None})
-        bench = Bench([], tools=[asking(SURE)], person=FakePrompter(away=AWAY))
-        try:
-            await through(bench, provider, protocol).run()
-        finally:
-            await provider.aclose()
-    assert bench.turn.text == "Renaming.\n\nRenamed."
-    first, aside, second = (request.body for request in server.requests)
-    count = len(first["messages"])
-    for body in (aside, second):
-        assert body["messages"][:count] == first["messages"]
-        assert body["tools"] == first["tools"]
-        assert body.get("system") == first.get("system")
-    assert aside["messages"][count] == second["messages"][count]  # the call
-    assert "Tool paused: Create backups?" in json.dumps(aside["messages"])
-    assert "Create backups?" not in json.dumps(second["messages"])
-    for name in ("output_config", "response_format"):
-        assert name not in first
-        assert name not in second
-
-
 @pytest.mark.req("R083-83")
-@pytest.mark.parametrize("away", [None, AWAY], ids=["somebody", "nobody"])
-@pytest.mark.parametrize("target", ["assistant", {"system_prompt": "Be brief."}])
-async def test_a_question_for_the_assistant_reaches_it_whoever_is_there(
-    target: Any, away: str | None
-) -> None:
-    mock = MockInquiryBackend({"tool_call.rename.call_1": True})
-    bench = Bench(
-        [reply(call("rename")), DONE],
-        tools=[asking(SURE)],
-        config=by_model("rename", sure={"target": target}),
-        person=FakePrompter(away=away),
-        inquiry=mock,
-    )
-    await bench.run()
-    assert [inquiry.question.id for inquiry, _ in mock.asked] == ["sure"]
-    assert bench.person.asked == []
-    assert results(bench) == [('{"sure": true}', False)]
+async def test_question_routed_to_the_assistant_reaches_it_with_and_without_a_user() -> None:
+    rows: list[tuple[Any, str | None]] = [("assistant", None), ({"system_prompt": "Hi."}, AWAY)]
+    for target, away in rows:
+        mock = MockInquiryBackend({"tool_call.rename.call_1": True})
+        bench = Bench(
+            [reply(call("rename")), DONE],
+            tools=[asking(SURE)],
+            config=by_model("rename", sure={"target": target}),
+            person=FakePrompter(away=away),
+            inquiry=mock,
+        )
+        await bench.run()
+        assert [inquiry.question.id for inquiry, _ in mock.asked] == ["sure"]
+        assert bench.person.asked == []
+        assert results(bench) == [('{"sure": true}', False)]

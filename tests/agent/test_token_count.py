@@ -1,4 +1,4 @@
-"""The tokens of each response are in the record, with its last entry."""
+"""Tokens of a turn: counted, limited, recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from jp_nb.agent.model_inquiry import InquiryModel, LlmInquiryBackend
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.providers.registry import create
-from jp_nb.record.events import ChatResponse, ConfigDelta, InquiryResponse, ToolCallRequest
+from jp_nb.record.events import (
+    ChatResponse,
+    ConfigDelta,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+)
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.record.unanswered import no_answer
@@ -23,7 +29,16 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import Bench, EventProvider, call, for_tool, forever, reply, say, until
+from tests.support.fakes import (
+    Bench,
+    EventProvider,
+    call,
+    for_tool,
+    forever,
+    reply,
+    say,
+    until,
+)
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.over_http import over_http
 
@@ -40,7 +55,7 @@ def took(*counts: int) -> Usage:
 
 
 def stored(bench: Bench) -> list[tuple[str, ModelUsage]]:
-    """What entries say of tokens, with the type of each."""
+    """Return the type and the recorded tokens of each entry with tokens."""
     return [(e.type, used) for e in bench.entries for used in usage_in(e.metadata)]
 
 
@@ -48,7 +63,7 @@ def used(*counts: int, model: str = "") -> ModelUsage:
     return ModelUsage(model, TurnUsage(*counts))
 
 
-async def test_the_last_entry_of_each_response_says_what_it_took() -> None:
+async def test_last_entry_of_each_response_has_its_tokens() -> None:
     first: list[Any] = [took(30, 10), *reply(say("Well."), call("t", index=1))]
     last: list[Any] = [took(50), Usage(output_tokens=4, cache_read_tokens=20), *DONE]
     bench = Bench([first, last], tools=[PythonTool(t)])
@@ -62,7 +77,7 @@ async def test_the_last_entry_of_each_response_says_what_it_took() -> None:
     assert (end.usage.input_tokens, end.usage.output_tokens) == (80, 14)
 
 
-async def test_what_no_provider_reports_is_not_recorded() -> None:
+async def test_unreported_tokens_are_not_recorded() -> None:
     bench = Bench([DONE])
     await bench.run()
     assert bench.turn.usage == TurnUsage()
@@ -70,7 +85,7 @@ async def test_what_no_provider_reports_is_not_recorded() -> None:
     assert not [event for event in bench.passing if isinstance(event, TokensSoFar)]
 
 
-async def test_a_retry_counts_with_the_answer_and_a_partial_answer_for_itself() -> None:
+async def test_tokens_of_failed_attempts_are_recorded() -> None:
     silent: list[Any] = [took(7), BROKEN]
     partial: list[Any] = [took(8), *say("Do")[:1], BROKEN]
     bench = Bench([silent, partial, [took(9, 2), *DONE]])
@@ -80,7 +95,7 @@ async def test_a_retry_counts_with_the_answer_and_a_partial_answer_for_itself() 
     assert bench.turn.usage == TurnUsage(24, 2)
 
 
-async def test_parts_of_one_answer_have_each_their_own() -> None:
+async def test_each_part_of_a_continued_answer_has_its_tokens() -> None:
     first: list[Any] = [took(5, 4), *say("One and "), Finished("max_tokens")]
     bench = Bench([first, [took(9, 3), *reply(say("two."))]], chains=True)
     await bench.run()
@@ -88,7 +103,7 @@ async def test_parts_of_one_answer_have_each_their_own() -> None:
     assert [u.tokens for _, u in stored(bench)] == [TurnUsage(5, 4), TurnUsage(9, 3)]
 
 
-async def test_a_refusal_leaves_no_entry_and_its_tokens_stand_at_the_end_of_the_turn() -> None:
+async def test_tokens_of_a_refusal_are_recorded_at_the_end_of_the_turn() -> None:
     refused: list[Any] = [took(12), *say("No"), Finished("refused")]
     bench = Bench([refused])
     assert (await bench.run()).status == "completed"
@@ -105,7 +120,7 @@ def turns(stream: ConversationStream) -> list[Turn]:
     return [read_turn(turn.number, turn.entries) for turn in stream.turns()]
 
 
-async def test_what_a_turn_without_an_answer_took_stands_with_its_mark() -> None:
+async def test_tokens_of_a_failed_turn_are_recorded_with_its_mark() -> None:
     bench = Bench([[took(12), ProviderError("no")]])
     with pytest.raises(ProviderError):
         await bench.run()
@@ -139,7 +154,7 @@ def sure() -> list[Any]:
     return reply([TextPart(0, "structured", json.dumps(answer)), Flush(0)])
 
 
-async def test_what_a_question_took_stands_with_its_end_attempts_that_failed_included() -> None:
+async def test_tokens_of_an_inquiry_are_recorded_with_its_end() -> None:
     backend = answering([took(5), BROKEN], [took(5, 2), *sure()])
     backend.sleep = lambda _: until(lambda: True)
     bench = Bench([[took(1), *reply(call("rename"))], DONE], [asking()], config=BY_MODEL,
@@ -151,7 +166,7 @@ async def test_what_a_question_took_stands_with_its_end_attempts_that_failed_inc
     assert bench.turn.usage == TurnUsage(11, 2)
 
 
-async def test_a_question_that_is_cut_says_what_it_took_until_then() -> None:
+async def test_tokens_of_a_cancelled_inquiry_are_recorded() -> None:
     heard = asyncio.Event()
 
     async def silence() -> None:
@@ -168,7 +183,7 @@ async def test_a_question_that_is_cut_says_what_it_took_until_then() -> None:
     assert (end.outcome, usage_in(end.metadata)) == ("cancelled", (used(5, model="test/small"),))
 
 
-async def test_questions_count_towards_the_most_that_a_turn_may_take() -> None:
+async def test_inquiries_count_towards_the_token_limit() -> None:
     backend = answering([took(500), *sure()])
     bench = Bench([reply(call("rename")), DONE], [asking()], config=BY_MODEL, inquiry=backend,
                   request=RequestConfig(max_total_tokens=100))  # fmt: skip
@@ -183,7 +198,7 @@ async def test_questions_count_towards_the_most_that_a_turn_may_take() -> None:
     assert not bench.stream.repair()
 
 
-async def test_no_model_is_asked_a_question_once_the_turn_took_as_much_as_it_may() -> None:
+async def test_inquiry_is_refused_over_the_token_limit() -> None:
     backend = answering([took(500), *sure()], [took(500), *sure()])
 
     def rename(ctx: ToolContext) -> Outcome:
@@ -207,7 +222,7 @@ async def test_no_model_is_asked_a_question_once_the_turn_took_as_much_as_it_may
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter"])
-async def test_no_provider_is_sent_what_the_record_says_of_tokens(protocol: str) -> None:
+async def test_recorded_tokens_are_not_sent_to_a_provider(protocol: str) -> None:
     replies: list[Reply | str] = [
         Reply(reasoning="Hm.", tool_calls=(ToolCall("t"),)),
         Reply(text="Done."),
@@ -232,8 +247,67 @@ async def test_no_provider_is_sent_what_the_record_says_of_tokens(protocol: str)
     assert again.turn.usage.input_tokens == 11
 
 
-async def test_the_tokens_so_far_are_told_after_each_response() -> None:
+async def test_token_total_is_shown_after_each_response() -> None:
     bench = Bench([[took(30, 10), *reply(call("t"))], [took(40, 5), *DONE]], [PythonTool(t)])
     await bench.run()
     told = [event for event in bench.passing if isinstance(event, TokensSoFar)]
     assert told == [TokensSoFar(30, 10), TokensSoFar(70, 15)]
+
+
+def calls(count: int, name: str = "t") -> list[Any]:
+    return [event for n in range(count) for event in call(name, f"c{n}", index=n + 1)]
+
+
+def counting() -> tuple[PythonTool, list[int]]:
+    ran: list[int] = []
+
+    async def t() -> str:
+        ran.append(1)
+        return "x"
+
+    return PythonTool(t), ran
+
+
+def told(bench: Bench) -> list[str]:
+    return [response.content for response in bench.of(ToolCallResponse)]
+
+
+def notices(bench: Bench) -> list[str]:
+    return [notice.text for notice in bench.shown_of(Notice)]
+
+
+MUCH = Usage(input_tokens=90, output_tokens=20)
+
+
+async def test_turn_over_its_token_limit_ends_before_its_calls() -> None:
+    tool, runs = counting()
+    answer: list[Any] = [Usage(input_tokens=30, output_tokens=10), *reply(calls(1))]
+    more: list[Any] = [MUCH, *reply(say("Well."), calls(2))]
+    request = RequestConfig(max_total_tokens=149)
+    bench = Bench([answer, more], tools=[tool], request=request)
+    assert (await bench.run()).status == "interrupted"
+    assert len(runs) == 1
+    assert told(bench)[1:] == ["This tool call did not run: the turn had taken as many tokens as "
+                               "it may."] * 2  # fmt: skip
+    [said] = notices(bench)
+    assert said.startswith("⚠ The turn took 150 tokens, assistant.request.max_total_tokens is 149")
+    assert bench.turn.text == "Well."
+    assert not bench.stream.repair()
+
+
+@pytest.mark.parametrize("most", [0, 110])
+async def test_turn_at_its_token_limit_continues(most: int) -> None:
+    tool, _ = counting()
+    request = RequestConfig(max_total_tokens=most)
+    bench = Bench([[MUCH, *reply(calls(1))], DONE], tools=[tool], request=request)
+    assert (await bench.run()).status == "completed"
+    again = Bench([[MUCH, *DONE]], tools=[tool], request=request, stream=bench.stream)
+    assert (await again.run()).status == "completed"
+    assert not notices(bench) + notices(again)
+
+
+async def test_complete_answer_over_the_token_limit_is_kept() -> None:
+    bench = Bench([[MUCH, *DONE]], request=RequestConfig(max_total_tokens=5))
+    assert (await bench.run()).status == "completed"
+    assert bench.turn.text == "Done."
+    assert notices(bench) == ["⚠ The turn took 110 tokens, assistant.request.max_total_tokens is 5"]

@@ -1,0 +1,66 @@
+"""Results of calls: truncated to the configured length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.tooling.long_results import TO_READ_ON
+from jp_nb.tooling.outcome import Failure, Outcome
+from jp_nb.tooling.python import PythonTool
+from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
+
+DONE = reply(say("Done."))
+
+
+LEFT_OUT = "conversation.tools.t.result_max_chars is"
+
+
+def told(bench: Bench) -> list[str]:
+    return [response.content for response in bench.of(ToolCallResponse)]
+
+
+def saying(content: str, *, fails: bool = False) -> PythonTool:
+    def t() -> Outcome | str:
+        return Failure(content) if fails else content
+
+    return PythonTool(t)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
+    content = "a" * 40 + "b" * 1000 + "c" * 40
+    bench = Bench([reply(call("t")), DONE], [saying(content, fails=fails)],
+                  config=for_tool("t", result_max_chars=81))  # fmt: skip
+    await bench.run()
+    said = f"999 of 1080 characters are left out here. {TO_READ_ON}"
+    how = f"(The person can change how many are kept: {LEFT_OUT} 81.)"
+    assert told(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
+    assert "call the tool again for less" in TO_READ_ON
+
+
+async def test_result_is_truncated_above_the_configured_length() -> None:
+    rows: list[tuple[Any, int, bool]] = [
+        ({}, 50_000, True),
+        ({}, 50_001, False),
+        (for_tool("*", result_max_chars=10), 11, False),
+        (for_tool("t", result_max_chars=0), 200_000, True),
+    ]
+    for config, length, kept in rows:
+        bench = Bench([reply(call("t")), DONE], [saying("x" * length)], config=config)
+        await bench.run()
+        assert (told(bench) == ["x" * length]) is kept
+        assert (LEFT_OUT in told(bench)[0]) is not kept
+
+
+async def test_delivery_prompt_shows_the_truncated_result() -> None:
+    config = for_tool("t", result_max_chars=10, result="ask")
+    person = FakePrompter(yes("deliver"))
+    bench = Bench([reply(call("t")), DONE], [saying("x" * 99)], person, config)
+    await bench.run()
+    [prompt] = person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert told(bench) == [exhibit.value for exhibit in prompt.exhibits]
