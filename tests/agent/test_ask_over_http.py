@@ -46,7 +46,7 @@ def schemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 @pytest.mark.req("RPI-4", "RPI-5", "RCP-2")
 @pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter", "deepseek", "llamacpp"])
-async def test_every_provider_is_sent_the_whole_schema_and_the_same_words(protocol: str) -> None:
+async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> None:
     call = ToolCall("ask", {"questions": QUESTIONS})
     person = FakePrompter(FormEnd((yes("pg"), yes([]), NotAnswered("declined", "form"))))
     with LoopbackServer([Reply(tool_calls=(call,)), "Noted."]) as server:
@@ -73,7 +73,7 @@ async def test_every_provider_is_sent_the_whole_schema_and_the_same_words(protoc
     assert "jp_nb.ask" not in json.dumps(server.requests[1].body), "the object is for programs"
 
 
-def test_the_schema_is_made_of_words_that_every_provider_takes() -> None:
+def test_schema_of_ask_uses_common_keywords() -> None:
     assert set().union(*schemas(SCHEMA)) == {
         *("type", "properties", "required", "additionalProperties", "items", "minItems"),
         *("description", "enum"),

@@ -1,11 +1,11 @@
-"""Requests without what differs from run to run: what tells them apart, and how that is shown."""
+"""Normalized requests: identity and differences."""
 
 from __future__ import annotations
 
 from copy import deepcopy
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.agent.asked_request import AskedRequest, AskedRequests
@@ -30,8 +30,9 @@ def other_value(value: object, position: int, bit: int) -> object:
     return value[:position] + chr(ord(value[position]) ^ (1 << bit)) + value[position + 1 :]
 
 
+@settings(max_examples=20)
 @given(st.sampled_from(PLACES), st.integers(0, 10_000), st.integers(0, 6))
-def test_whatever_is_changed_in_a_request_is_found_and_shown(
+def test_every_change_of_a_request_is_found_and_shown(
     place: Place, position: int, bit: int
 ) -> None:
     before = at(SPEC, place)
@@ -46,8 +47,9 @@ def test_whatever_is_changed_in_a_request_is_found_and_shown(
     assert all(line.startswith(f"  {part}") for line in heads)
 
 
+@settings(max_examples=20)
 @given(st.sampled_from([p for p in PLACES if p[0] == "message"]), st.data())
-def test_a_changed_message_is_the_only_one_that_is_shown(place: Place, data: st.DataObject) -> None:
+def test_one_changed_message_is_shown_alone(place: Place, data: st.DataObject) -> None:
     before = at(SPEC, place)
     if not isinstance(before, str):
         return
@@ -56,7 +58,7 @@ def test_a_changed_message_is_the_only_one_that_is_shown(place: Place, data: st.
     assert [line for line in shown if line.startswith("  message")] == shown[:1]
 
 
-def test_ids_and_times_and_the_place_of_a_conversation_are_no_part_of_a_request() -> None:
+def test_ids_and_times_are_no_part_of_a_request() -> None:
     spec = deepcopy(SPEC)
     for message in spec["message"]:
         if "id" in message:
@@ -68,12 +70,12 @@ def test_ids_and_times_and_the_place_of_a_conversation_are_no_part_of_a_request(
     assert "jp-c1" not in str(asks.of(one))
 
 
-def test_calls_are_told_apart_also_if_a_provider_gives_one_id_twice() -> None:
+def test_calls_with_one_id_are_told_apart() -> None:
     values = [part.value for part in asked(SPEC).messages]
     assert [each["call"] for each in values if each["role"] in ("result", "error")] == [1, 2]
 
 
-def test_what_was_said_before_is_not_read_again_and_the_same() -> None:
+def test_earlier_messages_are_not_read_again() -> None:
     asks, request = AskedRequests("anthropic"), model_request(SPEC)
     first = asks.of(request)
     request.thread.add(ChatRequest(content="More."), "anthropic")
@@ -83,12 +85,12 @@ def test_what_was_said_before_is_not_read_again_and_the_same() -> None:
     assert second.messages[-1].after == first.messages[-1].id
 
 
-def test_what_another_provider_reasoned_is_another_request() -> None:
+def test_reasoning_of_another_provider_is_another_request() -> None:
     place: Place = ("message", 1, "provider")
     assert asked(changed(SPEC, place, "openai")).id != asked(SPEC).id
 
 
-def test_where_only_times_differ_it_is_said_what_helps() -> None:
+def test_difference_in_times_names_the_setting() -> None:
     place: Place = ("message", 5, "result")
     texts = [
         f"asked at 2026-11-23T16:{minute}:39.229327Z: {minute // 20}" for minute in (11, 12, 59)
@@ -99,7 +101,7 @@ def test_where_only_times_differ_it_is_said_what_helps() -> None:
 
 
 @pytest.mark.parametrize("distance", [5, 40, 60, 5_000])
-def test_no_part_of_a_key_is_shown_wherever_something_differs(distance: int) -> None:
+def test_difference_hides_keys(distance: int) -> None:
     key, other = "sk-abcdefgh1234567890123", "sk-zyxwvuts1234567890123"
     place = next(p for p in PLACES if p[0] == "message")
 
@@ -115,7 +117,7 @@ def test_no_part_of_a_key_is_shown_wherever_something_differs(distance: int) -> 
 
 
 @pytest.mark.parametrize("part", ["tool", "attachment", "system text", "message"])
-def test_a_part_that_is_gone_or_elsewhere_is_shown(part: str) -> None:
+def test_missing_and_moved_parts_are_shown(part: str) -> None:
     spec = deepcopy(SPEC)
     spec[part].reverse()
     assert asked(spec).id != asked(SPEC).id

@@ -1,4 +1,4 @@
-"""The events of a batch as it is cut: nothing begins any more, and no event is lost."""
+"""Events of a batch: its cut, and work that waits until the others are done."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jp_nb.agent.batch_events import BatchEvents
 from jp_nb.agent.prompt_queue import Event
 
 
-async def test_what_an_event_begins_as_the_batch_is_cut_does_not_run() -> None:
+async def test_work_started_during_the_cut_does_not_run() -> None:
     events, ran = BatchEvents(), list[str]()
 
     async def work() -> Event:
@@ -28,7 +28,7 @@ async def test_what_an_event_begins_as_the_batch_is_cut_does_not_run() -> None:
     assert (ran, events.waiting) == ([], False)
 
 
-async def test_a_fault_as_the_batch_is_cut_is_logged_and_the_other_events_are_called(
+async def test_error_during_the_cut_is_logged_and_other_events_run(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     events, called = BatchEvents(), list[str]()
@@ -44,7 +44,7 @@ async def test_a_fault_as_the_batch_is_cut_is_logged_and_the_other_events_are_ca
     assert "a fault of ours" in caplog.text
 
 
-async def test_work_that_waits_goes_on_one_by_one_once_nothing_else_is_under_way() -> None:
+async def test_idle_work_continues_one_by_one() -> None:
     events, done = BatchEvents(), list[str]()
     gate = asyncio.Event()
 
@@ -69,7 +69,7 @@ async def test_work_that_waits_goes_on_one_by_one_once_nothing_else_is_under_way
     assert done == ["slow", "a goes on", "a is heard", "b goes on", "b is heard"]
 
 
-async def test_work_that_waits_is_cut_with_the_batch() -> None:
+async def test_idle_work_is_cut_with_the_batch() -> None:
     events = BatchEvents()
 
     async def work() -> Event:

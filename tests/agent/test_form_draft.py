@@ -1,11 +1,11 @@
-"""The pages of a form without a front end: turned, answered, left open, ended."""
+"""The state of a form without a front end: pages, summary, menu, deadlines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
@@ -30,7 +30,7 @@ def answer(value: object) -> PageDraft:
     return PageDraft(Answered(value, "form"))  # type: ignore[arg-type]  # any JSON
 
 
-def test_back_and_next_stay_within_the_pages_and_keep_what_is_held() -> None:
+def test_back_and_next_stay_within_the_pages_and_keep_answers() -> None:
     draft = draft_of(COLOUR, NAME)
     draft.back()
     assert (draft.page, draft.is_first, draft.is_last, draft.step) == (0, True, False, 0)
@@ -45,7 +45,7 @@ def test_back_and_next_stay_within_the_pages_and_keep_what_is_held() -> None:
 
 
 @pytest.mark.req("RPI-61")
-def test_what_is_open_is_shown_before_it_is_sent() -> None:
+def test_open_questions_are_shown_before_sending() -> None:
     draft = draft_of(COLOUR, NAME, partial=True)
     draft.next()
     draft.hold(answer("Ada"))
@@ -60,7 +60,7 @@ def test_what_is_open_is_shown_before_it_is_sent() -> None:
     assert draft.end == FormEnd((DECLINED, Answered("Ada", "form")))
 
 
-def test_without_partial_submit_leads_to_the_first_question_that_must_be_answered() -> None:
+def test_submit_turns_to_the_first_missing_required_answer() -> None:
     draft = draft_of(NAME.with_required(False), COLOUR, SIZE)
     draft.next()
     draft.next()
@@ -76,7 +76,7 @@ def test_without_partial_submit_leads_to_the_first_question_that_must_be_answere
     assert draft.end == FormEnd((DECLINED, Answered("red", "form"), Answered(3, "form")))
 
 
-def test_what_is_wrong_is_shown_before_anything_is_sent() -> None:
+def test_submit_turns_to_an_invalid_answer() -> None:
     draft = draft_of(SIZE, NAME, partial=True)
     draft.hold(PageDraft(problem="expected a whole number"))
     draft.next()
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_shown_before_anything_is_sent() -> None:
 
 
 @pytest.mark.req("HB-4")
-def test_nothing_is_an_answer_once_that_is_confirmed() -> None:
+def test_empty_answer_needs_confirmation() -> None:
     draft = draft_of(EXTRAS, partial=True)
     draft.hold(PageDraft(empty=Answered([], "form")))
     draft.submit()
@@ -108,7 +108,7 @@ def test_nothing_is_an_answer_once_that_is_confirmed() -> None:
         (FormDraft.stop, FormEnd((CANCELLED,) * 3, "stop")),
     ],
 )
-def test_the_menu_leads_back_or_out(leave: Callable[[FormDraft], None], end: FormEnd) -> None:
+def test_menu_resumes_replies_or_stops(leave: Callable[[FormDraft], None], end: FormEnd) -> None:
     draft = draft_of(COLOUR, NAME, SIZE, menu=True)
     draft.hold(answer("red"))
     draft.next()
@@ -121,7 +121,7 @@ def test_the_menu_leads_back_or_out(leave: Callable[[FormDraft], None], end: For
     assert draft.end == end
 
 
-def test_without_a_menu_what_was_entered_is_not_thrown_away_at_once() -> None:
+def test_cancel_asks_before_entered_answers_are_lost() -> None:
     draft = draft_of(COLOUR, NAME)
     draft.cancel()
     assert draft.end == CANCELLED
@@ -139,7 +139,7 @@ def test_without_a_menu_what_was_entered_is_not_thrown_away_at_once() -> None:
 
 
 @pytest.mark.req("RCP-88")
-def test_the_first_end_counts() -> None:
+def test_first_end_of_a_form_is_final() -> None:
     draft = draft_of(NAME, partial=True)
     draft.hold(answer("Ada"))
     draft.submit()
@@ -170,7 +170,7 @@ def late(value: object, *marks: str) -> Answered:
         (EXTRAS, ["a"]),
     ],
 )
-def test_an_optional_choice_is_made_when_its_time_is_over(
+def test_expired_optional_selection_takes_the_recommended_option(
     question: Question, chosen: object
 ) -> None:
     draft = draft_of(question.with_required(False))
@@ -188,14 +188,14 @@ def test_an_optional_choice_is_made_when_its_time_is_over(
         Question.select("q", "?", [], other=True).with_required(False),
     ],
 )
-def test_nothing_is_chosen_for_any_other_question(question: Question) -> None:
+def test_nothing_is_chosen_for_other_expired_questions(question: Question) -> None:
     draft = draft_of(question, partial=True)
     draft.expire()
     assert draft.end == FormEnd((LATE,))
 
 
 @pytest.mark.req("RPI-68")
-def test_what_was_picked_is_kept_and_nothing_is_added() -> None:
+def test_expired_page_keeps_the_picked_answer() -> None:
     draft = draft_of(EXTRAS, partial=True)
     draft.expire(Answered(["c", "a"], "form"))
     assert draft.end == FormEnd((late(["c", "a"]),))
@@ -206,7 +206,7 @@ def test_what_was_picked_is_kept_and_nothing_is_added() -> None:
 
 @pytest.mark.req("RPI-68", "HB-2")
 @pytest.mark.parametrize("question", [COLOUR, COLOUR.with_required(False)])
-def test_an_answer_that_was_sent_stays_as_it_is_when_its_page_runs_out_of_time(
+def test_expired_page_keeps_its_earlier_answer(
     question: Question,
 ) -> None:
     draft = draft_of(question, NAME, partial=True)
@@ -219,7 +219,7 @@ def test_an_answer_that_was_sent_stays_as_it_is_when_its_page_runs_out_of_time(
 
 
 @pytest.mark.req("RPI-82", "HB-2")
-def test_a_question_for_a_person_alone_takes_nothing_that_was_not_sent() -> None:
+def test_exclusive_question_takes_no_unsent_answer() -> None:
     draft = draft_of(COLOUR.with_exclusive(), COLOUR.with_exclusive(), partial=True)
     draft.hold(answer("red"))
     draft.next()
@@ -243,7 +243,7 @@ def test_each_page_has_its_own_deadline() -> None:
     assert draft.end == FormEnd((Answered("Ada", "form"), late("green", "auto"), LATE))
 
 
-def test_a_form_without_partial_times_out_as_a_whole() -> None:
+def test_form_without_partial_times_out_as_a_whole() -> None:
     draft = draft_of(NAME, COLOUR)
     draft.expire()
     draft.hold(answer("red"))
@@ -251,7 +251,7 @@ def test_a_form_without_partial_times_out_as_a_whole() -> None:
     assert draft.end == LATE
 
 
-def test_time_is_over_on_the_other_screens_too() -> None:
+def test_deadline_applies_to_menu_and_summary() -> None:
     draft = draft_of(NAME, COLOUR.with_required(False), partial=True, menu=True)
     draft.cancel()
     draft.expire()  # on the menu, which leads back to page 1
@@ -262,7 +262,7 @@ def test_time_is_over_on_the_other_screens_too() -> None:
     assert draft.end == FormEnd((LATE, late("green", "auto")))
 
 
-# --- any way through -------------------------------------------------------------------------
+# --- random moves -------------------------------------------------------------------------
 
 MOVES = st.lists(
     st.one_of(st.sampled_from(["next", "back", "cancel", "resume", "send"]), st.integers(0, 2)),
@@ -271,7 +271,7 @@ MOVES = st.lists(
 
 
 class Person:
-    """Ticks options on three pages and sees what is ticked, in the order of the clicks."""
+    """Ticks options on three pages and sees the ticks in the order of the clicks."""
 
     def __init__(self) -> None:
         self.draft = draft_of(EXTRAS, EXTRAS, EXTRAS, partial=True, menu=True)
@@ -299,8 +299,9 @@ class Person:
         self.do("submit")
 
 
+@settings(max_examples=20)
 @given(MOVES)
-def test_what_is_on_screen_at_submit_is_what_is_answered(moves: list[str | int]) -> None:
+def test_random_moves_submit_the_visible_answers(moves: list[str | int]) -> None:
     person = Person()
     draft = person.draft
     for move in filter(person.can, moves):

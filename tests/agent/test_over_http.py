@@ -38,7 +38,7 @@ def answer(body: dict[str, Any], protocol: str) -> str:
 
 @pytest.mark.req("R083-1", "R083-28", "R083-41", "R083-42", "R083-101")
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-async def test_every_provider_offers_it_each_time_and_sends_the_same_answer(protocol: str) -> None:
+async def test_every_provider_offers_ask_user_and_sends_its_answer(protocol: str) -> None:
     call = ToolCall("ask_user", ARGUMENTS)
     with LoopbackServer([Reply(tool_calls=(call,)), "Shipped."]) as server:
         provider = create(protocol, {"base_url": server.url, "base_url_env": None})
@@ -61,7 +61,7 @@ async def test_every_provider_offers_it_each_time_and_sends_the_same_answer(prot
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-async def test_a_model_that_gives_one_id_to_all_calls_is_told_each_result_with_its_call(
+async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
     protocol: str,
 ) -> None:
     numbers = iter(range(100))
@@ -100,7 +100,7 @@ async def test_a_model_that_gives_one_id_to_all_calls_is_told_each_result_with_i
     assert [arguments.get("name") for _, arguments in called] == ["a", "b", "c", None, "d"]
 
 
-async def test_a_request_that_gets_only_empty_deltas_is_sent_again() -> None:
+async def test_request_with_only_empty_deltas_is_retried() -> None:
     bodies = iter(
         [
             repeat(b'data: {"choices": [{"delta": {"content": ""}}]}\n\n' * 1000),

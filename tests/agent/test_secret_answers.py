@@ -1,4 +1,4 @@
-"""Secret answers that tools repeat: nowhere to be read, and nothing else is changed by that."""
+"""Secret answers that tools repeat are hidden; other texts stay unchanged."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def fail(password: str) -> Outcome:
     ],
     ids=["text", "json", "json as it is", "repr", "failure", "exception"],
 )
-async def test_no_outcome_repeats_a_secret(then: Callable[[str], Outcome], read: str) -> None:
+async def test_secret_is_hidden_in_every_outcome(then: Callable[[str], Outcome], read: str) -> None:
     bench = bench_of(then)
     assert (await bench.run()).status == "completed"
     assert response(bench) == read
@@ -86,7 +86,7 @@ async def test_no_outcome_repeats_a_secret(then: Callable[[str], Outcome], read:
         assert f"no such user: {SECRET_ANSWER}" in (shown.traceback or "")
 
 
-async def test_no_later_question_repeats_a_secret() -> None:
+async def test_secret_is_hidden_in_later_questions() -> None:
     def then(password: str) -> Outcome:
         question = Question.select("keep", f"Keep {password}?", ["yes", "no"])
         return NeedsInput(question.with_context(f"It is {password}.").with_default(password))
@@ -102,7 +102,7 @@ async def test_no_later_question_repeats_a_secret() -> None:
 
 
 @pytest.mark.parametrize("where", ["id", "option", "value", "label"])
-async def test_a_question_that_cannot_do_without_a_secret_is_not_asked(where: str) -> None:
+async def test_question_with_a_secret_in_its_id_or_options_is_refused(where: str) -> None:
     def then(password: str) -> Outcome:
         if where == "id":
             return NeedsInput(Question.boolean(password, f"Sure of {password}?"))
@@ -131,7 +131,7 @@ async def test_a_question_that_cannot_do_without_a_secret_is_not_asked(where: st
     ],
     ids=["text", "key", "number", "unset"],
 )
-async def test_no_change_of_the_configuration_holds_a_secret(
+async def test_configuration_change_with_a_secret_is_rejected(
     secret: str, change: dict[str, Any]
 ) -> None:
     paths = ("assistant", "conversation.labels")
@@ -159,14 +159,14 @@ async def test_no_change_of_the_configuration_holds_a_secret(
     assert secret not in everything(bench)
 
 
-async def test_what_was_secret_in_an_earlier_turn_still_is() -> None:
+async def test_secret_of_an_earlier_turn_is_hidden() -> None:
     bench = Bench([reply(call("tell")), DONE], tools=[PythonTool(lambda: PASSWORD, name="tell")])
     bench.loop.secrets.add(PASSWORD)
     await bench.run()
     assert response(bench) == SECRET_ANSWER
 
 
-async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
+async def test_secret_is_hidden_in_results_of_other_calls() -> None:
     kept: list[str] = []
 
     def keep(password: str) -> Outcome:
@@ -183,7 +183,7 @@ async def test_another_call_of_the_turn_does_not_repeat_it_either() -> None:
     assert [r.content for r in bench.of(ToolCallResponse)] == ["kept", SECRET_ANSWER]
 
 
-async def test_what_was_asked_for_openly_is_no_secret() -> None:
+async def test_answer_to_a_plain_question_is_not_hidden() -> None:
     def stay(ctx: ToolContext) -> Outcome:
         if "where" not in ctx.answers:
             return NeedsInput(Question.text("where", "Where?"))
@@ -195,48 +195,50 @@ async def test_what_was_asked_for_openly_is_no_secret() -> None:
     assert response(bench) == "in Delft"
 
 
-@pytest.mark.parametrize("answer", ["", "abc", "    ", "\n\n\n\n", None, True, 12345])
-def test_what_is_short_or_no_text_is_no_secret(answer: JsonValue) -> None:
-    secrets = Secrets()
-    secrets.add(answer)
+def test_short_answers_and_other_types_are_not_hidden() -> None:
     outcome = Success("abc     None\n\n\n\nTrue 12345")
-    assert secrets.hide_in(outcome) is outcome
+    answers: list[JsonValue] = ["", "abc", "    ", "\n\n\n\n", None, True, 12345]
+    for answer in answers:
+        secrets = Secrets()
+        secrets.add(answer)
+        assert secrets.hide_in(outcome) is outcome
 
 
-def test_a_secret_is_hidden_however_it_is_quoted(subtests: pytest.Subtests) -> None:
+QUOTES: list[Callable[[str], object]] = [
+    json.dumps,
+    repr,
+    ascii,
+    str.encode,
+    lambda s: json.dumps(s, ensure_ascii=False),
+    lambda s: json.dumps({"stderr": f"KeyError: {s!r}"}),
+    lambda s: json.dumps(json.dumps([s])),
+    lambda s: repr(f"it's {s}"),
+    lambda s: repr(f"it's \"{s}"),
+    lambda s: f"https://me:{quote(s, safe='')}@example.org",
+    lambda s: urlencode({"key": s}),
+]
+
+
+def test_quoted_secret_is_hidden(subtests: pytest.Subtests) -> None:
     for secret in ["hunter2", 'hunter2\\x"y', "hun'te\"r2", "größe 2\t%", "a\nb c d"]:
-        for quoted in [
-            json.dumps,
-            repr,
-            ascii,
-            str.encode,
-            lambda s: json.dumps(s, ensure_ascii=False),
-            lambda s: json.dumps({"stderr": f"KeyError: {s!r}"}),
-            lambda s: json.dumps(json.dumps([s])),
-            lambda s: repr(f"it's {s}"),
-            lambda s: repr(f"it's \"{s}"),
-            lambda s: f"https://me:{quote(s, safe='')}@example.org",
-            lambda s: urlencode({"key": s}),
-        ]:
-            with subtests.test(quoted=quoted, secret=secret):
+        for number, quoted in enumerate(QUOTES):
+            with subtests.test(secret=secret, number=number):
                 secrets = Secrets()
                 secrets.add(secret)
-                said = f"It was {quoted(secret)}."
-                assert SECRET_ANSWER in secrets.hide(said)
-                left = secrets.hide(said)
-                assert not any(part in left for part in ("unter2", "te\\", "r2", "gr", "b c d")), (
-                    left
-                )
+                left = secrets.hide(f"It was {quoted(secret)!s}.")
+                assert SECRET_ANSWER in left
+                parts = ("unter2", "te\\", "r2", "gr", "b c d")
+                assert not any(part in left for part in parts), left
 
 
-def test_parts_of_a_secret_of_several_lines_are_hidden() -> None:
+def test_lines_of_a_multi_line_secret_are_hidden() -> None:
     secrets = Secrets()
     secrets.add("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc\n")
     assert secrets.hide("  | MIIEowIBAAKCAQ\n  | abc") == f"  | {SECRET_ANSWER}\n  | abc"
     assert secrets.hide("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc") == SECRET_ANSWER
 
 
-def test_only_secrets_are_secret() -> None:
+def test_other_texts_are_not_hidden() -> None:
     secrets = Secrets()
     secrets.add("hunter2")
     asked = NeedsInput(Question.select("text", "Which?", ["one", "two"]).with_default("one"))
@@ -249,7 +251,7 @@ def test_only_secrets_are_secret() -> None:
     assert hidden.malformed == f"no {SECRET_ANSWER}"
 
 
-def test_the_longer_of_two_secrets_is_hidden_whole() -> None:
+def test_longer_of_two_secrets_is_hidden_whole() -> None:
     secrets = Secrets()
     secrets.add("pass")
     secrets.add("password")

@@ -1,4 +1,4 @@
-"""Where tools come from: sources that start, list, fail and close."""
+"""Tool sources: start, list, fail, close."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.support.fakes import Bench, call, configured, reply, say, until
 
 
 class Echo(ToolDefaults):
-    """A tool of a server, which says its own name."""
+    """A tool of a server that returns its name."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -44,9 +44,9 @@ class Server(SourceDefaults):
     """A source like a server of tools; two are the same if their `address` is.
 
     Attributes:
-        happened: What was done with it, in order.
+        happened: The operations so far.
         starts: Set when it may start.
-        fails: What fails, and how.
+        fails: The operations that fail, with their errors.
     """
 
     name: str = "mcp.books"
@@ -102,7 +102,7 @@ def served(*servers: ToolSource) -> ToolSources:
     return ToolSources(lambda _: (*TOOL_SOURCES, *servers))
 
 
-async def test_a_source_starts_once_and_closes_in_the_end() -> None:
+async def test_source_starts_once_and_closes_at_the_end() -> None:
     books, bank = Server(), Server("mcp.bank", "b", ("pay",))
     sources = served(books, bank)
     assert books.happened == []
@@ -120,7 +120,7 @@ async def test_a_source_starts_once_and_closes_in_the_end() -> None:
     assert books.happened[4:] == ["start", "list"]
 
 
-async def test_a_source_of_which_no_tool_is_wanted_does_not_start() -> None:
+async def test_source_without_wanted_tools_does_not_start() -> None:
     books = Server()
     sources = served(books)
     await found(sources, config_of(pay="local"))
@@ -128,12 +128,12 @@ async def test_a_source_of_which_no_tool_is_wanted_does_not_start() -> None:
     assert books.happened == []
 
 
-async def test_a_source_that_nobody_has_is_told_with_its_name() -> None:
+async def test_missing_source_is_named() -> None:
     tools = await found(served(Server()))
     assert tools.missing["pay"] == "its source 'mcp.bank.pay' has no such tool here"
 
 
-async def test_sources_are_asked_at_the_same_time() -> None:
+async def test_sources_are_listed_in_parallel() -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     books = Server(starts=gates[0])
     bank = Server("mcp.bank", "b", ("pay",), starts=gates[1])
@@ -153,7 +153,7 @@ async def test_sources_are_asked_at_the_same_time() -> None:
         ("list", asyncio.CancelledError(), "did not list its tools: CancelledError"),
     ],
 )
-async def test_a_source_that_fails_is_named_and_the_other_tools_stay(
+async def test_failing_source_is_named_closed_and_tried_again(
     what: str, error: BaseException, told: str
 ) -> None:
     books = Server(fails={what: error})
@@ -170,7 +170,7 @@ async def test_a_source_that_fails_is_named_and_the_other_tools_stay(
     assert bank.happened == ["start", "list", "list"]
 
 
-async def test_a_source_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST", 0.02)
     books = Server(starts=asyncio.Event())
     tools = await found(served(books, Server("mcp.bank", "b", ("pay",))))
@@ -182,7 +182,7 @@ async def test_a_source_that_takes_too_long_is_given_up(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("how", [OSError("stuck"), asyncio.CancelledError()])
-async def test_a_source_that_does_not_close_holds_up_nobody(
+async def test_source_that_does_not_close_delays_no_other(
     caplog: pytest.LogCaptureFixture, how: BaseException
 ) -> None:
     books = Server(fails={"close": how})
@@ -194,7 +194,7 @@ async def test_a_source_that_does_not_close_holds_up_nobody(
     assert "'mcp.books' did not close" in caplog.text
 
 
-async def test_sources_are_closed_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sources_are_closed_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     books, bank = Server(), Server("mcp.bank", "b", ("pay",))
     sources = served(books, bank)
     await found(sources)
@@ -210,7 +210,7 @@ async def test_sources_are_closed_at_the_same_time(monkeypatch: pytest.MonkeyPat
         await closing
 
 
-async def test_a_changed_source_takes_the_place_of_the_one_that_runs() -> None:
+async def test_changed_source_replaces_the_running_one() -> None:
     now: list[Sequence[ToolSource]] = []
     sources = ToolSources(lambda _: now[-1])
     first, same, other = Server(), Server(), Server(address="elsewhere", tools=("read",))
@@ -229,7 +229,7 @@ async def test_a_changed_source_takes_the_place_of_the_one_that_runs() -> None:
     assert other.happened[2:] == ["close"]
 
 
-async def test_who_is_cancelled_while_a_source_starts_closes_it() -> None:
+async def test_cancellation_during_the_start_closes_the_source() -> None:
     books = Server(starts=asyncio.Event())
     sources = served(books)
     task = asyncio.create_task(found(sources))
@@ -255,13 +255,13 @@ def bench_of(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
 DONE = reply(say("Done."))
 
 
-async def test_in_a_turn_the_tools_of_a_source_run() -> None:
+async def test_turn_runs_the_tools_of_a_source() -> None:
     bench = bench_of(Server(), reply(call("search", "c0")), DONE)
     await bench.run()
     assert [made.content for made in bench.turn.tool_calls] == ["search was here."]
 
 
-async def test_a_turn_says_once_which_source_failed_and_goes_on() -> None:
+async def test_turn_names_a_failed_source_once_and_continues() -> None:
     bench = bench_of(Server(fails={"start": OSError("gone")}), reply(call("t", "c0")), DONE)
     await bench.run()
     assert bench.turn.text == "Done."
@@ -270,7 +270,7 @@ async def test_a_turn_says_once_which_source_failed_and_goes_on() -> None:
     ]
 
 
-async def test_an_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
+async def test_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
     books = Server(starts=asyncio.Event())
     bench = bench_of(books, DONE)
     task = asyncio.create_task(bench.run())
@@ -281,7 +281,7 @@ async def test_an_interrupt_ends_a_turn_that_waits_for_a_source() -> None:
     assert bench.of(object) == []
 
 
-async def test_an_interrupt_is_not_lost_that_comes_when_the_sources_have_just_answered() -> None:
+async def test_interrupt_right_after_the_sources_answered_is_not_lost() -> None:
     bench = bench_of(Server(), DONE)
     resolve = bench.loop.resolve
 

@@ -1,4 +1,4 @@
-"""What a turn appends, in which order."""
+"""The order in which a turn appends questions."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def recorded(entries: Iterable[InquiryEntry], clock: Clock) -> list[str]:
     return [f"{entry.type}:{getattr(entry, 'id', '')}" for entry in stream.entries[5:]]
 
 
-def test_questions_of_calls_side_by_side_are_in_call_order_where_the_record_is_the_same() -> None:
+def test_reproducible_record_has_questions_in_call_order() -> None:
     orders = [
         [*first, *second, *third]
         for first, second, third in itertools.permutations((OF_A, OF_BC, OF_B))
@@ -79,7 +79,7 @@ def test_questions_of_calls_side_by_side_are_in_call_order_where_the_record_is_t
     ]
 
 
-def test_questions_are_recorded_at_once_everywhere_else() -> None:
+def test_other_records_have_questions_at_once() -> None:
     order = [OF_B[0], OF_BC[0], *OF_A, OF_BC[1], OF_B[1]]
     assert recorded(order, utc_now)[:9] == [f"{each.type}:{each.id}" for each in order]
     stream = ConversationStream.new(clock=utc_now, made="live")
@@ -87,4 +87,4 @@ def test_questions_are_recorded_at_once_everywhere_else() -> None:
     record.start_turn(ChatRequest(content="Go."))
     record.add(ToolCallRequest(id="a", name="look", arguments={}))
     record.add_question(OF_A[0])
-    assert stream.entries[-1].type == "inquiry_request", "before anybody is asked"
+    assert stream.entries[-1].type == "inquiry_request", "before the prompt"

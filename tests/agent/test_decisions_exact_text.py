@@ -1,4 +1,4 @@
-"""What is decided about: the text that is shown says what runs, and nothing else could."""
+"""Exact texts in prompts: each prompt shows all that a tool runs with."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -35,6 +35,7 @@ from jp_nb.tooling.templates import TemplateError, render
 from tests.support.exact_blocks import SPELLED, blocks, object_of, text_of
 from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
 
+EXAMPLES = settings(max_examples=20)
 posix = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
 
 # --- hostile text ------------------------------------------------------------------------------
@@ -80,51 +81,51 @@ objects = st.dictionaries(texts, values, max_size=5).map(lambda x: json.loads(js
 
 
 def count_in(caption: str) -> str:
-    """What a caption says about the number of lines; one, if nothing."""
+    """Return the number of lines in a caption; one by default."""
     return caption.partition(": ")[2] or "1 line"
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
-    """Whether both are the same JSON: 1 is not true, and the order of keys is seen."""
+    """Return True if both are the same JSON: 1 is not true, and keys have an order."""
     return json.dumps(one) == json.dumps(other)
 
 
 # --- text --------------------------------------------------------------------------------------
 
 
+@EXAMPLES
 @given(objects)
 @example({"path": "a", "content": "x\n\n"})
 @example({"a": "2 lines", "b": ["a\nb", {"c": "d\ne"}], "[0]": 1})
-def test_the_lines_of_an_object_say_it_and_no_other(arguments: dict[str, JsonValue]) -> None:
+def test_lines_of_an_object_spell_it_exactly(arguments: dict[str, JsonValue]) -> None:
     assert same(object_of(object_lines(arguments)), arguments)
+    for line in object_lines(arguments):
+        assert_all_is_seen(line.replace("⇥\t", ""))
 
 
+@EXAMPLES
 @given(texts)
-def test_the_lines_of_a_text_say_it_and_no_other(text: str) -> None:
+def test_lines_of_a_text_spell_it_exactly(text: str) -> None:
     assert text_of(*spelled_lines(text)) == text
 
 
+@EXAMPLES
 @given(texts)
-def test_a_box_for_editing_holds_the_text_and_nothing_unseen(text: str) -> None:
+def test_edit_box_spells_the_text_exactly(text: str) -> None:
     assert unspell(spell_editable(text)) == text
     assert_all_is_seen(spell_editable(text).replace("\t", "").replace("\n", "⏎"))
 
 
-def test_white_space_that_ends_a_line_to_be_edited_is_seen() -> None:
+def test_edit_box_spells_trailing_white_space() -> None:
     assert spell_editable("a\t\nb \t\nc ") == "a⟨U+0009⟩\nb ⟨U+0009⟩\nc⟨U+0020⟩"
 
 
+@EXAMPLES
 @given(texts, texts)
-def test_two_names_never_look_alike_by_what_is_unseen(one: str, other: str) -> None:
+def test_names_with_invisible_characters_look_different(one: str, other: str) -> None:
     assert (spell_unseen(one) == spell_unseen(other)) == (one == other)
     assert SPELLED.sub(lambda at: chr(int(at[1], 16)), spell_unseen(one)) == one
     assert "  " not in spell_unseen(one) and spell_unseen(one).strip() == spell_unseen(one)  # noqa: PT018
-
-
-@given(objects)
-def test_nothing_unseen_is_on_a_line(arguments: dict[str, JsonValue]) -> None:
-    for line in object_lines(arguments):
-        assert_all_is_seen(line.replace("⇥\t", ""))
 
 
 BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\ufffc\U0001d159"
@@ -139,23 +140,23 @@ def assert_all_is_seen(line: str) -> None:
     assert "M" * 5 not in marks
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("e\u0301", r"e\u0301"),  # looks like é
-        ("\u1100\u1161", "\u1100" + r"\u1161"),  # looks like 가
-        ("\u212aelvin", r"\u212aelvin"),
-        ("a\u037eb", r"a\u037eb"),  # a semicolon of its own
-        ("good.example\u2215@evil", r"good.example\u2215@evil"),
-        ("x" + "\u0302" * 6, "x" + "\u0302" * 4 + r"\u0302\u0302"),
-        (" \u0302", r" \u0302"),
-    ],
-)
-def test_what_looks_like_something_else_is_told_apart(text: str, shown: str) -> None:
-    assert escape_unseen(text) == shown
+LOOKALIKES = [
+    ("e\u0301", r"e\u0301"),  # looks like é
+    ("\u1100\u1161", "\u1100" + r"\u1161"),  # looks like 가
+    ("\u212aelvin", r"\u212aelvin"),
+    ("a\u037eb", r"a\u037eb"),  # looks like a semicolon
+    ("good.example\u2215@evil", r"good.example\u2215@evil"),
+    ("x" + "\u0302" * 6, "x" + "\u0302" * 4 + r"\u0302\u0302"),
+    (" \u0302", r" \u0302"),
+]
 
 
-def test_what_people_write_stays_as_it_is(subtests: pytest.Subtests) -> None:
+def test_lookalike_characters_are_escaped() -> None:
+    for text, shown in LOOKALIKES:
+        assert escape_unseen(text) == shown
+
+
+def test_natural_languages_are_not_escaped(subtests: pytest.Subtests) -> None:
     for text in [
         "Việt Nam",
         "हिन्दी",
@@ -171,18 +172,18 @@ def test_what_people_write_stays_as_it_is(subtests: pytest.Subtests) -> None:
             assert escape_unseen(text) == spell_unseen(text) == text
 
 
-def test_prose_keeps_its_emoji_and_hides_nothing_else() -> None:
+def test_prose_keeps_emoji_and_spells_invisible_characters() -> None:
     assert spell_prose("⚠️ Delete\u200b it?\nReally") == "⚠️ Delete⟨U+200B⟩ it?\nReally"
 
 
-def test_a_file_is_shown_as_its_lines_and_they_are_counted() -> None:
+def test_file_content_is_shown_as_counted_lines() -> None:
     content = "".join(f"line {n}\n" for n in range(120))
     lines = object_lines({"path": "notes.md", "content": content})
     assert lines[:3] == ['path: "notes.md"', "content: 120 lines", "  │ line 0"]
     assert len(lines) == 122
 
 
-# --- what runs ---------------------------------------------------------------------------------
+# --- permission ---------------------------------------------------------------------------------
 
 
 class Reader:
@@ -226,8 +227,9 @@ async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[
     return prompt, {"value": value}
 
 
+@EXAMPLES
 @given(objects)
-async def test_what_a_permission_prompt_shows_is_what_runs(arguments: dict[str, JsonValue]) -> None:
+async def test_permission_prompt_shows_the_exact_arguments(arguments: dict[str, JsonValue]) -> None:
     prompt, ran = await ran_with(arguments)
     [(caption, lines)] = wording.exhibits(prompt)
     assert (caption, same(object_of(lines), ran)) == ("Arguments", True)
@@ -256,8 +258,6 @@ async def run_command(
 
 
 HOSTILE_WORDS = [
-    "plain",
-    "two words",
     "it's; rm -rf ~",
     "\u009b>~/.bashrc",
     "\u200b\u3164\U000e0041 e\u0301",
@@ -267,44 +267,41 @@ HOSTILE_WORDS = [
     "$(evil) `evil` \\",
     "-" * 300,
     "\u202egnp.exe",
-    "שלום 1",
 ]
 
 
 @posix
-@pytest.mark.parametrize("word", HOSTILE_WORDS)
-async def test_the_command_line_and_the_folder_that_are_shown_are_what_runs(
-    tmp_path: Path, word: str
-) -> None:
-    folder = tmp_path / "my \u200bfolder"
-    folder.mkdir()
-    command: JsonValue = {
-        "program": sys.executable,
-        "args": ["-c", PRINTS_ITS_WORDS, "{{tool.arguments.word}}", "{{tool.arguments}}"],
-    }
-    [prompt], response = await run_command(
-        folder,
-        command,
-        yes("run"),
-        text=json.dumps({"word": word}),
-        parameters={"word": {"type": "string"}},
-    )
-    words, place = json.loads(response.content)
-    assert words[0] == word
-    for shown in (dict(wording.exhibits(prompt)), on_stdin(prompt)):
-        said = {caption.partition(":")[0]: (caption, x) for caption, x in shown.items() if x}
-        assert list(said) == ["Command line", "Folder", "Arguments"]
-        line, cwd = (
-            text_of(count_in(caption), lines)
-            for caption, lines in (said["Command line"], said["Folder"])
+async def test_shown_command_line_and_folder_are_the_executed_ones(tmp_path: Path) -> None:
+    for number, word in enumerate(HOSTILE_WORDS):
+        folder = tmp_path / f"my \u200bfolder {number}"
+        folder.mkdir()
+        command: JsonValue = {
+            "program": sys.executable,
+            "args": ["-c", PRINTS_ITS_WORDS, "{{tool.arguments.word}}", "{{tool.arguments}}"],
+        }
+        [prompt], response = await run_command(
+            folder,
+            command,
+            yes("run"),
+            text=json.dumps({"word": word}),
+            parameters={"word": {"type": "string"}},
         )
-        assert shlex.split(line) == [sys.executable, "-c", PRINTS_ITS_WORDS, *words]
-        assert cwd == place == str(folder)
-        assert object_of(said["Arguments"][1]) == {"word": word}
+        words, place = json.loads(response.content)
+        assert words[0] == word
+        for shown in (dict(wording.exhibits(prompt)), on_stdin(prompt)):
+            said = {caption.partition(":")[0]: (caption, x) for caption, x in shown.items() if x}
+            assert list(said) == ["Command line", "Folder", "Arguments"]
+            line, cwd = (
+                text_of(count_in(caption), lines)
+                for caption, lines in (said["Command line"], said["Folder"])
+            )
+            assert shlex.split(line) == [sys.executable, "-c", PRINTS_ITS_WORDS, *words]
+            assert cwd == place == str(folder)
+            assert object_of(said["Arguments"][1]) == {"word": word}
 
 
 @posix
-async def test_what_a_shell_reads_is_shown_as_the_shell_reads_it(tmp_path: Path) -> None:
+async def test_shell_command_is_shown_as_the_shell_reads_it(tmp_path: Path) -> None:
     command: JsonValue = {
         "program": "echo a; echo",
         "args": ["{{tool.arguments.x}}"],
@@ -320,29 +317,24 @@ async def test_what_a_shell_reads_is_shown_as_the_shell_reads_it(tmp_path: Path)
 
 
 @posix
-@pytest.mark.parametrize(
-    ("word", "first"),
-    [
+async def test_command_line_that_depends_on_answers_is_marked(tmp_path: Path) -> None:
+    for word, first in [
         ("{{tool.answers.where}}", True),
         ("{{ tool | tojson }}", True),
         ("{{context.delta_rejection.reason}}", True),
         ("{{tool.arguments}}", False),
         ("answer my tool's context", True),  # rather once too often
         ("{{tool['name']}}", False),
-    ],
-)
-async def test_a_command_line_that_answers_change_says_so(
-    tmp_path: Path, word: str, first: bool
-) -> None:
-    command: JsonValue = {"program": "echo", "args": [word]}
-    [prompt], _ = await run_command(tmp_path, command, yes("run"))
-    [line, *_] = wording.exhibits(prompt)
-    said = "Command line (of its first run; answers to its questions go into the next)"
-    assert line.caption == (said if first else "Command line")
+    ]:
+        command: JsonValue = {"program": "echo", "args": [word]}
+        [prompt], _ = await run_command(tmp_path, command, yes("run"))
+        [line, *_] = wording.exhibits(prompt)
+        said = "Command line (of its first run; answers to its questions go into the next)"
+        assert line.caption == (said if first else "Command line")
 
 
 @posix
-async def test_a_command_line_that_cannot_be_filled_in_is_said_to_be_so(tmp_path: Path) -> None:
+async def test_invalid_command_template_is_shown_as_an_error(tmp_path: Path) -> None:
     [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
     [problem] = wording.exhibits(prompt)
     assert problem.caption == "It cannot run: there is no command line"
@@ -350,14 +342,14 @@ async def test_a_command_line_that_cannot_be_filled_in_is_said_to_be_so(tmp_path
     assert response.is_error
 
 
-@pytest.mark.parametrize("template", ["{{ [1, 2, 3, 4, 5] | random }}", "{{ lipsum() }}"])
-def test_nothing_in_a_command_line_is_left_to_chance(template: str) -> None:
-    with pytest.raises(TemplateError):
-        render(template, {})
+def test_random_functions_are_missing_in_templates() -> None:
+    for template in ("{{ [1, 2, 3, 4, 5] | random }}", "{{ lipsum() }}"):
+        with pytest.raises(TemplateError):
+            render(template, {})
 
 
 @posix
-async def test_a_formatter_cannot_pass_its_text_off_as_what_counts(tmp_path: Path) -> None:
+async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) -> None:
     faked = 'Arguments\n│ path: "notes.md"\x1b[8m'
     (tmp_path / "shown").write_text(faked)
     [prompt], _ = await run_command(
@@ -385,8 +377,9 @@ async def test_a_formatter_cannot_pass_its_text_off_as_what_counts(tmp_path: Pat
 # --- boxes for editing, and results ----------------------------------------------------------
 
 
+@EXAMPLES
 @given(objects, st.booleans())
-async def test_the_box_for_arguments_shows_them_and_gives_them_back(
+async def test_unchanged_edit_box_gives_the_arguments_back(
     arguments: dict[str, JsonValue], on_a_console: bool
 ) -> None:
     """Submitted as it is, it changes nothing; what it holds is all seen."""
@@ -415,7 +408,7 @@ async def test_the_box_for_arguments_shows_them_and_gives_them_back(
 
 
 @pytest.mark.parametrize(("typed", "runs"), [('{"n": true}', True), ('{"n": 1.0}', 1.0)])
-async def test_an_edit_counts_also_where_python_calls_both_equal(typed: str, runs: Any) -> None:
+async def test_edit_from_one_to_true_is_an_edit(typed: str, runs: Any) -> None:
     seen: list[Any] = []
     bench = Bench(
         [reply(call("tool", text='{"n": 1}')), reply(say("Done."))],
@@ -435,8 +428,9 @@ def _notes(seen: list[Any]) -> Any:
     return tool
 
 
+@EXAMPLES
 @given(texts.filter(str.strip))
-async def test_a_result_is_shown_and_edited_exactly(content: str) -> None:
+async def test_result_is_shown_and_edited_exactly(content: str) -> None:
     prompts: list[Prompt] = []
 
     async def edit() -> PromptEnd:
@@ -462,7 +456,7 @@ async def test_a_result_is_shown_and_edited_exactly(content: str) -> None:
     assert bench.of(ToolCallResponse)[0].content == f"{content}!"
 
 
-def test_two_options_that_differ_in_what_is_unseen_are_told_apart() -> None:
+def test_options_with_invisible_characters_look_different() -> None:
     options = ("delete", "delete\u200b", "delete ", "del\u00adete", "dele\ufe0fte", "a b", "a  b")
     labels = wording.option_labels(options)
     assert labels == [
@@ -485,22 +479,22 @@ def test_two_options_that_differ_in_what_is_unseen_are_told_apart() -> None:
     assert "  2  delete⟨U+200B⟩" in reader.shown
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [("paypal", "p\u0430yp\u0430l"), ("ohm", "\uff4fhm"), ("\u05d01", "1\u05d0"), ("A", "\u0391")],
-)
-def test_two_options_whose_letters_look_alike_are_told_apart_by_their_code(
-    one: str, other: str
-) -> None:
-    first, second = wording.option_labels((one, other))
-    assert first in (one, f"{one} ({json.dumps(one)})")
-    assert second == f"{other} ({json.dumps(other)})"
-    assert wording.option_labels((other, "else")) == [other, "else"]
+def test_options_with_lookalike_letters_are_told_apart_by_their_code() -> None:
+    for one, other in [
+        ("paypal", "p\u0430yp\u0430l"),
+        ("ohm", "\uff4fhm"),
+        ("\u05d01", "1\u05d0"),
+        ("A", "\u0391"),
+    ]:
+        first, second = wording.option_labels((one, other))
+        assert first in (one, f"{one} ({json.dumps(one)})")
+        assert second == f"{other} ({json.dumps(other)})"
+        assert wording.option_labels((other, "else")) == [other, "else"]
 
 
-@pytest.mark.parametrize("size", [20_000])
+@pytest.mark.deep
 @pytest.mark.parametrize("text", ["e\u0301", "\u200b", "a\n", "אב", "漢", "\u1100\u1161", "x "])
-def test_showing_takes_time_in_proportion(text: str, size: int) -> None:
+def test_spelling_takes_linear_time(text: str) -> None:
     def calls(count: int) -> int:
         made = 0
 
@@ -516,4 +510,4 @@ def test_showing_takes_time_in_proportion(text: str, size: int) -> None:
             sys.setprofile(None)
         return made
 
-    assert calls(size) < 2.5 * calls(size // 2) + 1000
+    assert calls(20_000) < 2.5 * calls(10_000) + 1000

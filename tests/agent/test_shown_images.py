@@ -1,4 +1,4 @@
-"""Images in a turn: which of them the model is shown, what is recorded, what the person reads."""
+"""Images of requests and results: limits, record, delivery."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def restored(made: Bench) -> ConversationStream:
     return ConversationStream(made.stream.head, clock=FakeClock(), raw=list(made.stream.raw))
 
 
-async def test_an_image_is_recorded_before_its_result_and_shown_with_it() -> None:
+async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
     made = bench(plot(figure()))
     await made.run()
     assert made.kinds()[2:] == ["tool_call_request", "image", "tool_call_response", "chat_response"]
@@ -62,7 +62,7 @@ async def test_an_image_is_recorded_before_its_result_and_shown_with_it() -> Non
     assert ends.images == (figure(),)
 
 
-async def test_what_is_sent_after_a_restart_is_what_was_sent_before() -> None:
+async def test_reloaded_record_sends_the_same_images() -> None:
     shared = figure("shared", shade=1)
     made = bench(
         plot(shared, figure("large", padding=500), figure("third", shade=2), figure(shade=3)),
@@ -78,14 +78,14 @@ async def test_what_is_sent_after_a_restart_is_what_was_sent_before() -> None:
     assert [len(images) for _, images in seen(made.loop.thread)] == [3, 0, 0]
 
 
-async def test_the_same_image_in_two_results_is_kept_once() -> None:
+async def test_image_of_two_results_is_recorded_once() -> None:
     made = bench(plot(figure()), reply(call("plot")), reply(call("plot")))
     await made.run()
     assert len(made.of(ImageEntry)) == 1
     assert [images for _, images in seen(made.loop.thread)] == [(figure(),)] * 2
 
 
-async def test_an_image_that_is_too_large_is_told_in_words_to_the_model_and_to_the_person() -> None:
+async def test_large_image_is_described_in_words() -> None:
     large = figure("figure 1", padding=1_200_000)
     made = bench(plot(large), config=limits(image_max_bytes=262144))
     await made.run()
@@ -99,7 +99,7 @@ async def test_an_image_that_is_too_large_is_told_in_words_to_the_model_and_to_t
     assert (ends.images, ends.left_out) == ((), (words,))
 
 
-async def test_images_are_counted_through_the_turn_and_anew_in_the_next() -> None:
+async def test_images_are_counted_per_turn() -> None:
     tool = plot(*(figure(shade=shade) for shade in range(3)))
     made = bench(tool, reply(call("plot")), reply(call("plot")), config=limits(images_per_turn=5))
     await made.run("Go.", [figure("asked", shade=200)])
@@ -107,14 +107,7 @@ async def test_images_are_counted_through_the_turn_and_anew_in_the_next() -> Non
     assert seen(made.loop.thread)[1][0].count("record.images_per_turn is 5") == 2
 
 
-async def test_none_is_kept_where_none_is_wanted() -> None:
-    made = bench(plot(figure()), config=limits(images_per_turn=0))
-    await made.run()
-    assert not made.of(ImageEntry)
-    assert "record.images_per_turn is 0" in seen(made.loop.thread)[0][0]
-
-
-async def test_hundreds_of_images_are_told_in_a_few_lines() -> None:
+async def test_hundreds_of_omitted_images_take_few_lines() -> None:
     made = bench(plot(*(figure(width=1 + n) for n in range(300))))
     await made.run()
     ((content, images),) = seen(made.loop.thread)
@@ -123,7 +116,7 @@ async def test_hundreds_of_images_are_told_in_a_few_lines() -> None:
     assert content.endswith("[260 more left out]")
 
 
-async def test_bytes_that_are_no_image_are_never_sent() -> None:
+async def test_invalid_image_is_not_sent() -> None:
     made = bench(plot(Image("image/png", b"<svg onload=alert(1)>", "x")))
     await made.run()
     assert "its bytes are not image/png" in seen(made.loop.thread)[0][0]
@@ -139,7 +132,7 @@ async def test_bytes_that_are_no_image_are_never_sent() -> None:
         ("skip", [], 0),
     ],
 )
-async def test_images_go_where_the_text_of_the_result_goes(
+async def test_images_are_delivered_with_the_unedited_result(
     result: str, ends: list[Any], images: int
 ) -> None:
     person = FakePrompter(*ends)
@@ -153,7 +146,7 @@ async def test_images_go_where_the_text_of_the_result_goes(
         assert repr(figure()) in [exhibit.value for exhibit in prompt.exhibits]
 
 
-async def test_images_that_are_not_delivered_take_no_place() -> None:
+async def test_undelivered_images_are_not_counted() -> None:
     made = bench(
         plot(figure()),
         reply(call("plot")),
@@ -165,13 +158,13 @@ async def test_images_that_are_not_delivered_take_no_place() -> None:
     assert [len(images) for _, images in seen(made.loop.thread)] == [0, 1]
 
 
-async def test_the_same_image_twice_in_a_result_is_shown_once() -> None:
+async def test_duplicate_image_of_a_result_is_sent_once() -> None:
     made = bench(plot(figure(), figure(shade=1), figure()), config=limits(images_per_turn=2))
     await made.run()
     assert seen(made.loop.thread) == [("a plot", (figure(), figure(shade=1)))]
 
 
-async def test_only_the_last_run_of_a_tool_shows_images() -> None:
+async def test_only_the_last_run_of_a_tool_sends_images() -> None:
     def proposes(ctx: ToolContext) -> Outcome:
         if not ctx.answers:
             return NeedsInput(Question.boolean("sure", "Sure?"))
@@ -184,7 +177,7 @@ async def test_only_the_last_run_of_a_tool_shows_images() -> None:
     assert seen(made.loop.thread) == [("refused", (figure(shade=2),))]
 
 
-async def test_a_change_that_is_decided_first_does_not_lose_the_images() -> None:
+async def test_images_are_kept_while_a_change_is_decided() -> None:
     def changes() -> Outcome:
         return Success("changed", config={"assistant": {"name": "Ada"}}, images=(figure(),))
 
@@ -198,7 +191,7 @@ async def test_a_change_that_is_decided_first_does_not_lose_the_images() -> None
     assert seen(made.loop.thread) == [("changed", (figure(),))]
 
 
-async def test_a_request_shows_its_images() -> None:
+async def test_request_is_recorded_with_its_images() -> None:
     made = Bench([DONE])
     large = figure("large", padding=3_000)
     made.config = limits(image_max_bytes=2_000)
@@ -211,7 +204,7 @@ async def test_a_request_shows_its_images() -> None:
     assert made.turn.images == (figure(),)
 
 
-async def test_a_model_that_answers_a_tools_question_sees_the_images_too() -> None:
+async def test_inquiry_includes_the_images() -> None:
     made = bench(plot(figure()))
     await made.run("Look.", [figure("asked", shade=9)])
     inquiry = ModelInquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
@@ -220,14 +213,8 @@ async def test_a_model_that_answers_a_tools_question_sees_the_images_too() -> No
     assert sum(map(len, seen_then)) == 2
 
 
-async def test_a_secret_is_hidden_in_the_name_of_an_image() -> None:
+async def test_secret_in_an_image_name_is_hidden() -> None:
     made = bench(plot(figure("of hunter2-hunter2")))
     made.loop.secrets.add("hunter2-hunter2")
     await made.run()
     assert made.of(ImageEntry)[0].name == "of (secret)"
-
-
-async def test_a_result_without_text_has_its_images() -> None:
-    made = bench(plot(figure(), content=""))
-    await made.run()
-    assert seen(made.loop.thread) == [("", (figure(),))]

@@ -1,4 +1,4 @@
-"""Whole turns with command tools: real scripts, real record."""
+"""Turns with command tools: questions, permission, arguments, formatters."""
 
 from __future__ import annotations
 
@@ -13,18 +13,14 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display_events import ToolBegins
 from jp_nb.agent.prompts import ActionPrompt, Answered, Exhibit, FormEnd, QuestionPrompt
-from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.tooling.command import CommandTool
 from tests.support.fakes import (
     Bench,
     FakePrompter,
     call,
-    configured,
     for_tool,
-    offer_now,
     reply,
     say,
     yes,
@@ -82,7 +78,7 @@ def the_response(bench: Bench) -> tuple[str, bool]:
 
 
 @pytest.mark.req("R028-2", "R028-25")
-async def test_a_command_asks_one_thing_after_another_and_each_run_knows_all_answers(
+async def test_command_asks_one_question_after_the_other(
     tmp_path: Path,
 ) -> None:
     person = FakePrompter(yes("live"), yes(True), yes(""))
@@ -139,7 +135,7 @@ else:
 """
 
 
-async def test_a_command_asks_with_one_form_and_is_told_all_of_it(tmp_path: Path) -> None:
+async def test_command_asks_with_a_form(tmp_path: Path) -> None:
     given: list[JsonValue] = [
         {"days": 3, "pin": "31415"},
         {"selected": ["d", "c"], "custom": "a newt"},
@@ -158,7 +154,7 @@ async def test_a_command_asks_with_one_form_and_is_told_all_of_it(tmp_path: Path
     assert "31415" not in json.dumps([entry.to_raw() for entry in bench.entries])
 
 
-async def test_a_command_whose_question_is_malformed_is_told_where(tmp_path: Path) -> None:
+async def test_malformed_question_of_a_command_is_an_error(tmp_path: Path) -> None:
     config = local("plan", script(tmp_path, PLAN.replace('"minimum"', '"min"')), run="unattended")
     bench = bench_of(tmp_path, config, reply(call("plan")))
     await bench.run()
@@ -167,24 +163,13 @@ async def test_a_command_whose_question_is_malformed_is_told_where(tmp_path: Pat
         "`questions.0.answer_type.fields.0.answer_type.min`: there is no such key.",
         True,
     )
-
-
-async def test_a_malformed_question_ends_the_call_and_nobody_is_asked(tmp_path: Path) -> None:
-    code = """print('{"type":"needs_input","question":{"id":"q","answer_type":"Text"}}')"""
-    config = local("t", script(tmp_path, code), run="unattended")
-    bench = bench_of(tmp_path, config, reply(call("t")))
-    await bench.run()
-    text, is_error = the_response(bench)
-    assert is_error
-    assert "malformed" in text
-    assert "needs_input" not in text
     assert bench.of(InquiryRequest) == []
 
 
 # --- before a run ----------------------------------------------------------------------------
 
 
-async def test_a_command_runs_only_once_somebody_permits_it(tmp_path: Path) -> None:
+async def test_command_runs_only_with_permission(tmp_path: Path) -> None:
     person = FakePrompter(yes("run"), yes("skip"))
     scripts = [reply(call("t", "c1")), reply(call("t", "c2"))]
     bench = bench_of(tmp_path, local("t", "sh -c 'echo ran >> runs'"), *scripts, person=person)
@@ -201,9 +186,7 @@ PARAMETERS: JsonValue = {"what": {"type": "string"}}
 
 @pytest.mark.req("HB-15")
 @pytest.mark.parametrize("mode", ["ask", "edit"])
-async def test_what_an_edited_command_executes_is_seen_before_it_does(
-    tmp_path: Path, mode: str
-) -> None:
+async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str) -> None:
     edit = yes('{"what": "two; three"}')
     before = [yes("edit")] if mode == "ask" else []
     person = FakePrompter(*before, edit, yes("edit"), yes('{"what": "four"}'), yes("run"))
@@ -221,7 +204,7 @@ async def test_what_an_edited_command_executes_is_seen_before_it_does(
     assert response.metadata["edited_arguments"] == {"what": "four"}
 
 
-async def test_an_edited_command_that_was_seen_may_be_skipped(tmp_path: Path) -> None:
+async def test_edited_command_may_be_skipped(tmp_path: Path) -> None:
     person = FakePrompter(yes("edit"), yes('{"what": "two"}'), yes("skip"))
     command: JsonValue = {"program": "echo {{ tool.arguments.what }} >> runs", "shell": True}
     config = local("t", command, run="ask", parameters=PARAMETERS)
@@ -231,7 +214,7 @@ async def test_an_edited_command_that_was_seen_may_be_skipped(tmp_path: Path) ->
     assert not (tmp_path / "runs").exists()
 
 
-async def test_arguments_that_were_edited_back_are_the_models_own(tmp_path: Path) -> None:
+async def test_arguments_edited_back_are_not_recorded_as_edited(tmp_path: Path) -> None:
     person = FakePrompter(
         *(yes("edit"), yes('{"what": "two"}'), yes("edit"), yes('{"what": "one"}')), yes("run")
     )
@@ -243,7 +226,7 @@ async def test_arguments_that_were_edited_back_are_the_models_own(tmp_path: Path
 
 
 @pytest.mark.req("R028-34")
-async def test_arguments_that_no_parameter_takes_keep_a_command_from_running(
+async def test_unknown_arguments_keep_a_command_from_running(
     tmp_path: Path,
 ) -> None:
     config = local(
@@ -261,7 +244,7 @@ async def test_arguments_that_no_parameter_takes_keep_a_command_from_running(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_arguments_are_read_and_completed_before_the_command_gets_them(
+async def test_command_gets_converted_arguments_and_defaults(
     tmp_path: Path,
 ) -> None:
     parameters = {"days": {"type": "integer"}, "unit": {"type": "string", "default": "C"}}
@@ -274,7 +257,7 @@ async def test_arguments_are_read_and_completed_before_the_command_gets_them(
     assert document["context"]["root"] == str(tmp_path)
 
 
-async def test_a_tool_without_a_command_is_offered_and_fails_when_it_is_called(
+async def test_tool_without_a_command_fails_when_called(
     tmp_path: Path,
 ) -> None:
     config = for_tool("t", source="local", run="unattended")
@@ -288,7 +271,7 @@ async def test_a_tool_without_a_command_is_offered_and_fails_when_it_is_called(
 # --- formatters ------------------------------------------------------------------------------
 
 
-async def test_a_command_writes_the_arguments_for_the_person(tmp_path: Path) -> None:
+async def test_command_formats_the_arguments(tmp_path: Path) -> None:
     style: JsonValue = {"parameters": "echo {{context.action}} {{tool.arguments.a}} "}
     parameters = {"a": {"type": "string"}}
     config = local("t", "echo ran", run="unattended", style=style, parameters=parameters)
@@ -299,7 +282,7 @@ async def test_a_command_writes_the_arguments_for_the_person(tmp_path: Path) -> 
     assert the_response(bench) == ("ran\n", False)
 
 
-async def test_a_tool_whose_arguments_cannot_be_shown_does_not_run(tmp_path: Path) -> None:
+async def test_failed_formatter_keeps_the_tool_from_running(tmp_path: Path) -> None:
     style: JsonValue = {"parameters": {"program": "echo why >&2; exit 3", "shell": True}}
     config = local("t", "touch ran", run="unattended", style=style)
     bench = bench_of(tmp_path, config, reply(call("t")))
@@ -316,12 +299,8 @@ async def test_a_tool_whose_arguments_cannot_be_shown_does_not_run(tmp_path: Pat
 # --- what is offered -------------------------------------------------------------------------
 
 
-def offered(config: Partial) -> dict[str, OfferedTool]:
-    return offer_now(configured(config)).tools
-
-
 @pytest.mark.req("R083-89")
-async def test_a_builtin_whose_source_is_local_runs_the_users_command(tmp_path: Path) -> None:
+async def test_builtin_with_a_local_source_runs_the_command(tmp_path: Path) -> None:
     config = for_tool(
         "ask_user",
         source="local",
@@ -335,130 +314,17 @@ async def test_a_builtin_whose_source_is_local_runs_the_users_command(tmp_path: 
     assert bench.of(InquiryRequest) == []
 
 
-@pytest.mark.req("R083-90")
-def test_a_builtin_whose_source_alone_changes_keeps_everything_else() -> None:
-    before, after = (
-        offered({})["ask_user"],
-        offered(for_tool("ask_user", source="local"))["ask_user"],
-    )
-    assert isinstance(after.executor, CommandTool)
-    for field in ("definition", "questions", "hidden", "run", "result"):
-        assert getattr(after, field) == getattr(before, field), field
-
-
-def test_a_local_tool_asks_before_it_runs_and_before_it_formats() -> None:
-    tool = offered(local("t", "true"))["t"]
-    assert (tool.run, tool.format, tool.origin) == ("ask", "ask", "local")
-
-
-def test_each_field_of_a_style_is_the_tools_own_or_else_that_of_all_tools() -> None:
-    star: Partial = {
-        "hidden": True,
-        "inline_results": 3,
-        "parameters": "json",
-        "error": {"inline_results": "full"},
-    }
-    own: Partial = {"hidden": False, "inline_results": "off"}
-    tools = {
-        "*": {"style": star},
-        "own": {"source": "local", "style": own},
-        "none": {"source": "local"},
-        "error": {"source": "local", "style": {"error": {"inline_results": 1}}},
-    }
-    found = offered({"conversation": {"tools": tools}})  # type: ignore[dict-item]
-
-    def style(name: str) -> tuple[Any, ...]:
-        tool = found[name]
-        return tool.hidden, tool.inline_results, tool.parameters, tool.inline_errors
-
-    assert style("own") == (False, "off", "json", "full")
-    assert style("none") == (True, 3, "json", "full")
-    assert style("error") == (True, 3, "json", 1)
-
-
-def test_unless_configured_a_style_says_nothing() -> None:
-    tool = offered(local("t", "true"))["t"]
-    assert (tool.hidden, tool.formatter, tool.parameters) == (False, None, None)
-    assert (tool.inline_results, tool.inline_errors) == (None, None)
-
-
-def test_a_command_for_all_tools_formats_every_kind_of_them_but_those_that_say_otherwise() -> None:
-    tools = {
-        "*": {"style": {"parameters": "my-formatter --all"}},
-        "own": {"source": "local", "style": {"parameters": "function_call"}},
-    }
-    found = offered({"conversation": {"tools": tools}})  # type: ignore[dict-item]
-    assert found["ask_user"].formatter is not None
-    assert found["ask_user"].parameters is None
-    assert (found["own"].formatter, found["own"].parameters) == (None, "function_call")
-
-
-def test_grants_are_handed_on_as_configured() -> None:
-    access: Partial = {
-        "fs": [{"path": "notes", "read": True}],
-        "config": [{"path": "assistant.name", "read": True}],
-    }
-    tools = offered(local("t", "true", access=access))
-    assert tools["t"].access == {
-        "fs": [{"path": "notes", "read": True}],
-        "net": [],
-        "env": [],
-        "config": [
-            {
-                "path": "assistant.name",
-                "read": True,
-                "write": False,
-                "delete": False,
-                "apply": "ask",
-            }
-        ],
-    }
-    assert tools["ask_user"].access is None
-
-
-@pytest.mark.parametrize(
-    ("enable", "choice", "is_offered"),
-    [
-        (False, "t", True),
-        ({"state": False, "allow_toggle": "if_named"}, "t", True),
-        ({"state": False, "allow_toggle": "if_named"}, "auto", False),
-        (False, "required", False),
-        (True, "auto", True),
-        (True, "t", True),
-    ],
-)
-def test_a_disabled_tool_is_offered_when_it_is_forced(
-    enable: JsonValue, choice: str, is_offered: bool
-) -> None:
-    config = local("t", "true", enable=enable) | {"assistant": {"tool_choice": choice}}
-    assert ("t" in offered(config)) is is_offered
-
-
-def test_a_tool_that_is_locked_off_is_never_offered() -> None:
-    locked = {"state": False, "allow_toggle": "never"}
-    config = configured(local("t", "true", enable=locked))
-    forced = config.assistant.model_copy(update={"tool_choice": "t"})
-    found = offer_now(config.model_copy(update={"assistant": forced}))
-    assert "t" not in found.tools
-    assert "t" not in found.missing
-
-
-@pytest.mark.parametrize(
-    ("texts", "printed"),
-    [
+async def test_command_is_configurable_by_dotted_paths(tmp_path: Path) -> None:
+    for texts, printed in [
         (["command=echo 'a  b' {{tool.arguments.n}}"], "a  b 3\n"),
         (['command:={"program": "echo a; echo", "args": ["b c"], "shell": true}'], "a\nb c\n"),
         (["command.program=echo", 'command.args:=["{{tool.name}}", "x  y"]'], "t x  y\n"),
         (["command=echo", "command.args+=more"], "more\n"),
-    ],
-)
-async def test_a_command_is_configured_by_dotted_paths(
-    texts: list[str], printed: str, tmp_path: Path
-) -> None:
-    parameters = {"n": {"type": "integer"}}
-    config = for_tool("t", source="local", run="unattended", parameters=parameters)
-    for text in texts:
-        config = apply(config, parse_assignment(f"conversation.tools.t.{text}", config))
-    bench = bench_of(tmp_path, config, reply(call("t", text='{"n": 3}')))
-    await bench.run()
-    assert the_response(bench) == (printed, False)
+    ]:
+        parameters = {"n": {"type": "integer"}}
+        config = for_tool("t", source="local", run="unattended", parameters=parameters)
+        for text in texts:
+            config = apply(config, parse_assignment(f"conversation.tools.t.{text}", config))
+        bench = bench_of(tmp_path, config, reply(call("t", text='{"n": 3}')))
+        await bench.run()
+        assert the_response(bench) == (printed, False)

@@ -1,4 +1,4 @@
-"""Arguments that are texts of their own, such as code: shown, edited and run as they are."""
+"""Text arguments, such as code: shown, edited and run exactly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Markup = Annotated[str, Field(json_schema_extra={"contentMediaType": "text/html;
 
 
 class Runner:
-    """Tools that note what they were called with."""
+    """Tools that note their arguments."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
@@ -65,7 +65,7 @@ def exhibits(bench: Bench, number: int = 0) -> tuple[Exhibit, ...]:
     return prompt.exhibits
 
 
-async def test_a_prompt_shows_the_text_and_the_other_arguments_beside_it() -> None:
+async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
     given = {"times": 2, "code": CODE, "page": "<b>"}
     bench, runner = await decided("many", given, yes("run"))
     assert exhibits(bench) == (
@@ -76,7 +76,7 @@ async def test_a_prompt_shows_the_text_and_the_other_arguments_beside_it() -> No
     assert runner.seen == [(CODE, "<b>", 2)]
 
 
-async def test_the_text_is_edited_as_it_is_and_what_was_edited_runs() -> None:
+async def test_edited_text_argument_runs() -> None:
     bench, runner = await decided("run", {"code": CODE}, yes("edit"), yes("print(2)"))
     edit = bench.person.asked[1]
     assert isinstance(edit, QuestionPrompt)
@@ -88,7 +88,7 @@ async def test_the_text_is_edited_as_it_is_and_what_was_edited_runs() -> None:
     assert bench.shown_of(ToolBegins)[-1].arguments == {"code": "print(2)"}
 
 
-async def test_several_texts_are_edited_one_by_one_and_then_the_others_as_json() -> None:
+async def test_text_arguments_are_edited_before_the_others() -> None:
     given = {"code": "1", "page": "<b>"}
     ends = [yes("edit"), yes("2"), yes("<i>"), yes('{"times": }'), yes('{"times": 3}')]
     bench, runner = await decided("many", given, *ends)
@@ -102,13 +102,13 @@ async def test_several_texts_are_edited_one_by_one_and_then_the_others_as_json()
 
 
 @pytest.mark.parametrize("ends", [[CANCELLED], [yes(" ")]])
-async def test_an_edit_that_is_dropped_or_emptied_asks_again(ends: list[Any]) -> None:
+async def test_cancelled_or_empty_edit_asks_again(ends: list[Any]) -> None:
     bench, runner = await decided("run", {"code": "1"}, yes("edit"), *ends, yes("run"))
     assert runner.seen == ["1"]
     assert exhibits(bench, 2) == (Exhibit("code (python)", "1", "python"),)
 
 
-async def test_the_text_is_shown_once_where_a_prompt_shows_it_and_stays_below_the_call() -> None:
+async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
     bench, _ = await decided("run", {"code": CODE}, yes("run"))
     asked, runs = bench.shown_of(ToolBegins)
     assert "print(1)" not in call_plain(asked, None)
@@ -122,7 +122,7 @@ async def test_the_text_is_shown_once_where_a_prompt_shows_it_and_stays_below_th
     assert "```python\nprint(1)\n" in call_markdown(runs, None, live=False)
 
 
-async def test_code_that_was_refused_is_seen_all_the_same() -> None:
+async def test_code_of_a_skipped_call_is_shown() -> None:
     bench, runner = await decided("run", {"code": "rm()"}, yes("skip"))
     (asked,) = bench.shown_of(ToolBegins)
     assert "    rm()" in call_plain(asked, bench.shown_of(ToolEnds)[0])
@@ -131,7 +131,7 @@ async def test_code_that_was_refused_is_seen_all_the_same() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["```\n<b>x</b>\n````\n$a$", "\x1b[31mred\x1b]0;title\x07", "x" * 2_000_000, "a\n" * 100_000],
+    ["```\n<b>x</b>\n````\n$a$", "\x1b[31mred\x1b]0;title\x07", "x" * 200_000, "a\n" * 60_000],
 )
 def test_hostile_code_stays_in_its_block(text: str) -> None:
     begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
@@ -152,8 +152,8 @@ def test_long_code_is_folded(lines: int, folded: bool) -> None:
     assert call_plain(begins, None).count("\n    x") == lines
 
 
-def test_the_language_is_that_of_the_media_type(subtests: pytest.Subtests) -> None:
-    for media_type, language in [
+def test_language_comes_from_the_media_type(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str | None]] = [
         ("text/x-python", "python"),
         ("text/plain", "text"),
         ("TEXT/X-SQL", "sql"),
@@ -163,7 +163,8 @@ def test_the_language_is_that_of_the_media_type(subtests: pytest.Subtests) -> No
         ("text/", None),
         ("text/x-`py`", None),
         ("text/" + "a" * 50, None),
-    ]:
+    ]
+    for media_type, language in rows:
         with subtests.test(media_type=media_type):
             schema: Any = {"properties": {"a": {"contentMediaType": media_type}}}
             found = text_arguments(schema, {"a": "x"})
@@ -199,7 +200,7 @@ class Lines:
         (["."], ""),
     ],
 )
-def test_on_stdin_code_is_numbered_and_typed_line_by_line(lines: list[str], text: str) -> None:
+def test_code_is_edited_line_by_line_on_stdin(lines: list[str], text: str) -> None:
     question = Question.text("arguments", "code:").with_default("def f():\n    return 1\n")
     console = Lines(*lines)
     end = ask_on_stdin(QuestionPrompt(question, consents=True, is_code=True), console, "stdin")
@@ -207,7 +208,7 @@ def test_on_stdin_code_is_numbered_and_typed_line_by_line(lines: list[str], text
     assert console.written[1:4] == ["│ 1 def f():", "│ 2     return 1", "│ 3 "]
 
 
-def test_unseen_characters_are_spelled_there_and_read_back() -> None:
+def test_invisible_characters_are_spelled_on_stdin() -> None:
     question = Question.text("arguments", "code:").with_default("a\u200b")
     console = Lines("b⟨U+200B⟩", ".")
     end: Answered | NotAnswered | Unavailable = ask_on_stdin(

@@ -1,7 +1,7 @@
-"""Hundreds of cycles of everything at once, interrupted at random: nothing is lost, nothing hangs.
+"""Hundreds of cycles of everything at once, interrupted at random.
 
-Every choice comes from a seed. Tasks, threads and processes make the order of events another one
-each time all the same: a seed tells what was tried, not what happened.
+Every choice comes from a seed. The order of events differs all the same, because tasks, threads and
+processes take part: a seed gives the choices, not the order.
 """
 
 from __future__ import annotations
@@ -74,17 +74,20 @@ from tests.support.fakes import (
     tool_sources,
 )
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, and /proc where there is one")
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.skipif(os.name != "posix", reason="sh, and /proc where there is one"),
+]
 
 T = TypeVar("T")
 CALLS_IN_A_BATCH = 16
 COMMANDS_IN_A_BATCH = 2
 ABOUT = re.compile(r"#(\d+)\b")
-"""What a tool says of the call that it answers, so that no answer is mistaken for another."""
+"""The number of its call in the result of a tool, so that results are told apart."""
 
 
 class Stuck:
-    """Counts what only an interrupt ends."""
+    """Counts the waits that only an interrupt ends."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -112,7 +115,7 @@ QUESTIONS = {
 
 
 def ends(n: int, how: str) -> Any:
-    """What a tool comes to, by `how`."""
+    """Return or raise the outcome of a tool, by `how`."""
     match how:
         case "exception":
             raise LookupError(f"#{n} is lost")
@@ -218,7 +221,7 @@ def config(settings: Mapping[str, Any]) -> Partial:
     return {"conversation": {"tools": configured_tools}, "interrupt": dict(settings)}
 
 
-# --- who takes part --------------------------------------------------------------------------
+# --- participants --------------------------------------------------------------------------
 
 
 class Model:
@@ -340,10 +343,10 @@ def an_answer(question: Question, random: Random) -> Any:
 
 
 class Person:
-    """Answers at random, or not at all until interrupted.
+    """A user who answers at random, or not at all until interrupted.
 
     Attributes:
-        away: Why nobody is there.
+        away: The reason why no user is available.
         most_at_once: The largest number of prompts that were shown at the same time.
     """
 
@@ -474,7 +477,7 @@ def _finish(future: asyncio.Future[None]) -> None:
 
 
 class Times:
-    """A clock on which two interrupts are near or far, as it falls."""
+    """A clock that advances at random between two interrupts."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(f"clock {seed}")
@@ -599,7 +602,7 @@ class Stress:
         else:  # what was cut may be heard first
             asyncio.get_running_loop().call_soon(loop.interrupt)
 
-    # --- what has to hold
+    # --- checks
 
     def check(self) -> None:
         assert self.person.most_at_once <= 1, "prompts overlapped"
@@ -651,7 +654,7 @@ class Stress:
             return sum(isinstance(event, kind) for event in self.shown)
 
         responses = sum(isinstance(e, ToolCallResponse) for e in self.stream.entries)
-        assert count(ToolEnds) >= responses, "a response that nobody saw"
+        assert count(ToolEnds) >= responses, "a response that was not shown"
         assert count(ToolBegins) <= count(ToolEnds), "a call that began and never ended"
         inquiries = sum(isinstance(e, InquiryResponse) for e in self.stream.entries)
         assert count(QuestionEnds) == inquiries
@@ -663,7 +666,7 @@ class Stress:
         assert thread_of(again, ["test"]).items == self.thread.items, "another view of it"
 
 
-# --- what is left behind ---------------------------------------------------------------------
+# --- leftovers ---------------------------------------------------------------------
 
 
 def leftovers() -> set[Any]:
@@ -681,7 +684,7 @@ def open_files() -> Iterator[tuple[str, str]]:
 
 
 def waits_at(task: asyncio.Task[Any]) -> str:
-    """Where a task waits: the line of each coroutine down to what it awaits."""
+    """Return the line of each coroutine down to the awaitable of `task`."""
     lines = []
     awaited: Any = task.get_coro()
     while (frame := getattr(awaited, "cr_frame", None)) is not None:
@@ -691,7 +694,7 @@ def waits_at(task: asyncio.Task[Any]) -> str:
 
 
 def thread_stacks() -> Iterator[str]:
-    """Where each thread is."""
+    """Yield the stack of each thread."""
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     for ident, frame in sys._current_frames().items():
         yield f"{names.get(ident)}: {''.join(traceback.format_stack(frame)[-3:])}"
@@ -711,13 +714,11 @@ async def stress(seed: int, folder: Path, cycles: int) -> Stress:
 
 
 async def settled(others: set[asyncio.Task[Any]]) -> None:
-    """Wait for what no cancellation ends: threads, and who ends the processes; for all else, too.
-
-    `others` are the tasks that are none of ours.
-    """
+    """Wait for threads, child processes and tasks, but not for the tasks in `others`."""
 
     def busy() -> list[Any]:
-        threads = [t for t in threading.enumerate() if t.name.startswith("jp_nb tool")]
+        names = ("jp_nb tool", "asyncio-waitpid")
+        threads = [t for t in threading.enumerate() if t.name.startswith(names)]
         return [*threads, *(asyncio.all_tasks() - others)]
 
     async with asyncio.timeout(60):
@@ -728,7 +729,7 @@ async def settled(others: set[asyncio.Task[Any]]) -> None:
 @pytest.mark.parametrize(
     ("seed", "cycles"), [(1, 200), (2, 20), (3, 20), (4, 20)], ids=lambda value: str(value)
 )
-async def test_everything_at_once(
+async def test_everything_at_once_with_random_interrupts(
     seed: int, cycles: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)  # faults are logged, and many of them are wanted
