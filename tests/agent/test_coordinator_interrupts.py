@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,103 +15,42 @@ from jp_nb.agent.display_events import (
     DisplayEvent,
     InterruptHeard,
     PersonSays,
-    ShowText,
     ToolBegins,
     ToolEnds,
 )
-from jp_nb.agent.interrupts import INTERRUPTED as MENU_TEXT
-from jp_nb.agent.interrupts import STOP, STOPPED, stopped
-from jp_nb.agent.model_events import TextPart
+from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd
 from jp_nb.agent.questions import NOT_ANSWERED
-from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.tool_config import CANCELLATION
 from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallResponse
-from jp_nb.record.stream import ConversationStream
-from jp_nb.tooling.base import CallInterrupted
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.entries import open_inquiries
 from tests.support.fakes import (
-    CANCELLED,
     Bench,
-    FakeClock,
     FakePrompter,
     call,
     for_tool,
     forever,
     reply,
-    say,
     until,
     yes,
 )
-
-DONE = reply(say("Done."))
-
-
-def acting(**actions: str) -> Partial:
-    """A configuration with these actions; a second interrupt never counts as one of the first."""
-    interrupt: dict[str, Any] = {key: {"action": value} for key, value in actions.items()}
-    return {"interrupt": {"escalation_cooldown_secs": 0, **interrupt}}
-
-
-async def one_interrupt(bench: Bench, when: Callable[[], object]) -> TurnEnd:
-    """Run the turn, interrupt it once when `when` holds, and return its end."""
-    task = asyncio.create_task(bench.run())
-    await until(when)
-    bench.loop.interrupt()
-    async with asyncio.timeout(5):
-        return await task
-
-
-def answering(gate: asyncio.Event, text: str = "So far") -> list[Any]:
-    """Return a response that begins with `text` and continues when `gate` is open."""
-
-    async def wait() -> None:
-        await gate.wait()
-
-    return [TextPart(0, "message", text), wait, *say(" and more")[:1], *reply(say("", index=9))]
-
-
-def has_said(bench: Bench, text: str = "So far") -> Callable[[], bool]:
-    return lambda: ShowText("message", text) in bench.shown
-
-
-def menus(person: FakePrompter) -> list[list[str]]:
-    """The labels of each menu that was shown."""
-    return [
-        [action.label for action in prompt.actions]
-        for prompt in person.asked
-        if isinstance(prompt, ActionPrompt) and prompt.text.startswith(MENU_TEXT)
-    ]
-
+from tests.support.interrupted_turns import (
+    DONE,
+    Slow,
+    acting,
+    answering,
+    contents,
+    has_said,
+    interrupted,
+    menus,
+    one_interrupt,
+)
 
 SLOW_RUNS = ["Continue", "Tell the model something …", "Run `slow` again", "End the turn"]
-
-
-TWO_RUN = ["Continue", "Tell the model something …", "Run these 2 calls again", "End the turn"]
-
-
-class Slow:
-    """A tool that counts its runs and waits in each until `gate` is open."""
-
-    def __init__(self) -> None:
-        self.gate = asyncio.Event()
-        self.runs = 0
-        self.cleaned = 0
-
-        async def slow() -> str:
-            self.runs += 1
-            try:
-                await self.gate.wait()
-            finally:
-                self.cleaned += 1
-            return "slow is done"
-
-        self.tool = PythonTool(slow)
 
 
 CALLS = reply(call("slow", "c1", index=1), call("fast", "c2", index=2))
@@ -125,10 +63,6 @@ def with_tools(person: FakePrompter, *scripts: Any, config: Partial | None = Non
     config = acting() if config is None else config
     bench = Bench([CALLS, *scripts], tools=[slow.tool, fast], person=person, config=config)
     return bench, slow, lambda: slow.runs and bench.shown_of(ToolEnds)
-
-
-def contents(bench: Bench) -> list[tuple[str, str]]:
-    return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
 
 
 async def test_continue_waits_for_running_tools() -> None:
@@ -308,30 +242,6 @@ async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
     assert dict(contents(bench))["c1"] == RAN_BEFORE.format(SKIPPED)
 
 
-async def test_restart_runs_a_cut_function_again() -> None:
-    class Cell:
-        runs = released = 0
-
-        async def call(self, function: Any) -> Any:
-            self.runs += 1
-            if self.runs == 1:
-                bench.loop.interrupt()
-                raise CallInterrupted from KeyboardInterrupt()
-            return function()
-
-        def release(self) -> None:
-            self.released += 1
-
-    cell = Cell()
-    tool = PythonTool(lambda: "at last", name="t")
-    person = FakePrompter(yes("restart"))
-    bench = Bench([reply(call("t")), DONE], tools=[tool], person=person, config=acting())
-    bench.loop.cell = cell
-    assert (await bench.run()).status == "completed"
-    assert contents(bench) == [("call_1", "at last")]
-    assert (cell.runs, cell.released) == (2, 1)
-
-
 async def test_result_after_the_cut_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jp_nb.agent.batch_events.STOP_GRACE", 0.02)
     stale, runs = asyncio.Event(), 0
@@ -359,131 +269,6 @@ async def test_result_after_the_cut_is_ignored(monkeypatch: pytest.MonkeyPatch) 
     end = await one_interrupt(bench, lambda: runs)
     assert end.status == "completed"
     assert contents(bench) == [("call_1", "second")]
-
-
-async def test_function_that_ends_during_the_cut_runs_again_on_restart() -> None:
-    class Cell:
-        runs = 0
-
-        async def call(self, function: Any) -> Any:
-            self.runs += 1
-            if self.runs > 1:
-                return function()
-            bench.loop.interrupt()
-            try:
-                return await forever()
-            except asyncio.CancelledError:
-                raise CallInterrupted from KeyboardInterrupt()
-
-        def release(self) -> None:
-            pass
-
-    tool = PythonTool(lambda: "at last", name="t")
-    bench = Bench([reply(call("t")), DONE], tools=[tool], config=acting(tool_call="restart"))
-    bench.loop.cell = Cell()
-    async with asyncio.timeout(5):
-        assert (await bench.run()).status == "completed"
-    assert contents(bench) == [("call_1", "at last")]
-
-
-@pytest.mark.parametrize("choice", ["continue", "stop"])
-async def test_function_that_is_cut_late_does_not_delay_the_turn(choice: str) -> None:
-    decided = asyncio.Event()
-
-    class Cell:
-        async def call(self, function: Any) -> Any:
-            bench.loop.interrupt()
-            await decided.wait()
-            raise CallInterrupted from KeyboardInterrupt()
-
-        def release(self) -> None:
-            decided.set()
-
-    tool = PythonTool(lambda: "never", name="t")
-    config = acting(tool_call=choice)
-    bench = Bench([reply(call("t")), DONE], tools=[tool], config=config)
-    bench.loop.cell = Cell()
-    async with asyncio.timeout(5):
-        end = await bench.run()
-    assert end.status == ("completed" if choice == "continue" else "interrupted")
-    told = f"{STOPPED} The turn goes on." if choice == "continue" else CANCELLATION
-    assert contents(bench) == [("call_1", told)]
-
-
-class CutCell:
-    """A cell's thread on which every interrupt cuts the function that runs.
-
-    The turn learns of the cut only after it learned of the interrupt, the worst order.
-    """
-
-    def __init__(self) -> None:
-        self.heard: list[asyncio.Event] = []
-        self.released = 0
-
-    async def call(self, function: Any) -> Any:
-        function()
-        self.heard.append(asyncio.Event())
-        await self.heard[-1].wait()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        raise CallInterrupted from KeyboardInterrupt()
-
-    def release(self) -> None:
-        self.released += 1
-
-
-def cutting(person: FakePrompter, *calls: Any, config: Partial | None = None) -> Any:
-    """Return a turn whose tool `hold` runs in the cell and is cut by the interrupt."""
-    slow = Slow()
-    tools = [PythonTool(lambda: "never", name="hold"), slow.tool]
-    bench = Bench([reply(*calls), DONE], tools=tools, person=person, config=config or acting())
-    bench.loop.cell = cell = CutCell()
-    return bench, slow, cell
-
-
-async def cut(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnEnd:
-    """Run the turn, interrupt it when `ready` holds, and cut the functions in the cell."""
-    task = asyncio.create_task(bench.run())
-    await until(lambda: cell.heard and ready())
-    bench.loop.interrupt()
-    for heard in cell.heard:
-        heard.set()
-    async with asyncio.timeout(5):
-        return await task
-
-
-HOLD, SLOW = call("hold", "c1", index=1), call("slow", "c2", index=2)
-
-
-ALONE = ["Tell the model something …", "Run `hold` again", "End the turn"]
-
-
-@pytest.mark.parametrize("closed", [False, True], ids=["chosen", "closed"])
-async def test_continue_is_offered_only_while_a_call_can_continue(closed: bool) -> None:
-    person = FakePrompter(CANCELLED if closed else yes("stop"))
-    bench, _, cell = cutting(person, HOLD)
-    end = await cut(bench, cell, lambda: True)
-    assert menus(person) == [ALONE]
-    assert end.status == ("completed" if closed else "interrupted")
-    told = f"{STOPPED} The user chose to go on." if closed else CANCELLATION
-    assert contents(bench) == [("c1", told)]
-
-
-async def test_continue_keeps_the_calls_that_were_not_cut() -> None:
-    async def choose() -> PromptEnd:
-        slow.gate.set()
-        return yes("continue")
-
-    person = FakePrompter(choose)
-    bench, slow, cell = cutting(person, HOLD, SLOW)
-    assert (await cut(bench, cell, lambda: slow.runs)).status == "completed"
-    assert menus(person) == [TWO_RUN]
-    assert contents(bench) == [
-        ("c1", f"{STOPPED} The user chose to go on."),
-        ("c2", "slow is done"),
-    ]
-    _, seen = bench.provider.requests[1]
-    assert "cancelled" not in repr(seen)
 
 
 async def test_interrupted_permission_is_reported_as_not_run() -> None:
@@ -565,38 +350,8 @@ async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
     assert heard == [InterruptHeard(), InterruptHeard("menu")]
 
 
-async def test_interrupt_is_acknowledged_while_a_function_has_the_cell() -> None:
-    bench, _, cell = cutting(FakePrompter(yes("stop")), HOLD)
-    task = asyncio.create_task(bench.run())
-    await until(lambda: cell.heard)
-    bench.loop.interrupt()
-    assert bench.passing[-1] == InterruptHeard()
-    assert not bench.person.asked, "who has the cell is not done yet"
-    cell.heard[0].set()
-    async with asyncio.timeout(5):
-        assert (await task).status == "interrupted"
-
-
 def returning(content: str, *, name: str = "t") -> PythonTool:
     return PythonTool(lambda: content, name=name)
-
-
-def well_formed(stream: ConversationStream) -> bool:
-    """Return True if every call has a response and every inquiry an end."""
-    again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
-
-
-async def interrupted(bench: Bench, when: Callable[[], object]) -> None:
-    """Run until `when` holds, interrupt twice, and check the end of the turn."""
-    task = asyncio.create_task(bench.run())
-    await until(when)
-    bench.loop.interrupt()
-    bench.loop.interrupt()
-    async with asyncio.timeout(5):
-        end = await task
-    assert end.status == "interrupted"
-    assert well_formed(bench.stream)
 
 
 async def test_interrupt_cancels_running_threads_and_keeps_finished_results() -> None:
@@ -625,58 +380,6 @@ async def test_response_of_a_cancelled_call_is_configurable() -> None:
     bench = Bench([reply(call("slow"))], tools=[PythonTool(slow)], config=config)
     await interrupted(bench, lambda: bench.shown_of(ToolBegins))
     assert bench.of(ToolCallResponse)[0].content == "Stop."
-
-
-async def test_function_cut_by_an_interrupt_without_a_user_is_reported_as_stopped() -> None:
-    class Cell:
-        async def call(self, function: Any) -> Any:
-            bench.loop.interrupt()  # as the cell's thread does, whose tool was interrupted
-            raise CallInterrupted from KeyboardInterrupt()
-
-        def release(self) -> None:
-            pass
-
-    person = FakePrompter(away="no kernel")
-    bench = Bench([reply(call("t"))], tools=[returning("x")], person=person)
-    bench.loop.cell = Cell()
-    assert (await bench.run()).status == "interrupted"
-    [response] = bench.of(ToolCallResponse)
-    assert (response.content, response.is_error) == (stopped(STOP, ran=True), False)
-    assert bench.shown_of(ToolEnds)[0].traceback is None
-
-
-class CuttingCell:
-    """A cell's thread that is interrupted in its first function."""
-
-    def __init__(self) -> None:
-        self.bench: Bench | None = None
-        self.runs = self.released = 0
-
-    async def call(self, function: Any) -> Any:
-        self.runs += 1
-        if self.runs == 1:
-            assert self.bench is not None
-            self.bench.loop.interrupt()
-            raise CallInterrupted from KeyboardInterrupt()
-        return function()
-
-    def release(self) -> None:
-        self.released += 1
-
-
-@pytest.mark.parametrize("asked", [False, True], ids=["configured", "chosen"])
-async def test_cut_function_gets_a_response_when_the_batch_continues(asked: bool) -> None:
-    config: Any = {"interrupt": {"tool_call": {"action": "prompt" if asked else "continue"}}}
-    person = FakePrompter(*([yes("continue")] if asked else []))
-    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")], person, config)
-    cell = bench.loop.cell = CuttingCell()
-    cell.bench = bench
-    async with asyncio.timeout(5):
-        assert (await bench.run()).status == "completed"
-    went_on = "The user chose to go on." if asked else "The turn goes on."
-    assert contents(bench) == [("c1", f"{STOPPED} {went_on}"), ("c2", "fine")]
-    assert (cell.runs, cell.released) == (2, 1)
 
 
 def interrupted_at_its_end(*ends: Any) -> Bench:
@@ -776,79 +479,3 @@ async def test_interrupt_of_the_tool_menu_ends_the_turn() -> None:
         assert (await task).status == "interrupted"
     assert len(person.asked) == 1
     assert contents(bench) == [("call_1", CANCELLATION)]
-
-
-async def test_restarted_function_is_not_taken_for_the_cut_one() -> None:
-    gate = asyncio.Event()
-
-    class Cell(CuttingCell):
-        async def call(self, function: Any) -> Any:
-            result = await super().call(function)
-            await gate.wait()
-            return result
-
-    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
-    person = FakePrompter(yes("restart"), yes("continue"))
-    bench = Bench([reply(call("t")), DONE], [PythonTool(lambda: "fine", name="t")], person, config)
-    cell = bench.loop.cell = Cell()
-    cell.bench = bench
-    task = asyncio.create_task(bench.run())
-    await until(lambda: cell.runs == 2)
-    bench.loop.interrupt()
-    gate.set()  # before that nothing can be asked: the function has the cell's thread
-    async with asyncio.timeout(5):
-        assert (await task).status == "completed"
-    assert contents(bench) == [("call_1", "fine")]
-
-
-async def test_waiting_function_is_cut_by_its_own_interrupt() -> None:
-    runs = 0
-
-    def function() -> str:
-        nonlocal runs
-        runs += 1
-        if runs < 3:  # the interrupt is heard of only later
-            asyncio.get_running_loop().call_later(0.01, bench.loop.interrupt)
-            raise KeyboardInterrupt
-        return "fine"
-
-    class Cell:
-        def __init__(self) -> None:
-            self.one, self.free = asyncio.Lock(), asyncio.Event()
-            self.free.set()
-
-        async def call(self, function: Any) -> Any:
-            async with self.one:
-                await self.free.wait()
-                try:
-                    return function()
-                except KeyboardInterrupt as exc:
-                    self.free.clear()
-                    raise CallInterrupted from exc
-
-        def release(self) -> None:
-            self.free.set()
-
-    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
-    person = FakePrompter(yes("continue"), yes("restart"))
-    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
-    bench = Bench([calls, DONE], [PythonTool(function, name="t")], person, config)
-    bench.loop.cell = Cell()
-    async with asyncio.timeout(5):
-        assert (await bench.run()).status == "completed"
-    went_on = f"{STOPPED} The user chose to go on."
-    assert contents(bench) == [("c1", went_on), ("c2", "fine")]
-
-
-async def test_function_that_turns_an_interrupt_into_an_error_has_failed() -> None:
-    def function() -> str:
-        try:
-            raise KeyboardInterrupt
-        except KeyboardInterrupt as exc:
-            raise LookupError("gone") from exc
-
-    bench = Bench([reply(call("t")), DONE], tools=[PythonTool(function, name="t")])
-    async with asyncio.timeout(5):
-        await bench.run()
-    [response] = bench.of(ToolCallResponse)
-    assert (response.content, response.is_error) == ("LookupError: gone", True)

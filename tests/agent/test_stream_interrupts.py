@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,22 +16,15 @@ from jp_nb.agent.display_events import (
     PersonSays,
     ShowText,
 )
-from jp_nb.agent.interrupts import INTERRUPTED as MENU_TEXT
 from jp_nb.agent.model_events import TextPart, Usage
-from jp_nb.agent.prompts import ActionPrompt, PromptEnd
-from jp_nb.agent.turn import TurnEnd
-from jp_nb.config.partial import Partial
+from jp_nb.agent.prompts import PromptEnd
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
-from jp_nb.record.stream import ConversationStream
 from jp_nb.record.unanswered import NoAnswer, no_answer
-from jp_nb.tooling.base import CallInterrupted
 from jp_nb.tooling.python import PythonTool
-from tests.support.entries import open_inquiries
 from tests.support.fakes import (
     CANCELLED,
     Bench,
-    FakeClock,
     FakePrompter,
     call,
     forever,
@@ -41,46 +33,16 @@ from tests.support.fakes import (
     until,
     yes,
 )
-
-DONE = reply(say("Done."))
-
-
-def acting(**actions: str) -> Partial:
-    """A configuration with these actions; a second interrupt never counts as one of the first."""
-    interrupt: dict[str, Any] = {key: {"action": value} for key, value in actions.items()}
-    return {"interrupt": {"escalation_cooldown_secs": 0, **interrupt}}
-
-
-async def one_interrupt(bench: Bench, when: Callable[[], object]) -> TurnEnd:
-    """Run the turn, interrupt it once when `when` holds, and return its end."""
-    task = asyncio.create_task(bench.run())
-    await until(when)
-    bench.loop.interrupt()
-    async with asyncio.timeout(5):
-        return await task
-
-
-def answering(gate: asyncio.Event, text: str = "So far") -> list[Any]:
-    """Return a response that begins with `text` and continues when `gate` is open."""
-
-    async def wait() -> None:
-        await gate.wait()
-
-    return [TextPart(0, "message", text), wait, *say(" and more")[:1], *reply(say("", index=9))]
-
-
-def has_said(bench: Bench, text: str = "So far") -> Callable[[], bool]:
-    return lambda: ShowText("message", text) in bench.shown
-
-
-def menus(person: FakePrompter) -> list[list[str]]:
-    """The labels of each menu that was shown."""
-    return [
-        [action.label for action in prompt.actions]
-        for prompt in person.asked
-        if isinstance(prompt, ActionPrompt) and prompt.text.startswith(MENU_TEXT)
-    ]
-
+from tests.support.interrupted_turns import (
+    DONE,
+    CuttingCell,
+    acting,
+    answering,
+    has_said,
+    interrupted,
+    menus,
+    one_interrupt,
+)
 
 STREAMING = [
     "Continue",
@@ -356,24 +318,6 @@ async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
     assert bench.turn.text == "So far"
 
 
-def well_formed(stream: ConversationStream) -> bool:
-    """Return True if every call has a response and every inquiry an end."""
-    again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
-
-
-async def interrupted(bench: Bench, when: Callable[[], object]) -> None:
-    """Run until `when` holds, interrupt twice, and check the end of the turn."""
-    task = asyncio.create_task(bench.run())
-    await until(when)
-    bench.loop.interrupt()
-    bench.loop.interrupt()
-    async with asyncio.timeout(5):
-        end = await task
-    assert end.status == "interrupted"
-    assert well_formed(bench.stream)
-
-
 async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
     arrived: list[Any] = [*say("All of it"), TextPart(1, "reasoning", "Hm"), *call("t", index=2)]
     bench = Bench([[Usage(output_tokens=4), *arrived, *say("and mo", index=3)[:1], forever]])
@@ -393,25 +337,6 @@ async def test_interrupt_before_any_content_marks_the_request_as_unanswered() ->
     await interrupted(bench, lambda: bench.provider.requests)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
     assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
-
-
-class CuttingCell:
-    """A cell's thread that is interrupted in its first function."""
-
-    def __init__(self) -> None:
-        self.bench: Bench | None = None
-        self.runs = self.released = 0
-
-    async def call(self, function: Any) -> Any:
-        self.runs += 1
-        if self.runs == 1:
-            assert self.bench is not None
-            self.bench.loop.interrupt()
-            raise CallInterrupted from KeyboardInterrupt()
-        return function()
-
-    def release(self) -> None:
-        self.released += 1
 
 
 @pytest.mark.parametrize("choice", ["continue", "reply"])

@@ -1,15 +1,19 @@
-"""A turn with `ask_user` over the real providers and a loopback server."""
+"""Turns over the real providers and a loopback server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
 from itertools import chain, repeat
 from typing import Any
 
 import pytest
 
+from jp_nb.agent.prompts import FormEnd, NotAnswered
 from jp_nb.providers.registry import create
+from jp_nb.tooling.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
+from jp_nb.tooling.builtin.ask import SCHEMA
 from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.tooling.python import PythonTool
 from tests.support.fakes import Bench, FakePrompter, yes
@@ -20,7 +24,7 @@ from tests.support.raw_server import STREAM, raw_server
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}
 
 
-def offered(body: dict[str, Any], protocol: str) -> tuple[str, dict[str, Any]]:
+def offered_ask_user(body: dict[str, Any], protocol: str) -> tuple[str, dict[str, Any]]:
     """Description and schema of ask_user as `protocol` puts them into a request."""
     if protocol == "anthropic":
         [tool] = [tool for tool in body["tools"] if tool["name"] == "ask_user"]
@@ -51,7 +55,7 @@ async def test_every_provider_offers_ask_user_and_sends_its_answer(protocol: str
     assert bench.turn.text == "Shipped."
     assert len(server.requests) == 2
     for request in server.requests:
-        description, schema = offered(request.body, protocol)
+        description, schema = offered_ask_user(request.body, protocol)
         assert description == DESCRIPTION
         assert list(schema["properties"]) == list(PARAMETERS)
         assert schema["required"] == ["question"]
@@ -67,7 +71,7 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
     numbers = iter(range(100))
 
     async def again(name: str) -> str:
-        await asyncio.sleep(0)  # the later one ends first, for all that anybody knows
+        await asyncio.sleep(0)  # the results may come in any order
         return f"{name} in call {next(numbers)}"
 
     def calls(*names: str) -> Reply:
@@ -100,7 +104,10 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
     assert [arguments.get("name") for _, arguments in called] == ["a", "b", "c", None, "d"]
 
 
-async def test_request_with_only_empty_deltas_is_retried() -> None:
+async def test_request_with_only_empty_deltas_is_retried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jp_nb.providers.streaming.MAX_EMPTY_BYTES", 100_000)
     bodies = iter(
         [
             repeat(b'data: {"choices": [{"delta": {"content": ""}}]}\n\n' * 1000),
@@ -120,3 +127,68 @@ async def test_request_with_only_empty_deltas_is_retried() -> None:
             await provider.aclose()
     assert bench.turn.text == "Hello."
     assert any("no answer in time, attempt 2" in text for text in bench.waits())
+
+
+QUESTIONS: list[dict[str, Any]] = [
+    {
+        "id": "database",
+        "question": "Which database?",
+        "options": [{"label": "PostgreSQL", "value": "pg"}, {"label": "SQLite"}],
+        "recommended": 1,
+    },
+    {"id": "parts", "question": "Which?", "options": [{"label": "API"}], "multi": True},
+    {"id": "name", "question": "Which name?", "mode": "freetext", "required": False},
+]
+
+
+def offered(body: dict[str, Any], protocol: str) -> tuple[str, dict[str, Any]]:
+    """Description and schema of ask as `protocol` puts them into a request."""
+    if protocol == "anthropic":
+        [tool] = [tool for tool in body["tools"] if tool["name"] == "ask"]
+        return tool["description"], tool["input_schema"]
+    [tool] = [t["function"] for t in body["tools"] if t["function"]["name"] == "ask"]
+    assert "strict" not in tool, "fields that may be left out are not to be null instead"
+    return tool["description"], tool["parameters"]
+
+
+def schemas(schema: Any) -> Iterator[dict[str, Any]]:
+    """`schema` and those of all its properties and items."""
+    yield schema
+    for below in (*schema.get("properties", {}).values(), *filter(None, [schema.get("items")])):
+        yield from schemas(below)
+
+
+@pytest.mark.req("RPI-4", "RPI-5", "RCP-2")
+@pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter", "deepseek", "llamacpp"])
+async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> None:
+    call = ToolCall("ask", {"questions": QUESTIONS})
+    person = FakePrompter(FormEnd((yes("pg"), yes([]), NotAnswered("declined", "form"))))
+    with LoopbackServer([Reply(tool_calls=(call,)), "Noted."]) as server:
+        provider = create(protocol, {"base_url": server.url, "base_url_env": None})
+        bench = Bench([], person=person)
+        over_http(bench, provider, protocol)
+        try:
+            assert (await bench.run()).status == "completed"
+        finally:
+            await provider.aclose()
+    assert bench.turn.text == "Noted."
+    wire = "anthropic" if protocol == "anthropic" else "openai"
+    for request in server.requests:
+        description, schema = offered(request.body, wire)
+        assert description == ASK_DESCRIPTION
+        assert schema == SCHEMA
+    [(_, told)] = sent_results(server.requests[1].body, wire)
+    assert told == (
+        "User answers:\n"
+        "database: PostgreSQL (value: pg)\n"
+        "parts: [] (none of these)\n"
+        "name: not answered (the user left it open on purpose)"
+    )
+    assert "jp_nb.ask" not in json.dumps(server.requests[1].body), "the object is for programs"
+
+
+def test_schema_of_ask_uses_common_keywords() -> None:
+    assert set().union(*schemas(SCHEMA)) == {
+        *("type", "properties", "required", "additionalProperties", "items", "minItems"),
+        *("description", "enum"),
+    }

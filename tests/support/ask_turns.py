@@ -1,0 +1,74 @@
+"""Turns in which the model calls the built-in tool `ask`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import Partial
+from jp_nb.record.events import InquiryResponse, ToolCallResponse
+from tests.support.fakes import (
+    Bench,
+    FakePrompter,
+    call,
+    for_tool,
+    reply,
+    say,
+)
+
+DATABASE: dict[str, Any] = {
+    "id": "database",
+    "question": "Which database?",
+    "options": [{"label": "PostgreSQL", "value": "pg"}, {"label": "SQLite"}],
+}
+
+
+PARTS: dict[str, Any] = {
+    "id": "parts",
+    "question": "Which parts?",
+    "options": [{"label": "API"}, {"label": "Page"}],
+    "multi": True,
+    "required": False,
+}
+
+
+NAME: dict[str, Any] = {"id": "name", "question": "Which name?", "mode": "freetext"}
+
+
+DONE = reply(say("Done."))
+
+
+def form(*questions: dict[str, Any], call_id: str = "call_1", index: int = 1) -> list[Any]:
+    """A call of `ask`."""
+    return call("ask", call_id, index=index, text=json.dumps({"questions": questions}))
+
+
+def bench_of(
+    person: FakePrompter, *calls: list[Any], config: Partial | None = None, **more: Any
+) -> Bench:
+    """A turn in which the model makes `calls` and then says that it is done."""
+    return Bench([reply(*calls), DONE], person=person, config=config or {}, **more)
+
+
+def configured(**answers: JsonValue) -> Partial:
+    """A configuration with answers to questions of `ask`."""
+    return for_tool("ask", questions={key: {"answer": x} for key, x in answers.items()})
+
+
+def responses(bench: Bench) -> list[tuple[str, bool]]:
+    return [(each.content, each.is_error) for each in bench.of(ToolCallResponse)]
+
+
+def structured(bench: Bench) -> Any:
+    [response] = bench.of(ToolCallResponse)
+    return response.metadata["structured"]
+
+
+def ends(bench: Bench) -> list[tuple[str, str, Any, Any]]:
+    """Id, outcome, reason and end of each question in the record."""
+    return [
+        (entry.id, entry.outcome, entry.reason, entry.metadata.get("end"))
+        for entry in bench.of(InquiryResponse)
+    ]
