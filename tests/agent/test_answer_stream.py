@@ -289,7 +289,7 @@ def counting() -> tuple[PythonTool, list[int]]:
     return PythonTool(t), ran
 
 
-def told(bench: Bench) -> list[str]:
+def contents_of(bench: Bench) -> list[str]:
     return [response.content for response in bench.of(ToolCallResponse)]
 
 
@@ -350,5 +350,5 @@ async def test_surplus_call_with_bad_arguments_is_reported_as_surplus() -> None:
     broken = call("t", "c1", index=2, text="[")
     bench = Bench([reply(calls(1), broken), DONE], [tool], request=RequestConfig(max_tool_calls=1))
     await bench.run()
-    assert told(bench)[1].startswith("This call did not run")
+    assert contents_of(bench)[1].startswith("This call did not run")
     assert [event.call_id for event in bench.shown_of(ToolBegins)] == ["c0"]

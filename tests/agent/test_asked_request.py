@@ -105,14 +105,14 @@ def test_difference_hides_keys(distance: int) -> None:
     key, other = "sk-abcdefgh1234567890123", "sk-zyxwvuts1234567890123"
     place = next(p for p in PLACES if p[0] == "message")
 
-    def said(secret: str, word: str) -> AskedRequest:
+    def request_with(secret: str, word: str) -> AskedRequest:
         text = f"{'x' * 300} {secret} {'y' * distance} {word} {'z' * 300}"
         return asked(changed(SPEC, place, text))
 
-    shown = "\n".join(missed_lines(said(key, "one"), said(key, "two")))
+    shown = "\n".join(missed_lines(request_with(key, "one"), request_with(key, "two")))
     assert "two" in shown
     assert not any(key[at : at + 6] in shown for at in range(len(key) - 5))
-    [line] = missed_lines(said(key, "one"), said(other, "one"))
+    [line] = missed_lines(request_with(key, "one"), request_with(other, "one"))
     assert line.endswith("what differs looks like a key, and is not shown")
 
 

@@ -201,7 +201,7 @@ async def test_builtin_under_another_name_is_not_found() -> None:
     assert (response.content, response.is_error) == ("Tool not found: mine", True)
 
 
-# --- the precedence table --------------------------------------------------------------------
+# --- precedence ----------------------------------------------------------------------------------
 
 EXCLUSIVE = Question.boolean("sure", "Sure?").with_exclusive()
 OPEN = Question.boolean("sure", "Sure?")
@@ -352,7 +352,7 @@ def test_agent_modules_name_no_builtin() -> None:
         assert not [name for name in imported if "builtin" in name]
 
 
-# --- how a prompt ends -----------------------------------------------------------------------
+# --- ends of a prompt ----------------------------------------------------------------------------
 
 
 ENDS: list[tuple[Literal["declined", "cancelled", "timed_out", "interrupted"], str]] = [

@@ -56,9 +56,6 @@ LEFT_OPEN = NotAnswered("declined", "form")
 LATE = NotAnswered("timed_out", "form")
 
 
-# --- one call --------------------------------------------------------------------------------
-
-
 @pytest.mark.req("RPI-1", "RPI-24", "RPI-28", "HB-7", "HB-16", "RCP-32", "RCP-34")
 async def test_form_is_one_prompt_and_its_answers_are_the_result() -> None:
     person = FakePrompter(FormEnd((yes("pg"), yes(["Page", "API"]), yes(" Ada\n"))))
@@ -173,9 +170,6 @@ async def test_edited_result_has_no_structured_data() -> None:
     [response] = bench.of(ToolCallResponse)
     assert response.content == "User said nothing."
     assert "structured" not in response.metadata
-
-
-# --- nobody is there -------------------------------------------------------------------------
 
 
 @pytest.mark.req("RPI-2", "RPI-3", "RCP-23")
@@ -297,9 +291,6 @@ async def test_failed_form_is_recorded_as_unavailable() -> None:
     bench = bench_of(FakePrompter(breaks), form(DATABASE))
     assert (await bench.run()).status == "completed"
     assert ends(bench) == [("call_1.database.1", "cancelled", "no_prompt_backend", "unavailable")]
-
-
-# --- who answers what ------------------------------------------------------------------------
 
 
 async def test_configured_questions_are_omitted_from_the_form() -> None:
@@ -429,9 +420,6 @@ async def test_call_that_asks_forever_ends_once_with_all_its_questions() -> None
     closed = [key for key, *_ in ends(bench)]
     assert closed == [f"call_1.{name}.{n + 1}" for n in range(MAX_UNASKED) for name in "ab"]
     assert ends(bench)[-1][1:3] == ("cancelled", "backend_error")
-
-
-# --- the time is over ------------------------------------------------------------------------
 
 
 def late(value: JsonValue, *marks: Any) -> Answered:

@@ -24,16 +24,16 @@ DONE = reply(say("Done."))
 
 
 class Trip(BaseModel):
-    """Where to."""
+    """Destination of a trip."""
 
     city: str = Field(description="As on a map.")
     days: int = Field(3, ge=1, le=14)
     with_whom: list[Literal["friends", "family"]] = []
 
     @model_validator(mode="after")
-    def _alone(self) -> Trip:
+    def _check_company(self) -> Trip:
         if self.days > 7 and not self.with_whom:
-            raise ValueError("nobody goes alone for so long")
+            raise ValueError("a long trip needs company")
         return self
 
 
@@ -164,7 +164,7 @@ async def test_model_fills_in_the_form_without_a_user() -> None:
     ("answer", "why"),
     [
         (GOOD | {"days": 15}, "`days`: expected a whole number from 1 to 14"),
-        (GOOD | {"days": 9, "with_whom": []}, "nobody goes alone for so long"),
+        (GOOD | {"days": 9, "with_whom": []}, "a long trip needs company"),
         (GOOD | {"town": "x"}, "`answer` is not an object with `city`, `days`, `with_whom`"),
     ],
 )

@@ -43,7 +43,7 @@ from tests.support.fakes import (
     until,
 )
 
-AWAY = "nobody is there"
+AWAY = "headless"
 SURE = Question.boolean("sure", "Create backups?")
 KEEP = Question.select("keep", "Keep it?", ["keep", "drop"])
 NAME = Question.text("name", "Which name?")
@@ -86,21 +86,18 @@ def answering(answer: Any, call_id: str = "call_1", *, tool: str = "rename") -> 
 
 
 def llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
-    """The real backend over a provider of its own."""
+    """Return the real backend, and its provider."""
     provider = EventProvider(*scripts)
     return LlmInquiryBackend(InquiryModel(provider, "small")), provider
 
 
 def ends(bench: Bench) -> list[tuple[str, Any, str | None]]:
-    """How the inquiries were closed."""
+    """Return the outcome, answer and reason of each inquiry."""
     return [(e.outcome, e.answer, e.reason) for e in bench.of(InquiryResponse)]
 
 
 def results(bench: Bench) -> list[tuple[str, bool]]:
     return [(response.content, response.is_error) for response in bench.of(ToolCallResponse)]
-
-
-# --- one question ----------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-1", "R028-2", "R028-4", "R028-13", "R028-16", "R028-23")
@@ -186,7 +183,7 @@ async def test_inquiry_shows_the_question_and_its_answer_alone(
     assert (ended.channel, ended.answer) == ("model", True)
 
     def comparable(bench: Bench) -> list[Any]:
-        """What was shown, without who answered and how long it took."""
+        """Return the display events without the channel and the duration."""
         shown: list[Any] = []
         for event in bench.shown:
             if isinstance(event, QuestionEnds):
@@ -231,9 +228,6 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
         assert [request.thread for request, _ in other.requests] == made
         assert {id(sent.thread) for sent, _ in bench.provider.requests} == {id(bench.loop.thread)}
         assert results(bench) == [('{"sure": true}', False)]
-
-
-# --- several ---------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-23", "R028-25", "R028-27")
@@ -328,9 +322,6 @@ async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
     ]  # fmt: skip
 
 
-# --- who answers -----------------------------------------------------------------------------
-
-
 @pytest.mark.req("R028-28", "R083-82")
 async def test_model_answers_in_place_of_an_absent_user() -> None:
     rows: list[Partial | None] = [None, {"target": "user"}]
@@ -372,9 +363,6 @@ async def test_question_for_people_reaches_no_model() -> None:
         [(_, is_error)] = results(bench)
         assert is_error
         assert mock.asked == []
-
-
-# --- what goes wrong -------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-24")
@@ -437,9 +425,6 @@ async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
     assert len(bench.of(ToolCallResponse)) == 2
     assert not bench.stream.unanswered()
     assert not open_inquiries(bench.stream)
-
-
-# --- with real providers ---------------------------------------------------------------------
 
 
 @pytest.mark.req("R083-83")

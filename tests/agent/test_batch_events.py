@@ -51,7 +51,7 @@ async def test_idle_work_continues_one_by_one() -> None:
     def patient(name: str) -> Callable[[], Awaitable[Event]]:
         async def work() -> Event:
             await events.when_idle()
-            done.append(f"{name} goes on")
+            done.append(f"{name} continues")
             await asyncio.sleep(0.01)
             return lambda: done.append(f"{name} is heard")
 
@@ -66,7 +66,7 @@ async def test_idle_work_continues_one_by_one() -> None:
     asyncio.get_running_loop().call_later(0.02, gate.set)
     for _ in range(3):
         (await events.next())()
-    assert done == ["slow", "a goes on", "a is heard", "b goes on", "b is heard"]
+    assert done == ["slow", "a continues", "a is heard", "b continues", "b is heard"]
 
 
 async def test_idle_work_is_cut_with_the_batch() -> None:
@@ -74,7 +74,7 @@ async def test_idle_work_is_cut_with_the_batch() -> None:
 
     async def work() -> Event:
         await events.when_idle()
-        raise AssertionError("nobody listens")
+        raise AssertionError("the batch is cut")
 
     events.spawn(work)
     await asyncio.sleep(0)

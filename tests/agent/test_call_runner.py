@@ -19,7 +19,7 @@ DONE = reply(say("Done."))
 LEFT_OUT = "conversation.tools.t.result_max_chars is"
 
 
-def told(bench: Bench) -> list[str]:
+def contents_of(bench: Bench) -> list[str]:
     return [response.content for response in bench.of(ToolCallResponse)]
 
 
@@ -38,7 +38,7 @@ async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     await bench.run()
     said = f"999 of 1080 characters are left out here. {TO_READ_ON}"
     how = f"(The person can change how many are kept: {LEFT_OUT} 81.)"
-    assert told(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
+    assert contents_of(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
     assert "call the tool again for less" in TO_READ_ON
 
 
@@ -52,8 +52,8 @@ async def test_result_is_truncated_above_the_configured_length() -> None:
     for config, length, kept in rows:
         bench = Bench([reply(call("t")), DONE], [saying("x" * length)], config=config)
         await bench.run()
-        assert (told(bench) == ["x" * length]) is kept
-        assert (LEFT_OUT in told(bench)[0]) is not kept
+        assert (contents_of(bench) == ["x" * length]) is kept
+        assert (LEFT_OUT in contents_of(bench)[0]) is not kept
 
 
 async def test_delivery_prompt_shows_the_truncated_result() -> None:
@@ -63,4 +63,4 @@ async def test_delivery_prompt_shows_the_truncated_result() -> None:
     await bench.run()
     [prompt] = person.asked
     assert isinstance(prompt, ActionPrompt)
-    assert told(bench) == [exhibit.value for exhibit in prompt.exhibits]
+    assert contents_of(bench) == [exhibit.value for exhibit in prompt.exhibits]

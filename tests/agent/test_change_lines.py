@@ -22,8 +22,6 @@ from jp_nb.tooling.outcome import Success
 from tests.support.fakes import FakePrompter, for_tool
 from tests.support.proposers import APPLY, FULL, NAMED, OPUS, UNATTENDED, Proposer, bench_of
 
-# --- what the person is told -----------------------------------------------------------------
-
 
 async def test_prompt_shows_current_and_proposed_values() -> None:
     config: Any = {
@@ -72,16 +70,10 @@ async def test_unset_setting_does_not_fall_back_to_the_file() -> None:
     assert bench.app_config().assistant.model.parameters.temperature is None
 
 
-# --- interrupts ------------------------------------------------------------------------------
-
-
 EVERYTHING: list[dict[str, Any]] = [
     {"path": path, "write": "insecure_allow", "delete": True, "apply": "unattended"}
     for path in ("conversation", "providers", "assistant")
 ]
-
-
-# --- secrets ---------------------------------------------------------------------------------
 
 
 async def test_secret_in_a_proposal_is_not_shown() -> None:
@@ -97,8 +89,6 @@ async def test_secret_in_a_proposal_is_not_shown() -> None:
     assert secret not in repr(shown)
     assert any(isinstance(event, ToolEnds) for event in shown)
 
-
-# --- what is shown of a proposal, and what needs nobody ------------------------------------------
 
 TOOLS: dict[str, Any] = {"path": "conversation.tools", "write": "insecure_allow", "delete": True}
 
@@ -157,7 +147,7 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
         function = getattr(module, name)
 
         def counted(*args: Any) -> Any:
-            if len(args) != 3 or name == "apply":  # with three it goes on below
+            if len(args) != 3 or name == "apply":  # calls with three are recursive
                 calls.append(name)
             return function(*args)
 

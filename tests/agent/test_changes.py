@@ -37,8 +37,6 @@ from tests.support.proposers import (
     shown_texts,
 )
 
-# --- from the tool to the record -------------------------------------------------------------
-
 
 @pytest.mark.req("R078-30", "R078-32", "R078-46", "R078-56", "R078-59", "R078-75", "R078-77")
 async def test_approved_change_is_one_entry_of_the_record() -> None:
@@ -177,9 +175,6 @@ async def test_form_that_times_out_confirms_nothing() -> None:
     assert not bench.of(ConfigDelta)
 
 
-# --- what a tool is told ---------------------------------------------------------------------
-
-
 @pytest.mark.req("R078-12", "R078-39", "R078-40")
 async def test_tool_sees_its_grants_and_the_settings_that_it_may_read() -> None:
     tool, person = Proposer(Success("Seen.")), FakePrompter()
@@ -279,9 +274,6 @@ async def test_permission_to_run_and_approval_of_the_change_are_separate() -> No
     assert bench.app_config().assistant.name == "Bo"
 
 
-# --- before the result, in one line of prompts -----------------------------------------------
-
-
 @pytest.mark.req("R078-34", "R078-98", "R078-104", "R078-100", "R078-102")
 async def test_change_is_decided_before_the_result() -> None:
     person = FakePrompter(REJECT, APPLY, yes("deliver"))
@@ -353,9 +345,6 @@ async def test_prompts_appear_in_the_order_of_their_requests() -> None:
     assert list(responses(bench)) == ["c0", "c1", "c2"]
 
 
-# --- the end of a batch ----------------------------------------------------------------------
-
-
 @pytest.mark.req("R078-47", "R078-108")
 async def test_approved_change_is_recorded_when_the_batch_ends() -> None:
     seen: list[bool] = []
@@ -417,9 +406,6 @@ async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
     assert delta.unsets == ()
     assert delta.claims == {"assistant.name": None, "style.tool_call.show": None}
     assert [by.tool for by in proposed_by(delta)] == ["a", "b", "c"]
-
-
-# --- what is shown of a proposal, and what needs nobody ------------------------------------------
 
 
 @pytest.mark.parametrize("away", [None, "headless"], ids=["user", "no user"])

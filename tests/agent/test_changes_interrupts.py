@@ -44,8 +44,6 @@ from tests.support.proposers import (
     shown_texts,
 )
 
-# --- interrupts ------------------------------------------------------------------------------
-
 MENU: Partial = {"interrupt": {"escalation_cooldown_secs": 0}}
 
 
@@ -283,7 +281,7 @@ async def test_interrupted_change_prompt_returns_before_later_questions() -> Non
 
 @pytest.mark.parametrize("rule", [FULL, UNATTENDED], ids=["ask", "unattended"])
 async def test_proposal_made_during_cancellation_is_dropped(rule: Any) -> None:
-    """It cannot run again, and no user can agree: what it returns is dropped."""
+    """It cannot run again, and no user can agree: its result is dropped."""
     begun = asyncio.Event()
 
     async def stubborn(_: ToolContext) -> Success:

@@ -40,8 +40,6 @@ from tests.support.proposers import (
     responses,
 )
 
-# --- the next cycle --------------------------------------------------------------------------
-
 
 @pytest.mark.req("R078-125", "R078-126", "R078-127", "R078-128", "R078-129")
 async def test_next_request_is_sent_to_the_new_model() -> None:

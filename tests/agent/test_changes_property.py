@@ -1,6 +1,6 @@
 """Random batches that propose changes: approved changes are recorded once a batch ended well.
 
-Every choice comes from a seed: what tools propose and when, what the person says, and interrupts.
+Every choice comes from a seed: proposals, their times, decisions of the user, interrupts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ ATTACHMENTS = "conversation.attachments"
 
 @dataclass(frozen=True)
 class Proposed:
-    """What a run proposes, and the paths that this touches; none if it is not to be applied."""
+    """Proposal of a run, and the paths that it changes; none if it must not be applied."""
 
     config: Any = None
     unset: tuple[str, ...] = ()
@@ -110,7 +110,7 @@ def refused(random: Random) -> Proposed:
     )
 
 
-def nothing(random: Random) -> Proposed:
+def no_change(random: Random) -> Proposed:
     """Return a change that changes nothing."""
     config: Any = random.choice([None, {}, {"assistant": {"name": None}}, {"assistant": {}}])
     return Proposed(config)
@@ -142,7 +142,7 @@ class Person(FakePrompter):
     """A user who applies, rejects, closes prompts and answers at random.
 
     Attributes:
-        choices: What they chose in menus, `held` for one that they left open.
+        choices: Choices in menus; `held` for a menu left open.
         applied: The tools whose changes they applied.
     """
 
@@ -252,7 +252,9 @@ class Batches:
 
         async def run(ctx: ToolContext) -> Any:
             now = self.bench.projection.config().assistant
-            assert get_path(ctx.config, NAME) == now.name, "what the batch began with"  # type: ignore[arg-type]
+            assert get_path(ctx.config, NAME) == now.name, (
+                "the configuration at the beginning of the batch"
+            )  # type: ignore[arg-type]
             for _ in range(random.randrange(2)):
                 await self.gates.wait()
             luck = random.random()
@@ -262,7 +264,7 @@ class Batches:
                 raise ToolError("no")
             if luck < 0.3:
                 return "plain"
-            kind = random.choice([valid, valid, valid, valid, refused, nothing])
+            kind = random.choice([valid, valid, valid, valid, refused, no_change])
             self.latest[name] = proposed = kind(random)
             outside = any(path.startswith(ATTACHMENTS) for path in proposed.paths)
             # Attachments outside the workspace need a user under every grant.
@@ -430,7 +432,7 @@ class Batches:
 
 
 def _names_what_was_refused(entry: Entry | None) -> bool:
-    """Whether it is the end of a call that was refused too often: it names the last paths (8.8)."""
+    """Return True if `entry` ends a call after its last rejection, whose paths it names."""
     return isinstance(entry, ToolCallResponse) and "failed to produce a valid" in entry.content
 
 

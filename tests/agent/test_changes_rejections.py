@@ -26,8 +26,6 @@ from tests.support.proposers import (
     shown_texts,
 )
 
-# --- rejected, and run again -----------------------------------------------------------------
-
 BOGUS = Success("Bogus.", config={"assistant": {"model": {"id": {"provider": "bogus"}}}})
 FORBIDDEN = Success("Hidden.", config={"style": {"tool_call": {"show": False}}})
 
@@ -56,7 +54,7 @@ async def test_tool_reads_the_reason_of_each_rejection() -> None:
 
 @pytest.mark.req("R078-85", "R078-86")
 async def test_run_after_a_rejection_keeps_its_answers() -> None:
-    """Also the answer to a question that is never remembered: nobody is asked twice."""
+    """Also the answer to a question that is never remembered: the user is asked once."""
 
     async def propose(ctx: ToolContext) -> Outcome:
         if "sure" not in ctx.answers:
@@ -169,9 +167,6 @@ async def test_permission_is_asked_once_for_all_runs_of_a_call() -> None:
         Proposer(BOGUS, Success("No.")), person=person, config=for_tool("change", run="ask")
     ).run()
     assert len(person.asked) == 1
-
-
-# --- what the person is told -----------------------------------------------------------------
 
 
 @pytest.mark.req("R078-106", "R078-133")

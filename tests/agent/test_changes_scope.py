@@ -39,8 +39,6 @@ from tests.support.proposers import (
     responses,
 )
 
-# --- who may not -----------------------------------------------------------------------------
-
 
 class Builtin(ToolDefaults):
     """A builtin that oversteps."""
@@ -165,9 +163,6 @@ async def test_malformed_proposal_is_invalid(printed: Any, tmp_path: Path) -> No
     assert why.startswith("  expected `")
 
 
-# --- interrupts ------------------------------------------------------------------------------
-
-
 UNCONFIRMED = "confirmation_unavailable"
 EVERYTHING: list[dict[str, Any]] = [
     {"path": path, "write": "insecure_allow", "delete": True, "apply": "unattended"}
@@ -232,9 +227,6 @@ async def test_user_decides_about_a_change_that_reaches_out_of_the_workspace() -
         assert [r.reason for r in tool.rejections if r] == [reason]
         assert responses(bench) == {"c0": "Not set."}
         assert bench.app_config() == before
-
-
-# --- what is shown of a proposal, and what needs nobody ------------------------------------------
 
 
 def reviewed(

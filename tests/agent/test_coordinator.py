@@ -40,17 +40,11 @@ def contents(bench: Bench) -> list[tuple[str, str]]:
     return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
 
 
-# --- interrupts ------------------------------------------------------------------------------
-
-
 async def test_interrupt_after_the_end_of_the_turn_is_ignored() -> None:
     bench = Bench([DONE])
     await bench.run()
     bench.loop.interrupt()
     assert bench.loop.interrupts_heard == 0
-
-
-# --- ids -------------------------------------------------------------------------------------
 
 
 def asking(name: str, question: str) -> PythonTool:
@@ -106,9 +100,6 @@ async def test_bad_arguments_affect_one_call_of_several_with_one_id() -> None:
     ]
 
 
-# --- going on, and ending all the same ---------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("end", "stages"),
     [
@@ -140,9 +131,6 @@ async def test_waiting_question_takes_an_answer_remembered_meanwhile() -> None:
     await bench.run()
     assert contents(bench) == [("c1", "fine"), ("c2", "fine")]
     assert len(person.asked) == 1
-
-
-# --- faults of others ------------------------------------------------------------------------
 
 
 async def test_user_may_be_asked_the_same_question_without_limit() -> None:
@@ -233,9 +221,6 @@ def test_question_of_a_finished_call_is_refused() -> None:
         contextvars.copy_context().run(ask)
 
 
-# --- formatters ------------------------------------------------------------------------------
-
-
 class Formatter:
     """Formats arguments, and logs each time."""
 
@@ -274,4 +259,4 @@ async def test_arguments_are_formatted_before_permission_only_if_configured(
     await bench.run()
     assert log == order
     shown = [begins.formatted for begins in bench.shown_of(ToolBegins)]
-    assert shown[-1] == "<2>", "what is shown is what runs"
+    assert shown[-1] == "<2>", "the shown arguments are the executed ones"

@@ -277,7 +277,7 @@ async def test_unedited_error_stays_an_error(ends: list[Any], content: str, is_e
     assert (got.content, got.is_error) == (content, is_error)
 
 
-# --- a configuration change ------------------------------------------------------------------
+# --- configuration changes -----------------------------------------------------------------------
 
 CHANGES = [
     ProposedChange("assistant.model.id", '"a/opus"', '"a/sonnet"'),
@@ -326,7 +326,7 @@ async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) ->
             assert decided == made
 
 
-# --- what is shown ---------------------------------------------------------------------------
+# --- display -------------------------------------------------------------------------------------
 
 
 async def test_call_is_shown_before_its_permission_prompt() -> None:
@@ -360,7 +360,7 @@ async def test_result_without_a_decision_is_not_delivered(how: Any, why: str, mo
     assert "a secret" not in json.dumps(bench.stream.raw)
 
 
-# --- for this turn: for what was approved ----------------------------------------------------
+# --- permission for the turn ---------------------------------------------------------------------
 
 CONFIGURES: dict[str, Any] = {"path": "conversation.tools.cmd", "write": "insecure_allow"}
 COMMAND: dict[str, Any] = {"source": "local", "command": "echo a", "run": "ask"}

@@ -77,7 +77,7 @@ objects = st.dictionaries(texts, values, max_size=5).map(lambda x: json.loads(js
 """As JSON has them: two halves of one character are that character."""
 
 
-# --- a reader that knows the notation, and not how it is made ------------------------------------
+# --- reader of the notation ----------------------------------------------------------------------
 
 
 def count_in(caption: str) -> str:
@@ -207,7 +207,7 @@ def on_stdin(prompt: Prompt) -> dict[str, list[str]]:
 
 
 async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[str, Any]]:
-    """The prompt that asked, and what the tool then ran with."""
+    """Return the prompt, and the arguments that the tool then ran with."""
     seen: list[dict[str, Any]] = []
 
     def tool(value: Any) -> str:
@@ -236,7 +236,7 @@ async def test_permission_prompt_shows_the_exact_arguments(arguments: dict[str, 
     assert same(object_of(on_stdin(prompt)["Arguments"]), ran)
 
 
-# --- a command -----------------------------------------------------------------------------------
+# --- commands ------------------------------------------------------------------------------------
 
 PRINTS_ITS_WORDS = "import json,os,sys; print(json.dumps([sys.argv[1:], os.getcwd()]))"
 
@@ -374,7 +374,7 @@ async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) 
     assert shown[captions[-1]] == ["Arguments", '│ path: "notes.md"⟨U+001B⟩[8m']
 
 
-# --- boxes for editing, and results ----------------------------------------------------------
+# --- edit boxes, results -------------------------------------------------------------------------
 
 
 @EXAMPLES
@@ -382,7 +382,7 @@ async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) 
 async def test_unchanged_edit_box_gives_the_arguments_back(
     arguments: dict[str, JsonValue], on_a_console: bool
 ) -> None:
-    """Submitted as it is, it changes nothing; what it holds is all seen."""
+    """The unchanged text changes nothing, and all its characters are visible."""
     seen: list[Any] = []
 
     async def submit() -> PromptEnd:

@@ -172,9 +172,6 @@ def test_language_comes_from_the_media_type(subtests: pytest.Subtests) -> None:
             assert text_arguments(schema, {"a": 1}) == ()
 
 
-# --- on stdin ----------------------------------------------------------------------------------
-
-
 class Lines:
     """A console on which `lines` are typed."""
 

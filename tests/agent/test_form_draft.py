@@ -69,7 +69,7 @@ def test_submit_turns_to_the_first_missing_required_answer() -> None:
     assert (draft.page, draft.screen, draft.demanded) == (1, "page", True)
     draft.hold(answer("red"))
     draft.next()
-    assert (draft.page, draft.demanded) == (2, False)  # it was said once
+    assert (draft.page, draft.demanded) == (2, False)  # the demand is shown once
     draft.submit()  # from where it is
     assert draft.screen == "summary"
     draft.send()

@@ -20,9 +20,6 @@ from tests.support.fakes import CANCELLED, FakePrompter, yes
 PHASES: list[Phase] = ["streaming", "tool_call"]
 
 
-# --- what is decided without anybody ---------------------------------------------------------
-
-
 def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     now = 0.0
     interrupts = Interrupts(FakePrompter(), clock=lambda: now)

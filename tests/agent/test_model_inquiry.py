@@ -139,7 +139,7 @@ def test_schema_of_an_answer_has_the_inquiry_id_and_the_type() -> None:
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-# --- the copy --------------------------------------------------------------------------------
+# --- the paused thread ---------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-15", "R028-20", "R028-21")
@@ -305,7 +305,7 @@ async def test_refused_or_truncated_answer_is_a_failure() -> None:
         assert backend.slept == []
 
 
-# --- again -----------------------------------------------------------------------------------
+# --- retries -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -397,7 +397,7 @@ async def test_provider_that_cancels_itself_is_a_failure() -> None:
     assert await Backend([cancel]).failure() == "Inquiry cancelled"
 
 
-# --- several ---------------------------------------------------------------------------------
+# --- parallel inquiries --------------------------------------------------------------------------
 
 
 @pytest.mark.req("R028-26", "R028-27")
@@ -525,7 +525,7 @@ async def test_connection_error_hides_the_address(
     assert backend.slept == []  # a local server that does not run is no transient error
 
 
-# --- on the wire -----------------------------------------------------------------------------
+# --- over HTTP -----------------------------------------------------------------------------------
 
 
 def over_http(protocol: str, server: LoopbackServer) -> Provider:

@@ -35,7 +35,7 @@ def limits(**record: int) -> dict[str, Any]:
     return {"record": record}
 
 
-def seen(thread: Thread) -> list[tuple[str, tuple[Image, ...]]]:
+def results_in(thread: Thread) -> list[tuple[str, tuple[Image, ...]]]:
     return [
         (item.entry.content, item.images)
         for item in thread
@@ -55,7 +55,7 @@ async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
     assert list(kept) == ["event_id", "timestamp", "type", "digest", "media_type", "name", "data"]
     assert kept["digest"] == figure().digest
     assert made.stream.raw[4]["metadata"] == {"images": [figure().digest]}
-    assert seen(made.loop.thread) == [("a plot", (figure(),))]
+    assert results_in(made.loop.thread) == [("a plot", (figure(),))]
     assert made.turn.tool_calls[0].images == (figure(),)
     assert "1 image" in repr(made.turn)
     (ends,) = made.shown_of(ToolEnds)
@@ -74,15 +74,15 @@ async def test_reloaded_record_sends_the_same_images() -> None:
     assert [item.images for item in thread_of(restored(made))] == [
         item.images for item in made.loop.thread
     ]
-    assert seen(thread_of(restored(made))) == seen(made.loop.thread)
-    assert [len(images) for _, images in seen(made.loop.thread)] == [3, 0, 0]
+    assert results_in(thread_of(restored(made))) == results_in(made.loop.thread)
+    assert [len(images) for _, images in results_in(made.loop.thread)] == [3, 0, 0]
 
 
 async def test_image_of_two_results_is_recorded_once() -> None:
     made = bench(plot(figure()), reply(call("plot")), reply(call("plot")))
     await made.run()
     assert len(made.of(ImageEntry)) == 1
-    assert [images for _, images in seen(made.loop.thread)] == [(figure(),)] * 2
+    assert [images for _, images in results_in(made.loop.thread)] == [(figure(),)] * 2
 
 
 async def test_large_image_is_described_in_words() -> None:
@@ -93,7 +93,7 @@ async def test_large_image_is_described_in_words() -> None:
         "[image: figure 1, image/png 4×3, 1.2 MB: left out, because record.image_max_bytes is "
         "262144]"
     )
-    assert seen(made.loop.thread) == [(f"a plot\n{words}", ())]
+    assert results_in(made.loop.thread) == [(f"a plot\n{words}", ())]
     assert not made.of(ImageEntry)
     (ends,) = made.shown_of(ToolEnds)
     assert (ends.images, ends.left_out) == ((), (words,))
@@ -103,14 +103,14 @@ async def test_images_are_counted_per_turn() -> None:
     tool = plot(*(figure(shade=shade) for shade in range(3)))
     made = bench(tool, reply(call("plot")), reply(call("plot")), config=limits(images_per_turn=5))
     await made.run("Go.", [figure("asked", shade=200)])
-    assert [len(images) for _, images in seen(made.loop.thread)] == [3, 1]
-    assert seen(made.loop.thread)[1][0].count("record.images_per_turn is 5") == 2
+    assert [len(images) for _, images in results_in(made.loop.thread)] == [3, 1]
+    assert results_in(made.loop.thread)[1][0].count("record.images_per_turn is 5") == 2
 
 
 async def test_hundreds_of_omitted_images_take_few_lines() -> None:
     made = bench(plot(*(figure(width=1 + n) for n in range(300))))
     await made.run()
-    ((content, images),) = seen(made.loop.thread)
+    ((content, images),) = results_in(made.loop.thread)
     assert len(images) == 20
     assert len(content.splitlines()) == 22
     assert content.endswith("[260 more left out]")
@@ -119,7 +119,7 @@ async def test_hundreds_of_omitted_images_take_few_lines() -> None:
 async def test_invalid_image_is_not_sent() -> None:
     made = bench(plot(Image("image/png", b"<svg onload=alert(1)>", "x")))
     await made.run()
-    assert "its bytes are not image/png" in seen(made.loop.thread)[0][0]
+    assert "its bytes are not image/png" in results_in(made.loop.thread)[0][0]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ async def test_images_are_delivered_with_the_unedited_result(
     person = FakePrompter(*ends)
     made = bench(plot(figure()), person=person, config=for_tool("plot", result=result))
     await made.run()
-    assert [len(found) for _, found in seen(made.loop.thread)] == [images]
+    assert [len(found) for _, found in results_in(made.loop.thread)] == [images]
     assert len(made.of(ImageEntry)) == images
     if ends:
         prompt = person.asked[0]
@@ -155,13 +155,13 @@ async def test_undelivered_images_are_not_counted() -> None:
         config={**for_tool("plot", result="ask"), **limits(images_per_turn=1)},
     )
     await made.run()
-    assert [len(images) for _, images in seen(made.loop.thread)] == [0, 1]
+    assert [len(images) for _, images in results_in(made.loop.thread)] == [0, 1]
 
 
 async def test_duplicate_image_of_a_result_is_sent_once() -> None:
     made = bench(plot(figure(), figure(shade=1), figure()), config=limits(images_per_turn=2))
     await made.run()
-    assert seen(made.loop.thread) == [("a plot", (figure(), figure(shade=1)))]
+    assert results_in(made.loop.thread) == [("a plot", (figure(), figure(shade=1)))]
 
 
 async def test_only_the_last_run_of_a_tool_sends_images() -> None:
@@ -174,7 +174,7 @@ async def test_only_the_last_run_of_a_tool_sends_images() -> None:
 
     made = bench(PythonTool(proposes, name="plot"), person=FakePrompter(yes(True)))
     await made.run()
-    assert seen(made.loop.thread) == [("refused", (figure(shade=2),))]
+    assert results_in(made.loop.thread) == [("refused", (figure(shade=2),))]
 
 
 async def test_images_are_kept_while_a_change_is_decided() -> None:
@@ -188,7 +188,7 @@ async def test_images_are_kept_while_a_change_is_decided() -> None:
         config=for_tool("plot", access=access),
     )
     await made.run()
-    assert seen(made.loop.thread) == [("changed", (figure(),))]
+    assert results_in(made.loop.thread) == [("changed", (figure(),))]
 
 
 async def test_request_is_recorded_with_its_images() -> None:

@@ -102,7 +102,7 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
         bench.show(event)
         if event == InterruptHeard("continue") and not heard:
             heard.append(event)
-            loop.call_soon(bench.loop.interrupt)  # before the answer hears that it may go on
+            loop.call_soon(bench.loop.interrupt)  # before the answer may continue
 
     person = FakePrompter(choose, yes("abort"))
     bench = Bench([answering(gate)], person=person, config=acting())

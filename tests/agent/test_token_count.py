@@ -130,9 +130,6 @@ async def test_tokens_of_a_failed_turn_are_recorded_with_its_mark() -> None:
     assert (bench.turn.usage, bench.turn.status) == (TurnUsage(12), "failed")
 
 
-# --- questions that a model answers ------------------------------------------------------------
-
-
 def asking() -> PythonTool:
     def rename(ctx: ToolContext) -> Outcome:
         if "sure" not in ctx.answers:
@@ -218,9 +215,6 @@ async def test_inquiry_is_refused_over_the_token_limit() -> None:
     assert "as many tokens as it may" in str(bench.turn.tool_calls[0].content)
 
 
-# --- what goes out, and what is shown ----------------------------------------------------------
-
-
 @pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter"])
 async def test_recorded_tokens_are_not_sent_to_a_provider(protocol: str) -> None:
     replies: list[Reply | str] = [
@@ -268,7 +262,7 @@ def counting() -> tuple[PythonTool, list[int]]:
     return PythonTool(t), ran
 
 
-def told(bench: Bench) -> list[str]:
+def contents_of(bench: Bench) -> list[str]:
     return [response.content for response in bench.of(ToolCallResponse)]
 
 
@@ -287,8 +281,8 @@ async def test_turn_over_its_token_limit_ends_before_its_calls() -> None:
     bench = Bench([answer, more], tools=[tool], request=request)
     assert (await bench.run()).status == "interrupted"
     assert len(runs) == 1
-    assert told(bench)[1:] == ["This tool call did not run: the turn had taken as many tokens as "
-                               "it may."] * 2  # fmt: skip
+    refused = "This tool call did not run: the turn had taken as many tokens as it may."
+    assert contents_of(bench)[1:] == [refused] * 2
     [said] = notices(bench)
     assert said.startswith("⚠ The turn took 150 tokens, assistant.request.max_total_tokens is 149")
     assert bench.turn.text == "Well."

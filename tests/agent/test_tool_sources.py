@@ -94,7 +94,7 @@ def config_of(**tools: str) -> AppConfig:
 BOOKS = config_of(search="mcp.books.search", fetch="mcp.books.burn", pay="mcp.bank.pay")
 
 
-async def found(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
+async def offered(sources: ToolSources, config: AppConfig = BOOKS) -> ToolSet:
     return await offer_tools(config, sources)
 
 
@@ -106,30 +106,30 @@ async def test_source_starts_once_and_closes_at_the_end() -> None:
     books, bank = Server(), Server("mcp.bank", "b", ("pay",))
     sources = served(books, bank)
     assert books.happened == []
-    tools = await found(sources)
+    tools = await offered(sources)
     assert {"search", "pay", "ask_user"} <= tools.tools.keys()
     assert tools.tools["search"].run == "ask"
     assert tools.missing == {"fetch": "its source 'mcp.books.burn' has no such tool here"}
     assert tools.problems == ()
-    await found(sources)
+    await offered(sources)
     assert books.happened == ["start", "list", "list"]
     await sources.aclose()
     await sources.aclose()
     assert (books.happened[3:], bank.happened[3:]) == (["close"], ["close"])
-    await found(sources)
+    await offered(sources)
     assert books.happened[4:] == ["start", "list"]
 
 
 async def test_source_without_wanted_tools_does_not_start() -> None:
     books = Server()
     sources = served(books)
-    await found(sources, config_of(pay="local"))
+    await offered(sources, config_of(pay="local"))
     await sources.aclose()
     assert books.happened == []
 
 
 async def test_missing_source_is_named() -> None:
-    tools = await found(served(Server()))
+    tools = await offered(served(Server()))
     assert tools.missing["pay"] == "its source 'mcp.bank.pay' has no such tool here"
 
 
@@ -137,7 +137,7 @@ async def test_sources_are_listed_in_parallel() -> None:
     gates = [asyncio.Event(), asyncio.Event()]
     books = Server(starts=gates[0])
     bank = Server("mcp.bank", "b", ("pay",), starts=gates[1])
-    task = asyncio.create_task(found(served(books, bank)))
+    task = asyncio.create_task(offered(served(books, bank)))
     await until(lambda: books.happened and bank.happened)
     for gate in gates:
         gate.set()
@@ -159,21 +159,21 @@ async def test_failing_source_is_named_closed_and_tried_again(
     books = Server(fails={what: error})
     bank = Server("mcp.bank", "b", ("pay",))
     sources = served(books, bank)
-    tools = await found(sources)
+    tools = await offered(sources)
     problem = f"the tool source 'mcp.books' {told}"
     assert tools.problems == (problem,)
     assert tools.missing == {"search": problem, "fetch": problem}
     assert {"pay", "ask_user"} <= tools.tools.keys()
     assert books.happened[-1] == "close"
     books.fails.clear()  # it is tried again
-    assert "search" in (await found(sources)).tools
+    assert "search" in (await offered(sources)).tools
     assert bank.happened == ["start", "list", "list"]
 
 
 async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST", 0.02)
     books = Server(starts=asyncio.Event())
-    tools = await found(served(books, Server("mcp.bank", "b", ("pay",))))
+    tools = await offered(served(books, Server("mcp.bank", "b", ("pay",))))
     assert tools.problems == (
         "the tool source 'mcp.books' did not start: that took more than 0.02 s",
     )
@@ -188,7 +188,7 @@ async def test_source_that_does_not_close_delays_no_other(
     books = Server(fails={"close": how})
     bank = Server("mcp.bank", "b", ("pay",))
     sources = served(books, bank)
-    await found(sources)
+    await offered(sources)
     await sources.aclose()
     assert bank.happened[-1] == "close"
     assert "'mcp.books' did not close" in caplog.text
@@ -197,7 +197,7 @@ async def test_source_that_does_not_close_delays_no_other(
 async def test_sources_are_closed_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
     books, bank = Server(), Server("mcp.bank", "b", ("pay",))
     sources = served(books, bank)
-    await found(sources)
+    await offered(sources)
 
     async def hang() -> None:
         await asyncio.Event().wait()
@@ -215,31 +215,31 @@ async def test_changed_source_replaces_the_running_one() -> None:
     sources = ToolSources(lambda _: now[-1])
     first, same, other = Server(), Server(), Server(address="elsewhere", tools=("read",))
     now.append([first])
-    await found(sources)
+    await offered(sources)
     now.append([same])
-    await found(sources)
+    await offered(sources)
     assert (first.happened, same.happened) == (["start", "list", "list"], [])
     now.append([other])
-    tools = await found(sources)
+    tools = await offered(sources)
     assert first.happened[3:] == ["close"]
     assert other.happened == ["start", "list"]
     assert "search" in tools.missing
     now.append([])
-    await found(sources)
+    await offered(sources)
     assert other.happened[2:] == ["close"]
 
 
 async def test_cancellation_during_the_start_closes_the_source() -> None:
     books = Server(starts=asyncio.Event())
     sources = served(books)
-    task = asyncio.create_task(found(sources))
+    task = asyncio.create_task(offered(sources))
     await until(lambda: books.happened)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert books.happened == ["start", "close"]
     books.starts = None
-    assert "search" in (await found(sources)).tools
+    assert "search" in (await offered(sources)).tools
 
 
 def bench_of(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
@@ -287,7 +287,7 @@ async def test_interrupt_right_after_the_sources_answered_is_not_lost() -> None:
 
     async def interrupted() -> Resolved:
         resolved = await resolve()
-        asyncio.get_running_loop().call_soon(bench.loop.interrupt)  # before the turn goes on
+        asyncio.get_running_loop().call_soon(bench.loop.interrupt)  # before the turn continues
         return resolved
 
     bench.loop.resolve = interrupted

@@ -63,9 +63,6 @@ def well_formed(stream: ConversationStream) -> bool:
     return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
 
 
-# --- cycles ----------------------------------------------------------------------------------
-
-
 async def test_turn_is_recorded_and_ends_with_an_answer_without_calls() -> None:
     thought: list[Any] = [TextPart(0, "reasoning", "Hm."), Flush(0, {"signature": "s"})]
     first: list[Any] = [
@@ -175,9 +172,6 @@ def _without_snapshots(bench: Bench) -> Callable[..., Any]:
             yield step
 
     return stream
-
-
-# --- a batch of calls ------------------------------------------------------------------------
 
 
 async def test_calls_run_in_parallel_and_are_recorded_in_call_order() -> None:
@@ -356,9 +350,6 @@ async def test_tool_gets_its_context() -> None:
     assert "look" in told.catalog["look"]
 
 
-# --- permission, delivery, the queue of prompts ----------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("question", "config"),
     [
@@ -389,9 +380,6 @@ async def test_strict_turn_ends_after_the_batch_when_no_user_can_decide(
     assert [r.id for r in bench.of(ToolCallResponse)] == ["c1", "c2"]
     assert bench.of(ToolCallResponse)[1].content == "kept"
     assert well_formed(bench.stream)
-
-
-# --- interrupts ------------------------------------------------------------------------------
 
 
 async def test_interrupt_before_the_turn_records_nothing() -> None:

@@ -104,7 +104,7 @@ async def test_command_asks_one_question_after_the_other(
     requests = bench.of(InquiryRequest)
     assert [request.id for request in requests] == [f"call_1.{key}.1" for key in asked]
     assert {(r.source.source, r.source.name) for r in requests} == {("tool", "deploy")}
-    # The model sent the call once, and sees nothing of what was asked.
+    # The model sent the call once, and does not see the questions.
     assert len(bench.of(ToolCallRequest)) == 1
     _, thread = bench.provider.requests[1]
     assert [entry.type for entry in thread][-2:] == ["tool_call_request", "tool_call_response"]
@@ -166,7 +166,7 @@ async def test_malformed_question_of_a_command_is_an_error(tmp_path: Path) -> No
     assert bench.of(InquiryRequest) == []
 
 
-# --- before a run ----------------------------------------------------------------------------
+# --- permission and arguments --------------------------------------------------------------------
 
 
 async def test_command_runs_only_with_permission(tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ async def test_failed_formatter_keeps_the_tool_from_running(tmp_path: Path) -> N
     assert not (tmp_path / "ran").exists()
 
 
-# --- what is offered -------------------------------------------------------------------------
+# --- configuration -------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R083-89")

@@ -41,7 +41,7 @@ from tests.support.fakes import (
 )
 
 TOO_LONG = ProviderError("the prompt is too long", kind="too_long", status=400)
-SUMMARY = "What was before."
+SUMMARY = "Summary of earlier turns."
 
 
 def earlier(turns: int = 3) -> list[dict[str, Any]]:

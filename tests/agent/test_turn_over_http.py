@@ -70,15 +70,15 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
 ) -> None:
     numbers = iter(range(100))
 
-    async def again(name: str) -> str:
+    async def repeat(name: str) -> str:
         await asyncio.sleep(0)  # the results may come in any order
         return f"{name} in call {next(numbers)}"
 
     def calls(*names: str) -> Reply:
-        made = (ToolCall("again", {"name": name}, id="call_0") for name in names)
+        made = (ToolCall("repeat", {"name": name}, id="call_0") for name in names)
         return Reply(tool_calls=tuple(made))
 
-    broken = ToolCall("again", "[", id="call_0")
+    broken = ToolCall("repeat", "[", id="call_0")
     replies: list[Reply | str] = [
         calls("a", "b", "c"),
         Reply(tool_calls=(broken, *calls("d").tool_calls)),
@@ -86,7 +86,7 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
     ]
     with LoopbackServer(replies) as server:
         provider = create(protocol, {"base_url": server.url, "base_url_env": None})
-        bench = Bench([], tools=[PythonTool(again)])
+        bench = Bench([], tools=[PythonTool(repeat)])
         over_http(bench, provider, protocol)
         try:
             assert (await bench.run()).status == "completed"
@@ -94,7 +94,7 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
             await provider.aclose()
     first, second, third = (sent_results(request.body, protocol) for request in server.requests)
     assert first == []
-    assert second == third[:3], "what was sent stays as it was"
+    assert second == third[:3], "sent messages do not change"
     assert len({id_ for id_, _ in third}) == 5
     told = [content.partition(" in ")[0] for _, content in third]
     assert told == ["a", "b", "c", told[3], "d"]
@@ -147,7 +147,7 @@ def offered(body: dict[str, Any], protocol: str) -> tuple[str, dict[str, Any]]:
         [tool] = [tool for tool in body["tools"] if tool["name"] == "ask"]
         return tool["description"], tool["input_schema"]
     [tool] = [t["function"] for t in body["tools"] if t["function"]["name"] == "ask"]
-    assert "strict" not in tool, "fields that may be left out are not to be null instead"
+    assert "strict" not in tool, "optional fields are not null"
     return tool["description"], tool["parameters"]
 
 

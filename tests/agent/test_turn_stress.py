@@ -83,7 +83,7 @@ T = TypeVar("T")
 CALLS_IN_A_BATCH = 16
 COMMANDS_IN_A_BATCH = 2
 ABOUT = re.compile(r"#(\d+)\b")
-"""The number of its call in the result of a tool, so that results are told apart."""
+"""The number of its call in the result of a tool, so that results are not mixed up."""
 
 
 class Stuck:
