@@ -1,4 +1,4 @@
-"""Answers in words: by label, for every shape a record may hold."""
+"""Answers as text: by label, for every shape that a record may hold."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from jp_nb.record.answer_words import answer_in_words
+from tests.record.examples import PLAIN
+from tests.support.record_strategies import json_values
 
 SIZES = {
     "type": "select",
@@ -24,8 +25,8 @@ TRIP = {
 
 
 @pytest.mark.req("RCP-37")
-def test_an_answer_is_said_by_the_label_that_was_seen(subtests: pytest.Subtests) -> None:
-    for kind, answer, words in [
+def test_answer_text_uses_the_label_of_an_option(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any, str]] = [
         ({"type": "boolean"}, True, "Yes"),
         ({"type": "boolean"}, False, "No"),
         ({"type": "text"}, "two\n lines ", "two\n lines "),
@@ -47,23 +48,19 @@ def test_an_answer_is_said_by_the_label_that_was_seen(subtests: pytest.Subtests)
         ("nonsense", {"a": [1]}, "a: 1"),
         ({"type": "select", "options": ["A", {"value": "B", "label": " "}]}, ["A", "B"], "A, B"),
         ({"type": "select", "options": 7}, None, "(empty)"),
-    ]:
-        with subtests.test(kind=kind):
+    ]
+    for kind, answer, words in rows:
+        with subtests.test(kind=kind, answer=answer):
             assert answer_in_words(kind, answer) == words
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-)
-
-
-@given(JSON, JSON)
-def test_there_are_words_for_any_json(kind: Any, answer: Any) -> None:
+@PLAIN
+@given(json_values, json_values)
+def test_any_json_has_a_text(kind: Any, answer: Any) -> None:
     assert answer_in_words(kind, answer)
 
 
-def test_deep_answers_and_forms_come_to_an_end() -> None:
+def test_nested_answers_and_forms_are_bounded() -> None:
     deep: Any = 1
     form: Any = {"type": "form"}
     for _ in range(90):

@@ -1,4 +1,4 @@
-"""Times and ids that are made of an epoch and the position of an entry."""
+"""Reproducible times and ids, made of an epoch and the position of an entry."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def times(stream: ConversationStream) -> list[str]:
     return [entry.timestamp for entry in stream.entries]
 
 
-def test_the_same_words_make_the_same_record() -> None:
+def test_equal_requests_make_equal_records() -> None:
     made = [ConversationStream.new(clock=EARLIEST, made="headless") for _ in range(2)]
     for stream in made:
         talk(stream, 40)
@@ -40,7 +40,7 @@ def test_the_same_words_make_the_same_record() -> None:
     assert times(made[0]) == sorted(set(times(made[0])))
 
 
-def test_how_entries_are_appended_makes_no_difference() -> None:
+def test_times_do_not_depend_on_the_size_of_an_append() -> None:
     at_once, one_by_one = (ConversationStream({"id": "x"}, clock=EARLIEST) for _ in range(2))
     talk(at_once, 1)
     one_by_one.start_turn(ChatRequest(content="Question 0"))
@@ -49,7 +49,7 @@ def test_how_entries_are_appended_makes_no_difference() -> None:
     assert at_once.raw == one_by_one.raw
 
 
-def test_another_epoch_and_another_conversation_have_other_ids() -> None:
+def test_ids_depend_on_epoch_and_conversation() -> None:
     streams = [
         ConversationStream({"id": name}, clock=position_clock(epoch))
         for name, epoch in (("a", "0"), ("b", "0"), ("a", "1"))
@@ -60,7 +60,7 @@ def test_another_epoch_and_another_conversation_have_other_ids() -> None:
     assert len(ids) == 12
 
 
-def test_what_goes_on_is_later_and_has_new_ids() -> None:
+def test_continued_and_forked_conversations_get_later_times_and_new_ids() -> None:
     stored = ConversationStream({"id": "x"}, clock=lambda: datetime(2026, 3, 18, tzinfo=UTC))
     talk(stored, 3)
     again = ConversationStream(stored.head, clock=position_clock("0"), raw=stored.raw)
@@ -74,7 +74,7 @@ def test_what_goes_on_is_later_and_has_new_ids() -> None:
         assert len(set(map(str, ids))) == len(ids) == 20
 
 
-def test_no_time_is_too_late() -> None:
+def test_times_end_with_the_year_9999() -> None:
     clock = position_clock(str(LAST_EPOCH))
     assert clock.at(10**9, "").year == 9999
     at_the_end = parse_timestamp(LATE)
@@ -82,7 +82,7 @@ def test_no_time_is_too_late() -> None:
     assert clock.at(5, LATE) > clock.epoch
 
 
-def test_what_is_no_number_of_seconds_is_refused(subtests: pytest.Subtests) -> None:
+def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subtests) -> None:
     for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", str(LAST_EPOCH + 1), "9" * 5000]:
         with subtests.test(text=text):
             with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH is") as caught:
@@ -91,7 +91,7 @@ def test_what_is_no_number_of_seconds_is_refused(subtests: pytest.Subtests) -> N
             assert len(str(caught.value)) < 300
 
 
-def test_carriers_have_ids_as_widgets_have_in_the_order_in_which_they_were_opened() -> None:
+def test_widget_ids_are_in_order_of_opening() -> None:
     clock = PositionClock(datetime(2026, 3, 18, tzinfo=UTC))
     ids = [clock.widget_id(number) for number in range(300)]
     assert ids == sorted(set(ids))

@@ -38,18 +38,17 @@ def contents(entries: list[Entry]) -> list[str]:
     return [entry.content for entry in entries if isinstance(entry, ToolCallResponse)]
 
 
-@pytest.mark.parametrize(
-    ("stage", "may_have_run"),
-    [("asked", False), ("permitted", False), ("started", True), ("finished", True), (None, True)],
-)
-def test_a_call_may_have_run_unless_it_is_known_not_to_have_started(
-    stage: Any, may_have_run: bool
-) -> None:
-    stream = new_stream(*ONE_BATCH)
-    known = {ids(stream)[0]: CallProgress(stage)} if stage else {}
-    first, second = open_calls(stream, known)
-    assert (first.request.id, first.stage, first.may_have_run) == ("a", stage, may_have_run)
-    assert (second.stage, second.may_have_run) == (None, True)
+def test_call_may_have_run_unless_it_is_known_not_to_have_started() -> None:
+    stages: list[tuple[Any, bool]] = [
+        *[("asked", False), ("permitted", False)],
+        *[("started", True), ("finished", True), (None, True)],
+    ]
+    for stage, may_have_run in stages:
+        stream = new_stream(*ONE_BATCH)
+        known = {ids(stream)[0]: CallProgress(stage)} if stage else {}
+        first, second = open_calls(stream, known)
+        assert (first.request.id, first.stage, first.may_have_run) == ("a", stage, may_have_run)
+        assert (second.stage, second.may_have_run) == (None, True)
 
 
 def test_results_of_finished_calls_are_appended_once_in_call_order() -> None:

@@ -1,22 +1,25 @@
-"""Entries: what is read, what is written, what is an error."""
+"""Stored events: reading, writing, errors."""
 
 from __future__ import annotations
 
+import base64
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError
-from jp_nb.record import events
+from jp_nb.interop.jp_files import read_directory, write_directory
+from jp_nb.providers.anthropic_request import AnthropicRendering
+from jp_nb.record.document import Document
+from jp_nb.record.entry import Entry
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     Compaction,
     ConfigDelta,
-    InquiryRequest,
     InquiryResponse,
-    InquirySource,
     Summary,
     ToolCallPolicy,
     ToolCallRequest,
@@ -25,10 +28,8 @@ from jp_nb.record.events import (
     claim_of,
     decode,
 )
-from jp_nb.record.notices import notices
-from jp_nb.tooling import question as in_flight
-from jp_nb.tooling.question import Question
-from tests.support.entries import open_inquiries
+from jp_nb.record.thread import Thread, thread_of
+from jp_nb.tooling.context import ToolContext
 from tests.support.fakes import new_stream
 
 T = "2026-03-18 13:19:06.841464"
@@ -38,185 +39,8 @@ def read(**raw: Any) -> Any:
     return decode({"timestamp": T, **raw}, 3)
 
 
-# --- inquiries -------------------------------------------------------------------------------
-
-QUESTION = {"text": "Sure?", "answer_type": {"type": "boolean"}}
-
-
-def inquiry(**question: Any) -> InquiryRequest:
-    entry = read(
-        type="inquiry_request",
-        id="c.q.1",
-        source={"source": "assistant"},
-        question={**QUESTION, **question},
-    )
-    assert isinstance(entry, InquiryRequest)
-    return entry
-
-
-@pytest.mark.req("R083-69")
-def test_a_question_without_the_new_keys_reads_with_their_defaults() -> None:
-    question = inquiry().question
-    assert (question.context, question.exclusive, question.persistence) == (None, False, "turn")
-
-
-@pytest.mark.req("R083-67", "R083-68", "R083-71")
-@pytest.mark.parametrize(
-    ("question", "recorded"),
-    [
-        (Question.boolean("q", "Sure?"), {}),
-        (
-            Question.boolean("q", "Sure?").with_exclusive().with_persistence("none"),
-            {"exclusive": True, "persistence": "none"},
-        ),
-        (
-            Question.boolean("q", "Sure?").with_context("a\nb").with_default(False),
-            {"context": "a\nb", "default": False},
-        ),
-    ],
-)
-def test_what_a_tool_declared_is_recorded_and_defaults_are_not(
-    question: Question, recorded: dict[str, Any]
-) -> None:
-    entry = inquiry_request("c.q.1", InquirySource.tool("t"), question).stamped(T)
-    assert entry.to_raw()["question"] == {**QUESTION, **recorded}
-    assert decode(entry.to_raw(), 0) == entry
-
-
-@pytest.mark.req("R083-70")
-def test_the_recorded_policy_is_a_type_of_the_record() -> None:
-    names = {*vars(events)} & {*vars(in_flight)}
-    assert "InquiryAnswerReusePolicy" not in names
-    assert "Persistence" not in names
-    for policy in ("none", "turn"):
-        question = Question.boolean("q", "?").with_persistence(policy)
-        entry = inquiry_request("c.q.1", InquirySource.tool("t"), question)
-        assert entry.question.persistence == policy
-    with pytest.raises(StorageError):
-        inquiry(persistence="conversation")
-
-
-@pytest.mark.parametrize(
-    ("question", "place"),
-    [
-        ({"answer_type": {"type": "select"}}, r"question\.answer_type: .*needs `options`"),
-        ({"answer_type": {"type": "colour"}}, r"question\.answer_type\.type"),
-        ({"exclusive": "yes"}, r"question\.exclusive"),
-        ({"text": None}, r"question\.text"),
-    ],
-)
-def test_a_malformed_question_names_its_place(question: dict[str, Any], place: str) -> None:
-    with pytest.raises(StorageError, match=r"events\[3\]\." + place):
-        inquiry(**question)
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        {"source": "tool", "name": "t"},
-        {"source": "assistant"},
-        {"source": "user"},
-        {"source": "other", "name": "script"},
-    ],
-)
-def test_every_source_of_a_question_is_read_and_written(source: dict[str, Any]) -> None:
-    entry = read(type="inquiry_request", id="c.q.1", source=source, question=QUESTION)
-    assert entry.to_raw()["source"] == source
-
-
-@pytest.mark.parametrize("source", [{"source": "tool"}, {"source": "page"}, {}, "tool"])
-def test_a_source_that_is_none_is_an_error(source: Any) -> None:
-    with pytest.raises(StorageError, match=r"events\[3\]\.source"):
-        read(type="inquiry_request", id="c.q.1", source=source, question=QUESTION)
-
-
-def test_an_option_and_a_default_may_be_anything() -> None:
-    options = [{"value": None}, {"value": {"a": None}, "description": "d"}]
-    question = {"answer_type": {"type": "select", "options": options}, "default": {"a": None}}
-    entry = inquiry(**question)
-    assert entry.to_raw()["question"] == {**QUESTION, **question}
-
-
-def test_bare_options_of_older_records_are_read() -> None:
-    entry = inquiry(answer_type={"type": "select", "options": ["a", 1, {"value": "b"}]})
-    assert entry.question.answer_type.options is not None
-    assert [option.value for option in entry.question.answer_type.options] == ["a", 1, "b"]
-    bare = inquiry(answer_type={"type": "select", "options": [None, {"a": 1}]})
-    assert bare.question.answer_type.to_raw() == {
-        "type": "select",
-        "options": [{"value": None}, {"value": {"a": 1}}],
-    }
-
-
-@pytest.mark.req("R083-74")
-def test_every_form_of_a_closed_inquiry_is_read(subtests: pytest.Subtests) -> None:
-    for raw, outcome, reason in [
-        ({"outcome": "answered", "answer": None}, "answered", None),
-        ({"outcome": "answered"}, "answered", None),
-        ({"answer": False}, "answered", None),
-        ({"outcome": "cancelled"}, "cancelled", "user"),
-        (
-            {"outcome": "cancelled", "reason": "invalid_static_answer"},
-            "cancelled",
-            "invalid_static_answer",
-        ),
-        ({"outcome": "cancelled", "reason": "from_the_future"}, "cancelled", "from_the_future"),
-        ({"outcome": "cancelled", "reason": None}, "cancelled", "user"),
-        ({"outcome": "redacted"}, "redacted", None),
-        ({"outcome": "redacted", "answer": "x", "reason": "y"}, "redacted", None),
-        ({"outcome": "from_the_future", "x": 1}, "cancelled", "from_the_future"),
-    ]:
-        with subtests.test(raw=raw):
-            entry = read(type="inquiry_response", id="c.q.1", **raw)
-            assert isinstance(entry, InquiryResponse)
-            assert (entry.outcome, entry.reason) == (outcome, reason)
-            if outcome == "redacted":
-                assert "x" not in repr(entry)
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        {},
-        {"outcome": None},
-        {"outcome": None, "answer": 1},
-        {"outcome": 5},
-        {"outcome": "cancelled", "reason": 5},
-    ],
-)
-def test_a_response_that_says_nothing_is_an_error(raw: dict[str, Any]) -> None:
-    with pytest.raises(StorageError, match=r"events\[3\]"):
-        read(type="inquiry_response", id="c.q.1", **raw)
-
-
-def test_an_outcome_that_is_not_known_closes_the_inquiry_and_is_told() -> None:
-    stored = {"timestamp": T, "type": "inquiry_response", "id": "c.q.1", "outcome": "delegated"}
-    stream = new_stream(
-        {"timestamp": T, "type": "turn_start"}, inquiry().to_raw(), {**stored, "to": {"who": 1}}
-    )
-    assert open_inquiries(stream) == []
-    with pytest.raises(StorageError, match="Duplicate"):
-        stream.append(InquiryResponse(id="c.q.1", outcome="redacted"))
-    [notice] = notices(stream)
-    assert notice.startswith("events[2].outcome: 'delegated' is not known")
-    assert stream.raw[2] == {**stored, "to": {"who": 1}}
-
-
-def test_a_redacted_answer_leaves_no_trace_of_one() -> None:
-    raw = InquiryResponse(id="i", outcome="redacted", timestamp=T).to_raw()
-    assert raw == {
-        "timestamp": T,
-        "type": "inquiry_response",
-        "outcome": "redacted",
-        "id": "i",
-    }
-
-
-# --- the other kinds -------------------------------------------------------------------------
-
-
-def test_what_is_absent_has_its_default(subtests: pytest.Subtests) -> None:
-    for raw, fields in [
+def test_missing_fields_have_defaults(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"type": "turn_start"}, {"metadata": {}}),
         ({"type": "chat_request", "content": "q"}, {"response_schema": None, "author": None}),
         (
@@ -238,14 +62,15 @@ def test_what_is_absent_has_its_default(subtests: pytest.Subtests) -> None:
             {"type": "compaction", "from_turn": 0, "to_turn": 2},
             {"summary": None, "reasoning": None, "tool_calls": None},
         ),
-    ]:
+    ]
+    for raw, fields in rows:
         with subtests.test(raw=raw):
             entry = read(**raw)
             assert {name: getattr(entry, name) for name in fields} == fields
 
 
-def test_a_payload_of_the_wrong_shape_is_an_error(subtests: pytest.Subtests) -> None:
-    for raw in [
+def test_field_of_the_wrong_type_is_an_error(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [
         {"type": "chat_request", "content": ["q"]},
         {"type": "chat_request", "content": "q", "schema": "s"},
         {"type": "chat_request", "content": "q", "metadata": None},
@@ -261,37 +86,31 @@ def test_a_payload_of_the_wrong_shape_is_an_error(subtests: pytest.Subtests) -> 
         {"type": "compaction", "from_turn": 0, "to_turn": 1, "reasoning": "omit"},
         {"type": "compaction", "from_turn": 0, "to_turn": 1, "summary": "text"},
         {"type": "compaction", "from_turn": 0, "to_turn": 1, "tool_calls": {"policy": "strip"}},
-    ]:
+    ]
+    for raw in rows:
         with subtests.test(raw=raw), pytest.raises(StorageError, match=r"events\[3\]"):
             read(**raw)
 
 
-@pytest.mark.parametrize(
-    ("content", "text"),
-    [
+def test_result_with_structured_content_is_read_as_text(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str]] = [
         ("plain", "plain"),
         ([{"type": "text", "text": "a"}, "b", {"image": 1}, 5], 'a\nb\n{"image": 1}\n5'),
         ({"$blob": "sha256:ab"}, '{"$blob": "sha256:ab"}'),
         ({"text": "t"}, "t"),
         ([], ""),
-    ],
-)
-def test_a_result_that_is_no_text_is_read_as_far_as_it_is_one(content: Any, text: str) -> None:
-    raw = {
-        "timestamp": T,
-        "type": "tool_call_response",
-        "id": "a",
-        "content": content,
-        "is_error": False,
-    }
-    stream = new_stream(raw)
-    assert stream.entries == [ToolCallResponse(timestamp=T, id="a", content=text, is_error=False)]
-    assert stream.raw == [raw]
+    ]
+    for content, text in rows:
+        with subtests.test(content=content):
+            raw = {"timestamp": T, "type": "tool_call_response", "id": "a", "content": content}
+            stream = new_stream(raw | {"is_error": False})
+            response = ToolCallResponse(timestamp=T, id="a", content=text, is_error=False)
+            assert stream.entries == [response]
+            assert stream.raw[0]["content"] == content
 
 
-@pytest.mark.parametrize(
-    ("stored", "delta"),
-    [
+def test_configuration_keys_of_an_early_entry_are_its_delta(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({"assistant": {"name": "JP"}, "user": {}}, {"assistant": {"name": "JP"}, "user": {}}),
         (
             {"event_id": "e", "request_id": "r", "user": 1, "unsets": ["a"], "claims": {"a": []}},
@@ -300,28 +119,24 @@ def test_a_result_that_is_no_text_is_read_as_far_as_it_is_one(content: Any, text
         ({"unsets": ["a"], "verbatim": [], "spelling": {}, "metadata": 5}, {}),
         ({"delta": {"a": 1}, "user": {}}, {"a": 1}),
         ({"op": "reset", "user": {}}, {}),
-        ({"op": None, "user": 1}, {"user": 1}),
-    ],
-)
-def test_a_configuration_that_stands_on_the_entry_itself_is_its_delta(
-    stored: dict[str, Any], delta: dict[str, Any]
-) -> None:
-    raw = {"type": "config_delta", "timestamp": T, **stored}
-    stream = new_stream(raw)
-    assert [entry.delta for entry in stream.deltas] == [delta]
-    assert stream.raw == [raw]
+    ]
+    for stored, delta in rows:
+        with subtests.test(stored=stored):
+            raw = {"type": "config_delta", "timestamp": T, **stored}
+            stream = new_stream(raw)
+            assert [entry.delta for entry in stream.deltas] == [delta]
+            assert stream.raw == [raw]
 
 
-@pytest.mark.parametrize("timestamp", [None, 5, {}])
-def test_a_change_of_the_configuration_needs_no_time(timestamp: Any) -> None:
-    for raw in ({}, {"timestamp": timestamp}):
+def test_config_delta_needs_no_timestamp() -> None:
+    for raw in ({}, {"timestamp": None}, {"timestamp": 5}):
         entry = decode({"type": "config_delta", "delta": {"a": 1}, **raw}, 0)
         assert isinstance(entry, ConfigDelta)
         assert (entry.timestamp, entry.delta) == ("", {"a": 1})
 
 
-def test_a_claim_is_read_in_all_its_forms(subtests: pytest.Subtests) -> None:
-    for claim, owners in [
+def test_claim_is_read_in_every_form(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, tuple[str, ...] | None]] = [
         (None, None),
         ([], None),
         ("h:dev", ("h:dev",)),
@@ -330,7 +145,8 @@ def test_a_claim_is_read_in_all_its_forms(subtests: pytest.Subtests) -> None:
         ("", None),
         (5, None),
         ({"h": 1}, None),
-    ]:
+    ]
+    for claim, owners in rows:
         with subtests.test(claim=claim):
             assert claim_of(claim) == owners
 
@@ -338,7 +154,7 @@ def test_a_claim_is_read_in_all_its_forms(subtests: pytest.Subtests) -> None:
 # --- what is written -------------------------------------------------------------------------
 
 
-def test_entries_are_written_in_the_order_that_jp_has(subtests: pytest.Subtests) -> None:
+def test_keys_of_entries_are_in_the_order_of_jp(subtests: pytest.Subtests) -> None:
     for entry, keys in [
         (ChatRequest(content="x"), ["timestamp", "type", "content"]),
         (
@@ -379,25 +195,122 @@ def test_entries_are_written_in_the_order_that_jp_has(subtests: pytest.Subtests)
 # --- errors ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("raw", "place"),
-    [
+def test_malformed_entry_of_a_known_type_is_an_error_with_its_place(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[Any, str]] = [
         ({"type": "tool_call_request", "timestamp": T, "name": "t"}, r"events\[3\]\.id"),
         ({"type": "chat_request", "content": "x"}, r"events\[3\]\.timestamp"),
         ({"type": "chat_response", "timestamp": T}, r"events\[3\]: "),
         ({"type": "inquiry_response", "timestamp": T, "id": "x"}, r"events\[3\]\.outcome"),
         ({"type": "turn_start", "timestamp": 5}, r"events\[3\]\.timestamp"),
         ("text", r"events\[3\]: expected an object, found str"),
-    ],
-)
-def test_a_malformed_entry_of_a_known_kind_names_its_place(raw: Any, place: str) -> None:
-    with pytest.raises(StorageError, match=place):
-        decode(raw, 3)
+    ]
+    for raw, place in rows:
+        with subtests.test(raw=raw), pytest.raises(StorageError, match=place):
+            decode(raw, 3)
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [{}, {"type": 5}, {"type": "hologram"}, {"type": "config_delta", "op": "merge", "delta": 1}],
+def test_entry_of_an_unknown_type_is_no_error() -> None:
+    rows: list[Any] = [
+        *[{}, {"type": 5}, {"type": "hologram"}],
+        {"type": "config_delta", "op": "merge", "delta": 1},
+    ]
+    for raw in rows:
+        assert isinstance(decode(raw, 0), Unknown)
+
+
+OLD = {
+    "type": "tool_call_request",
+    "timestamp": "2025-11-02 03:00:00.5",
+    "id": "c1",
+    "name": "look",
+    "arguments": {"path": "a"},
+    "tool_answers": {"apply": True},
+}
+
+
+TALK = (
+    {"type": "turn_start", "timestamp": "2025-11-02 03:00:00.0"},
+    {"type": "chat_request", "timestamp": "2025-11-02 03:00:00.0", "content": "Look."},
 )
-def test_what_we_do_not_know_is_no_error(raw: Any) -> None:
-    assert isinstance(decode(raw, 0), Unknown)
+
+
+RESULT = {
+    "type": "tool_call_response",
+    "timestamp": "2025-11-02 03:00:01.0",
+    "id": "c1",
+    "content": "seen",
+    "is_error": False,
+}
+
+
+def moment() -> datetime:
+    return datetime(2026, 7, 1, tzinfo=UTC)
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def rendered(thread: Thread) -> str:
+    """What a provider is sent of it."""
+    rendering = AnthropicRendering()
+    rendering.follow(thread)
+    return rendering.messages.encode().decode()
+
+
+@pytest.mark.req("R028-30")
+def test_tool_call_has_only_id_name_and_arguments() -> None:
+    own = set(ToolCallRequest.model_fields) - set(Entry.model_fields)
+    assert own == {"id", "name", "arguments"}
+    call = ToolCallRequest(id="c1", name="look", arguments={"path": "a", "tool_answers": {"b": 1}})
+    raw = call.to_raw()
+    assert raw == {
+        "timestamp": "",
+        "type": "tool_call_request",
+        "id": "c1",
+        "name": "look",
+        "arguments": {"path": "a", "tool_answers": {"b": 1}},
+    }
+    again = decode(raw, 0)
+    assert isinstance(again, ToolCallRequest)
+    assert again.arguments == call.arguments
+    assert "tool_answers" not in ToolCallRequest(id="c1", name="look").to_raw()
+    assert "tool_answers" not in ToolContext.__dataclass_fields__
+
+
+@pytest.mark.req("R028-31")
+def test_tool_answers_of_an_old_record_are_not_sent() -> None:
+    stream = new_stream(*TALK, OLD, RESULT)
+    [call] = [entry for entry in stream.entries if isinstance(entry, ToolCallRequest)]
+    assert call.arguments == {"path": "a"}
+    assert not stream.repair()
+    sent = rendered(thread_of(stream))
+    assert '"path":"a"' in sent
+    assert "tool_answers" not in sent
+    assert "apply" not in sent
+
+
+@pytest.mark.req("R028-31", "R028-32")
+def test_tool_answers_of_an_old_directory_of_jp_are_kept_and_not_sent() -> None:
+    answers = {"apply": b64("true"), "plain": "kept"}
+    arguments = {"path": b64("a"), "tool_answers": {"x": b64("y")}}
+    call = {**OLD, "arguments": arguments, "tool_answers": answers}
+    events = [*TALK, call, {**RESULT, "content": b64("seen")}]
+    files = {
+        "metadata.json": json.dumps({"title": "t"}, indent=2).encode(),
+        "base_config.json": b"{}\n",
+        "events.json": (json.dumps(events, indent=2) + "\n").encode(),
+    }
+    read = read_directory("17700000001-t", files, clock=moment)
+    document = Document.load(read, clock=moment)
+    [found] = [e for e in document.conversation.entries if isinstance(e, ToolCallRequest)]
+    # An argument of that name is an argument like every other, and is decoded like it.
+    assert found.arguments == {"path": "a", "tool_answers": {"x": "y"}}
+    [raw] = [raw for raw in document.conversation.raw if raw.get("id") == "c1"][:1]
+    assert raw["tool_answers"] == answers
+    sent = rendered(thread_of(document.conversation))
+    assert "kept" not in sent
+    assert b64("true") not in sent
+    assert write_directory(read).files["events.json"] == files["events.json"]

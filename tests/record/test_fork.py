@@ -1,4 +1,4 @@
-"""Forks and undo."""
+"""Fork a conversation, and undo its last turn."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.record.fork import fork, undo
 from jp_nb.record.repair import INTERRUPTED
 from jp_nb.record.stream import ConversationStream
+from tests.record.examples import PLAIN
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -26,7 +27,7 @@ from tests.support.entries import (
     result,
 )
 from tests.support.fakes import FakeClock, NumberedIds, new_stream, without_ids
-from tests.support.record_strategies import QUICK, records
+from tests.support.record_strategies import records
 
 UNSET = raw("config_delta", delta={}, unsets=["user.name"], claims={"user.name": None})
 OWNED = raw("config_delta", delta={"user": {"name": "B"}}, claims={"user.name": ["h:dev"]})
@@ -52,7 +53,7 @@ def undone(stream: ConversationStream) -> ConversationStream:
     return undo(stream, clock=FakeClock(), made="live", not_ids=set(), draw=NumberedIds())
 
 
-def test_a_fork_keeps_everything_as_it_is_stored() -> None:
+def test_fork_copies_entries_as_they_are_stored() -> None:
     stream = new_stream(*FIRST, *SECOND, *THIRD, base_config={"who": ["knows"]})
     stream.head |= {"title": "Bread", "made": "imported", "origin": {"directory": "1-bread"}}
     other = forked(stream)
@@ -68,7 +69,7 @@ def test_a_fork_keeps_everything_as_it_is_stored() -> None:
     assert stream.raw == [*FIRST, *SECOND, *THIRD]
 
 
-def test_changes_behind_the_last_turn_kept_go_with_the_turns_they_were_made_for() -> None:
+def test_fork_drops_config_changes_made_for_dropped_turns() -> None:
     stream = new_stream(*FIRST, *SECOND, *THIRD)
     assert forked(stream, 2).raw == [*FIRST, *SECOND, COMPACTED, STRANGE]
     assert forked(stream, 1).raw == [*FIRST, STRANGE, COMPACTED, STRANGE]
@@ -79,7 +80,7 @@ def test_changes_behind_the_last_turn_kept_go_with_the_turns_they_were_made_for(
     assert nothing.head["parent"] == {"id": "jp-c1"}
 
 
-def test_undo_leaves_the_last_turn_out() -> None:
+def test_undo_drops_the_last_turn() -> None:
     stream = new_stream(*FIRST, *SECOND)
     stream.start_turn(ChatRequest(content="no!"))
     once = undone(stream)
@@ -88,7 +89,7 @@ def test_undo_leaves_the_last_turn_out() -> None:
     assert undone(undone(once)).raw == [CHANGED, STRANGE]
 
 
-def test_a_turn_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_unknown_turn_is_an_error_that_names_the_valid_range() -> None:
     stream = new_stream(*FIRST, *SECOND)
     with pytest.raises(UsageError, match="no turn 2 in this conversation: its turns are 0 to 1"):
         forked(stream, 3)
@@ -100,7 +101,7 @@ def test_a_turn_that_is_not_there_is_named_with_those_that_are() -> None:
         undone(new_stream(CHANGED))
 
 
-def test_compactions_of_turns_that_are_not_kept_go_with_them() -> None:
+def test_fork_drops_compactions_of_dropped_turns() -> None:
     first, both, third = (
         raw("compaction", from_turn=a, to_turn=b) for a, b in ((0, 0), (0, 1), (2, 2))
     )
@@ -111,13 +112,13 @@ def test_compactions_of_turns_that_are_not_kept_go_with_them() -> None:
     assert forked(stream, 0).raw == [STRANGE]
 
 
-def test_an_empty_conversation_forks_without_a_turn() -> None:
+def test_empty_conversation_can_be_forked() -> None:
     other = forked(new_stream(CHANGED))
     assert other.raw == [CHANGED]
     assert other.head["parent"] == {"id": "jp-c1"}
 
 
-def test_a_fork_is_mended_and_the_original_is_not() -> None:
+def test_fork_is_repaired_and_the_original_is_not() -> None:
     stream = new_stream(START, {"event_id": "q", **ASKED}, called(), START, ASKED)
     other = forked(stream, 1)
     assert without_ids(other.raw[3])["content"] == INTERRUPTED
@@ -125,7 +126,7 @@ def test_a_fork_is_mended_and_the_original_is_not() -> None:
     assert len(stream) == 5
 
 
-def test_what_is_damaged_is_not_forked() -> None:
+def test_damaged_conversation_is_not_forked() -> None:
     stream = ConversationStream(
         {"id": "x"}, clock=FakeClock(), raw=[START, raw("chat_request")], tolerant=True
     )
@@ -141,8 +142,8 @@ def containers(value: Any) -> Iterator[int]:
 
 
 @given(records, st.integers(0, 3))
-@QUICK
-def test_a_fork_of_any_record_shares_nothing_and_is_healthy(
+@PLAIN
+def test_fork_of_any_record_shares_nothing_and_is_well_formed(
     entries: list[dict[str, Any]], less: int
 ) -> None:
     base: dict[str, Any] = {"a": {"b": [1]}}

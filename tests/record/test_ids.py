@@ -1,4 +1,4 @@
-"""Ids of entries, and the requests that entries answer."""
+"""Ids of entries, and links of entries to the request that they answer."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ from jp_nb.record.ids import random_id
 from jp_nb.record.notices import notices
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
+from tests.record.examples import PLAIN
 from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, result
 from tests.support.fakes import FakeClock, new_stream
-from tests.support.record_strategies import QUICK, records
+from tests.support.record_strategies import records
 
 
 def ids(stream: ConversationStream) -> list[str]:
     return [stream.event_id(index) for index in range(len(stream))]
 
 
-def test_an_id_is_seven_lowercase_letters_and_digits_at_random() -> None:
+def test_id_is_seven_random_lowercase_letters_and_digits() -> None:
     drawn = {random_id() for _ in range(1000)}
     assert len(drawn) == 1000
     assert all(re.fullmatch("[a-z0-9]{7}", one) for one in drawn)
@@ -52,7 +53,7 @@ ANSWERS: list[Entry] = [
 ]
 
 
-def test_what_is_appended_has_an_id_and_names_the_newest_request_of_its_turn() -> None:
+def test_appended_entry_has_an_id_and_links_to_the_newest_request() -> None:
     stream = new_stream()
     stream.start_turn(ChatRequest(content="q"))
     stream.append(*ANSWERS)
@@ -66,40 +67,34 @@ def test_what_is_appended_has_an_id_and_names_the_newest_request_of_its_turn() -
     assert [decode(raw, 0) for raw in stream.raw] == stream.entries
 
 
-def test_ids_that_a_caller_brings_are_replaced() -> None:
-    brought = {"event_id": "mine", "request_id": "nobody"}
+def test_ids_of_the_caller_are_replaced() -> None:
+    brought = {"event_id": "mine", "request_id": "other"}
     stream = new_stream(START, {"event_id": "asked", **ASKED})
     stream.append(ChatResponse(message="a", **brought))
     assert stream.raw[2]["event_id"] == stream.event_id(2) == "id-1"
     assert stream.raw[2]["request_id"] == "asked"
-
-
-def test_before_the_first_request_of_a_turn_there_is_nothing_to_name() -> None:
     stream = new_stream(START, {"event_id": "asked", **ASKED}, START)
-    stream.append(ChatResponse(message="a"))
+    stream.append(ChatResponse(message="a"))  # no request in its turn
     assert "request_id" not in stream.raw[3]
 
 
-@pytest.mark.parametrize(
-    "stored",
-    [
+def test_request_without_a_unique_stored_id_is_not_linked(subtests: pytest.Subtests) -> None:
+    rows: list[list[dict[str, Any]]] = [
         [START, ASKED],
         [START, {"event_id": "", **ASKED}],
         [{"event_id": "x", **START}, {"event_id": "x", **ASKED}],
         [START, {"event_id": "x", **ASKED}, {"event_id": "x", **SAID}],
-    ],
-)
-def test_a_request_without_a_stored_id_of_its_own_is_not_named(
-    stored: list[dict[str, Any]],
-) -> None:
-    stream = new_stream(*stored)
-    assert stream.event_id(1)
-    stream.append(ChatResponse(message="a"))
-    assert "request_id" not in stream.raw[-1]
-    assert new_stream(*stream.raw).unresolved() == []
+    ]
+    for stored in rows:
+        with subtests.test(stored=stored):
+            stream = new_stream(*stored)
+            assert stream.event_id(1)
+            stream.append(ChatResponse(message="a"))
+            assert "request_id" not in stream.raw[-1]
+            assert new_stream(*stream.raw).unresolved() == []
 
 
-def test_stored_ids_are_kept_and_others_exist_in_memory_alone() -> None:
+def test_stored_ids_are_kept_and_missing_ones_exist_in_memory_only() -> None:
     stored = [
         {"event_id": "Any text!", **START},
         ASKED,
@@ -115,7 +110,7 @@ def test_stored_ids_are_kept_and_others_exist_in_memory_alone() -> None:
     assert json.dumps(stream.raw) == before
 
 
-def test_no_id_is_drawn_before_somebody_asks() -> None:
+def test_ids_are_drawn_on_demand() -> None:
     def draw() -> str:
         raise AssertionError
 
@@ -125,7 +120,7 @@ def test_no_id_is_drawn_before_somebody_asks() -> None:
     assert len(thread_of(stream)) == 2
 
 
-def test_an_id_that_is_taken_is_drawn_again() -> None:
+def test_used_id_is_drawn_again() -> None:
     drawn = iter(["one", "one", "two", "one", "three"])
     stream = ConversationStream(
         {"id": "x"}, clock=FakeClock(), raw=[{"event_id": "two", **START}], draw=lambda: next(drawn)
@@ -135,7 +130,7 @@ def test_an_id_that_is_taken_is_drawn_again() -> None:
 
 
 @given(records)
-@QUICK
+@PLAIN
 def test_no_two_entries_have_the_same_id(entries: list[dict[str, Any]]) -> None:
     stream = new_stream(*entries)
     stream.append(ChatResponse(message="a"))
@@ -159,9 +154,8 @@ def answer(target: Any, entry: dict[str, Any] = SAID) -> dict[str, Any]:
     return {"request_id": target, **entry}
 
 
-@pytest.mark.parametrize(
-    ("entries", "unresolved"),
-    [
+def test_link_resolves_to_the_only_request_with_its_id(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[list[dict[str, Any]], list[int]]] = [
         ([START, LINKED_ASKED, answer("q")], []),
         ([START, LINKED_ASKED, answer("gone")], [2]),
         ([{"event_id": "s", **START}, LINKED_ASKED, answer("s")], [2]),
@@ -169,17 +163,15 @@ def answer(target: Any, entry: dict[str, Any] = SAID) -> dict[str, Any]:
         ([START, LINKED_ASKED, answer("h"), {"event_id": "h", **STRANGE}], [2]),
         ([START, LINKED_ASKED, answer(None), answer(""), answer(5)], []),
         ([answer("gone", START), answer("gone", ASKED), answer("gone", STRANGE)], []),
-    ],
-)
-def test_a_link_resolves_to_the_one_request_with_that_id(
-    entries: list[dict[str, Any]], unresolved: list[int]
-) -> None:
-    stream = new_stream(*entries)
-    assert stream.unresolved() == unresolved
-    assert len(notices(stream)) == len(unresolved)
+    ]
+    for entries, unresolved in rows:
+        with subtests.test(entries=entries):
+            stream = new_stream(*entries)
+            assert stream.unresolved() == unresolved
+            assert len(notices(stream)) == len(unresolved)
 
 
-def test_what_answers_nobody_knows_what_is_not_sent_nor_the_other_half_of_its_call() -> None:
+def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() -> None:
     stream = new_stream(
         START, LINKED_ASKED,
         called("a"), answer("gone", result("a")),

@@ -1,4 +1,4 @@
-"""Copies of the `jp` object, brought together. The lab extension is held to the same cases."""
+"""Merge copies of the `jp` object. The lab extension is tested with the same cases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASES: list[dict[str, Any]] = json.loads(
 )
 
 
-def test_merge(subtests: pytest.Subtests) -> None:
+def test_merge_of_each_case(subtests: pytest.Subtests) -> None:
     for case in CASES:
         with subtests.test(case=case):
             before = copy.deepcopy(case)
@@ -26,7 +26,8 @@ def test_merge(subtests: pytest.Subtests) -> None:
             assert case == before
 
 
-def test_many_conversations_of_one_id_are_not_compared_with_each_other() -> None:
+@pytest.mark.deep
+def test_merging_conversations_of_one_id_takes_linear_time() -> None:
     def seconds(count: int) -> float:
         one = {"type": "chat_request", "timestamp": "t", "id": "1"}
         others = [{"conversation": {"id": "x"}, "events": [one, {"id": n}]} for n in range(count)]
@@ -50,8 +51,8 @@ def test_merging_twice_changes_nothing(subtests: pytest.Subtests) -> None:
             assert merge(case["merged"], case["carried"], case.get("seen")) == case["merged"]
 
 
-def test_kind(subtests: pytest.Subtests) -> None:
-    for value, expected in [
+def test_shape_of_a_stored_object(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str]] = [
         ({"conversation": {"id": "a"}}, "readable"),
         ({"version": 1, "conversation": {"id": "a"}, "events": [], "others": []}, "readable"),
         ({"version": 2}, "newer"),
@@ -61,12 +62,13 @@ def test_kind(subtests: pytest.Subtests) -> None:
         ({"conversation": {"id": "a"}, "events": {}}, "damaged"),
         ([], "damaged"),
         (None, "damaged"),
-    ]:
+    ]
+    for value, expected in rows:
         with subtests.test(value=value):
             assert shape_of(value) == expected
 
 
-def test_conversations_of_headless_runs_are_not_counted_as_seen() -> None:
+def test_entries_of_headless_runs_are_not_counted_as_seen() -> None:
     """A run again would say another number of what it replaces than the first one said."""
     one: dict[str, Any] = {"type": "turn_start"}
     live: dict[str, Any] = {"conversation": {"id": "a", "made": "live"}, "events": [one, one]}

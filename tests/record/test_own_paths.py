@@ -1,4 +1,4 @@
-"""Which paths a conversation has a say in: the quick answer is the plain one."""
+"""Paths that a conversation sets: the indexed answer equals the plain one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jp_nb.config.paths import parse_path
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.own_paths import OwnPaths
 from jp_nb.record.steps import Step, related
-from tests.support.record_strategies import QUICK
+from tests.record.examples import PLAIN
 
 PATHS = (
     "assistant",
@@ -55,7 +55,7 @@ def steps_of(made: Sequence[Change | None]) -> list[Step]:
     ]
 
 
-def plainly(steps: Sequence[Step], path: str) -> bool:
+def found_by_a_walk(steps: Sequence[Step], path: str) -> bool:
     keys = parse_path(path)
     for step in reversed(steps):
         change = step.change
@@ -69,11 +69,13 @@ def plainly(steps: Sequence[Step], path: str) -> bool:
     return False
 
 
-@QUICK
+@PLAIN
 @given(st.lists(st.none() | changes(), max_size=6))
-def test_the_last_word_on_a_path_is_found_as_if_every_change_was_looked_at(
+def test_indexed_lookup_equals_a_walk_over_all_changes(
     made: list[Change | None],
 ) -> None:
     steps = steps_of(made)
     said = OwnPaths(steps)
-    assert {path: path in said for path in PATHS} == {path: plainly(steps, path) for path in PATHS}
+    assert {path: path in said for path in PATHS} == {
+        path: found_by_a_walk(steps, path) for path in PATHS
+    }

@@ -1,4 +1,4 @@
-"""Configuration changes that tools proposed: who, and who let them count."""
+"""Configuration changes that tools proposed: the tool and the approval are recorded."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def explained(stream: ConversationStream, path: str) -> list[tuple[str | None, l
 # --- writing and reading -----------------------------------------------------------------------
 
 
-def test_who_proposed_and_applied_a_change_is_read_as_it_was_written() -> None:
+def test_proposal_is_stored_with_tool_call_paths_and_approval() -> None:
     assert BY_TOOLS.metadata == {
         "proposed_by": [
             {
@@ -68,76 +68,55 @@ def test_who_proposed_and_applied_a_change_is_read_as_it_was_written() -> None:
     assert proposed_by(stored) == (PERSON, GRANT)
 
 
-def test_a_change_of_a_person_has_no_metadata() -> None:
-    assert metadata_of([]) == {}
-    assert proposed_by(ConfigDelta()) == ()
-
-
-BAD: list[Any] = [None, 5, {}, "other", ["x", 1]]
 WHOLE: dict[str, Any] = {"tool": "t", "call_id": "c", "paths": ["a"], "applied_by": "grant"}
 
 
-def test_what_is_malformed_names_nobody(subtests: pytest.Subtests) -> None:
-    for found in [
-        *(None, 5, "text", {}, {"tool": "t"}, [None, 5, "text", [], {}]),
-        *(
-            [{**WHOLE, key: bad}]
-            for key in WHOLE
-            for bad in BAD
-            if type(bad) is not type(WHOLE[key]) or key == "applied_by"
-        ),
+def test_malformed_proposals_are_ignored(subtests: pytest.Subtests) -> None:
+    assert metadata_of([]) == {}
+    assert proposed_by(ConfigDelta()) == ()
+    rows: list[Any] = [
+        *(None, "text", {}, {"tool": "t"}, [None, 5, [], {}]),
         *([{k: v for k, v in WHOLE.items() if k != key}] for key in WHOLE),
-    ]:
+        *([{**WHOLE, key: {}}] for key in WHOLE),
+        [{**WHOLE, "applied_by": "other"}],
+    ]
+    for found in rows:
         with subtests.test(found=found):
             assert proposed_by(ConfigDelta(metadata={"proposed_by": found})) == ()
-
-
-def test_what_is_readable_beside_it_is_read() -> None:
     odd = {**WHOLE, "paths": ["a", 5, None, "]["], "channel": ["form"], "later": 1}
     read = proposed_by(ConfigDelta(metadata={"proposed_by": [3, odd]}))
     assert read == (ProposedBy("t", "c", ("a", "]["), "grant"),)
 
 
-def test_metadata_that_is_no_table_does_not_hide_the_change() -> None:
-    entry = decode(raw("config_delta", delta=MODEL, metadata=["x"]), 0)
-    assert isinstance(entry, ConfigDelta)
-    assert (entry.delta, proposed_by(entry)) == (MODEL, ())
-
-
-def test_who_proposed_is_no_configuration_where_that_stands_on_the_entry_itself() -> None:
+def test_malformed_metadata_does_not_hide_the_change() -> None:
     flat = {"type": "config_delta", "timestamp": T, **MODEL, "metadata": BY_TOOLS.metadata}
-    entry = decode(flat, 0)
-    assert isinstance(entry, ConfigDelta)
-    assert (entry.delta, proposed_by(entry)) == (MODEL, (PERSON, GRANT))
+    for entry, proposals in (
+        (decode(raw("config_delta", delta=MODEL, metadata=["x"]), 0), ()),
+        (decode(flat, 0), (PERSON, GRANT)),  # the configuration stands on the entry itself
+    ):
+        assert isinstance(entry, ConfigDelta)
+        assert (entry.delta, proposed_by(entry)) == (MODEL, proposals)
 
 
 # --- as code and people see it -----------------------------------------------------------------
 
 
-def test_a_turn_says_which_tools_changed_the_configuration() -> None:
+def test_turn_lists_config_changes_of_tools() -> None:
     (turn,) = new_stream(*FIRST).turns()
     assert read_turn(turn.number, turn.entries).config_changes == (
         ConfigChange(MODEL, ("user.name",), proposed_by=(PERSON, GRANT)),
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "tools"),
-    [
-        (f"{ID}.name", ["change_model"]),
-        (ID, ["change_model"]),
-        ("assistant.model", ["change_model"]),
-        ("user.name", ["rename"]),
-    ],
-)
-def test_a_path_is_explained_by_the_tools_that_had_to_do_with_it(
-    path: str, tools: list[str]
-) -> None:
-    (said,) = explained(new_stream(*SECOND, *FIRST), path)
-    assert said == ("in turn 1", tools)
-
-
-def test_paths_of_a_stranger_that_are_none_have_to_do_with_nothing() -> None:
+def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
+    for path, tool in [
+        (f"{ID}.name", "change_model"),
+        (ID, "change_model"),
+        ("assistant.model", "change_model"),
+        ("user.name", "rename"),
+    ]:
+        (found,) = explained(new_stream(*SECOND, *FIRST), path)
+        assert found == ("in turn 1", [tool])
     odd = ProposedBy("odd", "c", ("][", "", "user..name"), "grant")
     delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=metadata_of([odd]))
     assert explained(new_stream(*FIRST[:-2], delta.to_raw(), SAID), "user.name") == [
@@ -145,7 +124,7 @@ def test_paths_of_a_stranger_that_are_none_have_to_do_with_nothing() -> None:
     ]
 
 
-def test_what_a_person_changed_is_for_a_turn_and_a_tool_changes_in_one() -> None:
+def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> None:
     mine = raw("config_delta", delta={"user": {"name": "me"}})
     tools = raw("config_delta", delta={"user": {"name": "t"}}, metadata=metadata_of([GRANT]))
     failed = FIRST[:-2]  # the turn ended with what the tool had changed
@@ -160,7 +139,7 @@ def test_what_a_person_changed_is_for_a_turn_and_a_tool_changes_in_one() -> None
 
 
 @pytest.mark.req("R078-138")
-def test_a_change_of_tools_goes_with_a_fork_and_a_reload() -> None:
+def test_proposals_survive_a_fork_and_a_reload() -> None:
     clock, stream = FakeClock(), new_stream(*FIRST, *SECOND)
     forked = fork(stream, keep_turns=1, clock=clock, made="live", not_ids=set(), draw=NumberedIds())
     document = Document.new(clock=clock, made="live")
@@ -181,7 +160,7 @@ BY_PERSON = ConfigDelta(timestamp=T, delta={"user": {"name": "Ada"}}).to_raw()
 STOPPED = [START, ASKED, called(), result(), BY_TOOLS.to_raw()]
 
 
-def test_a_change_of_tools_at_the_end_of_a_turn_belongs_to_that_turn() -> None:
+def test_change_of_a_tool_at_the_end_of_a_turn_belongs_to_that_turn() -> None:
     """It was stopped there, say. What a person changes after it is for the turn to come."""
     stream = new_stream(*STOPPED)
     last = stream.last_turn()
@@ -195,7 +174,7 @@ def test_a_change_of_tools_at_the_end_of_a_turn_belongs_to_that_turn() -> None:
     assert read_turn(0, first.entries).config_changes[0].proposed_by == (PERSON, GRANT)
 
 
-def test_changes_of_tools_behind_those_of_a_person_are_no_ones_end() -> None:
+def test_change_of_a_tool_after_one_of_the_user_belongs_to_the_next_turn() -> None:
     stream = new_stream(*STOPPED, BY_TOOLS.to_raw(), BY_PERSON, BY_TOOLS.to_raw(), *SECOND)
     first, second = stream.turns()
     assert [entry.type for entry in first.entries].count("config_delta") == 2
@@ -213,20 +192,20 @@ def test_changes_of_tools_behind_those_of_a_person_are_no_ones_end() -> None:
     assert len(made.deltas) == 1
 
 
-def test_what_a_stranger_wrote_is_not_read_without_end() -> None:
+def test_number_of_proposals_read_is_bounded() -> None:
     item = BY_TOOLS.metadata["proposed_by"][0]  # type: ignore[index]
     entry = BY_TOOLS.model_copy(update={"metadata": {"proposed_by": [item] * 5000}})
     assert len(proposed_by(entry)) == 1000
 
 
-def test_a_fork_at_the_end_of_such_a_turn_keeps_its_change() -> None:
+def test_fork_keeps_the_change_of_a_tool_at_its_end() -> None:
     stream = new_stream(*STOPPED, BY_PERSON, *SECOND)
     made = fork(stream, keep_turns=1, clock=FakeClock(), made="live", not_ids=(stream.id,))
     assert [delta.metadata for delta in made.deltas] == [BY_TOOLS.metadata]
 
 
 @pytest.mark.req("R078-138")
-def test_a_change_of_tools_goes_with_the_turn_that_is_undone() -> None:
+def test_undo_drops_the_change_of_a_tool() -> None:
     stream = new_stream(*SECOND, *FIRST)
     kept = undo(stream, clock=FakeClock(), made="live", not_ids=set(), draw=NumberedIds())
     assert not kept.deltas
@@ -244,7 +223,7 @@ def exported(dialect: Any) -> Directory:
     return write_directory(jp, dialect=dialect)
 
 
-def test_who_proposed_a_change_is_exported_as_it_is_and_comes_back() -> None:
+def test_native_export_keeps_proposals() -> None:
     written = exported("native")
     assert written.dropped == []
     metadata: Any = json.loads(written.files["events.json"])[4]["metadata"]
@@ -255,7 +234,7 @@ def test_who_proposed_a_change_is_exported_as_it_is_and_comes_back() -> None:
     assert write_directory(back).files["events.json"] == written.files["events.json"]
 
 
-def test_jp_has_no_metadata_of_changes_and_that_is_said() -> None:
+def test_export_to_jp_reports_dropped_proposals() -> None:
     written = exported("jp-head")
     assert written.dropped == ["events[4].metadata: JP has no such field"]
     entries = json.loads(written.files["events.json"])

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jp_nb.errors import UsageError
 from jp_nb.record.events import InquiryRequest, InquiryResponse
 from jp_nb.record.question_history import QuestionHistory, answers_of, ended_inquiries
+from tests.record.examples import PLAIN
 from tests.support.fakes import new_stream
 
 
@@ -39,7 +40,7 @@ def history(*answers: Any) -> QuestionHistory:
 
 
 @pytest.mark.req("RCP-42", "HB-14")
-def test_ids_count_the_answers_in_the_order_they_came_and_stay() -> None:
+def test_ids_number_the_answers_in_their_order_and_stay() -> None:
     first, second = pair("c.a.1", "pg"), pair("c.b.1", "li")
     raw = turn(first[0], second[0], second[1])
     assert [(x.id, x.answer) for x in answers_of(raw)] == [(1, "li")]
@@ -51,7 +52,7 @@ def test_ids_count_the_answers_in_the_order_they_came_and_stay() -> None:
 
 
 @pytest.mark.req("RCP-52")
-def test_what_was_not_answered_and_secrets_are_not_in_the_list() -> None:
+def test_unanswered_questions_and_secrets_are_not_listed() -> None:
     left = {"end": "cancelled", "channel": "form"}
     cancelled = pair("c.a.1", None, outcome="cancelled", reason="user", metadata=left)
     secret = pair("c.s.1", None, outcome="redacted")
@@ -59,7 +60,7 @@ def test_what_was_not_answered_and_secrets_are_not_in_the_list() -> None:
     assert [(x.id, x.answer) for x in answers_of(raw)] == [(1, "pg")]
 
 
-def test_an_id_that_comes_again_is_of_another_turn_and_halves_are_none() -> None:
+def test_questions_pair_within_their_turn_and_halves_are_ignored() -> None:
     request, response = pair("c.a.1", "pg")
     assert list(ended_inquiries(turn(request) + turn(response))) == []
     both = turn(request, response) + turn(*pair("c.a.1", "li"))
@@ -72,7 +73,7 @@ def test_an_id_that_comes_again_is_of_another_turn_and_halves_are_none() -> None
     assert found == [("c.b.1", "li")]
 
 
-def test_a_real_record_and_one_without_outcomes_are_read() -> None:
+def test_records_with_and_without_outcomes_are_read() -> None:
     raw = turn(*pair("c.a.1", "pg"))
     del raw[2]["outcome"]
     assert [x.words for x in answers_of(raw)] == ["Postgres"]
@@ -83,22 +84,23 @@ def test_a_real_record_and_one_without_outcomes_are_read() -> None:
 
 
 @pytest.mark.req("RCP-74", "RCP-75", "RCP-81")
-def test_the_newest_are_listed_oldest_first_with_the_ids_they_have() -> None:
+def test_latest_answers_are_listed_oldest_first_with_their_ids() -> None:
     many = history(*map(str, range(30)))
     assert [x.id for x in many.latest()] == list(range(11, 31))
     assert [x.id for x in many.latest(2)] == [29, 30]
     assert [x.id for x in many.latest(200)] == list(range(1, 31))
 
 
-@pytest.mark.parametrize("limit", [0, -1, 201, True, 1.0, "5", None])
 @pytest.mark.req("RCP-74")
-def test_another_limit_is_refused(limit: Any) -> None:
-    with pytest.raises(UsageError, match="a whole number from 1 to 200"):
-        history("a").latest(limit)
+def test_invalid_limit_is_rejected() -> None:
+    limits: list[Any] = [0, -1, 201, True, 1.0, "5"]
+    for limit in limits:
+        with pytest.raises(UsageError, match="a whole number from 1 to 200"):
+            history("a").latest(limit)
 
 
 @pytest.mark.req("RCP-77")
-def test_an_unknown_id_is_told_from_an_empty_history() -> None:
+def test_unknown_id_and_empty_history_have_different_messages() -> None:
     assert [x.answer for x in history("a", "b").get(2)] == ["b"]
     assert history("a").get(2) == ()
     assert history("a").nothing_at(2) == ("There is no answer with the id 2: the highest id is 1.")
@@ -109,7 +111,7 @@ def test_an_unknown_id_is_told_from_an_empty_history() -> None:
 
 
 @pytest.mark.req("RCP-79", "RCP-80", "RCP-78")
-def test_text_is_looked_for_in_question_and_answer_whatever_its_case() -> None:
+def test_search_ignores_case_in_questions_and_answers() -> None:
     found = history("STRASSE", "pg", "other")
     assert [x.id for x in found.containing("straße")] == [1]
     assert [x.id for x in found.containing("postGRES")] == [2]  # by its label
@@ -123,7 +125,8 @@ def test_text_is_looked_for_in_question_and_answer_whatever_its_case() -> None:
 
 
 @given(st.lists(st.sampled_from(["ask", "answer", "turn"]), max_size=30))
-def test_a_longer_record_begins_with_the_answers_of_a_shorter_one(steps: list[str]) -> None:
+@PLAIN
+def test_appended_entries_keep_the_ids_of_earlier_answers(steps: list[str]) -> None:
     raw: list[dict[str, Any]] = turn()
     waiting: list[dict[str, Any]] = []
     before: tuple[Any, ...] = ()

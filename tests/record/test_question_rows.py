@@ -1,4 +1,4 @@
-"""A table of questions and answers, as an earlier program wrote it."""
+"""Import of questions and answers from a table or another log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TABLE = (
 
 
 @pytest.mark.req("RCP-57", "RCP-62")
-def test_rows_are_separated_by_semicolons_quoted_and_put_in_order_of_time() -> None:
+def test_rows_are_read_with_semicolons_and_quotes_and_sorted_by_time() -> None:
     rows = read_rows("\ufeff" + TABLE)
     assert rows.skipped == ()
     assert [(x["timestamp"], x["question"], x["answer"]) for x in rows.entries] == [
@@ -25,7 +25,7 @@ def test_rows_are_separated_by_semicolons_quoted_and_put_in_order_of_time() -> N
 
 
 @pytest.mark.req("RCP-58")
-def test_bad_rows_are_skipped_each_with_its_line_and_what_is_wrong() -> None:
+def test_bad_rows_are_skipped_with_line_and_reason() -> None:
     rows = read_rows(
         "2026-02-30T10:00:00Z;Q;A\n2026-03-01;Q;A\na;b\n\n2026-03-01T10:00:00Z;;A\n"
         '2026-03-01T10:00:00Z;"Q"x;A\n2026-03-01T10:00:00+01:00;Q;good\n'
@@ -40,7 +40,7 @@ def test_bad_rows_are_skipped_each_with_its_line_and_what_is_wrong() -> None:
     assert "2 columns, expected datetime;question;answer" in rows.skipped[2]
 
 
-def test_equal_rows_are_told_apart_and_named_the_same_in_another_reading() -> None:
+def test_equal_rows_have_distinct_names_that_stay_the_same() -> None:
     twice = "2026-03-01T10:00:00Z;Q;A\n" * 2
     first, second = (entry["row"] for entry in read_rows(twice).entries)
     assert first != second
@@ -49,7 +49,7 @@ def test_equal_rows_are_told_apart_and_named_the_same_in_another_reading() -> No
 
 
 @pytest.mark.req("RCP-41", "RCP-62")
-def test_another_log_is_read_without_its_numbers_and_signatures() -> None:
+def test_another_log_is_read_without_its_ids_and_signatures() -> None:
     rows = read_log(
         '{"datetime":"2026-03-02T11:00:00+01:00","question":"Q?","answer":"A"}\n\nbad\n'
         '{"id":7,"timestamp":"2026-03-01T10:00:00Z","question":"Which?","answer":"pg","label":"Pg",'

@@ -1,4 +1,4 @@
-"""Images in a record: one entry each, checked when read, left by branches that show none."""
+"""Images in a record: stored once, checked when read, dropped by forks that show none."""
 
 from __future__ import annotations
 
@@ -73,53 +73,46 @@ def text(thread: Thread) -> str:
 # --- what is not to be sent --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("entry", "why"),
-    [
-        (kept(ONE, data=TWO.text), "its bytes are not those of its digest"),
-        (kept(ONE, data="🖼"), "it is not Base64"),
-        (kept(ONE, data=ONE.text[:-3]), "it is not Base64"),
-        (kept(ONE, data=f"@@@@{ONE.text}"), "it is not Base64"),
-        (kept(ONE, media_type="image/jpeg"), "its bytes are not image/jpeg"),
-        (kept(ONE, media_type="text/html"), "models take image/png"),
-        (kept(ONE, data="A" * (2 * MAX_BYTES)), f"longer than {MAX_BYTES} bytes"),
-    ],
-)
-def test_a_damaged_image_is_not_sent_and_the_model_reads_why(
-    entry: dict[str, Any], why: str
-) -> None:
-    stream = new_stream(*turn(ONE, before=[entry]))
-    thread = thread_of(stream)
-    assert not shown(thread)
-    assert why in text(thread)
-    assert "[1 image left out, because the record of it" in text(thread)
-    (call,) = read_turn(0, stream.entries, images=stream.images).tool_calls
-    assert call.images == ()
-    assert why in str(call.content)
-
-
-def test_a_picture_that_providers_refuse_is_not_sent_whoever_put_it_there() -> None:
+def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> None:
     planted = Image("image/png", b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\x7f" * 20)
-    thread = thread_of(new_stream(*turn(planted, before=[kept(planted)])))
-    assert not shown(thread)
-    assert f"models take {MAX_SIDE} pixels a side" in text(thread)
+    rows = [
+        (ONE, kept(ONE, data=TWO.text), "its bytes are not those of its digest"),
+        (ONE, kept(ONE, data="🖼"), "it is not Base64"),
+        (ONE, kept(ONE, data=ONE.text[:-3]), "it is not Base64"),
+        (ONE, kept(ONE, data=f"@@@@{ONE.text}"), "it is not Base64"),
+        (ONE, kept(ONE, media_type="image/jpeg"), "its bytes are not image/jpeg"),
+        (ONE, kept(ONE, media_type="text/html"), "models take image/png"),
+        (ONE, kept(ONE, data="A" * (2 * MAX_BYTES)), f"longer than {MAX_BYTES} bytes"),
+        (planted, kept(planted), f"models take {MAX_SIDE} pixels a side"),
+    ]
+    for image, entry, why in rows:
+        with subtests.test(why=why):
+            stream = new_stream(*turn(image, before=[entry]))
+            thread = thread_of(stream)
+            assert not shown(thread)
+            assert why in text(thread)
+            assert "[1 image left out, because the record of it" in text(thread)
+            (call,) = read_turn(0, stream.entries, images=stream.images).tool_calls
+            assert call.images == ()
+            assert why in str(call.content)
 
 
-def test_an_image_that_is_not_there_is_said_to_be_missing() -> None:
+def test_missing_image_is_replaced_by_a_note() -> None:
     thread = thread_of(new_stream(*turn(ONE, "sha256:0", "", before=[kept(ONE)])))
     assert shown(thread) == [ONE]
     assert "[2 images left out, because the record does not hold it]" in text(thread)
 
 
-@pytest.mark.parametrize("images", ["sha256:0", {"a": 1}, [None, 1, ["x"]], 7, None])
-def test_what_is_no_list_of_digests_shows_nothing(images: Any) -> None:
-    entry = {**result(), "metadata": {"images": images}}
-    thread = thread_of(new_stream(START, ASKED, called(), entry))
-    assert not shown(thread)
-    assert "left out" not in text(thread)
+def test_metadata_without_a_list_of_digests_shows_no_image() -> None:
+    rows: list[Any] = ["sha256:0", {"a": 1}, [None, 1, ["x"]], 7, None]
+    for images in rows:
+        entry = {**result(), "metadata": {"images": images}}
+        thread = thread_of(new_stream(START, ASKED, called(), entry))
+        assert not shown(thread)
+        assert "left out" not in text(thread)
 
 
-def test_a_damaged_entry_does_not_hide_a_good_one() -> None:
+def test_damaged_image_does_not_hide_a_valid_copy() -> None:
     bad = kept(ONE, data=TWO.text)
     assert shown(thread_of(new_stream(bad, *turn(ONE, before=[kept(ONE)])))) == [ONE]
     stream = new_stream(bad, *turn(ONE))
@@ -128,7 +121,7 @@ def test_a_damaged_entry_does_not_hide_a_good_one() -> None:
     assert shown(thread_of(stream)) == [ONE, ONE]
 
 
-def test_a_view_has_room_for_so_many_images_and_says_what_makes_room(
+def test_number_and_size_of_images_in_a_request_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     many = turn(*[ONE] * MAX_READ * 2, before=[kept(ONE)])
@@ -144,7 +137,7 @@ def test_a_view_has_room_for_so_many_images_and_says_what_makes_room(
 # --- one entry each ------------------------------------------------------------------------------
 
 
-def test_an_image_is_written_once_and_only_when_it_is_shown() -> None:
+def test_image_is_stored_once_when_it_is_first_shown() -> None:
     stream = new_stream()
     ask(stream, ONE, TWO, ONE)
     ask(stream, ONE)
@@ -167,7 +160,7 @@ def test_images_belong_to_no_turn() -> None:
     assert read_turn(1, last.entries, images=stream.images).tool_calls[0].images == (TWO,)
 
 
-def test_a_branch_keeps_the_images_that_its_turns_show() -> None:
+def test_fork_keeps_the_images_that_its_turns_show() -> None:
     stream = new_stream(*turn(ONE, before=[kept(ONE)]), *turn(TWO, ONE, before=[kept(TWO)]))
     branch = branch_of(stream, 1)
     assert [entry.digest for entry in branch.entries if isinstance(entry, ImageEntry)] == [
@@ -179,7 +172,7 @@ def test_a_branch_keeps_the_images_that_its_turns_show() -> None:
     assert sum(entry.type == "image" for entry in branch.entries) == 2
 
 
-def test_a_blanked_response_shows_no_images() -> None:
+def test_compacted_response_shows_no_images() -> None:
     stream = new_stream(*turn(ONE, before=[kept(ONE)]))
     policy = ToolCallPolicy(policy="strip", request=False, response=True)
     stream.append(Compaction(from_turn=0, to_turn=0, tool_calls=policy))
@@ -194,7 +187,7 @@ def stored(events: list[Any]) -> dict[str, JsonValue]:
 # --- other readers -------------------------------------------------------------------------------
 
 
-def test_an_exchanged_picture_makes_the_record_a_strangers() -> None:
+def test_record_with_a_replaced_image_is_untrusted() -> None:
     def trusted(stored: Any) -> bool:
         return Trust(Document.load(stored, clock=utc_now), Key(), ours=False).trusted
 
@@ -208,7 +201,7 @@ def test_an_exchanged_picture_makes_the_record_a_strangers() -> None:
     assert not trusted(stored)
 
 
-def test_an_export_for_jp_leaves_images_out_and_lists_them() -> None:
+def test_export_to_jp_drops_images_and_reports_them() -> None:
     other = {**showing(result(), ONE), "metadata": {"images": [ONE.digest], "more": 1}}
     events = [START, ASKED, called(), kept(ONE), other, showing(ASKED, ONE)]
     model: JsonValue = {"provider": "anthropic", "name": "m-1"}
@@ -227,7 +220,7 @@ def test_an_export_for_jp_leaves_images_out_and_lists_them() -> None:
     assert [entry.get("metadata") for entry in told][-2:] == [{"more": 1}, None]
 
 
-def test_a_native_export_gives_images_back() -> None:
+def test_native_export_keeps_images() -> None:
     written = write_directory(stored(turn(ONE, before=[kept(ONE)])))
     read = read_directory("17700000001", written.files, clock=utc_now)
     again = write_directory(read)

@@ -1,4 +1,4 @@
-"""What a repair changes, and what it leaves alone."""
+"""Repair of a record: the changes that it makes, and the records that it leaves alone."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.repair import EPOCH, INTERRUPTED
 from jp_nb.record.stream import ConversationStream
+from tests.record.examples import PLAIN
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -35,9 +36,9 @@ from tests.support.entries import (
     result,
 )
 from tests.support.fakes import new_stream, without_ids
-from tests.support.record_strategies import QUICK, records
+from tests.support.record_strategies import records
 
-MENDED = {
+REPAIRED = {
     "timestamp": T,
     "type": "tool_call_response",
     "id": "a",
@@ -46,80 +47,70 @@ MENDED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        pytest.param([SAID, START, ASKED], [START, ASKED], id="1 before the first request"),
-        pytest.param([START, ASKED, result()], [START, ASKED], id="2 loose result"),
-        pytest.param(
-            [START, ASKED, called(), SAID], [START, ASKED, called(), MENDED, SAID], id="3 open call"
-        ),
-        pytest.param([START, ASKED, closed()], [START, ASKED], id="4 loose closing"),
-        pytest.param([START, ASKED, inquiry()], [START, ASKED], id="5 open inquiry"),
-        pytest.param([START, ASKED, START], [START, ASKED], id="6 turn without anything"),
-        pytest.param([START, CHANGED, START], [CHANGED], id="6 several of them"),
-        pytest.param([START, START, ASKED], [START, ASKED], id="7 several starts"),
-        pytest.param([ASKED], [raw("turn_start"), ASKED], id="7 no start"),
-        pytest.param(
-            [SAID], [{**raw("turn_start"), "timestamp": EPOCH}, SAID], id="7 no request at all"
-        ),
-        pytest.param(
-            [START, ASKED, called(), START, ASKED, result()],
-            [START, ASKED, called(), MENDED, START, ASKED],
-            id="ids pair inside their turn",
-        ),
-        pytest.param(
-            [START, ASKED, called(), called(), result()],
-            [START, ASKED, called(), called(), result(), MENDED],
-            id="the n-th answers the n-th",
-        ),
-        pytest.param(
-            [START, ASKED, called(), called("b"), result("b"), SAID],
-            [START, ASKED, called(), called("b"), MENDED, result("b"), SAID],
-            id="3 open call beside one that is answered",
-        ),
-        pytest.param(
-            [START, ASKED, called("b"), called(), result("b")],
-            [START, ASKED, called("b"), called(), result("b"), MENDED],
-            id="3 open call after one that is answered",
-        ),
-        pytest.param(
-            [STRANGE, START, CHANGED, START, ASKED, inquiry(), CHANGED, START, STRANGE],
-            [STRANGE, CHANGED, START, ASKED, CHANGED, STRANGE],
-            id="global entries stay",
-        ),
-    ],
-)
-def test_each_step_of_repair(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
-    stream = new_stream(*before)
-    assert stream.repair()
-    assert [without_ids(entry) for entry in stream.raw] == after
-    assert [entry.type for entry in stream.entries] == [
-        new_stream(r).entries[0].type for r in after
-    ]
-    assert not stream.repair()
+Records = list[dict[str, Any]]
+STEPS: dict[str, tuple[Records, Records]] = {
+    "1 before the first request": ([SAID, START, ASKED], [START, ASKED]),
+    "2 loose result": ([START, ASKED, result()], [START, ASKED]),
+    "3 open call": ([START, ASKED, called(), SAID], [START, ASKED, called(), REPAIRED, SAID]),
+    "4 loose closing": ([START, ASKED, closed()], [START, ASKED]),
+    "5 open inquiry": ([START, ASKED, inquiry()], [START, ASKED]),
+    "6 turn without anything": ([START, ASKED, START], [START, ASKED]),
+    "6 several of them": ([START, CHANGED, START], [CHANGED]),
+    "7 several starts": ([START, START, ASKED], [START, ASKED]),
+    "7 no start": ([ASKED], [raw("turn_start"), ASKED]),
+    "7 no request at all": ([SAID], [{**raw("turn_start"), "timestamp": EPOCH}, SAID]),
+    "ids pair inside their turn": (
+        [START, ASKED, called(), START, ASKED, result()],
+        [START, ASKED, called(), REPAIRED, START, ASKED],
+    ),
+    "the n-th answers the n-th": (
+        [START, ASKED, called(), called(), result()],
+        [START, ASKED, called(), called(), result(), REPAIRED],
+    ),
+    "3 open call beside one that is answered": (
+        [START, ASKED, called(), called("b"), result("b"), SAID],
+        [START, ASKED, called(), called("b"), REPAIRED, result("b"), SAID],
+    ),
+    "3 open call after one that is answered": (
+        [START, ASKED, called("b"), called(), result("b")],
+        [START, ASKED, called("b"), called(), result("b"), REPAIRED],
+    ),
+    "global entries stay": (
+        [STRANGE, START, CHANGED, START, ASKED, inquiry(), CHANGED, START, STRANGE],
+        [STRANGE, CHANGED, START, ASKED, CHANGED, STRANGE],
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    "healthy",
-    [
+def test_each_step_of_repair(subtests: pytest.Subtests) -> None:
+    for name, (before, after) in STEPS.items():
+        with subtests.test(name):
+            stream = new_stream(*before)
+            assert stream.repair()
+            assert [without_ids(entry) for entry in stream.raw] == after
+            assert [entry.type for entry in stream.entries] == [
+                new_stream(r).entries[0].type for r in after
+            ]
+            assert not stream.repair()
+
+
+def test_repair_leaves_a_well_formed_record_alone() -> None:
+    for healthy in (
         [],
         [CHANGED],
         [START, ASKED, called(), inquiry(), closed(), result(), SAID, CHANGED],
         [START, ASKED, called(), called(), result(), result(), START, ASKED, SAID],
-    ],
-)
-def test_repair_leaves_a_well_formed_record_alone(healthy: list[dict[str, Any]]) -> None:
-    stream = new_stream(*healthy)
-    before = list(stream.raw)
-    assert not stream.repair()
-    assert stream.raw == before
+    ):
+        stream = new_stream(*healthy)
+        before = list(stream.raw)
+        assert not stream.repair()
+        assert stream.raw == before
 
 
 @pytest.mark.req("HB-17")
 @given(records)
-@QUICK
-def test_repair_makes_any_record_well_formed_once_and_for_all(
+@PLAIN
+def test_repair_makes_any_record_well_formed_and_is_idempotent(
     entries: list[dict[str, Any]],
 ) -> None:
     stored = json.dumps(entries)
@@ -133,7 +124,7 @@ def test_repair_makes_any_record_well_formed_once_and_for_all(
 
     kept = global_ones(stream)
     stream.repair()
-    mended = list(stream.raw)
+    repaired = list(stream.raw)
     assert global_ones(stream) == kept
     assert json.dumps(entries) == stored
     for index, entry in enumerate(stream.raw):  # what stays is the same, and so is its id
@@ -141,9 +132,9 @@ def test_repair_makes_any_record_well_formed_once_and_for_all(
     assert [entry for entry in stream.entries if isinstance(entry, ConfigDelta)] == stream.deltas
     for turn in stream.turns():
         assert is_well_formed(turn.entries)
-    again = new_stream(*mended)
+    again = new_stream(*repaired)
     assert not again.repair()
-    assert again.raw == mended
+    assert again.raw == repaired
     stream.start_turn(ChatRequest(content="more"))
     assert not stream.repair()
 
@@ -163,7 +154,7 @@ def is_well_formed(entries: tuple[Entry, ...]) -> bool:
     return not any(open_ids.values())
 
 
-def test_a_turn_that_was_left_open_is_mended_after_the_next_one_began() -> None:
+def test_open_call_of_an_earlier_turn_is_repaired() -> None:
     stream = new_stream(START, ASKED)
     stream.repair()
     stream.append(ToolCallRequest(id="a", name="t"))
@@ -172,18 +163,18 @@ def test_a_turn_that_was_left_open_is_mended_after_the_next_one_began() -> None:
     assert [e.type for e in stream.entries][2:4] == ["tool_call_request", "tool_call_response"]
 
 
-def test_loading_repairs_nothing() -> None:
+def test_loading_does_not_repair() -> None:
     stream = new_stream(START, ASKED, called(), inquiry())
     assert [entry.id for entry in stream.unanswered()] == ["a"]
     assert open_inquiries(stream) == ["a.q.1"]
     assert len(stream) == 4
 
 
-def test_what_a_repair_adds_has_an_id_and_names_its_request() -> None:
+def test_added_response_has_an_id_and_a_link() -> None:
     asked = {"event_id": "asked", **ASKED}
     stream = new_stream(START, asked, called(), START, {"event_id": "more", **ASKED})
     assert stream.repair()
-    assert stream.raw[3] == {"event_id": "id-1", "request_id": "asked", **MENDED}
+    assert stream.raw[3] == {"event_id": "id-1", "request_id": "asked", **REPAIRED}
     assert list(stream.raw[3])[:2] == ["event_id", "request_id"]
     assert "request_id" not in stream.raw[2]  # what was there is not given what it never had
     headless = new_stream(SAID)
@@ -191,7 +182,7 @@ def test_what_a_repair_adds_has_an_id_and_names_its_request() -> None:
     assert list(headless.raw[0]) == ["event_id", "timestamp", "type"]
 
 
-def test_a_repair_needs_only_what_came_since_the_last() -> None:
+def test_repair_of_a_checked_record_reads_only_new_entries() -> None:
     stream = new_stream(START, ASKED, SAID)
     assert not stream.repair()
     raw_list = stream.raw

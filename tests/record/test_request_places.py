@@ -1,4 +1,4 @@
-"""Where models were asked is read off the answers in a record."""
+"""Positions of the model requests in a record."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from hypothesis import given
 
 from jp_nb.record.request_places import request_places
 from jp_nb.record.thread import thread_of
+from tests.record.examples import PLAIN
 from tests.support.entries import ASKED, CHANGED, SAID, START, called, raw, result
 from tests.support.fakes import new_stream
-from tests.support.record_strategies import QUICK, records
+from tests.support.record_strategies import records
 
 THOUGHT = raw("chat_response", reasoning="hm")
 GOES_ON = raw("chat_response", message="b", metadata={"continues": True})
 MARK = raw("config_delta", metadata={"no_answer": {"ended": "failed", "takes_back": 0}})
 
 
-def test_where_models_were_asked(subtests: pytest.Subtests) -> None:
+def test_positions_of_requests(subtests: pytest.Subtests) -> None:
     for entries, places in [
         ([], []),
         ([START, ASKED, SAID], [("0.1", 2, 3, True)]),
@@ -51,9 +52,9 @@ def test_where_models_were_asked(subtests: pytest.Subtests) -> None:
             assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
 
 
-@QUICK
+@PLAIN
 @given(records)
-def test_places_rise_and_lie_in_the_record(raw_entries: list[Any]) -> None:
+def test_positions_are_in_order_and_within_the_record(raw_entries: list[Any]) -> None:
     stream = new_stream(*raw_entries)
     found = request_places(stream)
     positions = [place.position for place in found]
@@ -66,7 +67,7 @@ def test_places_rise_and_lie_in_the_record(raw_entries: list[Any]) -> None:
         thread_of(earlier, in_turn=True)
 
 
-def test_an_earlier_state_shares_the_entries_and_changes_nothing() -> None:
+def test_earlier_state_shares_the_entries() -> None:
     stream = new_stream(START, ASKED, SAID, CHANGED, START, ASKED, SAID)
     before = list(stream.raw)
     earlier = stream.until(3)
@@ -76,7 +77,7 @@ def test_an_earlier_state_shares_the_entries_and_changes_nothing() -> None:
     assert stream.turn_count == 2
 
 
-def test_a_turn_under_way_is_seen_and_those_before_it_without_an_answer_are_not() -> None:
+def test_running_turn_is_sent_and_failed_turns_are_not() -> None:
     stream = new_stream(START, {**ASKED, "content": "lost"}, MARK, START, ASKED)
     assert len(thread_of(stream)) == 0
     (item,) = thread_of(stream, in_turn=True)

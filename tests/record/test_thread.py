@@ -1,4 +1,4 @@
-"""What a provider is sent of a record."""
+"""The part of a record that a provider is sent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jp_nb.record.compacted import SUMMARY_REQUEST
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.projection import Projection
 from jp_nb.record.thread import VISIBLE, Thread, thread_of
+from tests.record.examples import PLAIN
 from tests.support.entries import (
     ASKED,
     SAID,
@@ -25,10 +26,10 @@ from tests.support.entries import (
     result,
 )
 from tests.support.fakes import new_stream
-from tests.support.record_strategies import QUICK, records
+from tests.support.record_strategies import records
 
 
-def test_a_provider_sees_what_is_listed_with_the_provider_of_its_time() -> None:
+def test_visible_entries_have_the_provider_of_their_time() -> None:
     to_b = raw("config_delta", delta={"assistant": {"model": {"id": {"provider": "b"}}}})
     asked = raw("chat_request", content="q", author="Ada")
     stream = new_stream(
@@ -46,14 +47,14 @@ def test_a_provider_sees_what_is_listed_with_the_provider_of_its_time() -> None:
     assert [item.entry.type for item in thread.since(3)] == ["chat_request", "chat_response"]
 
 
-def test_after_a_reset_nobody_knows_whose_answers_follow() -> None:
+def test_responses_after_a_reset_have_no_provider() -> None:
     reset = raw("config_delta", op="reset")
     stream = new_stream(SAID, reset, SAID, base_config={"assistant": {"model": {"id": "openai/m"}}})
     projection = Projection(stream, list, trusted=True)
     assert [item.provider for item in thread_of(stream, projection.providers())] == ["openai", ""]
 
 
-def test_whose_answers_they_are_goes_by_the_configuration_of_their_time() -> None:
+def test_provider_of_a_response_follows_layers_and_aliases() -> None:
     ollama = {"assistant": {"model": {"id": "ollama/m"}}}
     fast = {"assistant": {"model": {"id": "fast"}}}
     stream = new_stream(
@@ -80,8 +81,8 @@ def test_whose_answers_they_are_goes_by_the_configuration_of_their_time() -> Non
 
 
 @given(records)
-@QUICK
-def test_a_provider_sees_nothing_that_is_not_for_it(entries: list[dict[str, Any]]) -> None:
+@PLAIN
+def test_provider_is_sent_visible_entries_only(entries: list[dict[str, Any]]) -> None:
     before = json.dumps(entries)
     for item in thread_of(new_stream(*entries)):
         assert isinstance(item.entry, VISIBLE)
@@ -111,8 +112,8 @@ FULL = ["q", "hm", "{'x': 1}", "r", "a"]
 BLANK = {"policy": "strip", "request": True, "response": True}
 
 
-def test_the_newest_compaction_of_a_turn_decides(subtests: pytest.Subtests) -> None:
-    for compactions, seen in [
+def test_newest_compaction_of_a_turn_applies(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[list[dict[str, Any]], list[str]]] = [
         ([compaction(0, 0)], [*FULL, *FULL, *FULL]),
         (
             [compaction(0, 1, summary={"summary": "so far"})],
@@ -151,7 +152,8 @@ def test_the_newest_compaction_of_a_turn_decides(subtests: pytest.Subtests) -> N
             [*FULL, *FULL, "q", "hm", "{'x': 1}", "[compacted] t: success", "a"],
         ),
         ([compaction(3, 9, summary={"summary": "of nothing"})], [*FULL, *FULL, *FULL]),
-    ]:
+    ]
+    for compactions, seen in rows:
         with subtests.test(compactions=compactions):
             call = {**called(), "arguments": {"x": 1}}
             turn = [START, ASKED, THOUGHT, call, result(), SAID]
@@ -161,20 +163,21 @@ def test_the_newest_compaction_of_a_turn_decides(subtests: pytest.Subtests) -> N
             assert json.dumps(stream.raw) == before
 
 
-def test_a_failed_call_is_blanked_as_one() -> None:
+def test_compacted_failed_call_is_an_error() -> None:
     failed = {**result(), "is_error": True}
     stream = new_stream(START, ASKED, called(), failed, compaction(0, 0, tool_calls=BLANK))
     assert shown(thread_of(stream))[-1] == "[compacted] t: error"
 
 
-def test_many_compactions_are_as_cheap_as_few() -> None:
+@pytest.mark.deep
+def test_many_compactions_of_many_turns() -> None:
     turns = [entry for _ in range(2000) for entry in (START, SAID)]
     compactions = [compaction(0, 2000, reasoning="strip") for _ in range(2000)]
     stream = new_stream(*turns, *compactions)
     assert [type(item.entry) for item in thread_of(stream)] == [ChatResponse] * 2000
 
 
-def test_a_summary_that_others_divide_a_thousand_times_is_not_sent_a_thousand_times() -> None:
+def test_repetitions_of_a_divided_summary_are_bounded() -> None:
     turns = [entry for _ in range(2000) for entry in (START, ASKED, SAID)]
     whole = compaction(0, 2000, summary={"summary": "long " * 4000})
     parts = [compaction(n, n, summary={"summary": "s"}) for n in range(0, 2000, 2)]
@@ -183,7 +186,7 @@ def test_a_summary_that_others_divide_a_thousand_times_is_not_sent_a_thousand_ti
     assert 20_000 <= sum(map(len, texts)) <= 120_000 + len(parts)
 
 
-def test_a_compaction_says_nothing_about_a_turn_that_went_on_behind_it() -> None:
+def test_compaction_does_not_apply_to_a_turn_that_continued_after_it() -> None:
     turn = [START, ASKED, SAID]
     over = compaction(0, 1, summary={"summary": "S"}, tool_calls={"policy": "omit"})
     stopped = new_stream(*turn, *turn, over)
@@ -197,7 +200,7 @@ def test_a_compaction_says_nothing_about_a_turn_that_went_on_behind_it() -> None
     assert "more" in shown(thread_of(went_on))
 
 
-def test_a_compaction_says_nothing_about_turns_that_came_after_it() -> None:
+def test_compaction_does_not_apply_to_later_turns() -> None:
     forever = raw("compaction", from_turn=0, to_turn=10**6, summary={"summary": "S"})
     stream = new_stream(START, ASKED, SAID, forever, START, ASKED, SAID)
     kinds = [item.entry.type for item in thread_of(stream)]

@@ -1,4 +1,4 @@
-"""Times as they are stored."""
+"""Stored timestamps, and ids of conversations made of them."""
 
 from __future__ import annotations
 
@@ -14,48 +14,41 @@ from jp_nb.record.timestamps import (
     new_conversation_id,
     parse_timestamp,
 )
-from tests.support.record_strategies import QUICK
+from tests.record.examples import PLAIN
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, 841464, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("microsecond", "text"),
-    [(0, "06.0"), (100000, "06.1"), (841464, "06.841464"), (1, "06.000001")],
-)
-def test_trailing_zeros_are_trimmed_but_the_first(microsecond: int, text: str) -> None:
-    assert format_timestamp(MOMENT.replace(microsecond=microsecond)) == f"2026-03-18 13:19:{text}"
-
-
-def test_times_are_written_in_utc() -> None:
+def test_timestamp_is_in_utc_without_trailing_zeros() -> None:
+    for microsecond, text in [
+        (0, "06.0"),
+        (100000, "06.1"),
+        (841464, "06.841464"),
+        (1, "06.000001"),
+    ]:
+        moment = MOMENT.replace(microsecond=microsecond)
+        assert format_timestamp(moment) == f"2026-03-18 13:19:{text}"
     elsewhere = MOMENT.astimezone(timezone(timedelta(hours=5, minutes=30)))
     assert format_timestamp(elsewhere) == "2026-03-18 13:19:06.841464"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_timestamps_of_both_forms_are_read(subtests: pytest.Subtests) -> None:
+    for text in [
         "2026-03-18 13:19:06.841464",
         "2026-03-18 13:19:06.841464999",
-        "2026-03-18T13:19:06.841464Z",
         "2026-03-18t13:19:06.841464000z",
         "2026-03-18T15:19:06.841464+02:00",
         "2026-03-18T09:49:06.841464-03:30",
-    ],
-)
-def test_both_forms_are_read(text: str) -> None:
-    assert parse_timestamp(text) == MOMENT
+    ]:
+        with subtests.test(text=text):
+            assert parse_timestamp(text) == MOMENT
+    for text, microsecond in [("06", 0), ("06.5", 500000), ("06.05", 50000), ("06.0000009", 0)]:
+        with subtests.test(text=text):
+            found = parse_timestamp(f"2026-03-18 13:19:{text}")
+            assert found == MOMENT.replace(microsecond=microsecond)
 
 
-@pytest.mark.parametrize(
-    ("text", "microsecond"), [("06", 0), ("06.5", 500000), ("06.05", 50000), ("06.0000009", 0)]
-)
-def test_a_fraction_has_any_number_of_digits(text: str, microsecond: int) -> None:
-    found = parse_timestamp(f"2026-03-18 13:19:{text}")
-    assert found == MOMENT.replace(microsecond=microsecond)
-
-
-def test_what_is_no_time_is_none(subtests: pytest.Subtests) -> None:
+def test_invalid_timestamp_is_none(subtests: pytest.Subtests) -> None:
     for text in [
         "",
         "yesterday",
@@ -72,18 +65,18 @@ def test_what_is_no_time_is_none(subtests: pytest.Subtests) -> None:
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC)))
-@QUICK
-def test_what_is_written_is_read(moment: datetime) -> None:
+@PLAIN
+def test_written_timestamp_is_read(moment: datetime) -> None:
     assert parse_timestamp(format_timestamp(moment)) == moment
 
 
 @given(st.text(max_size=40))
-@QUICK
-def test_any_text_is_a_time_or_none(text: str) -> None:
+@PLAIN
+def test_any_text_is_read_without_an_error(text: str) -> None:
     parse_timestamp(text)
 
 
-def test_a_conversation_is_named_after_its_moment() -> None:
+def test_conversation_id_is_made_of_its_time() -> None:
     first = conversation_id(MOMENT)
     assert first == "jp-c17738399468"
     assert new_conversation_id(MOMENT, ()) == first

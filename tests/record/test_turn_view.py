@@ -1,4 +1,4 @@
-"""A turn and a conversation as code reads them."""
+"""Turns and conversations as values for code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EVERYTHING = [
 ]
 
 
-def test_a_turn_reads_as_what_happened_in_it() -> None:
+def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
     stream = new_stream(*EVERYTHING)
     entries = stream.last_turn()
     assert entries is not None
@@ -62,13 +62,13 @@ def test_a_turn_reads_as_what_happened_in_it() -> None:
     )
 
 
-def test_its_repr_is_short_and_says_what_is_in_it() -> None:
+def test_repr_of_a_turn_is_short() -> None:
     turn = Turn(3, "q", text="word " * 50, tool_calls=(ToolCall("a", "t", {}),), status="failed")
     assert repr(turn) == f"<turn 3: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
     assert repr(Turn(0, "q", text="Hi.")) == "<turn 0: 'Hi.'>"
 
 
-def test_a_conversation_is_a_snapshot() -> None:
+def test_conversation_view_is_a_snapshot() -> None:
     stream = new_stream(START, ASKED)
     view = Conversation.of(stream, [Turn(0, "q")], AppConfig())
     stream.raw[1]["content"] = "changed"

@@ -1,4 +1,4 @@
-"""Turns whose request got no answer: kept, said, not sent, and what they had set does not count."""
+"""Failed requests: kept in the record, omitted from requests, their changes reverted."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ FAILED = [
 ]
 
 
-def test_an_answer_is_a_text_data_or_a_call(subtests: pytest.Subtests) -> None:
+def test_text_data_or_a_call_is_an_answer(subtests: pytest.Subtests) -> None:
     for entries, unanswered in [
         ([START], False),
         ([START, ASKED], True),
@@ -82,7 +82,7 @@ def test_an_answer_is_a_text_data_or_a_call(subtests: pytest.Subtests) -> None:
             assert bool(sent(stream)) is (ASKED in entries and not unanswered)
 
 
-def test_what_got_no_answer_is_kept_and_neither_sent_nor_in_force() -> None:
+def test_failed_request_is_not_sent_and_its_changes_do_not_apply() -> None:
     stream = new_stream(*FAILED)
     assert sent(stream) == ["first", "second"]
     assert name(stream) == "before"
@@ -95,30 +95,32 @@ def test_what_got_no_answer_is_kept_and_neither_sent_nor_in_force() -> None:
     assert stream.last_turn() == list(stream.turns())[-1]
 
 
-def test_it_stays_so_when_it_is_saved_and_read_again() -> None:
-    document = json.loads(json.dumps(Document(new_stream(*FAILED)).to_json()))
-    again = Document.load(document, clock=FakeClock()).conversation
-    assert (sent(again), name(again)) == (["first", "second"], "before")
-    assert turns(again)[1].status == "failed"
+def test_failed_turn_survives_a_reload_and_an_export() -> None:
+    jp = Document(new_stream(*FAILED)).to_json()
+    exported = read_directory("17700000001-x", write_directory(jp).files, clock=utc_now)
+    for stored in (json.loads(json.dumps(jp)), exported):
+        again = Document.load(stored, clock=FakeClock()).conversation
+        assert (sent(again), name(again)) == (["first", "second"], "before")
+        assert turns(again)[1].status == "failed"
 
 
-@pytest.mark.parametrize(("keep", "named"), [(1, "before"), (2, "before"), (3, "before")])
-def test_a_fork_knows_it_too(keep: int, named: str) -> None:
-    stream = new_stream(*FAILED)
-    other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", not_ids=())
-    assert sent(other) == ["first", "second"][: 1 + (keep == 3)]
-    assert name(other) == named
-    assert [turn.left_out for turn in turns(other)] == [False, True, False][:keep]
+def test_fork_keeps_failed_turns_as_failed() -> None:
+    for keep in (1, 2, 3):
+        stream = new_stream(*FAILED)
+        other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", not_ids=())
+        assert sent(other) == ["first", "second"][: 1 + (keep == 3)]
+        assert name(other) == "before"
+        assert [turn.left_out for turn in turns(other)] == [False, True, False][:keep]
 
 
-def test_undo_takes_the_mark_away_with_its_turn() -> None:
+def test_undo_removes_the_mark_with_its_turn() -> None:
     stream = new_stream(*FAILED[:-3])
     other = undo(stream, clock=FakeClock(), made="live", not_ids=())
     assert [no_answer(entry) for entry in other.entries] == [None] * len(other)
     assert name(other) == "before"
 
 
-def test_undo_of_the_first_turn_keeps_what_was_taken_back_out_of_force() -> None:
+def test_undo_of_the_first_turn_does_not_restore_reverted_changes() -> None:
     stream = new_stream(setting("before"), setting("wrong"), *asking("nobody answers"), failed(1))
     other = undo(stream, clock=FakeClock(), made="live", not_ids=())
     assert (name(stream), name(other)) == ("before", "before")
@@ -126,7 +128,7 @@ def test_undo_of_the_first_turn_keeps_what_was_taken_back_out_of_force() -> None
     assert name(other) == name(new_stream())
 
 
-def test_what_goes_on_in_another_conversation_leaves_out_what_was_taken_back() -> None:
+def test_reverted_changes_are_not_carried_to_another_conversation() -> None:
     stream = new_stream(
         setting("before"), setting("wrong"), *asking("nobody answers"), failed(1),
         *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
@@ -136,7 +138,7 @@ def test_what_goes_on_in_another_conversation_leaves_out_what_was_taken_back() -
     assert [delta.delta for delta in (*first, *since)] == expected
 
 
-def test_a_turn_is_told_by_its_own_mark_whatever_failed_before_it_began() -> None:
+def test_turn_has_the_status_of_its_own_mark() -> None:
     never_began = [setting("wrong"), failed(1)]
     interrupted = {
         **no_answer_mark(NoAnswer("interrupted", 1)).to_raw(),
@@ -151,17 +153,7 @@ def test_a_turn_is_told_by_its_own_mark_whatever_failed_before_it_began() -> Non
     assert [change.delta for change in turn.config_changes] == [kept]
 
 
-def test_files_of_jp_hold_it() -> None:
-    jp = Document(new_stream(*FAILED)).to_json()
-    files = write_directory(jp).files
-    again = Document.load(
-        read_directory("17700000001-x", files, clock=utc_now), clock=FakeClock()
-    ).conversation
-    assert (sent(again), name(again)) == (["first", "second"], "before")
-    assert turns(again)[1].status == "failed"
-
-
-def test_a_mark_counts_as_soon_as_it_is_there() -> None:
+def test_appended_mark_reverts_changes_at_once() -> None:
     stream = new_stream(*FAILED[:6])
     projection = Projection(stream, list, made_here=True)
     stream.start_turn(ChatRequest(content="nobody answers"))
@@ -174,7 +166,7 @@ def test_a_mark_counts_as_soon_as_it_is_there() -> None:
     assert projection.config().assistant.name == "after"
 
 
-def test_who_explains_first_does_not_hide_the_mark_from_who_reads() -> None:
+def test_mark_applies_after_provenance_was_read() -> None:
     stream = new_stream(*FAILED[:-3])
     projection = Projection(stream, list, made_here=True)
     assert projection.config().assistant.name == "before"
@@ -184,7 +176,7 @@ def test_who_explains_first_does_not_hide_the_mark_from_who_reads() -> None:
     assert projection.config().assistant.name == "before"
 
 
-def test_a_reset_that_is_taken_back_resets_nothing() -> None:
+def test_reverted_reset_has_no_effect() -> None:
     reset = raw("config_delta", op="reset")
     stream = new_stream(setting("before"), reset, *asking("x"), failed(1))
     assert name(stream) == "before"
@@ -192,32 +184,33 @@ def test_a_reset_that_is_taken_back_resets_nothing() -> None:
     assert [step.is_reset for step in steps] == [True, False, False]
 
 
-def test_a_mark_takes_nothing_back_that_one_before_it_could() -> None:
+def test_mark_reverts_nothing_before_the_previous_mark() -> None:
     deltas = new_stream(setting("a"), failed(), setting("b"), failed(1 << 40)).deltas
     assert TakenBack().follow(deltas) == {2}
     many = new_stream(*(failed(1 << 40) for _ in range(2000))).deltas
     assert TakenBack().follow(many) == set()
 
 
-@pytest.mark.parametrize(
-    "said",
-    [None, 1, {}, {"ended": "well", "takes_back": 1}, {"ended": "failed", "takes_back": "1"}],
-)
-def test_what_is_no_mark_means_nothing(said: Any) -> None:
-    entry = raw("config_delta", delta={}, metadata={"no_answer": said})
-    stream = new_stream(setting("a"), *asking("x"), SAID, entry)
-    assert no_answer(stream.entries[-1]) is None
-    assert name(stream) == "a"
+def test_malformed_mark_is_ignored() -> None:
+    rows: list[Any] = [
+        *[None, 1, {}, {"ended": "well", "takes_back": 1}],
+        {"ended": "failed", "takes_back": "1"},
+    ]
+    for value in rows:
+        entry = raw("config_delta", delta={}, metadata={"no_answer": value})
+        stream = new_stream(setting("a"), *asking("x"), SAID, entry)
+        assert no_answer(stream.entries[-1]) is None
+        assert name(stream) == "a"
 
 
-def test_a_mark_in_a_turn_that_has_an_answer_does_not_change_what_is_said_of_it() -> None:
+def test_mark_in_an_answered_turn_does_not_change_its_status() -> None:
     stream = new_stream(*asking("x"), SAID, failed())
     assert sent(stream) == ["x"]
     [turn] = turns(stream)
     assert (turn.status, turn.left_out) == ("", False)
 
 
-def test_a_summary_of_turns_that_begin_with_such_a_one_is_sent() -> None:
+def test_summary_of_turns_that_begin_with_a_failed_one_is_sent() -> None:
     compaction = raw("compaction", from_turn=0, to_turn=1, summary={"summary": "so far"})
     stream = new_stream(*asking("lost"), *asking("found"), SAID, compaction, *asking("now"), SAID)
     assert sent(stream) == ["[Summary of previous conversation]", "now"]

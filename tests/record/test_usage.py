@@ -1,4 +1,4 @@
-"""The entry that says what a response took which left no entry: it changes nothing."""
+"""Token usage in the record, and the entry that holds it after a response without entries."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TOOK: dict[str, Any] = {"usage": {"model": "p/m", "input_tokens": 3}}
 MARK = raw("config_delta", delta={}, metadata=TOOK)
 
 
-def test_it_is_no_change_of_the_configuration() -> None:
+def test_usage_entry_is_not_a_config_change() -> None:
     stream = new_stream(START, ASKED, SAID, MARK, CHANGED)
     assert [number for number, _ in counting_deltas(stream.deltas)] == [1]
     both = raw("config_delta", delta={"user": {"name": "Ada"}}, metadata=TOOK)
     assert counting_deltas(new_stream(both).deltas)
 
 
-def test_it_goes_with_the_turn_that_it_ends() -> None:
+def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
     stream = new_stream(START, ASKED, SAID, START, ASKED, MARK, CHANGED)
     first, second = stream.turns()
     assert [is_usage_mark(entry) for entry in second.entries] == [False, False, True]
@@ -34,12 +34,12 @@ def test_it_goes_with_the_turn_that_it_ends() -> None:
     assert not any(map(is_usage_mark, kept.entries))
 
 
-def test_of_what_is_malformed_the_rest_is_read() -> None:
+def test_malformed_usage_is_skipped() -> None:
     said: JsonValue = {"model": "m" * 301, "input_tokens": 2**53, "output_tokens": 5, "other": 1}
     assert usage_in({"usage": [said, None, "x"]}) == (ModelUsage("", TurnUsage(None, 5)),)
 
 
-def test_what_is_written_is_read_and_nothing_is_written_of_nothing() -> None:
+def test_written_usage_is_read_and_empty_usage_is_not_written() -> None:
     mark = ConfigDelta()
     assert with_usage(mark, ModelUsage("p/m")) is mark
     one, other = ModelUsage("p/m", TurnUsage(3)), ModelUsage("p/n", TurnUsage(None, 4))

@@ -1,4 +1,4 @@
-"""The signature, checked by a reader who knows `docs/record.md` alone."""
+"""The signature, checked by an implementation of `docs/record.md` alone."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, Tool
 from jp_nb.record.signature import Signer
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import Trust
+from tests.record.examples import MANY, PLAIN
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "record.md"
 KEY = bytes(range(32))
 SHORT = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f", '"': '"', "\\": "\\"}
 
 
-# --- as the page says ------------------------------------------------------------------------
+# --- as documented -----------------------------------------------------------------------------
 
 
 def form(value: Any) -> str:
@@ -101,7 +102,7 @@ def verified(notebook: dict[str, Any], key: bytes) -> bool:
     )
 
 
-# --- and as the program does -----------------------------------------------------------------
+# --- as implemented ----------------------------------------------------------------------------
 
 
 class Keys:
@@ -129,16 +130,16 @@ def notebook() -> dict[str, Any]:
     return json.loads(stored)  # type: ignore[no-any-return]
 
 
-def test_a_signed_notebook_verifies_by_the_page_alone() -> None:
+def test_signed_notebook_verifies_as_documented() -> None:
     assert verified(notebook(), KEY)
     assert not verified(notebook(), KEY[::-1])
 
 
-@pytest.mark.parametrize("at", range(5))
-def test_a_notebook_in_which_an_entry_was_changed_does_not(at: int) -> None:
-    changed = notebook()
-    changed["metadata"]["jp"]["events"][at]["timestamp"] = "2026-01-01 00:00:00.0"
-    assert not verified(changed, KEY)
+def test_notebook_with_a_changed_entry_does_not_verify() -> None:
+    for index in range(5):
+        changed = notebook()
+        changed["metadata"]["jp"]["events"][index]["timestamp"] = "2026-01-01 00:00:00.0"
+        assert not verified(changed, KEY)
 
 
 JSON = st.recursive(
@@ -148,34 +149,35 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_the_form_that_the_page_describes_is_the_one_that_is_signed(value: Any) -> None:
+@PLAIN
+def test_documented_form_is_the_canonical_form(value: Any) -> None:
     assert form(value) == canonical_json(value)
 
 
-def test_so_it_is_at_the_borders(subtests: pytest.Subtests) -> None:
-    for value in [
-        "\ud800",
-        "\udc00\ud800",
-        "a\ud83d\ude00",
-        10**400,
-        1e15,
-        1e16,
-        1e-4,
-        1e-5,
-        5e-324,
-    ]:
+@pytest.mark.deep
+@given(JSON)
+@MANY
+def test_documented_form_of_many_values_is_the_canonical_form(value: Any) -> None:
+    assert form(value) == canonical_json(value)
+
+
+def test_documented_form_at_the_borders(subtests: pytest.Subtests) -> None:
+    surrogates = ["\ud800", "\udc00\ud800", "a\ud83d\ude00"]
+    numbers = [10**400, 1e15, 1e16, 1e-4, 1e-5, 5e-324]
+    rows: list[Any] = [*surrogates, *numbers]
+    for value in rows:
         with subtests.test(value=value):
             assert form(value) == canonical_json(value)
 
 
-def test_every_kind_of_entry_is_on_the_page() -> None:
+def test_every_event_type_is_documented() -> None:
     from jp_nb.record.events import KNOWN
 
     titles = " ".join(re.findall(r"^### (.*)$", PAGE.read_text(encoding="utf-8"), re.M))
     assert all(f"`{kind}`" in titles for kind in KNOWN)
 
 
-def test_the_signer_needs_no_more_than_the_page_names() -> None:
+def test_signer_needs_only_the_documented_values() -> None:
     stored = notebook()["metadata"]["jp"]
     signer = Signer(
         SecretBytes(KEY),

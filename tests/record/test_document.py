@@ -1,4 +1,4 @@
-"""Records that are damaged: read as far as they can be, never lost, never changed."""
+"""Load and store the `jp` object: byte for byte, and as far as damage allows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from jp_nb.errors import StorageError
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
 from jp_nb.record.notices import notices
-from jp_nb.record.stream import Damage
+from jp_nb.record.stream import ConversationStream, Damage
 from jp_nb.record.thread import thread_of
+from tests.record.examples import PLAIN
 from tests.support.entries import ASKED, SAID, START, raw
 from tests.support.fakes import FakeClock
-from tests.support.record_strategies import QUICK, damaged, json_values, records
+from tests.support.record_strategies import damaged, json_values, records
 
 
 def stored(*events: Any, **more: Any) -> dict[str, Any]:
@@ -34,7 +35,7 @@ BROKEN = raw("tool_call_request", id="a")
 ENTRIES = [START, ASKED, "text", BROKEN, SAID, None]
 
 
-def test_a_damaged_entry_fails_a_load_that_names_it_and_changes_nothing() -> None:
+def test_strict_load_names_the_damaged_entry() -> None:
     value = stored(START, ASKED, BROKEN)
     before = json.dumps(value)
     with pytest.raises(StorageError, match=r"events\[2\]\.name: Field required") as caught:
@@ -43,7 +44,7 @@ def test_a_damaged_entry_fails_a_load_that_names_it_and_changes_nothing() -> Non
     assert json.dumps(value) == before
 
 
-def test_a_tolerant_load_keeps_it_as_it_is() -> None:
+def test_tolerant_load_keeps_damaged_entries_as_they_are() -> None:
     document = Document.load(stored(*ENTRIES), clock=FakeClock(), tolerant=True)
     stream = document.conversation
     assert stream.damage == [
@@ -59,7 +60,7 @@ def test_a_tolerant_load_keeps_it_as_it_is() -> None:
     assert len({stream.event_id(i) for i in range(len(stream))}) == len(stream)
 
 
-def test_what_is_damaged_can_be_read_and_not_changed() -> None:
+def test_damaged_record_is_read_only() -> None:
     stream = Document.load(stored(*ENTRIES), clock=FakeClock(), tolerant=True).conversation
     for change in (
         lambda: stream.append(ConfigDelta(delta={})),
@@ -72,15 +73,15 @@ def test_what_is_damaged_can_be_read_and_not_changed() -> None:
     assert stream.raw == ENTRIES
 
 
-def test_a_tolerant_load_of_a_sound_record_is_no_other() -> None:
+def test_tolerant_load_of_a_valid_record_allows_changes() -> None:
     document = Document.load(stored(START, ASKED), clock=FakeClock(), tolerant=True)
     assert document.conversation.damage == []
     document.conversation.append(ChatResponse(message="a"))
 
 
 @given(st.lists(damaged, max_size=3), records, st.randoms())
-@QUICK
-def test_damage_anywhere_is_kept_where_it_is(
+@PLAIN
+def test_damage_at_any_place_is_kept_there(
     bad: list[Any], entries: list[dict[str, Any]], random: Any
 ) -> None:
     events = [*bad, *entries]
@@ -115,8 +116,8 @@ anything = st.recursive(
 
 
 @given(anything, st.booleans())
-@QUICK
-def test_any_json_is_read_or_refused_with_its_place(value: Any, tolerant: bool) -> None:
+@PLAIN
+def test_any_json_is_loaded_or_rejected_with_a_place(value: Any, tolerant: bool) -> None:
     before = json.dumps(value)
     try:
         document = Document.load(value, clock=FakeClock(), tolerant=tolerant)
@@ -129,13 +130,14 @@ def test_any_json_is_read_or_refused_with_its_place(value: Any, tolerant: bool) 
     assert json.dumps(value) == before
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", True, None, [1]])
-def test_another_version_is_not_read(version: Any) -> None:
-    with pytest.raises(NewerVersionError):
-        Document.load(stored(version=version), clock=FakeClock(), tolerant=True)
+def test_other_versions_are_not_loaded() -> None:
+    versions: list[Any] = [2, 0, "1", True, None]
+    for version in versions:
+        with pytest.raises(NewerVersionError, match="update jp_nb"):
+            Document.load(stored(version=version), clock=FakeClock(), tolerant=True)
 
 
-def test_what_is_nested_too_deeply_is_damage() -> None:
+def test_entry_nested_too_deeply_is_damage() -> None:
     deep: Any = "x"
     for _ in range(600):
         deep = [deep]
@@ -145,3 +147,51 @@ def test_what_is_nested_too_deeply_is_damage() -> None:
     assert len(str(caught.value)) < 200
     document = Document.load(stored(*events), clock=FakeClock(), tolerant=True)
     assert document.conversation.raw == events
+
+
+@given(records)
+@PLAIN
+def test_loaded_record_is_stored_byte_for_byte(entries: list[dict[str, Any]]) -> None:
+    stored = {
+        "version": 1,
+        "conversation": {"id": "jp-c1", "made": "live", "x": {"y": 1}},
+        "base_config": {"who": ["knows"]},
+        "events": entries,
+        "signature": "s",
+        "later": [1],
+        "others": [{"conversation": {"id": "jp-c0"}}, 5],
+    }
+    text = json.dumps(stored, ensure_ascii=False)
+    document = Document.load(json.loads(text), clock=FakeClock())
+    assert json.dumps(document.to_json(), ensure_ascii=False) == text
+    document.conversation.start_turn(ChatRequest(content="more"))
+    again = json.loads(json.dumps(document.to_json()))
+    assert again["events"][: len(entries)] == json.loads(text)["events"]
+
+
+def test_malformed_part_is_named() -> None:
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"events": {}}, "jp.events"),
+        ({"base_config": []}, "jp.base_config"),
+        ({"conversation": {}}, "jp.conversation.id"),
+    ]
+    for change, place in changes:
+        with pytest.raises(StorageError, match=place):
+            Document.load({"conversation": {"id": "x"}, **change}, clock=FakeClock())
+
+
+def test_earlier_conversations_and_their_ids_are_kept() -> None:
+    document = Document.new(clock=FakeClock(), made="live")
+    first = document.conversation.id
+    document.shelve()
+    assert document.others == []  # an empty one leaves nothing
+    document.conversation.start_turn(ChatRequest(content="q"))
+    document.shelve()
+    [other] = document.others
+    assert isinstance(other, dict)
+    assert set(other) == {"conversation", "base_config", "events"}
+    taken = document.ids()
+    assert taken == {first}
+    clock = FakeClock()
+    clock.now = FakeClock().now
+    assert ConversationStream.new(clock=clock, made="live", not_ids=taken).id not in taken

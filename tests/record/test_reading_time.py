@@ -1,20 +1,17 @@
-"""Records that somebody planted: reading them is bounded by work, not by how often something is.
-
-Times are compared with each other, never with a clock's seconds: a record four times as long may
-take so much longer, and no more than some times that.
-"""
+"""Time to read hostile records: it grows in proportion to their length."""
 
 from __future__ import annotations
 
 import gc
 import json
+import sys
 from collections.abc import Callable, Iterator
 from time import process_time
+from types import FrameType
 from typing import Any
 
 import pytest
 
-from jp_nb.config.paths import parse_path
 from jp_nb.record.carried_changes import carried_over
 from jp_nb.record.claims import Claims
 from jp_nb.record.conversations import listing
@@ -188,7 +185,8 @@ def measured(stored: Json) -> Iterator[float]:
         yield process_time() - began
 
 
-def test_a_record_four_times_as_long_takes_about_four_times_as_long(
+@pytest.mark.deep
+def test_reading_takes_linear_time(
     subtests: pytest.Subtests,
 ) -> None:
     for shape in SHAPES:
@@ -201,7 +199,36 @@ def test_a_record_four_times_as_long_takes_about_four_times_as_long(
             assert any(seconds < limit for seconds in measured(make(4 * small)))
 
 
-def test_what_is_not_followed_is_said_and_stays_in_the_notebook() -> None:
+def count_calls(stored: Json) -> int:
+    """Return the number of calls of Python functions that reading `stored` takes."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        read_all(stored)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+BOUNDED = ("items for a large list", "a list that grows", "unsets in a large list")
+"""The work for these is not linear: it ends with what an untrusted record may ask for."""
+
+
+def test_reading_takes_a_linear_number_of_calls(subtests: pytest.Subtests) -> None:
+    for shape in SHAPES:
+        if shape in BOUNDED:
+            continue
+        with subtests.test(shape=shape):
+            base, short, long = (count_calls(SHAPES[shape](count)) for count in (0, 40, 160))
+            assert long - base <= 1.5 * 4 * max(short - base, 500)
+
+
+def test_skipped_changes_of_a_long_untrusted_record_are_reported_and_kept() -> None:
     stored = unset_in_turns(6000)
     document = Document.load(stored, clock=utc_now)
     projection = Projection(document.conversation, list, trusted=False)
@@ -209,22 +236,3 @@ def test_what_is_not_followed_is_said_and_stays_in_the_notebook() -> None:
     (path,) = projection.ignored
     assert path.startswith("(more work than a record of somebody else may ask for")
     assert document.to_json()["events"] == stored["events"]
-
-
-def test_the_newest_claim_at_above_or_below_a_path_owns_it() -> None:
-    made = [
-        delta(claims={"user.name": ["a:1"], "assistant": ["b:1"]}),
-        delta(claims={"user": ["c:1"], "assistant.model.id": None}),
-        delta(claims={"user.name": ["d:1"]}),
-    ]
-    stream = Document.load(jp(made), clock=utc_now).conversation
-    claims = Claims(Projection(stream, list, trusted=True).steps())
-    owners = {
-        "user": ["d:1"],
-        "user.name": ["d:1"],
-        "assistant": None,
-        "assistant.name": ["b:1"],
-        "assistant.model.id.name": None,
-        "conversation": None,
-    }
-    assert {path: claims.owner(parse_path(path)) for path in owners} == owners

@@ -1,0 +1,112 @@
+"""Ranges of turns to compact, and their bounds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from jp_nb.config.tree.compaction_config import TurnBound, read_bound
+from jp_nb.record.compaction_range import CompactionBounds, TurnRange, with_summaries
+from jp_nb.record.compactions import taking_back
+from jp_nb.record.events import Compaction, Summary
+from jp_nb.record.stream import ConversationStream
+from tests.support.entries import ASKED, SAID, START, called, result
+from tests.support.fakes import new_stream
+
+NOW = datetime(2026, 6, 1, 20, 0, tzinfo=UTC)
+
+
+def at(entry: dict[str, Any], hour: int) -> dict[str, Any]:
+    return {**entry, "timestamp": f"2026-06-01 {hour:02}:00:00.0"}
+
+
+def turns(count: int) -> ConversationStream:
+    """A conversation with a turn at each full hour, from 10 on."""
+    entries = [at(each, 10 + turn) for turn in range(count) for each in (START, ASKED, SAID)]
+    return new_stream(*entries)
+
+
+def summarized(first: int, last: int, text: str = "S") -> Compaction:
+    return Compaction(from_turn=first, to_turn=last, summary=Summary(summary=text))
+
+
+def test_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
+    for text, bound in [
+        ("3", TurnBound("count", 3)),
+        ("@1", TurnBound("turn", 0)),
+        ("-2", TurnBound("from_end", 2)),
+        ("5h", TurnBound("duration", 18000)),
+        (" 1h 30m ", TurnBound("duration", 5400)),
+        ("2days", TurnBound("duration", 172800)),
+        ("Last", TurnBound("last")),
+        ("last-compaction", TurnBound("last")),
+    ]:
+        with subtests.test(text=text):
+            assert read_bound(text) == bound
+
+
+def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subtests) -> None:
+    for text in ["", "@0", "@", "--3", "5 parsecs", "1.5h", "h", "9" * 20, "-5h"]:
+        with (
+            subtests.test(text=text),
+            pytest.raises(ValueError, match="expected a number of turns"),
+        ):
+            read_bound(text)
+
+
+def test_rule_keeps_turns_at_both_ends(subtests: pytest.Subtests) -> None:
+    for first, last, found in [
+        ("1", "1", TurnRange(1, 3)),
+        ("0", "0", TurnRange(0, 4)),
+        ("2", "@4", TurnRange(2, 3)),
+        ("@2", "-2", TurnRange(1, 2)),
+        ("-1", "0", TurnRange(3, 4)),
+        ("-9", "0", TurnRange(0, 4)),
+        ("90m", "1", TurnRange(2, 3)),
+        ("1", "7h", TurnRange(1, 3)),
+        ("1", "30days", None),
+        ("9", "0", None),
+        ("2", "3", None),
+        ("0", "999999999w", None),
+    ]:
+        with subtests.test(first=first):
+            bounds = CompactionBounds(turns(5), NOW)
+            assert bounds.kept(read_bound(first), read_bound(last, may_be_last=False)) == found
+
+
+def test_last_bound_follows_the_last_effective_compaction() -> None:
+    stream = turns(5)
+    stream.append(summarized(0, 1), summarized(2, 3))
+    last = read_bound("last"), read_bound("0")
+    assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(4, 4)
+    stream.append(taking_back(summarized(2, 3)))
+    assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(2, 4)
+
+
+def test_failed_turns_at_the_end_do_not_count_as_kept_turns() -> None:
+    stream = turns(4)
+    stream = new_stream(*stream.raw, START, ASKED)
+    none = TurnBound("count", 0)
+    assert CompactionBounds(stream, NOW).kept(none, TurnBound("count", 1)) == TurnRange(0, 2)
+    under_way = CompactionBounds(stream, NOW, in_turn=True)
+    assert under_way.kept(none, none) == TurnRange(0, 3)
+    assert under_way.kept(none, TurnBound("count", 1)) == TurnRange(0, 3)
+
+
+def test_turn_that_can_be_resumed_is_not_compacted() -> None:
+    states: list[list[dict[str, Any]]] = [[called()], [called(), result()], []]
+    for left in states:
+        stream = new_stream(*turns(3).raw, START, ASKED, *left)
+        none = TurnBound("count", 0)
+        bounds = CompactionBounds(stream, NOW)
+        assert bounds.kept(none, none) == TurnRange(0, 2)
+        assert bounds.given(none, TurnBound("turn", 3)) == TurnRange(0, 2)
+
+
+def test_summary_range_includes_overlapping_summaries_whole() -> None:
+    found = [TurnRange(0, 3), TurnRange(2, 5), TurnRange(8, 9), TurnRange(5, 5)]
+    assert with_summaries(TurnRange(5, 6), found) == TurnRange(0, 6)
+    assert with_summaries(TurnRange(6, 8), found) == TurnRange(6, 9)
+    assert with_summaries(TurnRange(6, 7), found) == TurnRange(6, 7)
