@@ -1,4 +1,4 @@
-"""Pictures: what their bytes say of them, and how they are shown."""
+"""Images: type and size read from their bytes, and their text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def drawn(kind: str, size: tuple[int, int], **how: object) -> bytes:
     return file.getvalue()
 
 
-def test_kind_and_size_are_read_from_the_bytes(subtests: pytest.Subtests) -> None:
+def test_type_and_size_are_read_from_the_bytes(subtests: pytest.Subtests) -> None:
     for size in [(1, 1), (640, 480), (3, 1999)]:
         for kind in FORMATS:
             with subtests.test(kind=kind, size=size):
@@ -29,38 +29,33 @@ def test_kind_and_size_are_read_from_the_bytes(subtests: pytest.Subtests) -> Non
                 assert unfit(Image(f"image/{kind.lower()}", content)) is None
 
 
-@pytest.mark.parametrize(
-    ("kind", "how"),
-    [
+def test_size_of_unusual_files_is_read() -> None:
+    forms: list[tuple[str, dict[str, object]]] = [
         ("WEBP", {"lossless": True}),
         ("WEBP", {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\0"}),
         ("JPEG", {"progressive": True, "comment": b"\xff\xc0" * 5000}),
-    ],
-)
-def test_other_forms_of_a_kind_are_read_too(kind: str, how: dict[str, object]) -> None:
-    assert size_of(drawn(kind, (321, 123), **how)) == (321, 123)
-
-
-def test_a_frame_of_a_jpeg_is_found_behind_tables_and_fill_bytes() -> None:
+    ]
+    for kind, how in forms:
+        assert size_of(drawn(kind, (321, 123), **how)) == (321, 123)
     content = drawn("JPEG", (321, 123))
-    table = b"\xff\xc4\x00\x0b" + b"\x00\x01" * 5  # lies where a frame has its size
+    table = b"\xff\xc4\x00\x0b" + b"\x00\x01" * 5  # at the place of the size in a frame
     assert size_of(content[:2] + table[:13] + content[2:]) == (321, 123)
     assert size_of(content[:2] + b"\xff\xff" + content[2:]) == (321, 123)
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-def test_every_beginning_of_a_file_is_read_without_an_error(kind: str) -> None:
-    content = drawn(kind, (64, 48))
-    for end in range(min(len(content), 700)):
-        assert size_of(content[:end]) in (None, (64, 48))
+def test_truncated_file_is_read_without_an_error() -> None:
+    for kind in FORMATS:
+        content = drawn(kind, (64, 48))
+        for end in range(min(len(content), 700)):
+            assert size_of(content[:end]) in (None, (64, 48))
 
 
-def test_a_long_file_without_a_frame_is_read_to_its_end_and_no_further() -> None:
+def test_long_file_without_a_frame_has_no_size() -> None:
     assert size_of(b"\xff\xd8" + b"\xff\xe0\x00\x02" * 200_000) is None
     assert size_of(b"\xff\xd8" + b"\xff" * 1_000_000) is None
 
 
-def test_what_no_model_takes_is_told_with_a_reason() -> None:
+def test_unsupported_image_is_rejected_with_a_reason() -> None:
     assert unfit(Image("image/svg+xml", b"<svg/>")) == (
         "models take image/png, image/jpeg, image/gif, image/webp"
     )
@@ -70,7 +65,7 @@ def test_what_no_model_takes_is_told_with_a_reason() -> None:
     assert str(MAX_BYTES) in str(unfit(figure(padding=MAX_BYTES)))
 
 
-def test_an_image_says_what_it_is_and_shows_itself() -> None:
+def test_image_has_a_description_and_a_mime_bundle() -> None:
     image = figure(width=640, height=480)
     assert image.words == "figure 1, image/png 640×480"
     assert repr(image) == f"<figure 1, image/png 640×480, {len(image.content) / 1000:.1f} kB>"
@@ -78,7 +73,7 @@ def test_an_image_says_what_it_is_and_shows_itself() -> None:
     assert Image("text/html", b"<b>")._repr_mimebundle_().keys() == {"text/plain"}
 
 
-def test_the_name_of_an_image_is_one_safe_line() -> None:
+def test_name_of_an_image_is_one_safe_line() -> None:
     image = figure("]\n[image: \x1b[31mno\u202e " + "x" * 500)
     assert image.words.startswith(") (image: no")
     assert len(image.words) < 120

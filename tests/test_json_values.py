@@ -1,4 +1,4 @@
-"""JSON that is read with bounds, written in one form, and kept as a file can hold it."""
+"""JSON: bounds for reading, canonical and other forms, storable values."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from jp_nb.json_values import (
     to_utf8,
     whole_text,
 )
+from tests.record.examples import PLAIN
 from tests.support.record_strategies import json_values
 
 
@@ -38,24 +39,22 @@ def nested(levels: int) -> Any:
 
 
 @given(json_values)
-def test_what_is_read_is_what_was_written(value: Any) -> None:
+@PLAIN
+def test_written_json_is_read(value: Any) -> None:
     assert read_json(json.dumps(value)) == value
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
+def test_json_that_a_record_cannot_store_is_not_read(subtests: pytest.Subtests) -> None:
+    for text, message in [
         ("NaN", "NaN is not a JSON number"),
         ("[-Infinity]", "-Infinity is not a JSON number"),
         ("1e999", "1e999 is too large a number"),
         ("[" * 101 + "]" * 101, "nested too deeply: more than 100 levels"),
         ("[" * 100_000, "nested too deeply: more than 100 levels"),
         ("{", "Expecting"),
-    ],
-)
-def test_what_a_record_cannot_have_is_not_read(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        read_json(text)
+    ]:
+        with subtests.test(text=text[:20]), pytest.raises(ValueError, match=message):
+            read_json(text)
 
 
 def test_levels_are_counted_from_the_outermost() -> None:
@@ -68,22 +67,23 @@ def test_levels_are_counted_from_the_outermost() -> None:
         read_json("[" * 5 + "]" * 5, max_levels=4)
 
 
-@pytest.mark.parametrize("value", [float("nan"), [float("inf")], nested(MAX_LEVELS + 1)])
-def test_a_record_cannot_keep_this(value: Any) -> None:
-    assert not is_storable(value)
+def test_infinite_numbers_and_deep_values_are_not_storable() -> None:
+    rows: list[Any] = [float("nan"), [float("inf")], nested(MAX_LEVELS + 1)]
+    assert not any(map(is_storable, rows))
+    assert is_storable(nested(MAX_LEVELS))
 
 
 @given(json_values)
-def test_a_record_can_keep_any_other_json(value: Any) -> None:
+@PLAIN
+def test_any_other_json_is_storable(value: Any) -> None:
     assert is_storable(value)
-    assert is_storable(nested(MAX_LEVELS))
 
 
 # --- writing ---------------------------------------------------------------------------------
 
 
-def test_two_ways_to_write_one_thing(subtests: pytest.Subtests) -> None:
-    for ours, theirs in [
+def test_canonical_form_of_equal_values_is_the_same(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any]] = [
         (1.0, 1),
         (2**53 + 1, 2**53),
         (-0.0, 0),
@@ -99,13 +99,14 @@ def test_two_ways_to_write_one_thing(subtests: pytest.Subtests) -> None:
         ({"b": 1, "a": 2}, {"a": 2.0, "b": 1.0}),
         ({"\udc00": 1}, {"\ufffd": 1}),
         (("a",), ["a"]),
-    ]:
+    ]
+    for ours, theirs in rows:
         with subtests.test(ours=ours):
             assert canonical_json(ours) == canonical_json(theirs)
 
 
-def test_different_things_stay_different(subtests: pytest.Subtests) -> None:
-    for one, other in [
+def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any]] = [
         (1, True),
         (0, False),
         (0, None),
@@ -119,20 +120,22 @@ def test_different_things_stay_different(subtests: pytest.Subtests) -> None:
         ([[1], 2], [[1, 2]]),
         (2**53, 2**53 + 2),
         (0.1 + 0.2, 0.3),
-    ]:
+    ]
+    for one, other in rows:
         with subtests.test(one=one):
             assert canonical_json(one) != canonical_json(other)
 
 
 @given(json_values)
-def test_the_canonical_form_is_one_line_of_ascii_json(value: Any) -> None:
+@PLAIN
+def test_canonical_form_is_one_line_of_ascii(value: Any) -> None:
     text = canonical_json(value)
     assert text.isascii()
     assert "\n" not in text
     assert canonical_json(json.loads(text)) == text
 
 
-def test_the_text_that_names_a_value_tells_numbers_apart_and_no_orders() -> None:
+def test_sorted_json_distinguishes_numbers_and_ignores_key_order() -> None:
     assert sorted_json({"b": "ä", "a": [1]}) == '{"a":[1],"b":"ä"}'
     assert sorted_json(1) != sorted_json(1.0)
 
@@ -146,27 +149,23 @@ def test_deep_json_is_not_indented() -> None:
 # --- storing and sending ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
+def test_storable_replaces_only_the_parts_that_a_file_cannot_hold() -> None:
+    rows: list[tuple[Any, Any]] = [
         ({"a": float("inf")}, {"a": None}),
         ([float("nan"), 1.5], [None, 1.5]),
         ("\ud83d\ude00", "😀"),
         ("a\ud83d", "a\ufffd"),
         ({"\udc00": 1}, {"\ufffd": 1}),
-    ],
-)
-def test_what_a_file_cannot_hold_is_replaced(value: Any, expected: Any) -> None:
-    assert storable(value) == expected
-
-
-def test_everything_else_is_the_same_object() -> None:
+    ]
+    for given_value, expected in rows:
+        assert storable(given_value) == expected
     value: Any = {"a": [1, "ä😀", None, 1e300]}
     assert storable(value) is value
 
 
 @given(st.text(st.characters()))
-def test_text_is_made_whole_once_and_sent_whatever_it_is(text: str) -> None:
+@PLAIN
+def test_any_text_can_be_encoded(text: str) -> None:
     whole = whole_text(text)
     whole.encode()
     assert whole_text(whole) == whole
@@ -175,7 +174,8 @@ def test_text_is_made_whole_once_and_sent_whatever_it_is(text: str) -> None:
 
 
 @given(json_values)
-def test_a_copy_shares_nothing_and_is_what_json_would_make_of_it(value: Any) -> None:
+@PLAIN
+def test_copy_shares_nothing_and_equals_a_json_copy(value: Any) -> None:
     assert json.dumps(copied(value)) == json.dumps(json_copy(value))
     value = {"items": [value, {"key": []}], "pair": (1, [2])}
     made = copied(value)

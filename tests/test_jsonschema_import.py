@@ -1,4 +1,4 @@
-"""`jsonschema` is imported without its slow parsers, and checks the same."""
+"""Import of `jsonschema` without its slow parsers, with the same results."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ def printed(folder: Path, script: str) -> list[str]:
 
 @pytest.fixture
 def parsers(tmp_path: Path) -> Path:
-    """A folder with parsers that say when they are built, and know one right address."""
+    """Return a folder with parsers that print when they are built, and accept one address."""
     (tmp_path / "rfc3987_syntax.py").write_text(PARSERS)
     return tmp_path
 
 
-def test_parsers_are_built_when_an_address_is_checked_and_find_the_same(parsers: Path) -> None:
+def test_parsers_are_built_when_an_address_is_checked(parsers: Path) -> None:
     assert printed(parsers, CHECK) == ["parsers built", "loaded", "True False"]
     quick = printed(parsers, f"{QUICK}import jsonschema\n{CHECK}")
     assert quick == ["loaded", "parsers built", "True False"]
 
 
-def test_the_parsers_themselves_are_there_for_others(parsers: Path) -> None:
+def test_parsers_can_be_imported_by_others(parsers: Path) -> None:
     script = f"{QUICK}import jsonschema\nimport rfc3987_syntax as parsers; print(parsers.__file__)"
     assert printed(parsers, script) == ["parsers built", str(parsers / "rfc3987_syntax.py")]
     script = f"import rfc3987_syntax\n{QUICK}import rfc3987_syntax as again\nprint(again.__file__)"
     assert printed(parsers, script) == ["parsers built", str(parsers / "rfc3987_syntax.py")]
 
 
-def test_where_there_are_no_parsers_no_address_is_checked(tmp_path: Path) -> None:
+def test_addresses_are_not_checked_without_the_parsers(tmp_path: Path) -> None:
     assert printed(tmp_path, f"{NOT_INSTALLED}{QUICK}import jsonschema\n{CHECK}") == [
         "loaded",
         "True True",
     ]
 
 
-def test_commands_read_notebooks_without_parsers(parsers: Path) -> None:
+def test_commands_do_not_build_the_parsers(parsers: Path) -> None:
     script = "from jp_nb import cli; cli.main(['show', 'no-such.ipynb']); import nbformat"
     assert printed(parsers, script) == []

@@ -1,3 +1,5 @@
+"""Text of models, tools and files: shown exactly, made plain, or escaped for Markdown."""
+
 from __future__ import annotations
 
 import re
@@ -7,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, shown_name
+from tests.record.examples import PLAIN
 
 
-def test_nothing_is_left_that_is_not_what_it_looks_like(subtests: pytest.Subtests) -> None:
+def test_plain_text_has_no_escapes_controls_and_reordering(subtests: pytest.Subtests) -> None:
     for hostile, shown in [
         ("\x1b[31mred\x1b[0m", "red"),
         ("\x1b]8;;http://evil.example\x07link\x1b]8;;\x07", "link"),
@@ -26,7 +29,8 @@ def test_nothing_is_left_that_is_not_what_it_looks_like(subtests: pytest.Subtest
 
 
 @given(st.text())
-def test_plain_text_prints_and_encodes_and_stays_as_it_is(text: str) -> None:
+@PLAIN
+def test_plain_text_of_any_text_is_printable_and_stable(text: str) -> None:
     shown = plain(text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
     shown.encode()
@@ -34,9 +38,8 @@ def test_plain_text_prints_and_encodes_and_stays_as_it_is(text: str) -> None:
     assert "\n" not in one_line(text)
 
 
-@pytest.mark.parametrize(
-    ("hostile", "shown"),
-    [
+def test_exact_text_hides_no_character(subtests: pytest.Subtests) -> None:
+    for hostile, shown in [
         ("a\nb\tc\u2028d", r"a\nb\tc\u2028d"),
         ("\x1b[31m\x9b2J\x00\x7f", r"\u001b[31m\u009b2J\u0000\u007f"),
         ("\u202efdp.exe\u2066\u200f\u200b\xad", r"\u202efdp.exe\u2066\u200f\u200b\u00ad"),
@@ -44,42 +47,38 @@ def test_plain_text_prints_and_encodes_and_stays_as_it_is(text: str) -> None:
         ("variant\ufe0f\U000e0101, tag\U000e0041", r"variant\ufe0f\udb40\udd01, tag\udb40\udc41"),
         ("\ud800", r"\ud800"),
         ("as it is: a\\nb, é, 漢, 👩, עברית", "as it is: a\\nb, é, 漢, 👩, עברית"),
-    ],
-)
-def test_what_is_decided_on_hides_nothing(hostile: str, shown: str) -> None:
-    assert escape_unseen(hostile) == shown
+    ]:
+        with subtests.test(hostile=hostile):
+            assert escape_unseen(hostile) == shown
 
 
 @given(st.text())
-def test_an_exact_text_is_one_plain_line(text: str) -> None:
+@PLAIN
+def test_exact_text_of_any_text_is_one_plain_line(text: str) -> None:
     assert plain(escape_unseen(text)) == escape_unseen(text) == escape_unseen(escape_unseen(text))
     assert "\n" not in escape_unseen(text)
 
 
-def test_what_is_cut_off_is_counted() -> None:
+def test_cut_characters_are_counted() -> None:
     assert plain("x" * 12, limit=10) == "xxxxxxxxxx… (2 more characters)"
 
 
-@pytest.mark.parametrize(
-    ("text", "source"),
-    [
-        (
-            "*a* <b> [l](u) `c` &amp;",
-            "&#42;a&#42; &#60;b&#62; &#91;l&#93;(u) &#96;c&#96; &#38;amp;",
-        ),
+def test_escaped_markdown_shows_the_text_itself(subtests: pytest.Subtests) -> None:
+    escaped = "&#42;a&#42; &#60;b&#62; &#91;l&#93;(u) &#96;c&#96; &#38;amp;"
+    for text, source in [
+        ("*a* <b> [l](u) `c` &amp;", escaped),
         ("snake_case but _this_", "snake_case but &#95;this&#95;"),
         ("# no heading", "&#35; no heading"),
         ("- no list", "&#45; no list"),
         ("1. no list", "1&#46; no list"),
         ("costs $1 or $2", "` costs $1 or $2 `"),
         (r"``\(x\)", r"``` ``\(x\) ```"),
-    ],
-)
-def test_markdown_shows_the_text_itself(text: str, source: str) -> None:
-    assert escape_markdown(text) == source
+    ]:
+        with subtests.test(text=text):
+            assert escape_markdown(text) == source
 
 
-def test_a_name_passes_for_no_words_of_ours(subtests: pytest.Subtests) -> None:
+def test_unusual_name_is_quoted(subtests: pytest.Subtests) -> None:
     for name, shown in [
         ("Ada Lovelace", "Ada Lovelace"),
         ("Zoë O\u2019Hara-Łu_2", "Zoë O\u2019Hara-Łu_2"),

@@ -19,6 +19,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
+from importlib.util import find_spec
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
@@ -27,8 +28,6 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import PIL.Image
-import plotly.graph_objects as go
-import polars as pl
 import pydantic
 from matplotlib.figure import Figure
 
@@ -165,10 +164,6 @@ def frame(rows: int = 1000) -> pd.DataFrame:
     return made
 
 
-def polars_frame() -> pl.DataFrame:
-    return pl.DataFrame({"n": [1, 2, None], "s": ["a", "b", "c"], "l": [[1], [1, 2], []]})
-
-
 def figure() -> Figure:
     made = Figure(figsize=(6, 4))
     axes = made.add_subplot()
@@ -209,10 +204,31 @@ def closed_database() -> sqlite3.Connection:
     return made
 
 
+OPTIONAL = ("polars frame", "polars series", "lazy frame", "plotly")
+"""Values of packages that need not be installed."""
+
+
+def optional_values() -> dict[str, Any]:
+    """Return the values of those optional packages that are installed."""
+    found: dict[str, Any] = {}
+    if find_spec("polars"):
+        import polars as pl
+
+        frame = pl.DataFrame({"n": [1, 2, None], "s": ["a", "b", "c"], "l": [[1], [1, 2], []]})
+        found["polars frame"] = frame
+        found["polars series"] = pl.Series("q", [1, 2, None])
+        found["lazy frame"] = frame.lazy().filter(pl.col("n") > 1).select("n", "s")
+    if find_spec("plotly"):
+        import plotly.graph_objects as go
+
+        scatter = go.Scatter(x=[1, 2], y=[3, 4], name="measured")
+        found["plotly"] = go.Figure(scatter, layout={"title": {"text": "Measured"}})
+    return found
+
+
 def sample_values() -> dict[str, Any]:
     """Return the values by name."""
     random = np.random.default_rng(0)
-    scatter = go.Scatter(x=[1, 2], y=[3, 4], name="measured")
     return {
         "text": "first line\nsecond",
         "long text": "0123456789" * 5_000,
@@ -293,9 +309,6 @@ def sample_values() -> dict[str, Any]:
         "pandas series": frame()["f"],
         "labelled series": pd.Series([1, 2], index=["x", "y"], name="q"),
         "index": pd.Index(["a", "b"]),
-        "polars frame": polars_frame(),
-        "polars series": pl.Series("q", [1, 2, None]),
-        "lazy frame": polars_frame().lazy().filter(pl.col("n") > 1).select("n", "s"),
         "array": np.arange(6).reshape(2, 3),
         "large array": random.normal(size=(1000, 1000)),
         "deep array": np.zeros((10, 20, 30, 40)),
@@ -307,18 +320,18 @@ def sample_values() -> dict[str, Any]:
         "figure": figure(),
         "axes": figure().axes[0],
         "picture": PIL.Image.new("RGB", (2000, 1000), "red"),
-        "plotly": go.Figure(scatter, layout={"title": {"text": "Measured"}}),
         "image": Image("image/png", b"\x89PNG\r\n\x1a\n", "a dot"),
         "text and figure": ("See:", figure(), {"a": 1}),
         "dict of frames": {"small": pd.DataFrame({"a": [1]}), "n": 3},
+        **optional_values(),
     }
 
 
-def told(chars: int) -> dict[str, list[str]]:
-    """Return the text and the digests of the images that a model is told of each value."""
+def descriptions(chars: int) -> dict[str, list[str]]:
+    """Return the text and the image digests of the description of each value."""
     mpl.use("agg")
     found = {}
     for name, value in sample_values().items():
-        said = describe(value, ValueBudget(chars=chars), name="value")
-        found[name] = [said.text, *(image.digest for image in said.images)]
+        described = describe(value, ValueBudget(chars=chars), name="value")
+        found[name] = [described.text, *(image.digest for image in described.images)]
     return found

@@ -1,4 +1,4 @@
-"""Describers that a user registers, and `_ai_repr_`."""
+"""Registered describers, and `_ai_repr_`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 
 
 @pytest.fixture(autouse=True)
-def no_describers_are_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_registered_describers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_words, "_DESCRIBERS", {})
 
 
@@ -31,7 +31,7 @@ class Derived(Base):
         return "its own words"
 
 
-def test_a_describer_counts_for_its_type_and_those_that_inherit_it_the_nearest_first() -> None:
+def test_describer_of_the_nearest_base_class_is_used() -> None:
     assert jp.describe(Derived()).text == "its own words"
 
     @jp.describer(Base)
@@ -51,34 +51,31 @@ def test_a_describer_counts_for_its_type_and_those_that_inherit_it_the_nearest_f
     assert jp.describe([Derived(), 1]).text.startswith("list of 2 items:\n[0]: derived\n[1]: 1")
 
 
-def test_registered_again_a_describer_takes_the_place_of_the_first() -> None:
+def test_later_describer_of_a_type_replaces_the_first() -> None:
     for text in ("first", "second"):
         jp.describer(Base)(lambda value, budget, text=text: text)
     assert jp.describe(Base()).text == "second"
 
 
-def test_the_budget_is_kept_whatever_a_describer_returns() -> None:
+def test_text_of_a_describer_is_cut_to_the_budget() -> None:
     jp.describer(Base)(lambda value, budget: Description("x" * 10_000))
     assert len(jp.describe(Base(), ValueBudget(chars=300)).text) <= 300
 
 
-@pytest.mark.parametrize(
-    ("returned", "why"),
-    [
+def test_failing_describer_is_reported_and_skipped(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str]] = [
         (3, "TypeError: it returned int: expected a text, a Description, or a text and a list"),
         (("text", [b"no image"]), "TypeError: the bytes are not those of a PNG, JPEG, GIF or WebP"),
         (("text", ["path.png"]), "TypeError: expected an Image or the bytes of one, found str"),
-    ],
-)
-def test_what_goes_wrong_in_a_describer_is_said_and_the_next_way_is_taken(
-    returned: Any, why: str
-) -> None:
-    jp.describer(Base)(lambda value, budget: returned)
-    text = jp.describe(Derived()).text
-    assert text.startswith(f"its own words\n(Its describer failed: {why}")
+    ]
+    for returned, why in rows:
+        with subtests.test(returned=returned):
+            jp.describer(Base)(lambda value, budget, returned=returned: returned)
+            text = jp.describe(Derived()).text
+            assert text.startswith(f"its own words\n(Its describer failed: {why}")
 
 
-def test_a_wrong_registration_says_what_is_right() -> None:
+def test_invalid_registration_is_an_error() -> None:
     with pytest.raises(UsageError, match="takes a type, such as @jp"):
         jp.describer("Base")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"def short\(value, budget\)"):
@@ -96,37 +93,35 @@ class Says:
         return self.said
 
 
-@pytest.mark.parametrize(
-    ("said", "text", "images"),
-    [
+def test_mime_bundle_is_read(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[object, str, int]] = [
         ("words", "words", 0),
         ({"text/plain": "plain", "text/markdown": "*rich*"}, "*rich*", 0),
         (({"text/plain": "plain"}, {"meta": 1}), "plain", 0),
         ({"application/json": {"a": "ü"}}, '{"a": "ü"}', 0),
         ({"text/plain": "x", "image/png": PNG}, "x", 1),
         ({"image/png": base64.b64encode(PNG).decode()}, "", 1),
-    ],
-)
-def test_a_mime_bundle_is_read(said: object, text: str, images: int) -> None:
-    found = jp.describe(Says(said))
-    assert (found.text, len(found.images)) == (text, images)
+    ]
+    for bundle, text, images in rows:
+        with subtests.test(bundle=bundle):
+            found = jp.describe(Says(bundle))
+            assert (found.text, len(found.images)) == (text, images)
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
+def test_invalid_bundle_is_reported_and_skipped(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[object, str]] = [
         (4, "it returned int: expected a MIME bundle"),
         ({"text/x-own": "x"}, "its MIME bundle has no text and no image (kinds: text/x-own)"),
         ({"image/png": "…"}, "its image is not Base64"),
-    ],
-)
-def test_a_bad_bundle_is_said_and_the_next_way_is_taken(said: object, why: str) -> None:
-    text = jp.describe(Says(said)).text
-    assert "Says object, attributes: said" in text
-    assert f"(Its _ai_repr_ failed: TypeError: {why}" in text
+    ]
+    for bundle, why in rows:
+        with subtests.test(bundle=bundle):
+            text = jp.describe(Says(bundle)).text
+            assert "Says object, attributes: said" in text
+            assert f"(Its _ai_repr_ failed: TypeError: {why}" in text
 
 
-async def test_an_async_one_is_awaited_also_where_a_loop_runs() -> None:
+async def test_async_ai_repr_is_awaited_while_a_loop_runs() -> None:
     class Slow:
         async def _ai_repr_(self, **hints: object) -> dict[str, str]:
             await asyncio.sleep(0.01)
@@ -135,10 +130,10 @@ async def test_an_async_one_is_awaited_also_where_a_loop_runs() -> None:
     assert jp.describe(Slow()).text == "slow words"
 
 
-WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
+WHO: ContextVar[str] = ContextVar("WHO", default="unknown")
 
 
-def test_an_async_one_has_the_context_of_who_asks() -> None:
+def test_async_ai_repr_has_the_context_of_the_caller() -> None:
     class Knows:
         async def _ai_repr_(self) -> str:
             return WHO.get()
@@ -150,7 +145,7 @@ def test_an_async_one_has_the_context_of_who_asks() -> None:
         WHO.reset(token)
 
 
-def test_one_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_async_ai_repr_has_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_words, "AI_REPR_SECONDS", 0.05)
 
     class Endless:
@@ -161,7 +156,7 @@ def test_one_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     assert "(Its _ai_repr_ failed: TimeoutError" in jp.describe(Endless()).text
 
 
-def test_what_a_person_sees_of_it_has_no_terminal_escapes() -> None:
+def test_repr_of_a_description_has_no_terminal_escapes() -> None:
     said = jp.describe("red \x1b[31mtext")
     assert said.text == "red \x1b[31mtext"
     assert repr(said) == "red text"

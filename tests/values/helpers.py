@@ -1,0 +1,25 @@
+"""Descriptions of values, for the tests of this directory."""
+
+from __future__ import annotations
+
+import io
+
+import PIL.Image
+
+from jp_nb.values.describing import describe
+from jp_nb.values.description import ValueBudget
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
+
+
+def text(value: object, chars: int = 2_000, name: str = "value") -> str:
+    """Return the description of `value`, without images."""
+    return describe(value, ValueBudget(chars=chars), name=name).text
+
+
+def picture(value: object, side: int = 768) -> PIL.Image.Image:
+    """Return the only image of the description of `value`."""
+    (image,) = describe(value, ValueBudget(side=side)).images
+    made = PIL.Image.open(io.BytesIO(image.content))
+    made.load()
+    return made
