@@ -24,7 +24,7 @@ from jp_nb.json_values import (
     to_utf8,
     whole_text,
 )
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 from tests.support.record_strategies import json_values
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, shown_name
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 
 
 def test_plain_text_has_no_escapes_controls_and_reordering(subtests: pytest.Subtests) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from jp_nb.record.answer_words import answer_in_words
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 from tests.support.record_strategies import json_values
 
 SIZES = {

@@ -30,8 +30,8 @@ from jp_nb.record.events import (
 from jp_nb.record.fork import fork
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of, thread_of_turns
-from tests.record.examples import PLAIN
 from tests.support.entries import ASKED, SAID, START, called, result
+from tests.support.examples import PLAIN
 from tests.support.fakes import FakeClock, new_stream
 from tests.support.record_strategies import records
 

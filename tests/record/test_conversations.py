@@ -15,7 +15,7 @@ from jp_nb.record.conversations import Listed, drop, listing, switch
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.timestamps import utc_now
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 from tests.support.record_strategies import STAMP, json_values
 
 

@@ -13,7 +13,7 @@ from jp_nb.config.paths import parse_path
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.own_paths import OwnPaths
 from jp_nb.record.steps import Step, related
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 
 PATHS = (
     "assistant",

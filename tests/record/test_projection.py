@@ -28,9 +28,9 @@ from jp_nb.record.events import ConfigDelta, decode
 from jp_nb.record.fork import fork
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
-from tests.record.examples import MANY, PLAIN
 from tests.support.config_strategies import partials
 from tests.support.entries import ASKED, START
+from tests.support.examples import MANY, PLAIN
 from tests.support.fakes import FakeClock, new_stream
 
 T = "2026-03-18 13:19:06.841464"

@@ -16,9 +16,9 @@ from jp_nb.record import projection as projecting
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
-from tests.record.examples import PLAIN
 from tests.support.config_strategies import partials
 from tests.support.entries import ASKED, START
+from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 
 T = "2026-03-18 13:19:06.841464"

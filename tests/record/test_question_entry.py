@@ -24,7 +24,7 @@ from jp_nb.record.question_entry import (
 )
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.select_kind import Option
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 
 KEY = SecretBytes(b"k" * 32)
 HERE = "/home/ada/work"

@@ -20,7 +20,6 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.repair import EPOCH, INTERRUPTED
 from jp_nb.record.stream import ConversationStream
-from tests.record.examples import PLAIN
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -35,6 +34,7 @@ from tests.support.entries import (
     raw,
     result,
 )
+from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream, without_ids
 from tests.support.record_strategies import records
 

@@ -9,8 +9,8 @@ from hypothesis import given
 
 from jp_nb.record.request_places import request_places
 from jp_nb.record.thread import thread_of
-from tests.record.examples import PLAIN
 from tests.support.entries import ASKED, CHANGED, SAID, START, called, raw, result
+from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
 

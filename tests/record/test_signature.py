@@ -20,7 +20,7 @@ from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.signature import Signer, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 from tests.support.record_strategies import STAMP, json_values, texts
 
 KEY = SecretBytes(bytes(range(32)))

@@ -21,7 +21,7 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, Tool
 from jp_nb.record.signature import Signer
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import Trust
-from tests.record.examples import MANY, PLAIN
+from tests.support.examples import MANY, PLAIN
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "record.md"
 KEY = bytes(range(32))

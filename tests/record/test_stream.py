@@ -16,7 +16,6 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from tests.record.examples import PLAIN
 from tests.support.entries import (
     ASKED,
     CHANGED,
@@ -29,6 +28,7 @@ from tests.support.entries import (
     raw,
     result,
 )
+from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
 

@@ -13,7 +13,6 @@ from jp_nb.record.compacted import SUMMARY_REQUEST
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.projection import Projection
 from jp_nb.record.thread import VISIBLE, Thread, thread_of
-from tests.record.examples import PLAIN
 from tests.support.entries import (
     ASKED,
     SAID,
@@ -25,6 +24,7 @@ from tests.support.entries import (
     raw,
     result,
 )
+from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
 

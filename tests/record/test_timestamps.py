@@ -14,7 +14,7 @@ from jp_nb.record.timestamps import (
     new_conversation_id,
     parse_timestamp,
 )
-from tests.record.examples import PLAIN
+from tests.support.examples import PLAIN
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, 841464, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Numbers of examples of the property tests of this directory."""
+"""Numbers of examples of property tests."""
 
 from __future__ import annotations
 
