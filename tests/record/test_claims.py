@@ -128,26 +128,6 @@ def test_reverting_the_only_value_uncovers_the_layer_below() -> None:
     assert talk.stream.deltas[-1].delta == {}  # not pinned: the file may change
 
 
-def test_revert_keeps_a_value_that_a_tool_changed() -> None:
-    talk = Conversation()
-    talk.sets(f"{ID}=openai/by-file", DEV)
-    talk.sets(f"{ID}=openai/by-tool", None)
-    talk.reverts(DEV)
-    assert talk.at(ID) == {"provider": "openai", "name": "by-tool"}
-
-
-def test_claims_of_nobody_above_and_below_a_path_protect_it_too(subtests: pytest.Subtests) -> None:
-    for path in (ID, f"{ID}.name", "assistant"):
-        with subtests.test(path=path):
-            talk = Conversation()
-            talk.sets(f"{ID}=openai/by-file", DEV)
-            half = {"assistant": {"model": {"id": {"name": "t"}}}}
-            talk.stream.append(ConfigDelta(delta=half, claims={path: None}))
-            owned = Claims(talk.projection.steps()).owned_by(DEV.hashes)
-            assert parse_path(ID) not in owned
-            assert parse_path(f"{ID}.name") not in owned
-
-
 @pytest.mark.parametrize("claim", [None, list(OPS.marks)])
 def test_claim_on_half_a_model_protects_the_other_half(claim: Any) -> None:
     talk = Conversation(base={"assistant": {"model": {"id": {"provider": "ollama", "name": "b"}}}})

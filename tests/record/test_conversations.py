@@ -61,7 +61,7 @@ def test_switching_and_back_changes_only_the_order() -> None:
     assert found.conversation.id == "jp-c9"
     assert found.extra == {"signature": "sig-9"}
     assert found.others[0] == entry("jp-c10", "now", signature="sig-10")
-    found.conversation.start_turn(ChatRequest(content="more"))  # it can be gone on with
+    found.conversation.start_turn(ChatRequest(content="more"))  # it can be continued
     assert found.conversation.turn_count == 2
     del found.conversation.raw[2:]
     assert go(found, "jp-c10")
@@ -161,7 +161,7 @@ def test_conversations_with_the_same_id_get_distinct_names() -> None:
     found = document(
         entry("jp-c10", "elsewhere"),
         7,
-        entry("jp-c10~2", "somebody's own"),
+        entry("jp-c10~2", "other"),
         {"conversation": None},
         entry("jp-c10", "third"),
     )

@@ -254,7 +254,7 @@ def b64(text: str) -> str:
 
 
 def rendered(thread: Thread) -> str:
-    """What a provider is sent of it."""
+    """Return the messages that a provider is sent."""
     rendering = AnthropicRendering()
     rendering.follow(thread)
     return rendering.messages.encode().decode()

@@ -69,7 +69,7 @@ def test_shape_of_a_stored_object(subtests: pytest.Subtests) -> None:
 
 
 def test_entries_of_headless_runs_are_not_counted_as_seen() -> None:
-    """A run again would say another number of what it replaces than the first one said."""
+    """A second run replaces the entries of the first one: their number must not matter."""
     one: dict[str, Any] = {"type": "turn_start"}
     live: dict[str, Any] = {"conversation": {"id": "a", "made": "live"}, "events": [one, one]}
     run: dict[str, Any] = {"conversation": {"id": "b", "made": "headless"}, "events": [one]}

@@ -157,7 +157,7 @@ def test_reset_drops_base_and_files_and_keeps_registered_tools() -> None:
         None,
         True,
     )
-    assert "t" in config.conversation.tools  # what exists is no configuration of anybody's
+    assert "t" in config.conversation.tools  # registering a tool is not configuration
     stream.append(ConfigDelta(unsets=("user.name",)))
     assert found.config().user.name is None
 
@@ -175,12 +175,6 @@ def test_base_config_can_have_initial_changes(subtests: pytest.Subtests) -> None
     for config, name in rows:
         with subtests.test(config=config):
             assert projection(new_stream(base_config=config), NAMED).config().user.name == name
-
-
-def test_delta_may_have_only_a_change_or_only_claims() -> None:
-    bare = {"type": "config_delta", "timestamp": T, "delta": {"user": {"name": "A"}}}
-    claims = {"type": "config_delta", "timestamp": T, "claims": {"user.name": None}}
-    assert projection(new_stream(bare, claims)).config().user.name == "A"
 
 
 deltas = st.lists(
@@ -233,8 +227,8 @@ def check_folding(below: Any, base: Any, entries: Any, trusted: bool) -> None:
         again = Projection(new_stream(*growing.raw, base_config=base), lambda: layers, trusted=True)
         assert checked(found.partial(), layer="") == checked(again.partial(), layer="")
         assert found.config() == again.config()
-    stranger = new_stream(*entries, base_config=base)
-    assert Projection(stranger, lambda: layers, trusted=trusted).config()
+    loaded = new_stream(*entries, base_config=base)
+    assert Projection(loaded, lambda: layers, trusted=trusted).config()
 
 
 UNSET_PATHS = [
@@ -255,13 +249,13 @@ UNSET_PATHS = [
 
 
 def reread(stream: ConversationStream, *below: Partial) -> Projection:
-    """As somebody reads it later, over other lower layers."""
+    """Return the projection of the stored record over other lower layers."""
     again = new_stream(*json.loads(json.dumps(stream.raw)), base_config=stream.base_config)
     return projection(again, *below)
 
 
 def found_at(partial: Partial, path: str) -> Any:
-    """The value at `path`; of an item of a list the item, if it is there."""
+    """Return the value at `path`; for an item of a list the item, if the list has it."""
     *above, last = parse_path(path)
     if not isinstance(last, Element) or "tools" in above:
         return get_path(partial, path) or None

@@ -45,30 +45,48 @@ def stop_words(found: Projection) -> list[str]:
     return found.config().assistant.model.parameters.stop_words
 
 
-TOOL: Any = {"run": "ask", "enable": {"state": False, "allow_toggle": "never"}, "command": "x"}
-MINE: Any = {"conversation": {"tools": {"t": TOOL}, "attachments": ["file:x"]}}
+MINE: Any = {
+    "conversation": {
+        "attachments": ["file:mine"],
+        "tools": {
+            "rm": {
+                "source": "local",
+                "run": "ask",
+                "enable": {"state": False, "allow_toggle": "never"},
+                "command": {"program": "rm", "args": ["-i", "x"]},
+                "access": {"fs": [{"path": "."}, {"path": "secret", "read": False}]},
+            }
+        },
+    },
+    "providers": {"llm": {"anthropic": {"beta_headers": ["mine"]}}},
+}
 
 
 def test_untrusted_record_unsets_nothing_that_widens_access(subtests: pytest.Subtests) -> None:
     for path in [
+        "assistant",
         "conversation",
         "conversation.tools",
-        "conversation.tools.t",
-        "conversation.tools.t.run",
-        "conversation.tools.t.enable",
-        "conversation.tools.t.enable.state",
-        'conversation.tools["t"]',
+        "conversation.tools.rm",
+        'conversation.tools["rm"]',
+        "conversation.tools.rm.run",
+        "conversation.tools.rm.enable",
+        "conversation.tools.rm.enable.state",
+        "conversation.tools.rm.access.fs.1",
+        'conversation.tools.rm.access.fs["secret"]',
+        "conversation.tools.rm.access.fs[secret].read",
+        "conversation.tools.rm.command.args.0",
         "conversation.attachments",
-        "assistant",
+        'conversation.attachments["file:mine"]',
+        "providers.llm.anthropic.beta_headers.0",
     ]:
         with subtests.test(path=path):
             entry: Any = {"type": "config_delta", "timestamp": T, "unsets": [path]}
-            for stream in (
-                new_stream(entry),
-                new_stream(base_config={"base": {}, "init": [entry]}),
-            ):
+            begun = new_stream(base_config={"base": {}, "init": [entry]})
+            for stream in (new_stream(entry), begun):
                 found = projection(stream, MINE, trusted=False)
                 assert found.partial() == strip_strategies(MINE)
+                assert found.config() == projection(new_stream(), MINE).config()
                 assert found.ignored == {path: None}
 
 
@@ -117,7 +135,7 @@ def test_repair_that_moves_entries_keeps_untrusted_changes_untrusted() -> None:
     stream = new_stream(START, ASKED, OPEN_CALL, delta(HOST))
     found = projection(stream, trusted=False)
     found.config()
-    assert stream.repair()  # answers the call: what comes after it moves
+    assert stream.repair()  # the response moves the entries after it
     stream.start_turn(ChatRequest(content="q"))
     assert host(found) != EVIL
 
@@ -184,41 +202,6 @@ def test_untrusted_record_switches_tools_off_and_not_on(subtests: pytest.Subtest
     assert tool.enable.state is False
 
 
-RULED: Partial = {
-    "conversation": {
-        "attachments": ["file:mine"],
-        "tools": {
-            "rm": {
-                "source": "local",
-                "command": {"program": "rm", "args": ["-i", "x"]},
-                "access": {"fs": [{"path": "."}, {"path": "secret", "read": False}]},
-            }
-        },
-    },
-    "providers": {"llm": {"anthropic": {"beta_headers": ["mine"]}}},
-}
-
-
-def test_untrusted_record_removes_no_items_that_the_user_configured(
-    subtests: pytest.Subtests,
-) -> None:
-    for path in [
-        "conversation.tools.rm.access.fs.1",
-        'conversation.tools.rm.access.fs["secret"]',
-        "conversation.tools.rm.access.fs[secret].read",
-        "conversation.tools.rm.command.args.0",
-        "conversation.tools.rm.command",
-        "conversation.attachments.0",
-        'conversation.attachments["file:mine"]',
-        "providers.llm.anthropic.beta_headers.0",
-    ]:
-        with subtests.test(path=path):
-            unsets = {"type": "config_delta", "timestamp": T, "unsets": [path]}
-            found = projection(new_stream(unsets), RULED, trusted=False)
-            assert found.config() == projection(new_stream(), RULED).config()
-            assert path in found.ignored
-
-
 def test_invalid_path_unsets_nothing_and_is_reported(subtests: pytest.Subtests) -> None:
     for path in ("a..b", "[" * 3000, "template.values" + "[" * 3000, "x" * 100_000):
         with subtests.test(path=path[:20]):
@@ -246,11 +229,11 @@ def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch
     assert [said in path for path in found.ignored] == [True]
     assert stop_words(found) == [str(i) for i in range(followed)]
     assert len(stop_words(projection(stream, trusted=True))) == 200
-    stream.append(ConfigDelta(delta={"user": {"name": "A"}}))  # of one's own
+    stream.append(ConfigDelta(delta={"user": {"name": "A"}}))  # by this process
     assert found.config().user.name == "A"
-    assert [_provider_steps(found) for _ in range(2)] == [_provider_steps(found)] * 2
+    assert [_read_again(found) for _ in range(2)] == [_read_again(found)] * 2
 
 
-def _provider_steps(found: Projection) -> tuple[int, int, list[str]]:
-    """What reading it all once more comes to."""
+def _read_again(found: Projection) -> tuple[int, int, list[str]]:
+    """Return the numbers of steps and providers, and the ignored paths."""
     return len(found.steps()), len(found.providers()), list(found.ignored)

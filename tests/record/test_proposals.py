@@ -92,7 +92,7 @@ def test_malformed_metadata_does_not_hide_the_change() -> None:
     flat = {"type": "config_delta", "timestamp": T, **MODEL, "metadata": BY_TOOLS.metadata}
     for entry, proposals in (
         (decode(raw("config_delta", delta=MODEL, metadata=["x"]), 0), ()),
-        (decode(flat, 0), (PERSON, GRANT)),  # the configuration stands on the entry itself
+        (decode(flat, 0), (PERSON, GRANT)),  # the configuration is on the entry itself
     ):
         assert isinstance(entry, ConfigDelta)
         assert (entry.delta, proposed_by(entry)) == (MODEL, proposals)
@@ -127,7 +127,7 @@ def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
 def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> None:
     mine = raw("config_delta", delta={"user": {"name": "me"}})
     tools = raw("config_delta", delta={"user": {"name": "t"}}, metadata=metadata_of([GRANT]))
-    failed = FIRST[:-2]  # the turn ended with what the tool had changed
+    failed = FIRST[:-2]  # the turn ended with the change of the tool
     stream = new_stream(mine, *failed, tools, mine, START, ASKED, mine, tools, SAID, tools, mine)
     assert [when for when, _ in explained(stream, "user.name")] == [
         *("for turn 0", "in turn 0", "for turn 1"),
@@ -161,7 +161,7 @@ STOPPED = [START, ASKED, called(), result(), BY_TOOLS.to_raw()]
 
 
 def test_change_of_a_tool_at_the_end_of_a_turn_belongs_to_that_turn() -> None:
-    """It was stopped there, say. What a person changes after it is for the turn to come."""
+    """Such as of an interrupted turn. A later change of the user belongs to the next turn."""
     stream = new_stream(*STOPPED)
     last = stream.last_turn()
     assert last is not None

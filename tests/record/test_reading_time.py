@@ -101,13 +101,13 @@ SHAPES: dict[str, Callable[[int], Json]] = {
     "the beginning's own changes": lambda n: jp(
         [], {"base": tools(n), "init": [delta(parts(1), "conversation.tools.t1")] * (n // 4)}
     ),
-    "keys that nobody knows": lambda n: jp([], {f"k{i}": 1 for i in range(n)}),
+    "unknown keys": lambda n: jp([], {f"k{i}": 1 for i in range(n)}),
     "resets": lambda n: jp([delta(op="reset")] * n, tools(n)),
     "claims": lambda n: jp(
         [delta(claims={f"conversation.tools.t{i}.enable": ["ab:x"] for i in range(n)})]
     ),
     "turns": lambda n: jp([START, ASKED, SAID] * n),
-    "turns that nobody ended": lambda n: jp([START] * n),
+    "turns without an end": lambda n: jp([START] * n),
     "one id for all": lambda n: jp(
         [START, *[entry("chat_request", content="", event_id="e", request_id="e")] * n]
     ),
@@ -216,7 +216,7 @@ def count_calls(stored: Json) -> int:
 
 
 BOUNDED = ("items for a large list", "a list that grows", "unsets in a large list")
-"""The work for these is not linear: it ends with what an untrusted record may ask for."""
+"""Reading these takes more than linear work, until the bound for untrusted records."""
 
 
 def test_reading_takes_a_linear_number_of_calls(subtests: pytest.Subtests) -> None:

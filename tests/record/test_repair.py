@@ -140,7 +140,7 @@ def test_repair_makes_any_record_well_formed_and_is_idempotent(
 
 
 def is_well_formed(entries: tuple[Entry, ...]) -> bool:
-    """Whether every request is followed by as many responses, and no response comes too early."""
+    """Return True if each request has a response, and no response precedes its request."""
     open_ids: dict[tuple[type, str], int] = {}
     for entry in entries:
         match entry:

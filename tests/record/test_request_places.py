@@ -29,7 +29,7 @@ def test_positions_of_requests(subtests: pytest.Subtests) -> None:
             [START, ASKED, SAID, called("a"), called("b"), result("a"), result("b"), SAID],
             [("0.1", 2, 5, True), ("0.2", 7, 8, True)],
         ),
-        (  # the change that a tool made counts for the request behind it
+        (  # the change of a tool applies to the next request
             [START, ASKED, called(), result(), CHANGED, SAID],
             [("0.1", 2, 3, True), ("0.2", 5, 6, True)],
         ),
@@ -39,7 +39,7 @@ def test_positions_of_requests(subtests: pytest.Subtests) -> None:
             [("0.1", 2, 4, True), ("0.2", 4, 6, False)],
         ),
         ([START, ASKED, THOUGHT, GOES_ON], [("0.1", 2, 4, True)]),
-        (  # somebody spoke while the answer came
+        (  # another request while the response is streamed
             [START, ASKED, SAID, ASKED, SAID],
             [("0.1", 2, 3, True), ("0.2", 4, 5, False)],
         ),

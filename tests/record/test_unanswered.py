@@ -58,7 +58,7 @@ FAILED = [
     SAID,
     setting("twice"),
     setting("wrong"),
-    *asking("nobody answers"),
+    *asking("unanswered"),
     failed(2),
     *asking("second"),
     SAID,
@@ -87,7 +87,7 @@ def test_failed_request_is_not_sent_and_its_changes_do_not_apply() -> None:
     assert sent(stream) == ["first", "second"]
     assert name(stream) == "before"
     first, second, third = turns(stream)
-    assert (second.request, second.status, second.left_out) == ("nobody answers", "failed", True)
+    assert (second.request, second.status, second.left_out) == ("unanswered", "failed", True)
     assert (second.taken_back, len(second.config_changes)) == (2, 2)
     assert [(turn.left_out, turn.taken_back, turn.status) for turn in (first, third)] == [
         (False, 0, "")
@@ -121,7 +121,7 @@ def test_undo_removes_the_mark_with_its_turn() -> None:
 
 
 def test_undo_of_the_first_turn_does_not_restore_reverted_changes() -> None:
-    stream = new_stream(setting("before"), setting("wrong"), *asking("nobody answers"), failed(1))
+    stream = new_stream(setting("before"), setting("wrong"), *asking("unanswered"), failed(1))
     other = undo(stream, clock=FakeClock(), made="live", not_ids=())
     assert (name(stream), name(other)) == ("before", "before")
     other = fork(new_stream(*FAILED[4:]), keep_turns=0, clock=FakeClock(), made="live", not_ids=())
@@ -130,7 +130,7 @@ def test_undo_of_the_first_turn_does_not_restore_reverted_changes() -> None:
 
 def test_reverted_changes_are_not_carried_to_another_conversation() -> None:
     stream = new_stream(
-        setting("before"), setting("wrong"), *asking("nobody answers"), failed(1),
+        setting("before"), setting("wrong"), *asking("unanswered"), failed(1),
         *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
     )  # fmt: skip
     first, since = set_before_first_request(stream), set_since_last_turn(stream)
@@ -156,7 +156,7 @@ def test_turn_has_the_status_of_its_own_mark() -> None:
 def test_appended_mark_reverts_changes_at_once() -> None:
     stream = new_stream(*FAILED[:6])
     projection = Projection(stream, list, made_here=True)
-    stream.start_turn(ChatRequest(content="nobody answers"))
+    stream.start_turn(ChatRequest(content="unanswered"))
     assert projection.config().assistant.name == "wrong"
     stream.append(no_answer_mark(NoAnswer("failed", 2)))
     assert projection.config().assistant.name == "before"
