@@ -237,3 +237,16 @@ def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch
 def _read_again(found: Projection) -> tuple[int, int, list[str]]:
     """Return the numbers of steps and providers, and the ignored paths."""
     return len(found.steps()), len(found.providers()), list(found.ignored)
+
+
+def test_work_for_the_initial_changes_of_a_record_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(projecting, "MAX_FOREIGN_WORK", 1000)
+    names = [{"delta": {"user": {"name": str(i)}}} for i in range(1000)]
+    base: Any = {"base": {}, "init": names}
+    found = projection(new_stream(base_config=base), trusted=False)
+    name = found.config().user.name
+    assert name is not None
+    assert 0 < int(name) < 999
+    assert list(found.not_understood) == [f"base_config.init[{int(name) + 1}]"]

@@ -239,6 +239,7 @@ def test_hidden_parts_are_not_described() -> None:
     secret = "geheim-4711"
     values = [
         {"password": secret, "inner": [{"password": secret}]},
+        {b"password": secret},
         pd.DataFrame({"a": [1], "password": [secret]}),
         pd.Series({"password": secret, "a": "b"}),
         pd.Series([secret], name="password"),
