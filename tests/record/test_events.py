@@ -163,10 +163,7 @@ def test_keys_of_entries_are_in_the_order_of_jp(subtests: pytest.Subtests) -> No
         ),
         (ChatResponse(message=""), ["timestamp", "type", "message"]),
         (ChatResponse(data=None), ["timestamp", "type", "data"]),
-        (
-            ToolCallRequest(id="a", name="t"),
-            ["timestamp", "type", "id", "name", "arguments"],
-        ),
+        (ToolCallRequest(id="a", name="t"), ["timestamp", "type", "id", "name", "arguments"]),
         (
             InquiryResponse(id="i", outcome="answered", answer=None),
             ["timestamp", "type", "outcome", "id", "answer"],

@@ -15,16 +15,7 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.record.fork import fork, undo
 from jp_nb.record.repair import INTERRUPTED
 from jp_nb.record.stream import ConversationStream
-from tests.support.entries import (
-    ASKED,
-    CHANGED,
-    SAID,
-    START,
-    STRANGE,
-    called,
-    raw,
-    result,
-)
+from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, raw, result
 from tests.support.examples import PLAIN
 from tests.support.fakes import FakeClock, NumberedIds, new_stream, without_ids
 from tests.support.record_strategies import records

@@ -182,9 +182,4 @@ def test_unknown_outcome_closes_the_inquiry_with_a_notice() -> None:
 
 def test_redacted_response_has_no_answer_and_no_reason() -> None:
     raw = InquiryResponse(id="i", outcome="redacted", timestamp=T).to_raw()
-    assert raw == {
-        "timestamp": T,
-        "type": "inquiry_response",
-        "outcome": "redacted",
-        "id": "i",
-    }
+    assert raw == {"timestamp": T, "type": "inquiry_response", "outcome": "redacted", "id": "i"}

@@ -71,9 +71,7 @@ def found_by_a_walk(steps: Sequence[Step], path: str) -> bool:
 
 @PLAIN
 @given(st.lists(st.none() | changes(), max_size=6))
-def test_indexed_lookup_equals_a_walk_over_all_changes(
-    made: list[Change | None],
-) -> None:
+def test_indexed_lookup_equals_a_walk_over_all_changes(made: list[Change | None]) -> None:
     steps = steps_of(made)
     said = OwnPaths(steps)
     assert {path: path in said for path in PATHS} == {

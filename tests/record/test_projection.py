@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import (
-    Change,
-    Partial,
-    apply,
-    build,
-    get_path,
-    merge,
-    strip_strategies,
-)
+from jp_nb.config.partial import Change, Partial, apply, build, get_path, merge, strip_strategies
 from jp_nb.config.paths import Element, format_path, parse_path
 from jp_nb.config.validation import checked
 from jp_nb.errors import ConfigError

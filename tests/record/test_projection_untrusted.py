@@ -173,9 +173,7 @@ def test_untrusted_record_sets_no_leaf_with_authority(subtests: pytest.Subtests)
 def test_untrusted_reset_does_not_drop_the_files_of_the_user() -> None:
     reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
     found = projection(
-        new_stream(reset),
-        {"conversation": {"tools": {"*": {"run": "ask"}}}},
-        trusted=False,
+        new_stream(reset), {"conversation": {"tools": {"*": {"run": "ask"}}}}, trusted=False
     )
     assert found.config().conversation.tools["*"].run == "ask"
     assert "(reset)" in found.ignored

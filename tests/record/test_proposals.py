@@ -55,12 +55,7 @@ def test_proposal_is_stored_with_tool_call_paths_and_approval() -> None:
                 "applied_by": "person",
                 "channel": "form",
             },
-            {
-                "tool": "rename",
-                "call_id": "call_2",
-                "paths": ["user.name"],
-                "applied_by": "grant",
-            },
+            {"tool": "rename", "call_id": "call_2", "paths": ["user.name"], "applied_by": "grant"},
         ]
     }
     stored = decode(json.loads(json.dumps(BY_TOOLS.to_raw())), 0)
@@ -150,10 +145,7 @@ def test_proposals_survive_a_fork_and_a_reload() -> None:
         assert [proposed_by(delta) for delta in one.deltas] == [(PERSON, GRANT)]
         below = [Layer("file", {"user": {"name": "file"}, "assistant": {"name": "kept"}})]
         partial = Projection(one, lambda: below, trusted=True).partial()
-        assert partial == {
-            "user": {},
-            "assistant": {"name": "kept", **MODEL["assistant"]},
-        }
+        assert partial == {"user": {}, "assistant": {"name": "kept", **MODEL["assistant"]}}
 
 
 BY_PERSON = ConfigDelta(timestamp=T, delta={"user": {"name": "Ada"}}).to_raw()

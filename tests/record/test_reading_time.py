@@ -186,9 +186,7 @@ def measured(stored: Json) -> Iterator[float]:
 
 
 @pytest.mark.deep
-def test_reading_takes_linear_time(
-    subtests: pytest.Subtests,
-) -> None:
+def test_reading_takes_linear_time(subtests: pytest.Subtests) -> None:
     for shape in SHAPES:
         with subtests.test(shape=shape):
             make = SHAPES[shape]

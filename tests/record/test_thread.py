@@ -13,17 +13,7 @@ from jp_nb.record.compacted import SUMMARY_REQUEST
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.projection import Projection
 from jp_nb.record.thread import VISIBLE, Thread, thread_of
-from tests.support.entries import (
-    ASKED,
-    SAID,
-    START,
-    STRANGE,
-    called,
-    closed,
-    inquiry,
-    raw,
-    result,
-)
+from tests.support.entries import ASKED, SAID, START, STRANGE, called, closed, inquiry, raw, result
 from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
@@ -115,10 +105,7 @@ BLANK = {"policy": "strip", "request": True, "response": True}
 def test_newest_compaction_of_a_turn_applies(subtests: pytest.Subtests) -> None:
     rows: list[tuple[list[dict[str, Any]], list[str]]] = [
         ([compaction(0, 0)], [*FULL, *FULL, *FULL]),
-        (
-            [compaction(0, 1, summary={"summary": "so far"})],
-            [SUMMARY_REQUEST, "so far", *FULL],
-        ),
+        ([compaction(0, 1, summary={"summary": "so far"})], [SUMMARY_REQUEST, "so far", *FULL]),
         (
             [
                 compaction(0, 2, summary={"summary": "older"}),
@@ -134,10 +121,7 @@ def test_newest_compaction_of_a_turn_applies(subtests: pytest.Subtests) -> None:
             [SUMMARY_REQUEST, "s", *(["q", "{'x': 1}", "r", "a"] * 2)],
         ),
         (
-            [
-                compaction(0, 2, tool_calls={"policy": "omit"}),
-                compaction(1, 1, tool_calls=BLANK),
-            ],
+            [compaction(0, 2, tool_calls={"policy": "omit"}), compaction(1, 1, tool_calls=BLANK)],
             ["q", "hm", "a", "q", "hm", "{}", "[compacted] t: success", "a", "q", "hm", "a"],
         ),
         (

@@ -100,9 +100,7 @@ def planted(*deltas: Partial, **more: Any) -> dict[str, Any]:
 # --- own records -----------------------------------------------------------------------------
 
 
-def test_key_of_a_new_conversation_is_read_at_the_first_entry(
-    keys: Keyring,
-) -> None:
+def test_key_of_a_new_conversation_is_read_at_the_first_entry(keys: Keyring) -> None:
     document, trust = begin(keys)
     assert trust.trusted
     assert not trust.sign()

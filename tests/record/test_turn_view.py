@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.record.turn_view import (
-    ConfigChange,
-    Conversation,
-    Inquiry,
-    ToolCall,
-    Turn,
-    read_turn,
-)
+from jp_nb.record.turn_view import ConfigChange, Conversation, Inquiry, ToolCall, Turn, read_turn
 from jp_nb.record.usage import TurnUsage
-from tests.support.entries import (
-    ASKED,
-    CHANGED,
-    SAID,
-    START,
-    called,
-    closed,
-    inquiry,
-    raw,
-    result,
-)
+from tests.support.entries import ASKED, CHANGED, SAID, START, called, closed, inquiry, raw, result
 from tests.support.fakes import new_stream
 
 EVERYTHING = [
@@ -53,10 +36,7 @@ def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
         text="a\n\nb",
         data=None,
         tool_calls=(ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {})),
-        inquiries=(
-            Inquiry("a.q.1", "?", "answered", True, None, "form"),
-            Inquiry("b.q.1", "?"),
-        ),
+        inquiries=(Inquiry("a.q.1", "?", "answered", True, None, "form"), Inquiry("b.q.1", "?")),
         config_changes=(ConfigChange({"user": {"name": "Ada"}}),),
         usage=TurnUsage(input_tokens=5, output_tokens=1),
     )

@@ -252,9 +252,7 @@ def test_hidden_parts_are_not_described() -> None:
         assert secret not in text
 
 
-def test_environment_variables_can_be_hidden(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_environment_variables_can_be_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_API_KEY", "geheim-4711")
     budget = ValueBudget(chars=200_000, privacy=HideNames("MY_API_KEY"))
     text = describe(os.environ, budget).text

@@ -78,9 +78,7 @@ def test_number_of_drawn_figures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert said.text.count("matplotlib.Figure") == 4
 
 
-def test_plotly_figure_is_drawn_if_kaleido_is_imported(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_plotly_figure_is_drawn_if_kaleido_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     go = pytest.importorskip("plotly.graph_objects", reason="pip install -e '.[tiers]'")
     made = go.Figure(go.Scatter(x=[1], y=[2]), layout={"width": 1_536, "height": 100})
     monkeypatch.setitem(sys.modules, "kaleido", types.ModuleType("kaleido"))
