@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jp_nb.config.tree.compaction_config import TurnBound, read_bound
 from jp_nb.interop.jp_dialect import for_head
 from jp_nb.record.compaction_range import TurnRange
 from jp_nb.record.compactions import (
@@ -48,6 +49,30 @@ def turns(count: int) -> ConversationStream:
 
 def summarized(first: int, last: int, text: str = "S") -> Compaction:
     return Compaction(from_turn=first, to_turn=last, summary=Summary(summary=text))
+
+
+def test_a_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
+    for text, bound in [
+        ("3", TurnBound("count", 3)),
+        ("@1", TurnBound("turn", 0)),
+        ("-2", TurnBound("from_end", 2)),
+        ("5h", TurnBound("duration", 18000)),
+        (" 1h 30m ", TurnBound("duration", 5400)),
+        ("2days", TurnBound("duration", 172800)),
+        ("Last", TurnBound("last")),
+        ("last-compaction", TurnBound("last")),
+    ]:
+        with subtests.test(text=text):
+            assert read_bound(text) == bound
+
+
+def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subtests) -> None:
+    for text in ["", "@0", "@", "--3", "5 parsecs", "1.5h", "h", "9" * 20, "-5h"]:
+        with (
+            subtests.test(text=text),
+            pytest.raises(ValueError, match="expected a number of turns"),
+        ):
+            read_bound(text)
 
 
 # --- reverted --------------------------------------------------------------------------------
