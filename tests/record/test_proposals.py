@@ -153,7 +153,7 @@ STOPPED = [START, ASKED, called(), result(), BY_TOOLS.to_raw()]
 
 
 def test_change_of_a_tool_at_the_end_of_a_turn_belongs_to_that_turn() -> None:
-    """Such as of an interrupted turn. A later change of the user belongs to the next turn."""
+    """The turn may have been interrupted. A later change of the user belongs to the next turn."""
     stream = new_stream(*STOPPED)
     last = stream.last_turn()
     assert last is not None

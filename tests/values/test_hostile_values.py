@@ -17,7 +17,7 @@ CALLS: collections.Counter[str] = collections.Counter()
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_counted_yet() -> None:
+def reset_calls() -> None:
     CALLS.clear()
 
 
