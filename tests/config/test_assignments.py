@@ -49,44 +49,26 @@ def test_an_assignment_is_read_as_its_target_wants(subtests: pytest.Subtests) ->
         ("user.name+=!", "user.name", "Old!"),
         ("assistant.system_prompt+= More.", "assistant.system_prompt", "Old. More."),
         ('assistant.system_prompt:+=" More."', "assistant.system_prompt", "Old. More."),
-        (
-            'assistant.system_prompt:={"value": "+", "strategy": "append"}',
-            "assistant.system_prompt",
-            "Old.+",
-        ),
+        ('assistant.system_prompt:={"value": "+", "strategy": "append"}', "assistant.system_prompt",
+         "Old.+"),
         # scalars
         ("style.tool_call.show=false", "style.tool_call.show", False),
         ("style.tool_call.show:=false", "style.tool_call.show", False),
         ("assistant.request.max_retries=0", "assistant.request.max_retries", 0),
-        (
-            "assistant.model.parameters.temperature=0.5",
-            "assistant.model.parameters.temperature",
-            0.5,
-        ),
+        ("assistant.model.parameters.temperature=0.5", "assistant.model.parameters.temperature",
+         0.5),
         ("assistant.model.parameters.temperature:=1", "assistant.model.parameters.temperature", 1),
         ("prompt.notify=off", "prompt.notify", "off"),
         # unions
-        (
-            "assistant.model.parameters.reasoning=high",
-            "assistant.model.parameters.reasoning",
-            {"effort": "high"},
-        ),
-        (
-            "assistant.model.parameters.reasoning=4096",
-            "assistant.model.parameters.reasoning",
-            {"effort": 4096},
-        ),
-        (
-            "assistant.model.parameters.reasoning.effort=low",
-            "assistant.model.parameters.reasoning",
-            {"effort": "low"},
-        ),
+        ("assistant.model.parameters.reasoning=high", "assistant.model.parameters.reasoning",
+         {"effort": "high"}),
+        ("assistant.model.parameters.reasoning=4096", "assistant.model.parameters.reasoning",
+         {"effort": 4096}),
+        ("assistant.model.parameters.reasoning.effort=low", "assistant.model.parameters.reasoning",
+         {"effort": "low"}),
         ("assistant.model.parameters.reasoning=off", "assistant.model.parameters.reasoning", "off"),
-        (
-            "assistant.model.id=openai/gpt-x",
-            "assistant.model.id",
-            {"provider": "openai", "name": "gpt-x"},
-        ),
+        ("assistant.model.id=openai/gpt-x", "assistant.model.id",
+         {"provider": "openai", "name": "gpt-x"}),
         ("assistant.model.id=fast", "assistant.model.id", "fast"),
         ("assistant.model.id.name=n", "assistant.model.id", {"provider": "openai", "name": "n"}),
         (f"{TOOL}.enable=off", f"{TOOL}.enable", {"state": False, "allow_toggle": "any"}),
@@ -96,22 +78,16 @@ def test_an_assignment_is_read_as_its_target_wants(subtests: pytest.Subtests) ->
         ("conversation.labels.a=3", "conversation.labels.a.value", "3"),
         # tables: field by field
         ('assistant.request:={"max_retries": 1}', "assistant.request", {"max_retries": 1}),
-        (
-            'assistant.model.id:={"name": "n"}',
-            "assistant.model.id",
-            {"provider": "openai", "name": "n"},
-        ),
+        ('assistant.model.id:={"name": "n"}', "assistant.model.id",
+         {"provider": "openai", "name": "n"}),
         ('assistant:+={"name": "N"}', "assistant.name", "N"),
         # maps
         ("conversation.tools.*.run=ask", "conversation.tools.*.run", "ask"),
         ("conversation.tools.value.run=ask", "conversation.tools.value.run", "ask"),
         ('conversation.tools["d.t"].run=ask', 'conversation.tools["d.t"]', {"run": "ask"}),
         ('conversation.labels:={"c": "3"}', "conversation.labels", {"c": {"value": "3"}}),
-        (
-            'conversation.labels:+={"c": "3"}',
-            "conversation.labels",
-            {"a": "1", "b": "2", "c": {"value": "3"}},
-        ),
+        ('conversation.labels:+={"c": "3"}', "conversation.labels",
+         {"a": "1", "b": "2", "c": {"value": "3"}}),
         (f"{TOOL}.parameters.q.type=integer", f"{TOOL}.parameters.q", {"type": "integer"}),
         (f'{TOOL}.questions:={{"q": {{"answer": 1}}}}', f"{TOOL}.questions.q.answer", 1),
         (f"{TOOL}.parameters.p.enum=-b, -c", f"{TOOL}.parameters.p.enum", ["-b", "-c"]),
@@ -137,11 +113,8 @@ def test_an_assignment_is_read_as_its_target_wants(subtests: pytest.Subtests) ->
         (f'{WORDS}:+=["y", "z"]', WORDS, ["old", "y", "z"]),
         (f'{WORDS}+:="y"', WORDS, ["old", "y"]),
         ("conversation.attachments+=file:y", "conversation.attachments", ["file:x", "file:y"]),
-        (
-            'conversation.attachments:+={"type": "cmd", "path": "rg"}',
-            "conversation.attachments.1",
-            "cmd://rg",
-        ),
+        ('conversation.attachments:+={"type": "cmd", "path": "rg"}', "conversation.attachments.1",
+         "cmd://rg"),
         (f"{SECTIONS}+=c", f"{SECTIONS}.2", {"content": "c"}),
         # items of lists
         ("conversation.attachments.0=file:z", "conversation.attachments", ["file:z"]),
@@ -150,17 +123,11 @@ def test_an_assignment_is_read_as_its_target_wants(subtests: pytest.Subtests) ->
         ("assistant.instructions.0.position=3", "assistant.instructions.0.position", 3),
         ("assistant.instructions.0.items+=y", "assistant.instructions.0.items", ["x", "y"]),
         ("assistant.instructions.0.items.0=z", "assistant.instructions.0.items", ["z"]),
-        (
-            "assistant.instructions.0.examples.1.good=G",
-            "assistant.instructions.0.examples.1",
-            {"good": "G", "bad": "b"},
-        ),
+        ("assistant.instructions.0.examples.1.good=G", "assistant.instructions.0.examples.1",
+         {"good": "G", "bad": "b"}),
         # keys and items that hold what separates paths
-        (
-            'providers.llm.aliases["gpt-4.1"]=openai/gpt-4.1',
-            'providers.llm.aliases["gpt-4.1"]',
-            {"provider": "openai", "name": "gpt-4.1"},
-        ),
+        ('providers.llm.aliases["gpt-4.1"]=openai/gpt-4.1', 'providers.llm.aliases["gpt-4.1"]',
+         {"provider": "openai", "name": "gpt-4.1"}),
         ('template.values["a=b"]=c=d', 'template.values["a=b"]', "c=d"),
         ("template.values[a=b] := 1", 'template.values["a=b"]', 1),
         ("template.values.v=[a=b", "template.values.v", "[a=b"),
@@ -170,7 +137,7 @@ def test_an_assignment_is_read_as_its_target_wants(subtests: pytest.Subtests) ->
         ("user.name:=null", "user.name", None),
         ("style.tool_call.show:=null", "style.tool_call.show", None),
         (f"{WORDS}:=null", WORDS, None),
-    ]:
+    ]:  # fmt: skip
         with subtests.test(text=text):
             before = repr(NOW)
             change = parse_assignment(text, NOW)
@@ -188,12 +155,8 @@ def test_a_wrong_assignment_says_where_and_what(subtests: pytest.Subtests) -> No
         ("template.values.v:=1e999", "template.values.v", "malformed", "1e999 is too large"),
         ("template.values.v:=[-Infinity]", "template.values.v", "malformed", "not a JSON number"),
         ("template.values.v:=" + "[" * 99999, "template.values.v", "malformed", "more than 32"),
-        (
-            "template.values.v:=" + "[" * 40 + "]" * 40,
-            "template.values.v",
-            "malformed",
-            "more than 32",
-        ),
+        ("template.values.v:=" + "[" * 40 + "]" * 40, "template.values.v", "malformed",
+         "more than 32"),
         ("extends=a.toml", "extends", "value", "only a configuration file says this"),
         ("inherit=false", "inherit", "value", "only a configuration file says this"),
         ("inherit:=null", "inherit", "value", "only a configuration file says this"),
@@ -205,20 +168,12 @@ def test_a_wrong_assignment_says_where_and_what(subtests: pytest.Subtests) -> No
         ('{"user": {"nme": 1}}', "user.nme", "unknown_key", "did you mean 'user.name'"),
         ('{"editor": {"cmd": "vi"}}', "editor", "unknown_key", "nothing in a notebook"),
         ("asistant.name=x", "asistant", "unknown_key", "did you mean 'assistant'"),
-        (
-            "conversation.foo=x",
-            "conversation.foo",
-            "unknown_key",
-            "expected one of: attachments, compaction, inquiry",
-        ),
+        ("conversation.foo=x", "conversation.foo", "unknown_key",
+         "expected one of: attachments, compaction, inquiry"),
         ("user.name.x=y", "user.name.x", "unknown_key", "nothing lies below it"),
         ("user.name:=oops", "user.name", "malformed", "not JSON"),
-        (
-            "assistant.model.parameters.temperature:=NaN",
-            "assistant.model.parameters.temperature",
-            "malformed",
-            "NaN",
-        ),
+        ("assistant.model.parameters.temperature:=NaN", "assistant.model.parameters.temperature",
+         "malformed", "NaN"),
         ("assistant.request.max_retries=many", "assistant.request.max_retries", "type", "many"),
         ("assistant.request.max_retries:=1.5", "assistant.request.max_retries", "type", "1.5"),
         ("style.tool_call.show=yes", "style.tool_call.show", "type", "expected true or false"),
@@ -226,33 +181,17 @@ def test_a_wrong_assignment_says_where_and_what(subtests: pytest.Subtests) -> No
         ("assistant.request.max_retries+=1", "assistant.request.max_retries", "type", "adds to"),
         ("user.name:+=null", "user.name", "type", "null unsets"),
         ("conversation.labels=x", "conversation.labels", "type", "expected JSON"),
-        (
-            "conversation.attachments.1=file:z",
-            "conversation.attachments.1",
-            "unknown_index",
-            "from 0 and it has 1",
-        ),
-        (
-            "assistant.instructions.0.items.7=z",
-            "assistant.instructions.0.items.7",
-            "unknown_index",
-            "from 0 and it has 1",
-        ),
-        (
-            "conversation.attachments.x=file:z",
-            "conversation.attachments.x",
-            "unknown_key",
-            "expected the number of an item",
-        ),
+        ("conversation.attachments.1=file:z", "conversation.attachments.1", "unknown_index",
+         "from 0 and it has 1"),
+        ("assistant.instructions.0.items.7=z", "assistant.instructions.0.items.7", "unknown_index",
+         "from 0 and it has 1"),
+        ("conversation.attachments.x=file:z", "conversation.attachments.x", "unknown_key",
+         "expected the number of an item"),
         (f"{TOOL}.enable=maybe", f"{TOOL}.enable", "value", "invalid enable value: 'maybe'"),
         ("assistant.model.id=nobody/x", "assistant.model.id", "value", "unknown provider 'nobody'"),
-        (
-            "prompt.channel=form",
-            "prompt.channel",
-            "value",
-            "expected one of auto, widget, stdin, never",
-        ),
-    ]:
+        ("prompt.channel=form", "prompt.channel", "value",
+         "expected one of auto, widget, stdin, never"),
+    ]:  # fmt: skip
         with subtests.test(text=text):
             with pytest.raises(ConfigError) as caught:
                 parse_assignment(text, NOW)

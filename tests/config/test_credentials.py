@@ -31,29 +31,19 @@ def test_a_secret_is_refused_and_not_repeated(assignment: str) -> None:
 
 
 KEYS = [
-    "sk-ant-s3cret",
-    "sk-s3cret",
-    "AIzaSyA-s3cret_0123456789",
-    "ghp_s3cret0123456789abcd",
-    "0123456789abcdefs3cret0123456789",
-    "s3cretAbCdEfGhIjKlMnOpQrStUv",
-]
+    "sk-ant-s3cret", "sk-s3cret", "AIzaSyA-s3cret_0123456789", "ghp_s3cret0123456789abcd",
+    "0123456789abcdefs3cret0123456789", "s3cretAbCdEfGhIjKlMnOpQrStUv",
+]  # fmt: skip
 
 
 def test_what_looks_like_a_key_is_not_printed_whole(subtests: pytest.Subtests) -> None:
     for path in [
-        "assistant.model.id=nobody-{}/",
-        "assistant.model.id={}/x",
-        "conversation.tools.t.enable={}",
-        "conversation.tools.t.source={}",
-        "conversation.tools.t.source=mcp.{}.",
-        "conversation.tools.t.command='{}",
-        "conversation.tools.t.run={}",
-        'conversation.labels:={{"1 {}": "x"}}',
-        'providers.llm.aliases:={{"a/{}": "x"}}',
-        "a.. {}",
-        "{}",
-    ]:
+        "assistant.model.id=nobody-{}/", "assistant.model.id={}/x",
+        "conversation.tools.t.enable={}", "conversation.tools.t.source={}",
+        "conversation.tools.t.source=mcp.{}.", "conversation.tools.t.command='{}",
+        "conversation.tools.t.run={}", 'conversation.labels:={{"1 {}": "x"}}',
+        'providers.llm.aliases:={{"a/{}": "x"}}', "a.. {}", "{}",
+    ]:  # fmt: skip
         for key in KEYS:
             with subtests.test(key=key, path=path):
                 with pytest.raises(ConfigError) as caught:

@@ -397,14 +397,11 @@ def test_a_star_needs_a_map(subtests: pytest.Subtests) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "conversation.tools.*",
-        "conversation.tools.*.questions.*.answer",
-        "conversation.tools.x.options.*",
-        "conversation.labels.*",
-        "providers.llm.aliases.*",
+        "conversation.tools.*", "conversation.tools.*.questions.*.answer",
+        "conversation.tools.x.options.*", "conversation.labels.*", "providers.llm.aliases.*",
         "template.values.*",
     ],
-)
+)  # fmt: skip
 def test_a_star_stands_for_a_key_of_a_map(path: str) -> None:
     rule = ConfigRule(path, read=True)
     assert list(rule_problems("X", [rule])) == []

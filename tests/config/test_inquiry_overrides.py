@@ -85,31 +85,21 @@ def test_without_overrides_it_is_the_conversations_own_but_for_retries() -> None
 def test_fields_that_are_set_replace_and_the_others_stay(subtests: pytest.Subtests) -> None:
     for override, differs in [
         ({"system_prompt": "Decide."}, {"system_prompt": "Decide."}),
-        (
-            {"model": {"id": "openai/small"}},
-            {"model.id.provider": "openai", "model.id.name": "small"},
-        ),
+        ({"model": {"id": "openai/small"}},
+         {"model.id.provider": "openai", "model.id.name": "small"}),
         ({"model": {"id": "fast"}}, {"model.id": "fast"}),
         ({"model": {"parameters": {"max_tokens": 9}}}, {"model.parameters.max_tokens": 9}),
         ({"model": {"parameters": {"reasoning": "off"}}}, {"model.parameters.reasoning": "off"}),
-        (
-            {"model": {"parameters": {"reasoning": {"effort": "low"}}}},
-            {"model.parameters.reasoning.effort": "low"},
-        ),
-        (
-            {"model": {"parameters": {"stop_words": ["END", "STOP"]}}},
-            {"model.parameters.stop_words": ["END", "STOP"]},
-        ),
-        (
-            {"model": {"parameters": {"seed": 8, "top_p": 1.0}}},
-            {"model.parameters.seed": 8, "model.parameters.top_p": 1.0},
-        ),
+        ({"model": {"parameters": {"reasoning": {"effort": "low"}}}},
+         {"model.parameters.reasoning.effort": "low"}),
+        ({"model": {"parameters": {"stop_words": ["END", "STOP"]}}},
+         {"model.parameters.stop_words": ["END", "STOP"]}),
+        ({"model": {"parameters": {"seed": 8, "top_p": 1.0}}},
+         {"model.parameters.seed": 8, "model.parameters.top_p": 1.0}),
         ({"request": {"max_retries": 0}}, {"request.max_retries": 0}),
-        (
-            {"request": {"stream_idle_timeout_secs": 0, "max_response_bytes": 7}},
-            {"request.stream_idle_timeout_secs": 0, "request.max_response_bytes": 7},
-        ),
-    ]:
+        ({"request": {"stream_idle_timeout_secs": 0, "max_response_bytes": 7}},
+         {"request.stream_idle_timeout_secs": 0, "request.max_response_bytes": 7}),
+    ]:  # fmt: skip
         with subtests.test(override=override):
             base = for_inquiries(config())
             assert changed(base, for_inquiries(config(override))) == differs

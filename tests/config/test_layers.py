@@ -69,19 +69,11 @@ def test_a_variable_is_read_as_its_target_wants(subtests: pytest.Subtests) -> No
         ("USER__NAME", r"\:x", "user.name", ":x"),
         ("USER__NAME", r"\+x", "user.name", "+x"),
         ("USER__NAME", r"\x", "user.name", r"\x"),
-        (
-            "CONVERSATION__TOOLS__FS_READ_FILE__RUN",
-            "ask",
-            "conversation.tools.fs_read_file.run",
-            "ask",
-        ),
-        (
-            "ASSISTANT__MODEL__ID",
-            "openai/m",
-            "assistant.model.id",
-            {"provider": "openai", "name": "m"},
-        ),
-    ]:
+        ("CONVERSATION__TOOLS__FS_READ_FILE__RUN", "ask", "conversation.tools.fs_read_file.run",
+         "ask"),
+        ("ASSISTANT__MODEL__ID", "openai/m", "assistant.model.id",
+         {"provider": "openai", "name": "m"}),
+    ]:  # fmt: skip
         with subtests.test(variable=variable):
             layer = from_environment({f"JP_CFG_{variable}": text})
             assert get_path(strip_strategies(layer.partial), path) == value
@@ -234,103 +226,53 @@ def test_the_nearest_file_that_does_not_inherit_cuts_off_the_weaker_ones() -> No
 def test_what_is_not_understood_is_left_out_alone(subtests: pytest.Subtests) -> None:
     for partial, kept, paths in [
         ({"future": {"x": 1}, "user": {"name": "A"}}, {"user": {"name": "A"}}, ["future"]),
-        (
-            {"user": {"name": 5, "x": 1}, "assistant": {"name": "B"}},
-            {"user": {}, "assistant": {"name": "B"}},
-            ["user.name", "user.x"],
-        ),
-        (
-            {"assistant": {"model": {"parameters": {"temperature": "hot", "top_k": 3}}}},
-            {"assistant": {"model": {"parameters": {"top_k": 3}}}},
-            ["assistant.model.parameters.temperature"],
-        ),
-        (
-            {"conversation": {"tools": {"t": {"run": "never", "enable": "off"}}}},
-            {"conversation": {"tools": {"t": {"enable": {"state": False, "allow_toggle": "any"}}}}},
-            ["conversation.tools.t.run"],
-        ),
-        (
-            {"assistant": {"instructions": [{"title": "I"}, {"titel": "J"}, {"title": "K"}]}},
-            {"assistant": {"instructions": [{"title": "I"}, {}, {"title": "K"}]}},
-            ["assistant.instructions.1.titel"],
-        ),
+        ({"user": {"name": 5, "x": 1}, "assistant": {"name": "B"}},
+         {"user": {}, "assistant": {"name": "B"}}, ["user.name", "user.x"]),
+        ({"assistant": {"model": {"parameters": {"temperature": "hot", "top_k": 3}}}},
+         {"assistant": {"model": {"parameters": {"top_k": 3}}}},
+         ["assistant.model.parameters.temperature"]),
+        ({"conversation": {"tools": {"t": {"run": "never", "enable": "off"}}}},
+         {"conversation": {"tools": {"t": {"enable": {"state": False, "allow_toggle": "any"}}}}},
+         ["conversation.tools.t.run"]),
+        ({"assistant": {"instructions": [{"title": "I"}, {"titel": "J"}, {"title": "K"}]}},
+         {"assistant": {"instructions": [{"title": "I"}, {}, {"title": "K"}]}},
+         ["assistant.instructions.1.titel"]),
         ({"assistant": 5, "user": {"name": "A"}}, {"user": {"name": "A"}}, ["assistant"]),
-        (
-            {"conversation": {"tools": {"a.b": {"x": 1}}}},
-            {"conversation": {"tools": {"a.b": {}}}},
-            ['conversation.tools["a.b"].x'],
-        ),
+        ({"conversation": {"tools": {"a.b": {"x": 1}}}}, {"conversation": {"tools": {"a.b": {}}}},
+         ['conversation.tools["a.b"].x']),
         ({"style": {"code": {"color": True}}, "editor": {"cmd": "vi"}}, {}, []),
         # Items are numbered as they stood: each wrong one goes, each right one stays.
-        (
-            {"assistant": {"model": {"parameters": {"stop_words": [1, "a", 2, "b", 3]}}}},
-            {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}},
-            [f"{WORDS}.0", f"{WORDS}.2", f"{WORDS}.4"],
-        ),
-        (
-            {
-                "assistant": {
-                    "model": {
-                        "parameters": {"stop_words": {"value": [1, "a", 2], "strategy": "replace"}}
-                    }
-                }
-            },
-            {
-                "assistant": {
-                    "model": {"parameters": {"stop_words": {"value": ["a"], "strategy": "replace"}}}
-                }
-            },
-            [f"{WORDS}.0", f"{WORDS}.2"],
-        ),
+        ({"assistant": {"model": {"parameters": {"stop_words": [1, "a", 2, "b", 3]}}}},
+         {"assistant": {"model": {"parameters": {"stop_words": ["a", "b"]}}}},
+         [f"{WORDS}.0", f"{WORDS}.2", f"{WORDS}.4"]),
+        ({"assistant": {"model": {"parameters": {"stop_words": {"value": [1, "a", 2],
+         "strategy": "replace"}}}}},
+         {"assistant": {"model": {"parameters": {"stop_words": {"value": ["a"],
+         "strategy": "replace"}}}}}, [f"{WORDS}.0", f"{WORDS}.2"]),
         # What lacks something goes as a whole, and nothing else.
-        (
-            {"assistant": {"name": "N", "system_prompt_sections": [{"tag": "t"}, "right"]}},
-            {"assistant": {"name": "N", "system_prompt_sections": [{"content": "right"}]}},
-            ["assistant.system_prompt_sections.0.content"],
-        ),
-        (
-            {
-                "assistant": {
-                    "instructions": [{"examples": [{"good": "g"}, "e"], "items": [5, "i"]}]
-                }
-            },
-            {"assistant": {"instructions": [{"examples": ["e"], "items": ["i"]}]}},
-            ["assistant.instructions.0.examples.0.bad", "assistant.instructions.0.items.0"],
-        ),
+        ({"assistant": {"name": "N", "system_prompt_sections": [{"tag": "t"}, "right"]}},
+         {"assistant": {"name": "N", "system_prompt_sections": [{"content": "right"}]}},
+         ["assistant.system_prompt_sections.0.content"]),
+        ({"assistant": {"instructions": [{"examples": [{"good": "g"}, "e"], "items": [5, "i"]}]}},
+         {"assistant": {"instructions": [{"examples": ["e"], "items": ["i"]}]}},
+         ["assistant.instructions.0.examples.0.bad", "assistant.instructions.0.items.0"]),
         # A wrong table beside wrong things below another one.
-        (
-            {"user": 5, "assistant": {"name": 5, "model": 5}},
-            {},
-            ["user", "assistant.name", "assistant.model"],
-        ),
+        ({"user": 5, "assistant": {"name": 5, "model": 5}}, {},
+         ["user", "assistant.name", "assistant.model"]),
         # Names that a union gives its members are only names here.
-        (
-            {"~table": 1, "[key]": 1, "user": {"name": "A"}},
-            {"user": {"name": "A"}},
-            ["~table", '["[key]"]'],
-        ),
-        (
-            {"providers": {"llm": {"aliases": {"~table": {"auth": 1}, "a": "b"}}}},
-            {"providers": {"llm": {"aliases": {"a": "b"}}}},
-            ["providers.llm.aliases.~table.auth"],
-        ),
-        (
-            {"assistant": {"model": {"id": {"~table": 1, "name": "x"}}}},
-            {"assistant": {"model": {"id": {"name": "x"}}}},
-            ["assistant.model.id.~table"],
-        ),
-        (
-            {"conversation": {"labels": {"[key]": "x", "a": {"[key]": 1}, "b": "c"}}},
-            {"conversation": {"labels": {"b": {"value": "c"}}}},
-            ['conversation.labels["[key]"]', 'conversation.labels.a["[key]"]'],
-        ),
+        ({"~table": 1, "[key]": 1, "user": {"name": "A"}}, {"user": {"name": "A"}},
+         ["~table", '["[key]"]']),
+        ({"providers": {"llm": {"aliases": {"~table": {"auth": 1}, "a": "b"}}}},
+         {"providers": {"llm": {"aliases": {"a": "b"}}}}, ["providers.llm.aliases.~table.auth"]),
+        ({"assistant": {"model": {"id": {"~table": 1, "name": "x"}}}},
+         {"assistant": {"model": {"id": {"name": "x"}}}}, ["assistant.model.id.~table"]),
+        ({"conversation": {"labels": {"[key]": "x", "a": {"[key]": 1}, "b": "c"}}},
+         {"conversation": {"labels": {"b": {"value": "c"}}}},
+         ['conversation.labels["[key]"]', 'conversation.labels.a["[key]"]']),
         # What no notebook can keep.
-        (
-            {"template": {"values": {"x": float("nan"), "y": [float("inf"), 1]}}},
-            {"template": {"values": {"y": [1]}}},
-            ["template.values.x", "template.values.y.0"],
-        ),
-    ]:
+        ({"template": {"values": {"x": float("nan"), "y": [float("inf"), 1]}}},
+         {"template": {"values": {"y": [1]}}}, ["template.values.x", "template.values.y.0"]),
+    ]:  # fmt: skip
         with subtests.test(partial=partial):
             before = repr(partial)
             found, problems = split_unknown(partial)

@@ -42,100 +42,31 @@ def test_what_looks_like_a_key_in_a_command_is_hidden(text: str, shown: str) -> 
 
 
 SECRET_NAMES = [
-    *(
-        "token",
-        "tokens",
-        "access_tokens",
-        "accessToken",
-        "refresh-token",
-        "API_KEY",
-        "api.key",
-        "APIKey",
-        "apikey",
-        "X-Api-Key",
-    ),
-    *(
-        "secret",
-        "secret_key",
-        "clientSecret",
-        "aws_secret_access_key",
-        "private_key",
-        "sshKey",
-        "password",
-        "passwords",
-    ),
-    *(
-        "db_pass",
-        "dbpassword",
-        "password2",
-        "API_KEY_2",
-        "passphrase",
-        "pwd",
-        "pin",
-        "credential",
-        "credentials",
-        "authorization",
-    ),
+    *("token", "tokens", "access_tokens", "accessToken", "refresh-token", "API_KEY", "api.key",
+     "APIKey", "apikey", "X-Api-Key"),
+    *("secret", "secret_key", "clientSecret", "aws_secret_access_key", "private_key", "sshKey",
+     "password", "passwords"),
+    *("db_pass", "dbpassword", "password2", "API_KEY_2", "passphrase", "pwd", "pin", "credential",
+     "credentials", "authorization"),
     *("Proxy-Authorization", "cookie", "jwt"),
     *("OPENAI_KEY", "mistral_key", "key_for_stripe", "OpenAIKey", "hugging_face_token"),
     *("password_prod", "passwords_by_user", "bearer", "bearer_ci", "secret_value", "SECRET_OF_DB"),
     *("github_token_ci", "token_value", "pin_2_old", "openaiapikey", "credentials_for_db"),
     *("webhook_secret_live", "api_key_prod_2", "authorization_code", "JWTRaw"),
-]
+]  # fmt: skip
 OTHER_NAMES = [
-    *(
-        "command",
-        "source",
-        "run",
-        "access",
-        "args",
-        "shell",
-        "program",
-        "enable",
-        "name",
-        "key",
-        "keys",
-        "path",
-        "max_tokens",
-        "maxTokens",
-    ),
-    *(
-        "input_tokens",
-        "max_total_tokens",
-        "token_count",
-        "tokenizer",
-        "api_key_env",
-        "public_key",
-        "primary_key",
-        "pinned",
-    ),
-    *(
-        "spin",
-        "compass",
-        "bypass",
-        "pass_through",
-        "password_hint",
-        "keyboard",
-        "author",
-        "secretary",
-    ),
-    *(
-        "openai_max_tokens",
-        "openai_token_count",
-        "github_token_env",
-        "google_key_path",
-        "tokens_test",
-    ),
-    *(
-        "password_policy",
-        "secret_name",
-        "credentials_file",
-        "token_ids",
-        "token_type",
-        "mistral_model",
-    ),
+    *("command", "source", "run", "access", "args", "shell", "program", "enable", "name", "key",
+     "keys", "path", "max_tokens", "maxTokens"),
+    *("input_tokens", "max_total_tokens", "token_count", "tokenizer", "api_key_env", "public_key",
+     "primary_key", "pinned"),
+    *("spin", "compass", "bypass", "pass_through", "password_hint", "keyboard", "author",
+     "secretary"),
+    *("openai_max_tokens", "openai_token_count", "github_token_env", "google_key_path",
+     "tokens_test"),
+    *("password_policy", "secret_name", "credentials_file", "token_ids", "token_type",
+     "mistral_model"),
     *("bearer_format", "key_points", "cache_key", "sort_key", "openai_client", "new_value"),
-]
+]  # fmt: skip
 
 
 def test_what_is_usually_secret_is_hidden(subtests: pytest.Subtests) -> None:
@@ -171,14 +102,8 @@ def test_the_shape_of_a_value_counts_beside_its_name(subtests: pytest.Subtests) 
 
 def test_a_tool_with_the_name_of_a_secret_is_seen(subtests: pytest.Subtests) -> None:
     for below in [
-        "command",
-        "command.args",
-        "source",
-        "run",
-        "access",
-        "options.x",
-        "questions.q.answer",
-    ]:
+        "command", "command.args", "source", "run", "access", "options.x", "questions.q.answer",
+    ]:  # fmt: skip
         for name in SECRET_NAMES:
             with subtests.test(name=name, below=below):
                 keys = ("conversation", "tools", name, *below.split("."))

@@ -80,26 +80,16 @@ def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) ->
         (WORDS, [["a"], ["b", "a"]], ["a", "b"]),
         (WORDS, [["a"], wrapped(["b", "a"], "append", dedup=False)], ["a", "b", "a"]),
         (ATTACHMENTS, [["file:x"], ["file:x", "file:y"]], ["file:x", "file:y"]),
-        (
-            ATTACHMENTS,
-            [
-                ["file:x"],
-                ["file:x", "file:y"],
-                wrapped(["file:x", "file:y"], "replace"),
-                ["file:z"],
-            ],
-            ["file:x", "file:y", "file:z"],
-        ),
+        (ATTACHMENTS,
+         [["file:x"], ["file:x", "file:y"], wrapped(["file:x", "file:y"], "replace"), ["file:z"]],
+         ["file:x", "file:y", "file:z"]),
         (ENUM, [["a"], ["a"]], ["a", "a"]),
         ("extends", [["a"], ["b"]], ["a"]),
         (SECTIONS, [wrapped([A], dedup=True), wrapped([A, B], "append", dedup="inherit")], [A, B]),
         (SECTIONS, [wrapped([A], dedup="inherit"), [A]], [A, A]),
         (ATTACHMENTS, [wrapped(["file:x"], dedup="inherit"), ["file:x"]], ["file:x"]),
-        (
-            WORDS,
-            [wrapped(["a"], dedup=False), wrapped(["a"], "append", dedup="inherit")],
-            ["a", "a"],
-        ),
+        (WORDS, [wrapped(["a"], dedup=False), wrapped(["a"], "append", dedup="inherit")],
+         ["a", "a"]),
         # Texts.
         (PROMPT, ["P", "Q"], "Q"),
         (PROMPT, ["P", wrapped("Q")], "PQ"),
@@ -117,28 +107,16 @@ def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) ->
         (LABELS, [{"a": "1", "b": "1"}, {"b": "2"}], {"a": "1", "b": "2"}),
         (LABELS, [{"a": "1"}, wrapped({"b": "2"}, "replace")], {"b": "2"}),
         (LABELS, [{"a": "1"}, wrapped({"a": "2", "b": "2"}, "keep")], {"a": "1", "b": "2"}),
-        (
-            LABELS,
-            [{"a": {"value": "1", "run": "deny"}}, {"a": {"value": "2"}}],
-            {"a": {"value": "2", "run": "deny"}},
-        ),
-        (
-            LABELS,
-            [{"a": {"value": "1", "run": "deny"}}, wrapped({"a": {"value": "2"}}, "merge")],
-            {"a": {"value": "2"}},
-        ),
+        (LABELS, [{"a": {"value": "1", "run": "deny"}}, {"a": {"value": "2"}}],
+         {"a": {"value": "2", "run": "deny"}}),
+        (LABELS, [{"a": {"value": "1", "run": "deny"}}, wrapped({"a": {"value": "2"}}, "merge")],
+         {"a": {"value": "2"}}),
         (LABELS, [{"value": "1"}, {"x": "2"}], {"value": "1", "x": "2"}),
         # With a key that no strategy has, it is no strategy but a map or any JSON.
-        (
-            LABELS,
-            [{"a": "1"}, {"value": "1", "strategy": "replace", "x": "2"}],
-            {"a": "1", "value": "1", "strategy": "replace", "x": "2"},
-        ),
-        (
-            OPTIONS,
-            [{"a": {"b": 1}}, {"a": {"value": 2, "strategy": "replace", "x": 3}}],
-            {"a": {"b": 1, "value": 2, "strategy": "replace", "x": 3}},
-        ),
+        (LABELS, [{"a": "1"}, {"value": "1", "strategy": "replace", "x": "2"}],
+         {"a": "1", "value": "1", "strategy": "replace", "x": "2"}),
+        (OPTIONS, [{"a": {"b": 1}}, {"a": {"value": 2, "strategy": "replace", "x": 3}}],
+         {"a": {"b": 1, "value": 2, "strategy": "replace", "x": 3}}),
         # Any JSON: objects meet, lists replace; a strategy needs both keys.
         (OPTIONS, [{"value": 1}, {"a": [1]}, {"a": [2]}], {"value": 1, "a": [2]}),
         (OPTIONS, [{"a": {"b": 1}}, {"a": {"c": 2}}], {"a": {"b": 1, "c": 2}}),
@@ -147,31 +125,19 @@ def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) ->
         (OPTIONS, [{"a": {"b": 1}}, {"a": wrapped({"c": 2}, "replace")}], {"a": {"c": 2}}),
         (OPTIONS, [{"a": [1]}, {"a": []}], {"a": []}),
         # Shorthands meet tables field by field.
-        (
-            "conversation.tools.t.enable",
-            [False, {"state": True}],
-            {"state": True, "allow_toggle": "any"},
-        ),
-        (
-            "conversation.tools.t.enable",
-            [{"allow_toggle": "never"}, "on"],
-            {"state": True, "allow_toggle": "any"},
-        ),
-        (
-            "assistant.model.parameters.reasoning",
-            ["high", {"exclude": True}],
-            {"effort": "high", "exclude": True},
-        ),
+        ("conversation.tools.t.enable", [False, {"state": True}],
+         {"state": True, "allow_toggle": "any"}),
+        ("conversation.tools.t.enable", [{"allow_toggle": "never"}, "on"],
+         {"state": True, "allow_toggle": "any"}),
+        ("assistant.model.parameters.reasoning", ["high", {"exclude": True}],
+         {"effort": "high", "exclude": True}),
         ("assistant.model.parameters.reasoning", ["off", {"exclude": True}], {"exclude": True}),
         ("assistant.model.parameters.reasoning", [{"effort": "low"}, "off"], "off"),
         ("assistant.model.id", ["openai/b", {"name": "c"}], {"provider": "openai", "name": "c"}),
         ("assistant.model.id", [{"provider": "a", "name": "b"}, "fast"], "fast"),
-        (
-            "providers.llm.aliases.x",
-            [{"provider": "openai", "name": "b"}, {"name": "c"}],
-            {"provider": "openai", "name": "c"},
-        ),
-    ]:
+        ("providers.llm.aliases.x", [{"provider": "openai", "name": "b"}, {"name": "c"}],
+         {"provider": "openai", "name": "c"}),
+    ]:  # fmt: skip
         with subtests.test(path=path):
             assert folded(path, parts) == result
 
@@ -312,39 +278,23 @@ def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(subtests: pytest.Subt
         (ATTACHMENTS, ["file:x", "file:y"], f'{ATTACHMENTS}["file:x"]', ["file:y"]),
         (ATTACHMENTS, ["file:x", "file:y"], f"{ATTACHMENTS}[file:x]", ["file:y"]),
         (ATTACHMENTS, ["file:x"], f'{ATTACHMENTS}["file:z"]', ["file:x"]),
-        (
-            ATTACHMENTS,
-            [{"type": "file", "path": "x"}, "file:y"],
-            f"{ATTACHMENTS}[file:y]",
-            [{"type": "file", "path": "x"}],
-        ),
+        (ATTACHMENTS, [{"type": "file", "path": "x"}, "file:y"], f"{ATTACHMENTS}[file:y]",
+         [{"type": "file", "path": "x"}]),
         (SECTIONS, [{"content": "a", "tag": "t"}, A], f"{SECTIONS}[t]", [A]),
         (SECTIONS, [{"content": "a", "title": "T"}, A], f'{SECTIONS}["T"]', [A]),
         (SECTIONS, [A, B, A], f'{SECTIONS}[{{"content": "a"}}]', [B]),
-        (
-            "assistant.instructions",
-            [{"title": "X"}, {"title": "Y"}],
-            "assistant.instructions[X]",
-            [{"title": "Y"}],
-        ),
+        ("assistant.instructions", [{"title": "X"}, {"title": "Y"}], "assistant.instructions[X]",
+         [{"title": "Y"}]),
         (SECTIONS, [A, B], f"{SECTIONS}.0", [B]),
         (SECTIONS, [{"content": "a", "tag": "t"}], f"{SECTIONS}.0.tag", [A]),
         (WORDS, ["a", "b"], WORDS, None),
         (WORDS, wrapped(["a", "b"], "replace"), f"{WORDS}[a]", ["b"]),
-        (
-            "conversation.tools",
-            {"a.b": {"run": "ask"}, "c": {"run": "ask"}},
-            'conversation.tools["a.b"]',
-            {"c": {"run": "ask"}},
-        ),
-        (
-            "conversation.tools",
-            {"a.b": {"run": "ask"}},
-            'conversation.tools["a.b"].run',
-            {"a.b": {}},
-        ),
+        ("conversation.tools", {"a.b": {"run": "ask"}, "c": {"run": "ask"}},
+         'conversation.tools["a.b"]', {"c": {"run": "ask"}}),
+        ("conversation.tools", {"a.b": {"run": "ask"}}, 'conversation.tools["a.b"].run',
+         {"a.b": {}}),
         (OPTIONS, {"x": {"y": 1, "z": 2}}, f"{OPTIONS}.x.y", {"x": {"z": 2}}),
-    ]:
+    ]:  # fmt: skip
         with subtests.test(path=path):
             assert get_path(strip_strategies(unset(build(path, value), target)), path) == left
 
@@ -411,33 +361,18 @@ def test_a_wrong_value_names_its_path_and_what_is_accepted(subtests: pytest.Subt
         ({"asistant": {}}, "asistant", "did you mean 'assistant'?"),
         ({"assistant": {"nme": "x"}}, "assistant.nme", "did you mean 'assistant.name'?"),
         ({"assistant": {"request": {"max_retries": -1}}}, "assistant.request.max_retries", "-1"),
-        (
-            {"assistant": {"request": {"stream_idle_timeout_secs": 5}}},
-            "assistant.request.stream_idle_timeout_secs",
-            "expected 0 (off) or at least 10 seconds",
-        ),
-        (
-            {"assistant": {"model": {"id": "nobody/x"}}},
-            "assistant.model.id",
-            "unknown provider 'nobody', expected one of anthropic,",
-        ),
-        (
-            {"conversation": {"tools": {"t": {"enable": "maybe"}}}},
-            "conversation.tools.t.enable",
-            'invalid enable value: \'maybe\', expected a boolean, one of "on", "off", '
-            '"explicit", "always", or a { state, allow_toggle } table',
-        ),
-        (
-            {"conversation": {"tools": {"t": {"source": "mcp"}}}},
-            "conversation.tools.t.source",
-            "MCP tool source must name a server",
-        ),
-        (
-            {"conversation": {"tools": {"t": {"source": "cloud"}}}},
-            "conversation.tools.t.source",
-            f"Unknown tool source: cloud, must be one of: {', '.join(SOURCES)}",
-        ),
-    ]:
+        ({"assistant": {"request": {"stream_idle_timeout_secs": 5}}},
+         "assistant.request.stream_idle_timeout_secs", "expected 0 (off) or at least 10 seconds"),
+        ({"assistant": {"model": {"id": "nobody/x"}}}, "assistant.model.id",
+         "unknown provider 'nobody', expected one of anthropic,"),
+        ({"conversation": {"tools": {"t": {"enable": "maybe"}}}}, "conversation.tools.t.enable",
+         'invalid enable value: \'maybe\', expected a boolean, one of "on", "off", '
+         '"explicit", "always", or a { state, allow_toggle } table'),
+        ({"conversation": {"tools": {"t": {"source": "mcp"}}}}, "conversation.tools.t.source",
+         "MCP tool source must name a server"),
+        ({"conversation": {"tools": {"t": {"source": "cloud"}}}}, "conversation.tools.t.source",
+         f"Unknown tool source: cloud, must be one of: {', '.join(SOURCES)}"),
+    ]:  # fmt: skip
         with subtests.test(partial=partial):
             with pytest.raises(ConfigError) as caught:
                 checked(partial, layer="workspace file", file="config.toml")

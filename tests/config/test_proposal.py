@@ -92,73 +92,35 @@ def test_nothing_proposed_is_no_proposal(config: Any, unset: Sequence[str]) -> N
 @pytest.mark.parametrize(
     ("config", "path", "short", "detail", "line"),
     [
-        pytest.param(
-            model({"provider": "bogus"}),
-            "assistant.model.id.provider",
-            "unknown variant 'bogus'",
-            f"unknown variant 'bogus': expected one of {PROVIDERS}",
-            'assistant.model.id.provider = "bogus" (not a valid provider)',
-            id="enum",
-            marks=pytest.mark.req("R078-64"),
-        ),
-        pytest.param(
-            {"conversation": {"tools": {"x": {"run": "sometimes"}}}},
-            "conversation.tools.x.run",
-            "unknown variant 'sometimes'",
-            "unknown variant 'sometimes': expected one of ask, unattended, edit, skip",
-            'conversation.tools.x.run = "sometimes" (not a valid run)',
-            id="another enum",
-            marks=pytest.mark.req("R078-64"),
-        ),
-        pytest.param(
-            {"assistant": {"nam": "Bo"}},
-            "assistant.nam",
-            "unknown field",
-            "unknown field: did you mean 'assistant.name'? expected one of: instructions, model, "
-            "name, request, system_prompt, system_prompt_sections, tool_choice",
-            'assistant.nam = "Bo" (no such setting)',
-            id="unknown",
-            marks=pytest.mark.req("R078-62"),
-        ),
-        pytest.param(
-            {"editor": {"cmd": "vi"}},
-            "editor",
-            "unknown field",
-            None,
-            'editor = {"cmd": "vi"} (no such setting)',
-            id="a setting of terminals",
-            marks=pytest.mark.req("R078-62"),
-        ),
-        pytest.param(
-            {"assistant": {"model": {"parameters": {"temperature": "hot"}}}},
-            "assistant.model.parameters.temperature",
-            "expected a number, found 'hot'",
-            "expected a number, found 'hot'",
-            "assistant.model.parameters.temperature = \"hot\" (expected a number, found 'hot')",
-            id="type",
-            marks=pytest.mark.req("R078-63"),
-        ),
-        pytest.param(
-            {"extends": ["x.toml"]},
-            "extends",
-            "only a configuration file says this, about itself",
-            None,
-            None,
-            id="of files",
-        ),
-        pytest.param(
-            {"style": {"remote_images": ["evil.example"]}},
-            "style.remote_images",
-            "only the user sets this",
-            None,
-            None,
-            id="hosts of images",
-        ),
-        pytest.param(
-            ["assistant"], "", "expected `config` to be an object", None, None, id="no object"
-        ),
+        pytest.param(model({"provider": "bogus"}), "assistant.model.id.provider",
+         "unknown variant 'bogus'", f"unknown variant 'bogus': expected one of {PROVIDERS}",
+         'assistant.model.id.provider = "bogus" (not a valid provider)', id="enum",
+         marks=pytest.mark.req("R078-64")),
+        pytest.param({"conversation": {"tools": {"x": {"run": "sometimes"}}}},
+         "conversation.tools.x.run", "unknown variant 'sometimes'",
+         "unknown variant 'sometimes': expected one of ask, unattended, edit, skip",
+         'conversation.tools.x.run = "sometimes" (not a valid run)', id="another enum",
+         marks=pytest.mark.req("R078-64")),
+        pytest.param({"assistant": {"nam": "Bo"}}, "assistant.nam", "unknown field",
+         "unknown field: did you mean 'assistant.name'? expected one of: instructions, model, "
+         "name, request, system_prompt, system_prompt_sections, tool_choice",
+         'assistant.nam = "Bo" (no such setting)', id="unknown", marks=pytest.mark.req("R078-62")),
+        pytest.param({"editor": {"cmd": "vi"}}, "editor", "unknown field", None,
+         'editor = {"cmd": "vi"} (no such setting)', id="a setting of terminals",
+         marks=pytest.mark.req("R078-62")),
+        pytest.param({"assistant": {"model": {"parameters": {"temperature": "hot"}}}},
+         "assistant.model.parameters.temperature", "expected a number, found 'hot'",
+         "expected a number, found 'hot'",
+         "assistant.model.parameters.temperature = \"hot\" (expected a number, found 'hot')",
+         id="type", marks=pytest.mark.req("R078-63")),
+        pytest.param({"extends": ["x.toml"]}, "extends",
+         "only a configuration file says this, about itself", None, None, id="of files"),
+        pytest.param({"style": {"remote_images": ["evil.example"]}}, "style.remote_images",
+         "only the user sets this", None, None, id="hosts of images"),
+        pytest.param(["assistant"], "", "expected `config` to be an object", None, None,
+         id="no object"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_configuration_is_refused_with_path_and_reason(
     config: Any, path: str, short: str, detail: str | None, line: str | None
 ) -> None:
@@ -201,16 +163,13 @@ def test_a_proposal_does_what_the_same_value_does_on_the_command_line(
         model("fast"),
         model({"name": "other"}),
         {"assistant": {"model": {"parameters": {"stop_words": ["b"], "temperature": 1}}}},
-        {
-            "assistant": {
-                "model": {"parameters": {"stop_words": {"value": ["c"], "strategy": "replace"}}}
-            }
-        },
+        {"assistant": {"model": {"parameters": {"stop_words": {"value": ["c"],
+         "strategy": "replace"}}}}},
         {"assistant": {"system_prompt": {"value": " More.", "strategy": "append"}}},
         {"conversation": {"attachments": ["file://b"]}},
         {"conversation": {"tools": {"t": {"enable": False, "options": {"k": {"b": 2}}}}}},
         {"template": {"values": {"k": [1, {"a": None}]}}},
-    ]:
+    ]:  # fmt: skip
         with subtests.test(config=config):
             before: Partial = {
                 "assistant": {
@@ -450,49 +409,29 @@ def test_the_example_of_the_design_has_exactly_three_leaves() -> None:
 
 def test_how_fine_leaves_are(subtests: pytest.Subtests) -> None:
     for config, paths in [
-        (
-            {"conversation": {"attachments": ["file://a", "file://b"]}},
-            ['conversation.attachments["file://a"]', 'conversation.attachments["file://b"]'],
-        ),
-        (
-            {"conversation": {"attachments": {"value": ["file://a"], "strategy": "replace"}}},
-            ["conversation.attachments"],
-        ),
-        (
-            {"conversation": {"attachments": {"value": [], "strategy": "replace"}}},
-            ["conversation.attachments"],
-        ),
+        ({"conversation": {"attachments": ["file://a", "file://b"]}},
+         ['conversation.attachments["file://a"]', 'conversation.attachments["file://b"]']),
+        ({"conversation": {"attachments": {"value": ["file://a"], "strategy": "replace"}}},
+         ["conversation.attachments"]),
+        ({"conversation": {"attachments": {"value": [], "strategy": "replace"}}},
+         ["conversation.attachments"]),
         ({"conversation": {"attachments": []}}, []),
-        (
-            {"assistant": {"instructions": [{"title": "Tone", "items": ["Be brief."]}]}},
-            ['assistant.instructions["Tone"]'],
-        ),
-        (
-            {"conversation": {"tools": {"x": {"command": {"program": "a", "args": ["b", "b"]}}}}},
-            ["conversation.tools.x.command.program", "conversation.tools.x.command.args"],
-        ),
-        (
-            {"conversation": {"tools": {"x": {"options": {"k": {"deep": {"er": 1}}}}}}},
-            ["conversation.tools.x.options.k"],
-        ),
+        ({"assistant": {"instructions": [{"title": "Tone", "items": ["Be brief."]}]}},
+         ['assistant.instructions["Tone"]']),
+        ({"conversation": {"tools": {"x": {"command": {"program": "a", "args": ["b", "b"]}}}}},
+         ["conversation.tools.x.command.program", "conversation.tools.x.command.args"]),
+        ({"conversation": {"tools": {"x": {"options": {"k": {"deep": {"er": 1}}}}}}},
+         ["conversation.tools.x.options.k"]),
         ({"conversation": {"tools": {"a.b": {"run": "ask"}}}}, ['conversation.tools["a.b"].run']),
-        (
-            {"conversation": {"labels": {"a": "1", "b": "2"}}},
-            ["conversation.labels.a", "conversation.labels.b"],
-        ),
-        (
-            {"conversation": {"labels": {"value": {"a": "1"}, "strategy": "replace"}}},
-            ["conversation.labels"],
-        ),
-        (
-            {"assistant": {"system_prompt": {"value": "x", "strategy": "append"}}},
-            ["assistant.system_prompt"],
-        ),
-        (
-            {"assistant": {"model": {"parameters": {"reasoning": "off", "own": [1]}}}},
-            ["assistant.model.parameters.reasoning", "assistant.model.parameters.own"],
-        ),
-    ]:
+        ({"conversation": {"labels": {"a": "1", "b": "2"}}},
+         ["conversation.labels.a", "conversation.labels.b"]),
+        ({"conversation": {"labels": {"value": {"a": "1"}, "strategy": "replace"}}},
+         ["conversation.labels"]),
+        ({"assistant": {"system_prompt": {"value": "x", "strategy": "append"}}},
+         ["assistant.system_prompt"]),
+        ({"assistant": {"model": {"parameters": {"reasoning": "off", "own": [1]}}}},
+         ["assistant.model.parameters.reasoning", "assistant.model.parameters.own"]),
+    ]:  # fmt: skip
         with subtests.test(config=config):
             assert [format_path(keys) for keys, _ in changed_leaves(config)] == paths
 
@@ -528,16 +467,15 @@ def test_what_can_be_unset(subtests: pytest.Subtests) -> None:
         pytest.param("assistant.model.id", "cannot be unset", marks=pytest.mark.req("R078-67")),
         pytest.param("conversation.tools", "cannot be unset", marks=pytest.mark.req("R078-67")),
         pytest.param("conversation.tools.x", "cannot be unset", marks=pytest.mark.req("R078-67")),
-        pytest.param(
-            "conversation.tools.x.access", "cannot be unset", marks=pytest.mark.req("R078-67")
-        ),
+        pytest.param("conversation.tools.x.access", "cannot be unset",
+         marks=pytest.mark.req("R078-67")),
         pytest.param("style.tool_call.show", "cannot be unset", marks=pytest.mark.req("R078-67")),
         ("conversation.attachments.0", "an item of a list is named by what it is"),
         ('assistant.instructions["Tone"].title', "an item of a list is unset as a whole"),
         ("conversation.tools.x.options.k.deeper", "a free-form value is unset as a whole"),
         ("inherit", "only a configuration file says this"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_unset(path: str, short: str) -> None:
     found = refused(None, [path])
     assert (found.reason, found.fields, found.short) == ("invalid_config", (path,), short)

@@ -20,16 +20,11 @@ def test_a_number_in_other_digits_leads_to_no_item() -> None:
 
 def test_maps_have_free_keys(subtests: pytest.Subtests) -> None:
     for path in [
-        "conversation.tools",
-        "conversation.tools.x.parameters",
-        "conversation.tools.x.parameters.p.properties",
-        "conversation.tools.x.questions",
-        "conversation.tools.x.options",
-        "conversation.labels",
-        "providers.llm.aliases",
-        "template.values",
-        "assistant.model.parameters",
-    ]:
+        "conversation.tools", "conversation.tools.x.parameters",
+        "conversation.tools.x.parameters.p.properties", "conversation.tools.x.questions",
+        "conversation.tools.x.options", "conversation.labels", "providers.llm.aliases",
+        "template.values", "assistant.model.parameters",
+    ]:  # fmt: skip
         with subtests.test(path=path):
             assert _node(path).child("any key") is not None
 
@@ -42,25 +37,15 @@ def test_other_places_have_none(path: str) -> None:
 
 def test_optional_places_may_be_unset(subtests: pytest.Subtests) -> None:
     for path in [
-        "inherit",
-        "assistant.name",
-        "user.name",
-        "assistant.model.parameters.max_tokens",
-        "assistant.model.parameters.reasoning",
-        "assistant.model.parameters.temperature",
-        "assistant.model.parameters.top_p",
-        "assistant.model.parameters.top_k",
-        "conversation.tools.t.summary",
-        "conversation.tools.t.run",
-        "conversation.tools.t.result",
-        "conversation.tools.t.cancellation_response",
-        "conversation.tools.t.enable.state",
-        "conversation.tools.t.enable.allow_toggle",
-        "conversation.tools.*.enable",
-        "conversation.tools.t.questions.q.answer",
-        "conversation.inquiry.assistant.model",
+        "inherit", "assistant.name", "user.name", "assistant.model.parameters.max_tokens",
+        "assistant.model.parameters.reasoning", "assistant.model.parameters.temperature",
+        "assistant.model.parameters.top_p", "assistant.model.parameters.top_k",
+        "conversation.tools.t.summary", "conversation.tools.t.run", "conversation.tools.t.result",
+        "conversation.tools.t.cancellation_response", "conversation.tools.t.enable.state",
+        "conversation.tools.t.enable.allow_toggle", "conversation.tools.*.enable",
+        "conversation.tools.t.questions.q.answer", "conversation.inquiry.assistant.model",
         "providers.llm.openrouter.app_referrer",
-    ]:
+    ]:  # fmt: skip
         with subtests.test(path=path):
             node = _node(path)
             assert node.optional
@@ -69,17 +54,12 @@ def test_optional_places_may_be_unset(subtests: pytest.Subtests) -> None:
 
 def test_lists_hold_items(subtests: pytest.Subtests) -> None:
     for path in [
-        "config_load_paths",
-        "extends",
-        "assistant.system_prompt_sections",
-        "assistant.instructions",
-        "assistant.model.parameters.stop_words",
-        "conversation.attachments",
-        "conversation.tools.t.access.fs",
-        "providers.llm.anthropic.beta_headers",
-        "conversation.tools.t.command.args",
+        "config_load_paths", "extends", "assistant.system_prompt_sections",
+        "assistant.instructions", "assistant.model.parameters.stop_words",
+        "conversation.attachments", "conversation.tools.t.access.fs",
+        "providers.llm.anthropic.beta_headers", "conversation.tools.t.command.args",
         "conversation.tools.t.parameters.p.enum",
-    ]:
+    ]:  # fmt: skip
         with subtests.test(path=path):
             assert _node(path).kind == "list"
 

@@ -10,13 +10,10 @@ from jp_nb.config.secret_names import NOT_SHOWN, without_secrets
 def test_a_text_that_is_set_to_a_secrets_name_is_not_shown(subtests: pytest.Subtests) -> None:
     for prefix in ["", "f", "rb"]:
         for code in [
-            "api_key = {}'v4lue'",
-            "password: str = {}'v4lue'",
-            'user = {{"token": {}"v4lue"}}',
-            'os.environ["API_KEY"] = {}"v4lue"',
-            'Client(api_key={}"v4lue", n=3)',
+            "api_key = {}'v4lue'", "password: str = {}'v4lue'", 'user = {{"token": {}"v4lue"}}',
+            'os.environ["API_KEY"] = {}"v4lue"', 'Client(api_key={}"v4lue", n=3)',
             'secret = {}"""v4\nlue"""',
-        ]:
+        ]:  # fmt: skip
             with subtests.test(code=code, prefix=prefix):
                 written = code.format(prefix)
                 shown = without_secrets(written, code=True)
@@ -51,14 +48,8 @@ def test_keys_and_passwords_in_a_text_are_not_shown(subtests: pytest.Subtests) -
 
 def test_long_hostile_text_is_looked_through_once(subtests: pytest.Subtests) -> None:
     for part in [
-        'a="""',
-        'token="\\',
-        "eyJ-",
-        "-----BEGIN PRIVATE KEY-----",
-        "a: ",
-        "password",
-        "a'",
-    ]:
+        'a="""', 'token="\\', "eyJ-", "-----BEGIN PRIVATE KEY-----", "a: ", "password", "a'",
+    ]:  # fmt: skip
         for code in [False, True]:
             with subtests.test(code=code, part=part):
                 assert without_secrets(part * 200_000, code=code)

@@ -57,18 +57,15 @@ def test_the_call_is_written(subtests: pytest.Subtests) -> None:
         ("weather", {"city": "x", "deep": {"a": [1]}}, "weather(city='x', deep={'a': [1.0]})"),
         ("weather", {"town": "Delft"}, "jp.call('weather', town='Delft')"),
         ("weather", {"from": "Delft"}, "jp.call('weather', {'from': 'Delft'})"),
-        (
-            "weather",
-            {"city": "x", "deep": {"a": ["inf"]}},
-            "jp.call('weather', city='x', deep={'a': ['inf']})",
-        ),
+        ("weather", {"city": "x", "deep": {"a": ["inf"]}},
+         "jp.call('weather', city='x', deep={'a': ['inf']})"),
         ("dated", {"day": "2026-11-23"}, "jp.call('dated', day='2026-11-23')"),
         ("told", {"city": "x"}, "told(city='x', ctx=jp.ToolContext('told'))"),
         ("later", {"city": "x"}, "await later(city='x')"),
         ("command", {"class": 1, "a b": 2}, "jp.call('command', {'class': 1, 'a b': 2})"),
         ("command", {"tool": "x"}, "jp.call('command', {'tool': 'x'})"),
         ("command", {}, "jp.call('command')"),
-    ]:
+    ]:  # fmt: skip
         with subtests.test(name=name):
             assert source(name, arguments) == written
             ast.parse(written)

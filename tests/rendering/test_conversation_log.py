@@ -90,28 +90,19 @@ def test_the_log_has_the_labels_in_the_order_of_the_picks(subtests: pytest.Subte
     for kind, response, says in [
         (MANY, {"answer": ["rd", "SQLite", "pg"]}, '→ ["Redis", "SQLite", "Postgres"]'),
         (MANY, {"answer": []}, "→ none of these"),
-        (
-            MANY,
-            {"answer": {"selected": ["rd"], "custom": "a\nfile"}},
-            '→ ["Redis"], own text "a\\nfile"',
-        ),
-        (
-            MANY,
-            {"answer": ["pg"], "metadata": {"auto": True, "timed_out": True, "channel": "form"}},
-            '→ ["Postgres"] (form) (chosen automatically, as time ran out)',
-        ),
-        (
-            {"type": "text"},
-            {"answer": "", "metadata": {"empty": True}},
-            '→ "" (left blank on purpose)',
-        ),
+        (MANY, {"answer": {"selected": ["rd"], "custom": "a\nfile"}},
+         '→ ["Redis"], own text "a\\nfile"'),
+        (MANY, {"answer": ["pg"], "metadata": {"auto": True, "timed_out": True, "channel": "form"}},
+         '→ ["Postgres"] (form) (chosen automatically, as time ran out)'),
+        ({"type": "text"}, {"answer": "", "metadata": {"empty": True}},
+         '→ "" (left blank on purpose)'),
         (FIELDS, {"answer": {"s": ["rd"]}}, '→ Stores: ["Redis"]'),
         # as older releases record them
         ({"type": "select", "options": ["a", "b"]}, {"answer": "b"}, '→ "b"'),
         ({"type": "select", "options": [{"value": 1}]}, {"answer": 1}, "→ 1"),
         ({"type": "boolean"}, {"answer": True}, "→ true"),
         ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— user"),
-    ]:
+    ]:  # fmt: skip
         with subtests.test(kind=kind):
             asked = {**inquiry(), "question": {"text": "Which?", "answer_type": kind}}
             closing = raw("inquiry_response", **{"id": "a.q.1", "outcome": "answered", **response})

@@ -104,17 +104,8 @@ def test_a_text_that_becomes_json_with_the_same_lines_differs_in_all_of_them() -
 
 
 UNSEEN = [
-    "\u200b",
-    "\u202e",
-    "\t",
-    "\r",
-    "\u2028",
-    "\U000e0041",
-    "\u3164",
-    "\x1b",
-    "\ud800",
-    "\u27e8",
-]
+    "\u200b", "\u202e", "\t", "\r", "\u2028", "\U000e0041", "\u3164", "\x1b", "\ud800", "\u27e8",
+]  # fmt: skip
 ALPHABET = [*UNSEEN, " ", " ", "\\", '"', "a", "é", "\u05d0", "…", "\n", "\n", "\\n", "\\u200b"]
 
 

@@ -126,17 +126,13 @@ def test_an_image_of_a_host_is_a_link(subtests: pytest.Subtests) -> None:
         (f"!!![x]({IMAGE})", f"!!(image) [x]({IMAGE})"),
         (f"[![build]({IMAGE})](https://x.org)", f"(image) [build]({IMAGE}) [↗](https://x.org)"),
         (f"[![build]({IMAGE})](notes.md)", f"[(image) [build]({IMAGE})]\\(notes.md)"),
-        (
-            f"| ![x]({IMAGE}) |\n|---|\n| ![y]({IMAGE}) |",
-            f"| (image) [x]({IMAGE}) |\n|---|\n| (image) [y]({IMAGE}) |",
-        ),
-        (
-            "![x][r] ![x][] ![x]\n\n[r]: https://x.org",
-            "! [x][r] ! [x][] ! [x]\n\n[r]\\: https://x.org",
-        ),
+        (f"| ![x]({IMAGE}) |\n|---|\n| ![y]({IMAGE}) |",
+         f"| (image) [x]({IMAGE}) |\n|---|\n| (image) [y]({IMAGE}) |"),
+        ("![x][r] ![x][] ![x]\n\n[r]: https://x.org",
+         "! [x][r] ! [x][] ! [x]\n\n[r]\\: https://x.org"),
         (f"x[^1]\n\n[^1]: ![x]({IMAGE})", f"x[^1]\n\n[^1]\\: (image) [x]({IMAGE})"),
         ("![x](https://x.org/a_(b).png)", "(image) [x](https://x.org/a_(b).png)"),
-    ]:
+    ]:  # fmt: skip
         with subtests.test(text=text):
             assert safe_markdown(text) == safe
             assert dangers(safe) == []

@@ -218,12 +218,10 @@ def test_a_turn_shows_labels_in_the_order_of_the_picks_and_what_else_was_offered
         ({"outcome": "answered", "answer": []}, "→ none of these"),
         ({"outcome": "cancelled", "reason": "user", "end": "declined"}, "— not answered"),
         ({"outcome": "cancelled", "reason": "user", "end": "cancelled"}, "— no answer: cancelled"),
-        (
-            {"outcome": "answered", "answer": ["pg"], "marks": frozenset({"auto"})},
-            "→ Postgres (chosen automatically)",
-        ),
+        ({"outcome": "answered", "answer": ["pg"], "marks": frozenset({"auto"})},
+         "→ Postgres (chosen automatically)"),
     ],
-)
+)  # fmt: skip
 def test_a_turn_tells_the_ends_apart(fields: dict[str, Any], says: str) -> None:
     head, *options = shown(MANY, **fields)["text/plain"].split("\n")
     assert head == f"? Which extras? {says}"
@@ -279,17 +277,11 @@ def test_a_damaged_kind_leaves_what_can_be_read(subtests: pytest.Subtests) -> No
         (None, "said", ["said"]),
         (None, None, ["null"]),
         ("select", json.loads("[" * 60 + "]" * 60), ["(nested too deeply to be shown)"]),
-        (
-            {"type": "select", "options": ["a"]},
-            json.loads("[" * 60 + "]" * 60),
-            ["(nested too deeply to be shown)"],
-        ),
-        (
-            {"type": "select", "options": [{"value": 1, "label": "x"}, {"value": 1, "label": "y"}]},
-            1,
-            ["x", "◉ x"],
-        ),
-    ]:
+        ({"type": "select", "options": ["a"]}, json.loads("[" * 60 + "]" * 60),
+         ["(nested too deeply to be shown)"]),
+        ({"type": "select", "options": [{"value": 1, "label": "x"}, {"value": 1, "label": "y"}]}, 1,
+         ["x", "◉ x"]),
+    ]:  # fmt: skip
         with subtests.test(kind=kind):
             card = question_card(kind, answer, answered=True)
             assert [card.words, *card_text(card)] == lines

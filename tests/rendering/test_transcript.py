@@ -128,13 +128,11 @@ def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
         ({"outcome": "cancelled", "reason": "user", "end": "timed_out"}, "— no answer: timed out"),
         ({"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
         ({"outcome": "cancelled", "reason": "no_prompt_backend"}, "nobody could be asked"),
-        (
-            {"outcome": "cancelled", "reason": "assistant_routing_denied"},
-            "only a person may answer",
-        ),
+        ({"outcome": "cancelled", "reason": "assistant_routing_denied"},
+         "only a person may answer"),
         ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
         ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
-    ]:
+    ]:  # fmt: skip
         with subtests.test(fields=fields):
             assert says in folded(question(**fields)).plain_text()
 
@@ -161,13 +159,11 @@ ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
         (change(CHANGE, channel="form", person="Bo"), "applied by Bo (form)"),
         (change(CHANGE, applied=False, person="you, Ada"), 'rejected by "you, Ada"'),
         (change(CHANGE, by="grant"), "applied, as its grant allows"),
-        (
-            change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
-            "not applied: prompt.channel is 'never'",
-        ),
+        (change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
+         "not applied: prompt.channel is 'never'"),
         (change(CHANGE, by="nobody", applied=False), "not applied: nobody could be asked"),
     ],
-)
+)  # fmt: skip
 def test_a_changed_configuration_is_shown_with_who_decided(ends: ChangeEnds, verdict: str) -> None:
     assert folded(ends).bundle() == {
         "text/plain": f"⟳ change_model: {ONE} — {verdict}",
@@ -323,26 +319,16 @@ def called(*, content: str = "", error: bool = False, **more: Any) -> Transcript
 @pytest.mark.parametrize(
     ("style", "text", "markdown"),
     [
-        (
-            {},
-            '✓ t(path="a.txt", zero=0)',
-            '✓ `t(path="a.txt", zero=0)`',
-        ),
+        ({}, '✓ t(path="a.txt", zero=0)', '✓ `t(path="a.txt", zero=0)`'),
         ({"parameters": "off"}, "✓ t", "✓ `t`"),
-        (
-            {"parameters": "json"},
-            '✓ t\n    {\n      "path": "a.txt",\n      "zero": 0\n    }',
-            '✓ `t`\n\n```json\n{\n  "path": "a.txt",\n  "zero": 0\n}\n```',
-        ),
-        (
-            {"parameters": "json", "formatted": "\nread\n  a.txt\n"},
-            "✓ t\n    read\n      a.txt",
-            "✓ `t`\n\n```text\nread\n  a.txt\n```",
-        ),
+        ({"parameters": "json"}, '✓ t\n    {\n      "path": "a.txt",\n      "zero": 0\n    }',
+         '✓ `t`\n\n```json\n{\n  "path": "a.txt",\n  "zero": 0\n}\n```'),
+        ({"parameters": "json", "formatted": "\nread\n  a.txt\n"}, "✓ t\n    read\n      a.txt",
+         "✓ `t`\n\n```text\nread\n  a.txt\n```"),
         ({"parameters": "json", "formatted": ""}, "✓ t", "✓ `t`"),
         ({"formatted": "read"}, "✓ t\n    read", "✓ `t`\n\n```text\nread\n```"),
     ],
-)
+)  # fmt: skip
 def test_arguments_are_shown_as_the_style_says(
     style: dict[str, Any], text: str, markdown: str
 ) -> None:
