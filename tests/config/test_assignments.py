@@ -1,4 +1,4 @@
-"""`path=value` and its kin: four operators, every kind of target."""
+"""Assignments such as `path=value`: four operators, every type of setting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NOW: Partial = {
 }  # fmt: skip
 
 
-def test_an_assignment_is_read_as_its_target_wants(subtests: pytest.Subtests) -> None:
+def test_assignment_is_read_by_the_type_of_its_setting(subtests: pytest.Subtests) -> None:
     for text, path, value in [
         # texts
         ("user.name=Ada = me", "user.name", "Ada = me"),
@@ -145,7 +145,7 @@ def test_an_assignment_is_read_as_its_target_wants(subtests: pytest.Subtests) ->
             assert repr(NOW) == before
 
 
-def test_a_wrong_assignment_says_where_and_what(subtests: pytest.Subtests) -> None:
+def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests) -> None:
     for text, path, kind, says in [
         ("nonsense", "", "malformed", "expected path=value, path:=json, path+=value, path:+=json"),
         ("=x", "", "malformed", "is not an assignment"),
@@ -199,19 +199,16 @@ def test_a_wrong_assignment_says_where_and_what(subtests: pytest.Subtests) -> No
             assert says in str(caught.value)
 
 
-def test_a_field_of_what_is_no_table_now_says_so() -> None:
+def test_field_of_a_model_named_by_an_alias_needs_a_table() -> None:
     now = merge(NOW, {"assistant": {"model": {"id": "fast"}}})
     with pytest.raises(ConfigError, match=r'`assistant.model.id` is "fast" now'):
         parse_assignment("assistant.model.id.name=x", now)
-
-
-def test_a_field_of_an_alias_with_dots_needs_a_table_too() -> None:
     now = merge(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
     with pytest.raises(ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast" now'):
         parse_assignment('providers.llm.aliases["gpt-4.1"].name=x', now)
 
 
-def test_more_of_a_prompt_goes_on_after_what_lies_below() -> None:
+def test_addition_to_a_prompt_is_stored_as_an_append() -> None:
     for current in ({}, NOW):
         change = parse_assignment("assistant.system_prompt+= More.", current)
         assert change.delta["assistant"] == {
@@ -219,7 +216,7 @@ def test_more_of_a_prompt_goes_on_after_what_lies_below() -> None:
         }
 
 
-def test_what_does_not_fit_together_can_be_put_right_one_by_one() -> None:
+def test_contradictions_can_be_resolved_one_assignment_at_a_time() -> None:
     tool: Partial = {"source": "builtin", "access": {"fs": [{"path": "."}]}}
     now: Partial = {"conversation": {"tools": {"t": tool}}}
     with pytest.raises(ConfigError, match="only supported on local tools"):
@@ -229,7 +226,7 @@ def test_what_does_not_fit_together_can_be_put_right_one_by_one() -> None:
     assert validate(now).conversation.tools["t"].source == "local"
 
 
-def test_all_that_is_wrong_in_an_object_is_told_at_once() -> None:
+def test_all_problems_of_an_object_are_reported_at_once() -> None:
     text = '{"user": {"nme": 1}, "style": {"tool_call": {"show": 7}}, "asistant": {}}'
     with pytest.raises(ConfigError) as caught:
         parse_assignment(text, NOW)

@@ -113,123 +113,103 @@ def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
 # --- what is wrong ---------------------------------------------------------------------------
 
 
-def test_a_wrong_value_names_its_place_and_what_is_accepted(subtests: pytest.Subtests) -> None:
-    for partial, path, kind, says in [
-        ({"asistant": {}}, "asistant", "unknown_key", "did you mean 'assistant'? expected one of"),
-        ({"assistant": {"~x": 1}}, "assistant.~x", "unknown_key", "expected one of"),
-        ({"assistant": {"nme": 1}}, "assistant.nme", "unknown_key",
-         "did you mean 'assistant.name'? expected one of: instructions, model, name,"),
-        (under({}, f"{TOOL}.stile", {}), f"{TOOL}.stile", "unknown_key", f"'{TOOL}.style'"),
-        (under({}, f"{TOOL}.parameters.p.items.typ", 1), f"{TOOL}.parameters.p.items.typ",
-         "unknown_key", "expected one of: default, description, enum"),
-        (under({}, f"{TOOL}.access.fs", [{"path": ".", "pth": "."}]), f"{TOOL}.access.fs.0.pth",
-         "unknown_key", "expected one of: create, delete, execute, external, path"),
-        (under({}, "conversation.labels.a.value", {"cmmd": "x"}),
-         "conversation.labels.a.value.cmmd", "unknown_key", "expected one of: cmd"),
-        (under({}, "assistant.model.id", {"nam": "x"}), "assistant.model.id.nam", "unknown_key",
-         "expected one of: name, provider"),
-        ({"conversation": {"tools": {"a.b": {"run": "x"}}}}, 'conversation.tools["a.b"].run',
-         "value", "expected one of ask, unattended, edit, skip, found 'x'"),
-        (under({}, "style.tool_call.show", "yes please"), "style.tool_call.show", "type",
-         "expected true or false, found 'yes please'"),
-        (under({}, "style.tool_call.show", 1), "style.tool_call.show", "type", "found 1"),
-        (under({}, "assistant.request.max_retries", "many"), "assistant.request.max_retries",
-         "type", "expected a whole number, found 'many'"),
-        (under({}, "assistant.request.max_retries", True), "assistant.request.max_retries", "type",
-         "expected a whole number, found true"),
-        (under({}, "assistant.request.max_retries", -1), "assistant.request.max_retries", "value",
-         "expected a number of at least 0, found -1"),
-        (under({}, "assistant.request.stream_idle_timeout_secs", 5),
-         "assistant.request.stream_idle_timeout_secs", "value",
-         "expected 0 (off) or at least 10 seconds, found 5"),
-        (under({}, "assistant.model.parameters.temperature", float("nan")),
-         "assistant.model.parameters.temperature", "type", "expected a number"),
-        (under({}, "user.name", ["x"]), "user.name", "type", "expected a text, found a list"),
-        (under({}, "user", "x"), "user", "type", "expected a table, found 'x'"),
-        (under({}, "conversation.tools", "x"), "conversation.tools", "type", "expected a table"),
-        (under({}, "assistant.model.parameters.stop_words", "x"),
-         "assistant.model.parameters.stop_words", "type", "expected a list, found 'x'"),
-        (under({}, "assistant.model.id", "nobody/x"), "assistant.model.id", "value",
-         "unknown provider 'nobody', expected one of anthropic,"),
-        (under({}, "assistant.model.id", "openai/a b"), "assistant.model.id", "value",
-         "may hold only letters, digits and any of _ . : / ~ -"),
-        (under({}, "assistant.model.id", ""), "assistant.model.id", "value", "found nothing"),
-        (under({}, "assistant.model.id", 5), "assistant.model.id", "value",
-         "expected a model id `provider/name`, an alias, or a table"),
-        (under({}, "assistant.model.id.provider", "nobody"), "assistant.model.id.provider", "value",
-         "unknown provider 'nobody'"),
-        (under({}, "assistant.model.parameters.reasoning", "hi"),
-         "assistant.model.parameters.reasoning", "value", "expected off, auto, one of none, xlow"),
-        (under({}, "assistant.model.parameters.reasoning", {"effort": "hi"}),
-         "assistant.model.parameters.reasoning.effort", "value", "a number of tokens, found 'hi'"),
-        (under({}, "assistant.instructions", [{"examples": ["e", 3]}]),
-         "assistant.instructions.0.examples.1", "value", "expected a text, or a table of good"),
-        (under({}, "assistant.instructions", [{"examples": [{"good": "g"}]}]),
-         "assistant.instructions.0.examples.0.bad", "value", "is needed here"),
-        (under({}, f"{TOOL}.enable", "maybe"), f"{TOOL}.enable", "value",
-         'invalid enable value: \'maybe\', expected a boolean, one of "on", "off", '
-         '"explicit", "always", or a { state, allow_toggle } table'),
-        (under({}, f"{TOOL}.enable", {"allow_toggle": "always"}), f"{TOOL}.enable.allow_toggle",
-         "value", "expected one of any, never, if_named, if_named_or_group"),
-        (under({}, f"{TOOL}.source", "mcp"), f"{TOOL}.source", "value", "must name a server"),
-        (under({}, f"{TOOL}.source", "mcp..x"), f"{TOOL}.source", "value", "must name a server"),
-        (under({}, f"{TOOL}.source", "local."), f"{TOOL}.source", "value", "a name after each dot"),
-        (under({}, f"{TOOL}.source", "cloud"), f"{TOOL}.source", "value",
-         "Unknown tool source: cloud"),
-        (under({}, f"{TOOL}.command", "a 'b"), f"{TOOL}.command", "value",
-         "invalid shell quoting in command string: a 'b"),
-        (under({}, f"{TOOL}.command", " "), f"{TOOL}.command", "value", "found nothing"),
-        (under({}, f"{TOOL}.command.program", ""), f"{TOOL}.command.program", "value",
-         "expected a program"),
-        (under({}, f"{TOOL}.parameters.p.type", "strin"), f"{TOOL}.parameters.p.type", "value",
-         "expected one of string, integer"),
-        (under({}, f"{TOOL}.questions.q.target", "nobody"), f"{TOOL}.questions.q.target", "value",
-         "expected user, assistant, or a table"),
-        (under({}, f"{TOOL}.style.inline_results", "x"), f"{TOOL}.style.inline_results", "value",
-         "expected off, full, true, false, or a number of lines"),
-        (under({}, "conversation.labels", {"1a": "x"}), "conversation.labels.1a", "value",
-         "'1a' is not a name of a label"),
-        (under({}, "conversation.labels", {"a": 5}), "conversation.labels.a", "value",
-         "expected a text, or a table of value, apply_on and run, found 5"),
-        (under({}, "conversation.attachments", ["x"]), "conversation.attachments.0", "value",
-         "expected a URL such as file://notes.md, found 'x'"),
-        (under({}, "conversation.attachments", [{"type": "x"}]), "conversation.attachments.0",
-         "value", "expected a text for 'path'"),
-        (under({}, "conversation.attachments", [{"type": "x", "path": "y", "args": 1}]),
-         "conversation.attachments.0", "value", "unknown key 'args', expected type, path"),
-        (under({}, "providers.llm.aliases", {"a/b": "x"}), "providers.llm.aliases.a/b", "value",
-         "expected a word without `/`"),
-        (under({}, "config_load_paths", ["/etc"]), "config_load_paths.0", "value",
-         "expected a path relative to the workspace"),
-        (under({}, "interrupt.tool_call.action", "abort"), "interrupt.tool_call.action", "value",
-         "expected one of prompt, continue, restart, respond, stop, found 'abort'"),
-        (under({}, "assistant.model.parameters", {"x": {1, 2}}), "assistant.model.parameters.x",
-         "type", "expected text, numbers, true, false, lists or tables"),
-        # how a value meets what lies below it
-        (under({}, "assistant.system_prompt", {"value": "x", "separator": "lin"}),
-         "assistant.system_prompt", "value",
-         "expected for 'separator' one of none, space, line, paragraph, found 'lin'"),
-        (under({}, "assistant.instructions", {"value": [], "strategy": "merge"}),
-         "assistant.instructions", "value", "one of append, prepend, replace, found 'merge'"),
-        (under({}, "assistant.instructions", {"value": [], "dedup": "yes"}),
-         "assistant.instructions", "value", "one of true, false, inherit"),
-        (under({}, "assistant.instructions", {"title": "x"}), "assistant.instructions", "value",
-         "expected a list, or a table of value and strategy"),
-        (under({}, "assistant.instructions", {"value": None}), "assistant.instructions", "value",
-         "expected something for 'value'"),
-        (under({}, "assistant.name", {"value": "x", "dedup": True}), "assistant.name", "value",
-         "unknown key 'dedup' beside `value`"),
-        (under({}, "assistant.instructions", {"value": [{"title": 3}]}),
-         "assistant.instructions.0.title", "type", "expected a text, found 3"),
-        (under({}, "conversation.labels", {"value": {}, "strategy": "append"}),
-         "conversation.labels", "value", "deep_merge, merge, keep, replace, found 'append'"),
-        (under({}, "conversation.labels", {"value": {"9": "x"}, "strategy": "keep"}),
-         "conversation.labels.9", "value", "is not a name of a label"),
-    ]:  # fmt: skip
-        with subtests.test(partial=partial):
-            problem = one(partial)
-            assert (problem.path, problem.kind) == (path, kind)
-            assert says in problem.message
+UNKNOWN_KEYS: list[tuple[str, Any, str, str]] = [
+    ("asistant", {}, '', "did you mean 'assistant'? expected one of"),
+    ("assistant.~x", 1, '', "expected one of"),
+    ("assistant.nme", 1, '',
+     "did you mean 'assistant.name'? expected one of: instructions, model, name,"),
+    (f"{TOOL}.stile", {}, "", f"'{TOOL}.style'"),
+    (f"{TOOL}.parameters.p.items.typ", 1, "", "expected one of: default, description, enum"),
+    (f"{TOOL}.access.fs", [{"path": ".", "pth": "."}], ".0.pth",
+     "expected one of: create, delete, execute, external, path"),
+    ("conversation.labels.a.value", {"cmmd": "x"}, ".cmmd", "expected one of: cmd"),
+    ("assistant.model.id", {"nam": "x"}, ".nam", "expected one of: name, provider"),
+]  # fmt: skip
+WRONG_TYPES: list[tuple[str, Any, str, str]] = [
+    ("style.tool_call.show", "yes please", "", "expected true or false, found 'yes please'"),
+    ("style.tool_call.show", 1, "", "found 1"),
+    ("assistant.request.max_retries", "many", "", "expected a whole number, found 'many'"),
+    ("assistant.request.max_retries", True, "", "expected a whole number, found true"),
+    ("assistant.model.parameters.temperature", float("nan"), "", "expected a number"),
+    ("user.name", ["x"], "", "expected a text, found a list"),
+    ("user", "x", "", "expected a table, found 'x'"),
+    ("conversation.tools", "x", "", "expected a table"),
+    ("assistant.model.parameters.stop_words", "x", "", "expected a list, found 'x'"),
+    ("assistant.model.parameters", {"x": {1, 2}}, ".x",
+     "expected text, numbers, true, false, lists or tables"),
+    ("assistant.instructions", {"value": [{"title": 3}]}, ".0.title", "expected a text, found 3"),
+]  # fmt: skip
+WRONG_VALUES: list[tuple[str, Any, str, str]] = [
+    ("conversation.tools", {'a.b': {'run': 'x'}}, '["a.b"].run',
+     "expected one of ask, unattended, edit, skip, found 'x'"),
+    ("assistant.request.max_retries", -1, "", "expected a number of at least 0, found -1"),
+    ("assistant.request.stream_idle_timeout_secs", 5, "",
+     "expected 0 (off) or at least 10 seconds, found 5"),
+    ("assistant.model.id", "nobody/x", "", "unknown provider 'nobody', expected one of anthropic,"),
+    ("assistant.model.id", "openai/a b", "",
+     "may hold only letters, digits and any of _ . : / ~ -"),
+    ("assistant.model.id", "", "", "found nothing"),
+    ("assistant.model.id", 5, "", "expected a model id `provider/name`, an alias, or a table"),
+    ("assistant.model.id.provider", "nobody", "", "unknown provider 'nobody'"),
+    ("assistant.model.parameters.reasoning", "hi", "", "expected off, auto, one of none, xlow"),
+    ("assistant.model.parameters.reasoning", {"effort": "hi"}, ".effort",
+     "a number of tokens, found 'hi'"),
+    ("assistant.instructions", [{"examples": ["e", 3]}], ".0.examples.1",
+     "expected a text, or a table of good"),
+    ("assistant.instructions", [{"examples": [{"good": "g"}]}], ".0.examples.0.bad",
+     "is needed here"),
+    (f"{TOOL}.enable", "maybe", "",
+     'invalid enable value: \'maybe\', expected a boolean, one of "on", "off", '
+     '"explicit", "always", or a { state, allow_toggle } table'),
+    (f"{TOOL}.enable", {"allow_toggle": "always"}, ".allow_toggle",
+     "expected one of any, never, if_named, if_named_or_group"),
+    (f"{TOOL}.source", "mcp", "", "must name a server"),
+    (f"{TOOL}.source", "mcp..x", "", "must name a server"),
+    (f"{TOOL}.source", "local.", "", "a name after each dot"),
+    (f"{TOOL}.source", "cloud", "", "Unknown tool source: cloud"),
+    (f"{TOOL}.command", "a 'b", "", "invalid shell quoting in command string: a 'b"),
+    (f"{TOOL}.command", " ", "", "found nothing"),
+    (f"{TOOL}.command.program", "", "", "expected a program"),
+    (f"{TOOL}.parameters.p.type", "strin", "", "expected one of string, integer"),
+    (f"{TOOL}.questions.q.target", "nobody", "", "expected user, assistant, or a table"),
+    (f"{TOOL}.style.inline_results", "x", "",
+     "expected off, full, true, false, or a number of lines"),
+    ("conversation.labels", {"1a": "x"}, ".1a", "'1a' is not a name of a label"),
+    ("conversation.labels", {"a": 5}, ".a",
+     "expected a text, or a table of value, apply_on and run, found 5"),
+    ("conversation.attachments", ["x"], ".0", "expected a URL such as file://notes.md, found 'x'"),
+    ("conversation.attachments", [{"type": "x"}], ".0", "expected a text for 'path'"),
+    ("conversation.attachments", [{"type": "x", "path": "y", "args": 1}], ".0",
+     "unknown key 'args', expected type, path"),
+    ("providers.llm.aliases", {"a/b": "x"}, ".a/b", "expected a word without `/`"),
+    ("config_load_paths", ["/etc"], ".0", "expected a path relative to the workspace"),
+    ("interrupt.tool_call.action", "abort", "",
+     "expected one of prompt, continue, restart, respond, stop, found 'abort'"),
+    ("assistant.system_prompt", {"value": "x", "separator": "lin"}, "",
+     "expected for 'separator' one of none, space, line, paragraph, found 'lin'"),
+    ("assistant.instructions", {"value": [], "strategy": "merge"}, "",
+     "one of append, prepend, replace, found 'merge'"),
+    ("assistant.instructions", {"value": [], "dedup": "yes"}, "", "one of true, false, inherit"),
+    ("assistant.instructions", {"title": "x"}, "",
+     "expected a list, or a table of value and strategy"),
+    ("assistant.instructions", {"value": None}, "", "expected something for 'value'"),
+    ("assistant.name", {"value": "x", "dedup": True}, "", "unknown key 'dedup' beside `value`"),
+    ("conversation.labels", {"value": {}, "strategy": "append"}, "",
+     "deep_merge, merge, keep, replace, found 'append'"),
+    ("conversation.labels", {"value": {"9": "x"}, "strategy": "keep"}, ".9",
+     "is not a name of a label"),
+]  # fmt: skip
+"""Path and written value; the rest of the path at which the problem is; a part of its message."""
+
+
+def test_problem_names_its_path_and_the_accepted_values(subtests: pytest.Subtests) -> None:
+    kinds = {"unknown_key": UNKNOWN_KEYS, "type": WRONG_TYPES, "value": WRONG_VALUES}
+    for kind, rows in kinds.items():
+        for path, value, below, message in rows:
+            with subtests.test(path=path, value=value):
+                problem = one(under({}, path, value))
+                assert (problem.path, problem.kind) == (path + below, kind)
+                assert message in problem.message
 
 
 def test_a_layer_that_is_no_table_says_so() -> None:
@@ -299,19 +279,3 @@ def test_a_legal_layer_alone_makes_a_configuration_unless_something_is_missing(
     except ValidationError as exc:
         found = problems_in(exc)
     assert [problem for problem in found if "is needed here" not in problem.message] == []
-
-
-def test_fields_that_do_not_fit_together_are_each_told() -> None:
-    tools = {"a": {"source": "mcp.s", "access": {}}, "b": {"source": "builtin", "access": {}}}
-    partial: Any = {"conversation": {"tools": tools}}
-    assert problems(partial) == []
-    with pytest.raises(ConfigError) as caught:
-        validate(partial)
-    assert [problem.path for problem in caught.value.problems] == [
-        "conversation.tools.a.access",
-        "conversation.tools.b.access",
-    ]
-
-
-def test_the_default_configuration_is_valid() -> None:
-    assert validate({}) == AppConfig()

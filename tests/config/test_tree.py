@@ -241,65 +241,6 @@ def test_halves_of_enable_that_are_not_set_stay_unset() -> None:
 # --- what does not fit together --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("config", "path", "says"),
-    [
-        (
-            {
-                "assistant": {"tool_choice": "t"},
-                "conversation": {"tools": {"t": {"enable": {"state": False}},
-                                           "*": {"enable": {"allow_toggle": "never"}}}},
-            },
-            "assistant.tool_choice",
-            "assistant.tool_choice names 't', which conversation.tools.t.enable keeps off",
-        ),
-        (
-            {"conversation": {"tools": {"t": {"source": "builtin", "access": {}}}}},
-            "conversation.tools.t.access",
-            "conversation.tools.t: `access` is only supported on local tools, but 't' is a builtin",
-        ),
-        (
-            {"conversation": {"tools": {"t": {"source": "mcp.s", "access": {}}}}},
-            "conversation.tools.t.access",
-            "'t' is a mcp tool",
-        ),
-        (
-            {"conversation": {"tools": {"t": {"source": "python",
-                                              "access": {"fs": [{"path": "."}]}}}}},
-            "conversation.tools.t.access.fs",
-            "'t' is a python tool",
-        ),
-        (
-            {"conversation": {"tools": {"*": {"source": "local"}}}},
-            "conversation.tools.*.source",
-            "'*' holds defaults and has no source",
-        ),
-    ],
-)  # fmt: skip
-def test_the_whole_tells_what_does_not_fit_together(config: Any, path: str, says: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        validate(config)
-    (problem,) = caught.value.problems
-    assert problem.path == path
-    assert says in problem.message
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"conversation": {"tools": {"t": {"source": "local", "access": {"fs": [{"path": "."}]}}}}},
-        {"conversation": {"tools": {"t": {"source": "python",
-                                          "access": {"config": [{"path": "user"}]}}}}},
-        {"conversation": {"tools": {"t": {"access": {"fs": [{"path": "."}]}}}}},
-        {"assistant": {"tool_choice": "t"}, "conversation": {"tools": {"t": {"enable": False}}}},
-        {"assistant": {"tool_choice": "nobody"}},
-        {"conversation": {"tools": {"*": {"questions": {"q": {"answer": 1}}, "run": "skip"}}}},
-    ],
-)  # fmt: skip
-def test_what_fits_together_is_accepted(config: Any) -> None:
-    assert validate(config) == AppConfig.model_validate(config)
-
-
 # --- what can be configured and is not there yet ---------------------------------------------
 
 
@@ -335,3 +276,33 @@ def test_parameters_hold_parameters_at_any_depth() -> None:
         {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
     )
     assert param.properties["a"].items == Param(type="string")
+
+
+def test_instructions_and_sections_make_the_system_texts_in_order() -> None:
+    config: AppConfig = validate(
+        {
+            "assistant": {
+                "system_prompt": "P",
+                "system_prompt_sections": [
+                    {"content": "last", "position": 9},
+                    {"content": "a < b", "tag": "x", "title": 'T"'},
+                    {"content": "plain", "title": "Heading"},
+                ],
+                "instructions": [
+                    {
+                        "title": "I",
+                        "items": ["do"],
+                        "examples": [{"good": "g", "bad": "b", "reason": "r"}],
+                    }
+                ],
+            }
+        }
+    )
+    assert config.assistant.system() == (
+        "P",
+        "<x title='T\"'>\n<![CDATA[a < b]]>\n</x>",
+        "# Heading\n\nplain",
+        '<instruction title="I">\n- do\n\n**Examples**\n\n'
+        "Good: g\nBad: b\nReason: r\n</instruction>",
+        "last",
+    )
