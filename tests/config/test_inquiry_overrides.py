@@ -1,4 +1,4 @@
-"""Who answers a tool's question: overrides over the conversation's assistant, field by field."""
+"""Overrides of the assistant that answers a tool's question."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def question(override: Any) -> QuestionAssistant:
 
 
 def changed(before: Assistant, after: Assistant) -> dict[str, Any]:
-    """What differs, by dotted path."""
+    """Return the new values that differ, by dotted path."""
     found: dict[str, Any] = {}
 
     def walk(old: Any, new: Any, path: str) -> None:
@@ -72,7 +72,7 @@ def changed(before: Assistant, after: Assistant) -> dict[str, Any]:
     return found
 
 
-def test_without_overrides_it_is_the_conversations_own_but_for_retries() -> None:
+def test_without_overrides_only_the_retries_differ_from_the_conversation() -> None:
     own = config()
     expected = {f"request.{name}": value for name, value in RETRIES.items()}
     overrides: list[Any] = [None, {}, {"system_prompt_sections": []}, {"tool_choice": "required"}]
@@ -82,8 +82,8 @@ def test_without_overrides_it_is_the_conversations_own_but_for_retries() -> None
         assert found.system() == own.assistant.system()
 
 
-def test_fields_that_are_set_replace_and_the_others_stay(subtests: pytest.Subtests) -> None:
-    for override, differs in [
+def test_override_replaces_the_fields_that_it_sets(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, dict[str, Any]]] = [
         ({"system_prompt": "Decide."}, {"system_prompt": "Decide."}),
         ({"model": {"id": "openai/small"}},
          {"model.id.provider": "openai", "model.id.name": "small"}),
@@ -99,14 +99,15 @@ def test_fields_that_are_set_replace_and_the_others_stay(subtests: pytest.Subtes
         ({"request": {"max_retries": 0}}, {"request.max_retries": 0}),
         ({"request": {"stream_idle_timeout_secs": 0, "max_response_bytes": 7}},
          {"request.stream_idle_timeout_secs": 0, "request.max_response_bytes": 7}),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for override, differs in rows:
         with subtests.test(override=override):
             base = for_inquiries(config())
             assert changed(base, for_inquiries(config(override))) == differs
             assert changed(base, for_question(base, question(override))) == differs
 
 
-def test_sections_and_instructions_append_as_layers_do() -> None:
+def test_sections_and_instructions_are_appended() -> None:
     base = for_inquiries(config({"system_prompt_sections": ["Choose well."]}))
     assert [s.content for s in base.system_prompt_sections] == ["About us.", "Choose well."]
     target = question(
@@ -128,7 +129,7 @@ def test_sections_and_instructions_append_as_layers_do() -> None:
     )
 
 
-def test_the_question_wins_over_the_inquiry_over_the_assistant() -> None:
+def test_question_overrides_the_inquiry_and_that_the_assistant() -> None:
     base = for_inquiries(
         config(
             {
@@ -147,7 +148,7 @@ def test_the_question_wins_over_the_inquiry_over_the_assistant() -> None:
     assert (found.request.max_retries, found.request.max_response_bytes) == (1, 4096)
 
 
-def test_a_ceiling_of_zero_inherits_for_all_questions_and_is_none_for_one() -> None:
+def test_size_limit_of_zero_is_inherited_for_all_questions_and_unlimited_for_one() -> None:
     zero = {"request": {"max_response_bytes": 0, "stream_idle_timeout_secs": 0}}
     base = for_inquiries(config(zero))
     assert (base.request.max_response_bytes, base.request.stream_idle_timeout_secs) == (4096, 0)
@@ -156,12 +157,12 @@ def test_a_ceiling_of_zero_inherits_for_all_questions_and_is_none_for_one() -> N
     assert unlimited.request.max_response_bytes == 0
 
 
-def test_the_configuration_itself_is_not_changed() -> None:
+def test_configuration_is_not_changed() -> None:
     given = config({"model": {"id": "openai/small"}, "system_prompt_sections": ["x"]})
     before = given.model_dump(mode="json")
     for_question(for_inquiries(given), question({"system_prompt": "y"}))
     assert given.model_dump(mode="json") == before
 
 
-def test_the_path_of_a_question() -> None:
+def test_path_of_a_question() -> None:
     assert target_path("rename", "sure") == "conversation.tools.rename.questions.sure.target"

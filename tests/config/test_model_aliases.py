@@ -1,4 +1,4 @@
-"""From names to models: aliases, chains, circles, whole configurations and layers."""
+"""Model aliases: chains, circles, whole configurations and layers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ GPT = ModelId(provider="openai", name="gpt")
 TABLE = {"provider": "openai", "name": "gpt"}
 
 
-@pytest.mark.parametrize(
-    ("reference", "aliases"),
-    [
+def test_alias_is_resolved_to_a_model() -> None:
+    rows: list[tuple[Any, Any]] = [
         (GPT, {}),
         ("openai/gpt", {}),
         ("a", {"a": GPT}),
@@ -39,23 +38,19 @@ TABLE = {"provider": "openai", "name": "gpt"}
         ("a", {"a": TABLE}),
         (" a ", {"a": "b", "b": "c", "c": "openai/gpt"}),
         ("openai", {"openai": "openai/gpt"}),
-    ],
-)
-def test_a_name_leads_to_a_model(reference: Any, aliases: Any) -> None:
-    assert resolve_model(reference, aliases) == GPT
+    ]
+    for reference, aliases in rows:
+        assert resolve_model(reference, aliases) == GPT
 
 
-@pytest.mark.parametrize("text", ["openrouter/a/b/c", " openrouter / a/b/c "])
-def test_a_model_name_may_have_slashes(text: str) -> None:
-    assert parse_model_id(text) == ModelId(provider="openrouter", name="a/b/c")
-
-
-def test_a_word_is_an_alias() -> None:
+def test_model_id_is_parsed() -> None:
+    for text in ("openrouter/a/b/c", " openrouter / a/b/c "):
+        assert parse_model_id(text) == ModelId(provider="openrouter", name="a/b/c")
     assert parse_model_id(" fast ") == "fast"
 
 
-def test_a_name_that_leads_nowhere_says_why(subtests: pytest.Subtests) -> None:
-    for reference, aliases, path, says in [
+def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any, str, str]] = [
         ("c", {"a": GPT}, "p", r"'c' is neither an alias \(known: a\) nor `provider/name`"),
         ("c", {}, "p", "none is defined"),
         ("gpt-5", {}, "p", r"nor `provider/name`: did you mean 'openai/gpt-5'\?"),
@@ -69,18 +64,19 @@ def test_a_name_that_leads_nowhere_says_why(subtests: pytest.Subtests) -> None:
         ("a", {"a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"x": "a", "a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"a": "a"}, "providers.llm.aliases", "a -> a"),
-    ]:
-        with subtests.test(reference=reference):
+    ]
+    for reference, aliases, path, says in rows:
+        with subtests.test(reference=reference, aliases=aliases):
             with pytest.raises(ConfigError, match=says) as caught:
                 resolve_model(reference, aliases, path="p")
             assert caught.value.path == path
 
 
-@pytest.mark.parametrize("text", ["", " ", "nobody/x", "openai/", "/x", "openai/ö"])
-def test_what_is_no_name_at_all_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        parse_model_id(text)
-    assert caught.value.path == "assistant.model.id"
+def test_malformed_model_id_is_refused() -> None:
+    for text in ("", " ", "nobody/x", "openai/", "/x", "openai/ö"):
+        with pytest.raises(ConfigError) as caught:
+            parse_model_id(text)
+        assert caught.value.path == "assistant.model.id"
 
 
 names = st.sampled_from("abcde")
@@ -88,7 +84,7 @@ names = st.sampled_from("abcde")
 
 @given(st.dictionaries(names, names | st.just("openai/gpt")))
 @QUICK
-def test_aliases_go_in_circles_or_every_chain_ends(aliases: dict[str, str]) -> None:
+def test_circular_aliases_are_refused_and_no_others(aliases: dict[str, str]) -> None:
     def ends(name: str) -> bool:
         for _ in range(len(aliases) + 1):
             if name not in aliases:
@@ -118,14 +114,14 @@ PATHS = [
 ALIASES = {"fast": "quick", "quick": "openai/gpt"}
 
 
-def test_every_reference_of_a_configuration_is_found() -> None:
+def test_all_references_of_a_configuration_are_found() -> None:
     config = AppConfig.model_validate({**EVERYWHERE, "providers": {"llm": {"aliases": ALIASES}}})
     assert references(config) == [(path, "fast") for path in PATHS]
     whole = AppConfig.model_validate(settle(EVERYWHERE, ALIASES))
     assert references(whole) == [(path, GPT) for path in PATHS]
 
 
-def test_a_layer_is_resolved_as_far_as_possible() -> None:
+def test_known_aliases_of_a_layer_are_resolved() -> None:
     resolved: Any = settle(EVERYWHERE, ALIASES)
     text = repr(resolved)
     assert "fast" not in text
@@ -146,18 +142,18 @@ def test_a_layer_is_resolved_as_far_as_possible() -> None:
         {"assistant": {"model": None}, "unknown": {"model": {"id": "fast"}}},
     ],
 )
-def test_what_is_no_reference_stays(partial: Any) -> None:
+def test_values_that_are_no_references_are_unchanged(partial: Any) -> None:
     assert settle(partial, ALIASES) == partial
 
 
-def test_models_in_a_list_with_a_strategy_are_resolved_too() -> None:
+def test_models_in_a_list_with_a_strategy_are_resolved() -> None:
     node = SchemaNode(list[ModelChoice])
     written: Any = {"value": [{"id": "fast"}, {}], "strategy": "replace"}
     resolved = with_models(node, written, lambda path, reference: f"{path}:{reference}", ("m",))
     assert resolved == {"value": [{"id": "m.0.id:fast"}, {}], "strategy": "replace"}
 
 
-def test_a_full_id_in_a_layer_becomes_a_table() -> None:
+def test_model_id_in_a_layer_becomes_a_table() -> None:
     assert settle({"assistant": {"model": {"id": "openai/gpt"}}}, {}) == {
         "assistant": {"model": {"id": TABLE}}
     }
@@ -165,12 +161,12 @@ def test_a_full_id_in_a_layer_becomes_a_table() -> None:
 
 @given(partials)
 @QUICK
-def test_resolving_a_layer_twice_changes_nothing_more(partial: dict[str, Any]) -> None:
+def test_resolving_a_layer_is_idempotent(partial: dict[str, Any]) -> None:
     once = settle(partial, ALIASES)
     assert settle(once, ALIASES) == once
 
 
-def test_unknown_provider_lists_the_available_ones_alone() -> None:
+def test_error_of_an_unknown_provider_lists_the_available_ones() -> None:
     with pytest.raises(ConfigError, match="unknown provider 'nobody'") as caught:
         parse_model_id("nobody/x")
     listed = str(caught.value).partition("expected one of ")[2].split(", ")

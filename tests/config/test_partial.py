@@ -1,4 +1,4 @@
-"""Merging partials, validating them, errors that help."""
+"""Partial configurations: merge, difference, unset."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ from jp_nb.config.partial import (
     strip_strategies,
     unset,
 )
-from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.tool_config import SOURCES
-from jp_nb.config.validation import checked, validate
-from jp_nb.errors import ConfigError
+from jp_nb.config.validation import validate
 from tests.support.config_strategies import A, B, C, partials
 from tests.support.record_strategies import QUICK
 
@@ -51,8 +48,8 @@ def folded(path: str, parts: Sequence[Any]) -> Any:
     return get_path(strip_strategies(partial), path)
 
 
-def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) -> None:
-    for path, parts, result in [
+def test_values_are_merged_by_their_strategies(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, list[Any], Any]] = [
         # Lists: each strategy, plain and written out, below and above.
         (SECTIONS, [[A], [B]], [A, B]),
         (SECTIONS, [[A], wrapped([B])], [A, B]),
@@ -66,12 +63,12 @@ def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) ->
         (SECTIONS, [[A], wrapped([], "replace")], []),
         (SECTIONS, [[A], []], [A]),
         (SECTIONS, [[]], None),
-        # What says that anything above it discards it is discarded; its dedup goes on.
+        # A value that is discarded when merged; its dedup stays.
         (SECTIONS, [wrapped([A], discard_when_merged=True), [B]], [B]),
         (SECTIONS, [wrapped([A], discard_when_merged=True), wrapped([B], "append")], [B]),
         (SECTIONS, [wrapped([A], discard_when_merged=True)], [A]),
         (SECTIONS, [wrapped([A], discard_when_merged=True, dedup=True), [B, B]], [B]),
-        # Equal items: the later value says, else the earlier, else the field.
+        # Equal items: dedup of the later value, else of the earlier, else of the field.
         (SECTIONS, [[A], [A]], [A, A]),
         (SECTIONS, [wrapped([A], dedup=True), [B, A]], [A, B]),
         (SECTIONS, [[A], wrapped([A, B], "append", dedup=True)], [A, B]),
@@ -112,19 +109,19 @@ def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) ->
         (LABELS, [{"a": {"value": "1", "run": "deny"}}, wrapped({"a": {"value": "2"}}, "merge")],
          {"a": {"value": "2"}}),
         (LABELS, [{"value": "1"}, {"x": "2"}], {"value": "1", "x": "2"}),
-        # With a key that no strategy has, it is no strategy but a map or any JSON.
+        # With another key it is a plain map or plain JSON.
         (LABELS, [{"a": "1"}, {"value": "1", "strategy": "replace", "x": "2"}],
          {"a": "1", "value": "1", "strategy": "replace", "x": "2"}),
         (OPTIONS, [{"a": {"b": 1}}, {"a": {"value": 2, "strategy": "replace", "x": 3}}],
          {"a": {"b": 1, "value": 2, "strategy": "replace", "x": 3}}),
-        # Any JSON: objects meet, lists replace; a strategy needs both keys.
+        # Any JSON: objects are merged, lists replace; a strategy needs both keys.
         (OPTIONS, [{"value": 1}, {"a": [1]}, {"a": [2]}], {"value": 1, "a": [2]}),
         (OPTIONS, [{"a": {"b": 1}}, {"a": {"c": 2}}], {"a": {"b": 1, "c": 2}}),
         (OPTIONS, [{"a": [1]}, {"a": wrapped([2], "append")}], {"a": [1, 2]}),
         (OPTIONS, [{"a": "x"}, {"a": wrapped("y", "prepend")}], {"a": "yx"}),
         (OPTIONS, [{"a": {"b": 1}}, {"a": wrapped({"c": 2}, "replace")}], {"a": {"c": 2}}),
         (OPTIONS, [{"a": [1]}, {"a": []}], {"a": []}),
-        # Shorthands meet tables field by field.
+        # Shorthands are merged with tables field by field.
         ("conversation.tools.t.enable", [False, {"state": True}],
          {"state": True, "allow_toggle": "any"}),
         ("conversation.tools.t.enable", [{"allow_toggle": "never"}, "on"],
@@ -137,8 +134,9 @@ def test_later_parts_meet_earlier_ones_as_they_say(subtests: pytest.Subtests) ->
         ("assistant.model.id", [{"provider": "a", "name": "b"}, "fast"], "fast"),
         ("providers.llm.aliases.x", [{"provider": "openai", "name": "b"}, {"name": "c"}],
          {"provider": "openai", "name": "c"}),
-    ]:  # fmt: skip
-        with subtests.test(path=path):
+    ]  # fmt: skip
+    for path, parts, result in rows:
+        with subtests.test(path=path, parts=parts):
             assert folded(path, parts) == result
 
 
@@ -154,7 +152,7 @@ values = st.one_of(
 
 @given(st.lists(values, min_size=1, max_size=4))
 @QUICK
-def test_merging_changes_neither_side(parts: list[Any]) -> None:
+def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
     partials = [build(WORDS, part) for part in parts]
     before = repr(partials)
     together: Partial = {}
@@ -168,7 +166,7 @@ def test_merging_changes_neither_side(parts: list[Any]) -> None:
 
 
 def plain(partial: Partial) -> Partial:
-    """Without nothing: empty tables and nulls say as little as what is absent."""
+    """Return `partial` without empty tables and nulls."""
     found: Partial = {}
     for key, value in partial.items():
         inner = plain(value) if isinstance(value, dict) else value
@@ -183,13 +181,11 @@ def normal(partial: Any) -> Partial:
 
 @given(partials)
 @QUICK
-def test_nothing_differs_from_itself(partial: Any) -> None:
+def test_partial_does_not_differ_from_itself(partial: Any) -> None:
     assert not diff(strip_strategies(partial), strip_strategies(partial))
 
 
-@given(partials, partials)
-@settings(max_examples=300, deadline=None)
-def test_what_differs_makes_the_other_one(before: Any, after: Any) -> None:
+def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> None:
     before, after = strip_strategies(merge({}, before)), strip_strategies(merge({}, after))
     made = apply(before, diff(before, after))
     # Free JSON may look like a value with a strategy, within another one: both are stripped again.
@@ -197,10 +193,23 @@ def test_what_differs_makes_the_other_one(before: Any, after: Any) -> None:
 
 
 @given(partials, partials)
-@QUICK
-def test_a_pinned_partial_means_the_same_over_anything_but_for_keys_of_maps(
-    partial: Any, below: Any
+@settings(max_examples=20)
+def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> None:
+    assert_difference_leads_from_one_to_the_other(before, after)
+
+
+@pytest.mark.deep
+@given(partials, partials)
+@settings(max_examples=1000)
+def test_difference_applied_to_one_makes_the_other_in_many_examples(
+    before: Any, after: Any
 ) -> None:
+    assert_difference_leads_from_one_to_the_other(before, after)
+
+
+@given(partials, partials)
+@QUICK
+def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: Any) -> None:
     over = plain(strip_strategies(merge(merge({}, below), as_replacement(merge({}, partial)))))
     for path, value in leaves(normal(partial)):
         assert get_path(over, path) == value
@@ -208,7 +217,7 @@ def test_a_pinned_partial_means_the_same_over_anything_but_for_keys_of_maps(
 
 @given(partials, partials)
 @QUICK
-def test_a_configuration_written_out_comes_back_over_anything(partial: Any, below: Any) -> None:
+def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, below: Any) -> None:
     config = validate(merge({}, partial))
     assume(getattr(config.assistant.model.parameters, "other_thing", 0) is not None)  # not written
     written = as_replacement(config.model_dump(mode="json", exclude_none=True))
@@ -217,18 +226,18 @@ def test_a_configuration_written_out_comes_back_over_anything(partial: Any, belo
     again = validate(foreign)
     lists = ("assistant.system_prompt_sections", "assistant.instructions")
     for field in map(attrgetter, (*lists, "conversation.attachments")):
-        assert field(again) == field(config) or not field(config)  # an empty list says nothing
+        assert field(again) == field(config) or not field(config)  # an empty list sets nothing
     assert again.conversation.labels == config.conversation.labels
     assert again.assistant.model.id == config.assistant.model.id
 
 
 @given(partials, partials, partials)
 @QUICK
-def test_folding_without_strategies_is_associative(one: Any, two: Any, three: Any) -> None:
+def test_merge_without_strategies_is_associative(one: Any, two: Any, three: Any) -> None:
     assert merge(merge(one, two), three) == merge(one, merge(two, three))
 
 
-def test_folding_with_replace_is_not_so_order_counts() -> None:
+def test_merge_with_strategies_depends_on_the_order() -> None:
     one, two, three = (
         build(SECTIONS, [A]),
         build(SECTIONS, wrapped([B], "prepend")),
@@ -249,7 +258,7 @@ def test_folding_with_replace_is_not_so_order_counts() -> None:
         (WORDS, ["a", "b"], ["b"], {"value": ["b"], "strategy": "replace"}),
     ],
 )  # fmt: skip
-def test_a_difference_is_written_as_short_as_it_may(
+def test_difference_is_written_in_the_shortest_form(
     path: str, before: Any, after: Any, delta: Any
 ) -> None:
     change = diff(build(path, before), build(path, after))
@@ -257,7 +266,7 @@ def test_a_difference_is_written_as_short_as_it_may(
     assert strip_strategies(apply(build(path, before), change)) == build(path, after)
 
 
-def test_an_empty_list_says_nothing_unless_it_replaces() -> None:
+def test_empty_list_sets_nothing_unless_it_replaces() -> None:
     assert strip_strategies(build(SECTIONS, [])) == {"assistant": {}}
     assert strip_strategies(build(SECTIONS, wrapped([], "replace"))) == build(SECTIONS, [])
     assert strip_strategies(build(OPTIONS, {"a": []})) == build(OPTIONS, {"a": []})
@@ -266,14 +275,14 @@ def test_an_empty_list_says_nothing_unless_it_replaces() -> None:
 # --- removing --------------------------------------------------------------------------------
 
 
-def test_unset_removes_a_path_and_what_lies_below() -> None:
+def test_unset_removes_a_path_and_everything_below() -> None:
     partial: Partial = {"assistant": {"name": "x", "model": {"id": "a"}}, "user": {"name": "y"}}
     assert unset(partial, "assistant.model") == {"assistant": {"name": "x"}, "user": {"name": "y"}}
     assert unset(partial, "assistant.none.x") == partial
     assert unset(partial, "user.name.x") == partial
 
 
-def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(subtests: pytest.Subtests) -> None:
+def test_item_of_a_list_and_key_of_a_map_can_be_unset(subtests: pytest.Subtests) -> None:
     for path, value, target, left in [
         (ATTACHMENTS, ["file:x", "file:y"], f'{ATTACHMENTS}["file:x"]', ["file:y"]),
         (ATTACHMENTS, ["file:x", "file:y"], f"{ATTACHMENTS}[file:x]", ["file:y"]),
@@ -299,7 +308,8 @@ def test_an_item_of_a_list_and_a_key_of_a_map_can_be_unset(subtests: pytest.Subt
             assert get_path(strip_strategies(unset(build(path, value), target)), path) == left
 
 
-def test_many_items_of_a_list_are_unset_in_one_pass() -> None:
+@pytest.mark.deep
+def test_thousands_of_items_are_unset_quickly() -> None:
     items: list[Any] = [{"title": f"t{i}"} for i in range(4000)]
     path = "assistant.instructions"
     gone = [f"{path}[t{i}]" for i in range(0, 4000, 2)]
@@ -310,7 +320,7 @@ def test_many_items_of_a_list_are_unset_in_one_pass() -> None:
     assert left == build(path, [{"title": "t3999"}])
 
 
-def test_items_of_several_lists_and_keys_in_brackets_are_unset_in_turn() -> None:
+def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
     now = merge(build(ATTACHMENTS, ["file:x", "file:y"]), build(OPTIONS, {"a.b": 1, "c": 2}))
     now = merge(now, build(WORDS, wrapped(["a", "b"], "replace")))
     unsets = (f"{ATTACHMENTS}[file:x]", f"{ATTACHMENTS}[file:z]", f"{WORDS}[a]", f"{WORDS}[b]",
@@ -321,7 +331,7 @@ def test_items_of_several_lists_and_keys_in_brackets_are_unset_in_turn() -> None
     assert get_path(left, OPTIONS) == {}
 
 
-def test_what_lies_below_shows_again_where_something_is_unset() -> None:
+def test_value_of_a_lower_layer_shows_again_after_an_unset() -> None:
     below: Partial = {"user": {"name": "file"}, "assistant": {"name": "file"}}
     now = merge(below, {"user": {"name": "me"}, "assistant": {"name": "me"}})
     assert unset(now, "user.name", below) == {
@@ -330,7 +340,7 @@ def test_what_lies_below_shows_again_where_something_is_unset() -> None:
     }
 
 
-def test_what_is_unset_and_set_at_once_takes_the_new_value_as_it_is() -> None:
+def test_change_that_unsets_and_sets_a_path_stores_the_new_value_as_it_is() -> None:
     below = build(WORDS, ["below"])
     change = Change(build(WORDS, ["new"]), (WORDS,))
     assert get_path(
@@ -343,7 +353,7 @@ def test_what_is_unset_and_set_at_once_takes_the_new_value_as_it_is() -> None:
     )
 
 
-def test_leaves_are_values_with_their_paths_and_without_strategies() -> None:
+def test_leaves_are_values_with_paths_and_without_strategies() -> None:
     partial: Partial = {
         "assistant": {"instructions": {"value": [], "strategy": "replace"}},
         "conversation": {"tools": {"t": {"options": {"a": {"b": 1}, "c.d": 2}}}},

@@ -1,4 +1,4 @@
-"""A layer is read in its stored form, or everything that is wrong in it is told."""
+"""Reading a layer: its normalized form, and all problems in it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jp_nb.config.partial import Partial, strip_strategies
 from jp_nb.config.partial_reading import problems_in, read_layer
 from jp_nb.config.schema import field_paths
 from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.validation import validate, without_left_out
-from jp_nb.errors import ConfigError, ConfigProblem
+from jp_nb.config.validation import without_left_out
+from jp_nb.errors import ConfigProblem
 from tests.support.config_spellings import (
     ANNOTATED,
     CASES,
@@ -31,13 +31,13 @@ TOOL = "conversation.tools.t"
 
 
 def problems(partial: Any) -> list[ConfigProblem]:
-    """What is wrong in a layer as a file may write it."""
+    """Return the problems of a layer as a file may write it."""
     known = without_left_out(partial) if isinstance(partial, dict) else partial
     return [problem for _, problem in read_layer(known)[1]]
 
 
 def normal(partial: Any) -> Partial:
-    """The stored form of a layer in which nothing is wrong."""
+    """Return the normalized form of a layer without problems."""
     kept, found = read_layer(partial)
     assert found == []
     return kept
@@ -48,10 +48,10 @@ def one(partial: Any) -> ConfigProblem:
     return problem
 
 
-# --- what is legal ---------------------------------------------------------------------------
+# --- valid layers ----------------------------------------------------------------------------
 
 
-def test_what_one_layer_may_say_is_no_problem(subtests: pytest.Subtests) -> None:
+def test_every_accepted_spelling_has_no_problem(subtests: pytest.Subtests) -> None:
     for path, value in [*[c[:2] for c in CASES], *ANNOTATED, *HALVES, *LEFT]:
         with subtests.test(path=path):
             assert problems(under({}, path, value)) == []
@@ -59,13 +59,13 @@ def test_what_one_layer_may_say_is_no_problem(subtests: pytest.Subtests) -> None
 
 @given(partials)
 @QUICK
-def test_a_legal_layer_has_no_problems(partial: dict[str, Any]) -> None:
+def test_valid_layer_has_no_problems(partial: dict[str, Any]) -> None:
     assert problems(partial) == []
 
 
 @given(wholes)
 @QUICK
-def test_the_normal_form_means_the_same_and_stays(whole: dict[str, Any]) -> None:
+def test_normalized_form_means_the_same_and_is_stable(whole: dict[str, Any]) -> None:
     kept = normal(whole)
     assert AppConfig.model_validate(kept) == AppConfig.model_validate(whole)
     assert normal(kept) == kept
@@ -87,35 +87,33 @@ def test_the_normal_form_means_the_same_and_stays(whole: dict[str, Any]) -> None
         ("assistant.instructions", [{"title": "t"}], [{"title": "t"}]),
     ],
 )  # fmt: skip
-def test_the_normal_form_says_no_more_than_the_layer(path: str, written: Any, kept: Any) -> None:
+def test_normalized_form_sets_no_more_than_the_layer(path: str, written: Any, kept: Any) -> None:
     assert lookup(normal(under({}, path, written)), path) == kept
 
 
-def test_nothing_is_kept_of_what_is_null_or_absent() -> None:
+def test_null_is_not_kept() -> None:
     assert normal({"user": {"name": None}, "assistant": {"instructions": None}}) == {
         "user": {},
         "assistant": {},
     }
 
 
-def test_no_field_is_needed_and_null_says_nothing(subtests: pytest.Subtests) -> None:
+def test_every_field_accepts_null() -> None:
     for path in field_paths():
-        with subtests.test(path=path):
-            assert problems(under({}, path.replace("*", "k"), None)) == []
+        assert problems(under({}, path.replace("*", "k"), None)) == [], path
 
 
-def test_a_table_that_holds_itself_is_read_at_any_depth() -> None:
+def test_recursive_table_is_read_at_any_depth() -> None:
     inner: Any = {"items": {"items": {"properties": {"a": {"required": None}}}}}
     kept = lookup(normal(under({}, f"{TOOL}.parameters.p", inner)), f"{TOOL}.parameters.p")
     assert kept == {"items": {"items": {"properties": {"a": {}}}}}
 
 
-# --- what is wrong ---------------------------------------------------------------------------
-
+# --- problems --------------------------------------------------------------------------------
 
 UNKNOWN_KEYS: list[tuple[str, Any, str, str]] = [
-    ("asistant", {}, '', "did you mean 'assistant'? expected one of"),
-    ("assistant.~x", 1, '', "expected one of"),
+    ("asistant", {}, "", "did you mean 'assistant'? expected one of"),
+    ("assistant.~x", 1, "", "expected one of"),
     ("assistant.nme", 1, '',
      "did you mean 'assistant.name'? expected one of: instructions, model, name,"),
     (f"{TOOL}.stile", {}, "", f"'{TOOL}.style'"),
@@ -140,7 +138,7 @@ WRONG_TYPES: list[tuple[str, Any, str, str]] = [
     ("assistant.instructions", {"value": [{"title": 3}]}, ".0.title", "expected a text, found 3"),
 ]  # fmt: skip
 WRONG_VALUES: list[tuple[str, Any, str, str]] = [
-    ("conversation.tools", {'a.b': {'run': 'x'}}, '["a.b"].run',
+    ("conversation.tools", {'a.b': {"run": "x"}}, '["a.b"].run',
      "expected one of ask, unattended, edit, skip, found 'x'"),
     ("assistant.request.max_retries", -1, "", "expected a number of at least 0, found -1"),
     ("assistant.request.stream_idle_timeout_secs", 5, "",
@@ -212,11 +210,11 @@ def test_problem_names_its_path_and_the_accepted_values(subtests: pytest.Subtest
                 assert message in problem.message
 
 
-def test_a_layer_that_is_no_table_says_so() -> None:
+def test_layer_must_be_a_table() -> None:
     assert one([1]) == ConfigProblem("", "type", "expected a table, found a list")
 
 
-def test_everything_wrong_is_told_at_once_and_each_place_once() -> None:
+def test_all_problems_are_reported_at_once_and_each_once() -> None:
     partial: Any = {
         "asistant": {},
         "style": {"code": {"color": 5}, "reasoning": {"display": []}},
@@ -236,7 +234,7 @@ def test_everything_wrong_is_told_at_once_and_each_place_once() -> None:
     ]
 
 
-def test_what_may_be_a_secret_is_not_repeated(subtests: pytest.Subtests) -> None:
+def test_problem_repeats_no_possible_secret(subtests: pytest.Subtests) -> None:
     for path, value in [
         ("providers.llm.openai.api_key_env", "s3cret-key"),
         ("providers.llm.openai.api_key_env", ["s3cret"]),
@@ -257,7 +255,7 @@ def test_what_may_be_a_secret_is_not_repeated(subtests: pytest.Subtests) -> None
 
 @given(st.dictionaries(st.sampled_from(sorted(AppConfig.model_fields)), json_values))
 @QUICK
-def test_whatever_stands_there_is_fine_or_told_in_words(partial: dict[str, Any]) -> None:
+def test_any_json_has_readable_problems_or_none(partial: dict[str, Any]) -> None:
     found = problems(partial)
     assert len({problem.path for problem in found}) == len(found)
     for problem in found:
@@ -269,7 +267,7 @@ def test_whatever_stands_there_is_fine_or_told_in_words(partial: dict[str, Any])
 
 @given(partials)
 @QUICK
-def test_a_legal_layer_alone_makes_a_configuration_unless_something_is_missing(
+def test_valid_layer_is_a_valid_configuration_unless_a_field_is_missing(
     partial: dict[str, Any],
 ) -> None:
     whole = strip_strategies(normal(without_left_out(partial)))

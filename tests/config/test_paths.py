@@ -1,4 +1,4 @@
-"""How paths are written and read."""
+"""Paths of settings, parsed and formatted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jp_nb.errors import ConfigError
 from tests.support.record_strategies import QUICK, json_values
 
 
-def test_a_path_is_read_and_written_in_one_form(subtests: pytest.Subtests) -> None:
+def test_path_is_parsed_and_formatted_in_one_form(subtests: pytest.Subtests) -> None:
     for text, keys, written in [
         ("a", ("a",), "a"),
         ("a.b-c.0", ("a", "b-c", "0"), "a.b-c.0"),
@@ -32,7 +32,7 @@ def test_a_path_is_read_and_written_in_one_form(subtests: pytest.Subtests) -> No
             assert parse_path(written) == keys
 
 
-def test_what_is_no_path_is_refused(subtests: pytest.Subtests) -> None:
+def test_malformed_path_is_refused(subtests: pytest.Subtests) -> None:
     for text in ["", ".", "a.", ".a", "a..b", "a[", "a[]", 'a["x"', "a[x]b", "]"]:
         with subtests.test(text=text), pytest.raises(ConfigError):
             parse_path(text)
@@ -49,14 +49,14 @@ def test_what_is_no_path_is_refused(subtests: pytest.Subtests) -> None:
         "a[" + "b" * 200_000,
     ],
 )
-def test_a_path_that_is_too_long_or_too_deep_is_refused_in_short(text: str) -> None:
+def test_path_that_is_too_long_or_too_deep_is_refused_with_a_short_message(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_path(text)
     assert caught.value.kind == "malformed"
     assert len(str(caught.value)) < 250
 
 
-def test_a_number_in_other_digits_is_no_number_of_an_item() -> None:
+def test_index_is_written_in_ascii_digits() -> None:
     assert lookup(["a"], ["\u00b2"]) is None
 
 
@@ -65,7 +65,7 @@ def test_a_number_in_other_digits_is_no_number_of_an_item() -> None:
     st.none() | json_values,
 )
 @QUICK
-def test_any_keys_have_a_path(keys: list[str], item: Any) -> None:
+def test_any_keys_have_a_path_that_parses_to_them(keys: list[str], item: Any) -> None:
     wanted: tuple[str, ...] = tuple(keys)
     if item is not None:
         wanted = (*wanted, Element(item))

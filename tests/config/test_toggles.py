@@ -1,7 +1,8 @@
-"""`-t` and `-T`: what switches tools on and off, and what is locked."""
+"""Switching tools on and off with `-t` and `-T`, and locked tools."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -35,26 +36,18 @@ def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
     return config
 
 
-def test_all_at_once_changes_what_anybody_may_change(subtests: pytest.Subtests) -> None:
-    for rule in RULES:
-        for wanted in [True, False]:
-            for state in [True, False]:
-                with subtests.test(state=state, wanted=wanted, rule=rule):
-                    config = config_of(t={"state": state, "allow_toggle": rule})
-                    assert states(after(config, ("", wanted))) == {
-                        "t": wanted if rule == "any" else state
-                    }
+def test_switching_all_tools_changes_only_those_with_the_rule_any() -> None:
+    for rule, wanted, state in product(RULES, (True, False), (True, False)):
+        config = config_of(t={"state": state, "allow_toggle": rule})
+        assert states(after(config, ("", wanted))) == {"t": wanted if rule == "any" else state}
 
 
-@pytest.mark.parametrize("state", [True, False])
-@pytest.mark.parametrize("rule", RULES[:3])
-def test_by_its_name_a_tool_changes_unless_it_is_locked_and_keeps_its_rule(
-    rule: str, state: bool
-) -> None:
-    config = after(config_of(t={"state": state, "allow_toggle": rule}), ("t", not state))
-    enable = config.conversation.tools["t"].enable
-    assert enable is not None
-    assert (enable.state, enable.allow_toggle) == (not state, rule)
+def test_named_tool_is_switched_and_keeps_its_rule() -> None:
+    for rule, state in product(RULES[:3], (True, False)):
+        config = after(config_of(t={"state": state, "allow_toggle": rule}), ("t", not state))
+        enable = config.conversation.tools["t"].enable
+        assert enable is not None
+        assert (enable.state, enable.allow_toggle) == (not state, rule)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +57,7 @@ def test_by_its_name_a_tool_changes_unless_it_is_locked_and_keeps_its_rule(
         (False, "cannot enable `t`: this tool is configured as locked-off"),
     ],
 )
-def test_a_locked_tool_says_so_unless_it_is_so_already(state: bool, says: str) -> None:
+def test_locked_tool_is_refused_unless_it_has_the_state_already(state: bool, says: str) -> None:
     config = config_of(t={"state": state, "allow_toggle": "never"})
     with pytest.raises(ConfigError) as caught:
         toggled(config, "t", on=not state)
@@ -72,29 +65,25 @@ def test_a_locked_tool_says_so_unless_it_is_so_already(state: bool, says: str) -
     assert not toggled(config, "t", on=state)
 
 
-@pytest.mark.parametrize("name", ["", "a", "geo"])
-def test_what_is_so_already_is_left_out(name: str) -> None:
+def test_tool_with_the_state_already_is_omitted_from_the_change() -> None:
     config = set_of(a=True, b=False)
-    change = toggled(config, name, on=True)
-    assert change.delta == (
-        {} if name == "a" else {"conversation": {"tools": {"b": {"enable": {"state": True}}}}}
-    )
+    only_b = {"conversation": {"tools": {"b": {"enable": {"state": True}}}}}
+    for name, delta in (("", only_b), ("a", {}), ("geo", only_b)):
+        assert toggled(config, name, on=True).delta == delta
 
 
-def test_what_is_inherited_from_all_tools_counts() -> None:
+def test_rule_from_the_defaults_of_all_tools_applies() -> None:
     tools: Any = {"t": {"source": "python"}, STAR: {"enable": {"allow_toggle": "if_named"}}}
     config = validate({"conversation": {"tools": tools}})
     assert states(after(config, ("", False))) == {"t": True}
     assert states(after(config, ("t", False))) == {"t": False}
 
 
-@pytest.mark.parametrize(
-    ("names", "says"),
-    [(["a"], "Tool not found: a"), (["a", "t", "b", "*"], "Tools not found: a, b, *")],
-)
-def test_unknown_names_are_told_together(names: list[str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says.replace("*", r"\\*")):
-        require_tools(config_of(t="on"), names)
+def test_error_lists_all_unknown_tools() -> None:
+    with pytest.raises(ConfigError, match="Tool not found: a"):
+        require_tools(config_of(t="on"), ["a"])
+    with pytest.raises(ConfigError, match=r"Tools not found: a, b, \*"):
+        require_tools(config_of(t="on"), ["a", "t", "b", "*"])
 
 
 def shipped() -> AppConfig:
@@ -104,7 +93,7 @@ def shipped() -> AppConfig:
 
 
 @pytest.mark.req("R083-33")
-def test_all_off_leaves_the_one_that_asks_the_person() -> None:
+def test_switching_all_tools_off_leaves_ask_user_on() -> None:
     found = states(after(shipped(), ("", False)))
     assert found["ask_user"]
     assert not found["mine"]
@@ -112,14 +101,14 @@ def test_all_off_leaves_the_one_that_asks_the_person() -> None:
 
 
 @pytest.mark.req("R083-34")
-def test_by_its_name_it_goes_too_and_both_together_turn_off_all_but_what_is_locked() -> None:
+def test_ask_user_is_switched_off_by_name_and_only_the_locked_tool_remains() -> None:
     found = states(after(shipped(), ("ask_user", False)))
     assert (found["ask_user"], found["mine"]) == (False, True)
     found = states(after(shipped(), ("", False), ("ask_user", False)))
     assert [name for name, on in found.items() if on] == ["describe_tools"]
 
 
-def test_options_keep_their_order_with_those_of_the_configuration() -> None:
+def test_options_keep_their_order() -> None:
     line = "-T -T ask_user -c a=1 -t mine -C a=1 -t"
     found = [(x.kind, x.text) for x in read_ask_options(line).directives]
     assert found == [
@@ -136,7 +125,7 @@ def test_options_keep_their_order_with_those_of_the_configuration() -> None:
 
 
 def set_of(toolsets: Any = None, **enable: Any) -> AppConfig:
-    """Tools of the toolset `geo`; one whose value is None says nothing about itself."""
+    """Return tools of the toolset `geo`; one whose value is None has no `enable` field."""
     tools: Any = {
         name: {"source": "python", "toolset": "geo"} | ({} if value is None else {"enable": value})
         for name, value in enable.items()
@@ -144,7 +133,7 @@ def set_of(toolsets: Any = None, **enable: Any) -> AppConfig:
     return validate({"conversation": {"tools": tools, "toolsets": toolsets or {}}})
 
 
-def test_a_toolset_switches_those_of_its_tools_that_let_themselves_with_others() -> None:
+def test_toolset_switches_its_tools_whose_rules_allow_it() -> None:
     config = set_of(
         any={"state": False, "allow_toggle": "any"},
         group={"state": False, "allow_toggle": "if_named_or_group"},
@@ -156,19 +145,19 @@ def test_a_toolset_switches_those_of_its_tools_that_let_themselves_with_others()
     assert not any(states(after(config, ("geo", True), ("geo", False))).values())
 
 
-def test_a_tool_goes_before_a_toolset_of_its_name() -> None:
+def test_tool_takes_precedence_over_a_toolset_of_the_same_name() -> None:
     config = set_of(geo=False, other=False)
     assert states(after(config, ("geo", True))) == {"geo": True, "other": False}
 
 
-def test_a_toolset_that_is_locked_as_a_whole_says_so() -> None:
+def test_toolset_of_locked_tools_is_refused() -> None:
     config = set_of({"geo": {"state": False, "allow_toggle": "never"}}, a=None, b=None)
     with pytest.raises(ConfigError, match="cannot enable the toolset `geo`: all its tools are"):
         toggled(config, "geo", on=True)
     assert not toggled(config, "geo", on=False)
 
 
-def test_its_own_word_goes_before_its_toolsets_and_that_before_the_one_for_all() -> None:
+def test_state_of_a_tool_overrides_its_toolset_and_that_the_defaults() -> None:
     config = set_of({"geo": "off"}, a=None, b="on")
     assert states(config) == {"a": False, "b": True}
     tools: Any = {"a": {"source": "python", "toolset": "geo"}, STAR: {"enable": False}}
@@ -176,7 +165,7 @@ def test_its_own_word_goes_before_its_toolsets_and_that_before_the_one_for_all()
     assert states(validate(on)) == {"a": True}
 
 
-def test_one_line_in_a_file_switches_the_notebooks_tools_on() -> None:
+def test_notebook_toolset_is_switched_on_by_one_setting() -> None:
     names = shipped().conversation.toolset("notebook")
     assert len(names) == 5
     assert not any(states(shipped())[name] for name in names)
@@ -185,6 +174,6 @@ def test_one_line_in_a_file_switches_the_notebooks_tools_on() -> None:
     assert all(states(after(shipped(), ("notebook", True)))[name] for name in names)
 
 
-def test_an_unknown_name_is_told_which_toolsets_there_are() -> None:
+def test_error_of_an_unknown_name_lists_the_toolsets() -> None:
     with pytest.raises(ConfigError, match="Tool not found: goe; toolsets are geo"):
         require_tools(set_of(a=None), ["geo", "a", "goe"])

@@ -1,4 +1,4 @@
-"""The configuration tree: its fields, what they accept, the form in which values are kept."""
+"""The configuration tree: its fields, their accepted spellings and stored form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config.paths import parse_path
-from jp_nb.config.schema import node_of
+from jp_nb.config.schema import field_paths, node_of
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.tree.attachment_url import AttachmentParts, attachment_parts
 from jp_nb.config.tree.left_out import LEFT_OUT, left_out
@@ -31,77 +31,24 @@ from tests.support.config_spellings import CASES, lookup, under, wholes
 from tests.support.fakes import offer_now
 from tests.support.record_strategies import QUICK
 
-# --- which fields there are ------------------------------------------------------------------
+# --- fields ----------------------------------------------------------------------------------
 
 PROGRESS = ("show", "delay_secs", "interval_ms")
-PARAMETERS = ("max_tokens", "reasoning", "temperature", "top_p", "top_k", "stop_words")
-KEPT = [
-    "inherit", "config_load_paths", "extends", "extends.0.path", "extends.0.strategy", "id",
-    "template.values", "user.name",
-    *(f"assistant.{key}" for key in ("name", "system_prompt", "system_prompt_sections",
-                                     "instructions", "tool_choice", "model.id")),
-    *(f"assistant.system_prompt_sections.0.{key}" for key in ("content", "tag", "title",
-                                                              "position")),
-    *(f"assistant.instructions.0.{key}" for key in ("title", "description", "position", "items",
-                                                    "examples")),
-    *(f"assistant.instructions.0.examples.0.{key}" for key in ("good", "bad", "reason")),
-    *(f"assistant.model.id.{key}" for key in ("provider", "name")),
-    *(f"assistant.model.parameters.{key}" for key in PARAMETERS),
-    "assistant.model.parameters.reasoning.effort", "assistant.model.parameters.reasoning.exclude",
-    "assistant.model.parameters.context_management",
-    *(f"assistant.request.{key}" for key in ("max_retries", "base_backoff_ms", "max_backoff_secs",
-                                             "stream_idle_timeout_secs", "max_response_bytes",
-                                             "max_tool_calls", "max_total_tokens")),
-    *(f"conversation.tools.*.{key}" for key in ("enable", "run", "format", "result",
-                                                "result_max_chars", "cancellation_response",
-                                                "style")),
-    *(f"conversation.tools.t.{key}" for key in (
-        "source", "enable", "command", "summary", "description", "examples", "parameters", "run",
-        "format", "result", "result_max_chars", "cancellation_response", "style", "questions",
-        "options", "access")),
-    "conversation.tools.t.enable.state", "conversation.tools.t.enable.allow_toggle",
-    *(f"conversation.tools.t.command.{key}" for key in ("program", "args", "shell")),
-    *(f"conversation.tools.t.parameters.p.{key}" for key in (
-        "type", "default", "required", "summary", "description", "examples", "enum", "items",
-        "properties", "items.type", "properties.q.items.enum")),
-    *(f"conversation.tools.t.style.{key}" for key in ("hidden", "inline_results", "parameters",
-                                                      "error.inline_results")),
-    *(f"conversation.tools.t.questions.q.{key}" for key in ("target", "answer", "prompt_label",
-                                                            "target.model.id",
-                                                            "target.system_prompt")),
-    *(f"conversation.tools.t.access.fs.0.{key}" for key in (
-        "path", "external", "read", "write", "create", "update", "delete", "execute")),
-    *(f"conversation.tools.t.access.config.0.{key}" for key in ("path", "read", "write", "delete",
-                                                                "apply")),
-    "conversation.attachments", "conversation.attachments.0",
-    *(f"conversation.compaction.rules.0.{key}" for key in (
-        "keep_first", "keep_last", "reasoning", "tool_calls", "summary", "summary.model.id",
-        "summary.model.parameters.max_tokens", "summary.instructions", "summary.context")),
-    "conversation.compaction.auto.max_tokens", "conversation.compaction.auto.max_turns",
-    *(f"conversation.labels.k.{key}" for key in ("value", "value.cmd.program", "apply_on.new",
-                                                 "apply_on.fork", "run")),
-    *(f"conversation.inquiry.assistant.{key}" for key in (
-        "system_prompt", "system_prompt_sections", "tool_choice", "model.id",
-        "request.max_retries", "request.max_response_bytes")),
-    "style.reasoning.display",
-    "style.tool_call.show",
-    "style.update_interval_ms",
-    "interrupt.escalation_cooldown_secs", "interrupt.streaming.action",
-    "interrupt.tool_call.action",
-    "providers.llm.aliases",
-    *(f"providers.llm.{name}.{key}" for name in ("anthropic", "cerebras", "deepseek", "google",
-                                                 "openai", "openrouter", "xai")
-      for key in ("api_key_env", "base_url")),
-    "providers.llm.anthropic.chain_on_max_tokens", "providers.llm.anthropic.beta_headers",
-    "providers.llm.llamacpp.base_url", "providers.llm.ollama.base_url",
-    "providers.llm.openai.base_url_env", "providers.llm.openai.dialect",
-    "providers.llm.openrouter.app_name", "providers.llm.openrouter.app_referrer",
-    "prompt.channel", "prompt.rendered_timeout_s", "prompt.timeout_s", "prompt.notify",
-    "record.headless", "interpolation.max_chars",
-]  # fmt: skip
-"""Every setting that is kept or adapted."""
+IN_ITEMS = {
+    "extends": ("path", "strategy"),
+    "assistant.system_prompt_sections": ("content", "tag", "title", "position"),
+    "assistant.instructions": ("title", "description", "position", "items", "examples",
+                               "examples.0.good", "examples.0.bad", "examples.0.reason"),
+    "conversation.tools.t.access.fs": ("path", "external", "read", "write", "create", "update",
+                                       "delete", "execute"),
+    "conversation.tools.t.access.config": ("path", "read", "write", "delete", "apply"),
+    "conversation.compaction.rules": ("keep_first", "keep_last", "reasoning", "tool_calls",
+                                      "summary", "summary.model.id", "summary.instructions",
+                                      "summary.model.parameters.max_tokens", "summary.context"),
+}  # fmt: skip
+"""Fields of the items of lists. `test_authority` has a list of all other fields."""
 
-OF_JP_ALONE = [
+OF_TERMINALS = [
     *(f"style.code.{key}" for key in ("color", "line_numbers", "file_link", "copy_link")),
     "style.inline_code.background",
     *(f"style.markdown.{key}" for key in ("wrap_width", "table_max_column_width",
@@ -126,25 +73,25 @@ OF_JP_ALONE = [
         "mcp_startup", "streaming.progress", "tool_call.progress", "tool_call.preparing")),
     *(f"providers.mcp.s.{key}" for key in ("type", "command", "checksum.algorithm")),
 ]  # fmt: skip
-"""Settings that a notebook has no use for."""
+"""Settings that only a terminal uses."""
 
 
-def test_a_kept_setting_is_in_the_tree(subtests: pytest.Subtests) -> None:
-    for path in KEPT:
-        with subtests.test(path=path):
-            assert node_of(path) is not None
-            assert not left_out(parse_path(path))
+def test_fields_of_items_are_in_the_tree() -> None:
+    for path, names in IN_ITEMS.items():
+        for name in names:
+            assert node_of(f"{path}.0.{name}") is not None, (path, name)
+    for path in ("conversation.attachments.0", "assistant.model.parameters.context_management",
+                 "conversation.tools.t.parameters.p.items.type",
+                 "conversation.tools.t.parameters.p.properties.q.items.enum"):  # fmt: skip
+        assert node_of(path) is not None, path
 
 
-def test_a_setting_of_jp_alone_is_left_out(subtests: pytest.Subtests) -> None:
-    for path in OF_JP_ALONE:
-        with subtests.test(path=path):
-            assert node_of(path) is None
-            assert left_out(parse_path(path))
-
-
-def test_nothing_else_is_left_out() -> None:
-    matched = {pattern for pattern in LEFT_OUT if any(_matches(pattern, p) for p in OF_JP_ALONE)}
+def test_settings_of_terminals_are_ignored_and_no_others() -> None:
+    for path in OF_TERMINALS:
+        assert node_of(path) is None, path
+        assert left_out(parse_path(path)), path
+    assert not [path for path in field_paths() if left_out(parse_path(path))]
+    matched = {pattern for pattern in LEFT_OUT if any(_matches(pattern, p) for p in OF_TERMINALS)}
     assert matched == LEFT_OUT
 
 
@@ -155,7 +102,7 @@ def _matches(pattern: str, path: str) -> bool:
     )
 
 
-def test_a_field_says_how_it_merges(subtests: pytest.Subtests) -> None:
+def test_field_has_its_merge_rule() -> None:
     for path, merge in [
         ("config_load_paths", APPEND_SET),
         ("extends", PRESERVE),
@@ -169,14 +116,14 @@ def test_a_field_says_how_it_merges(subtests: pytest.Subtests) -> None:
         ("conversation.tools.t.access.config", keyed("path")),
         ("conversation.labels", DEEP),
         ("conversation.tools.t.command.args", APPEND),
+        ("conversation.tools.t.parameters.p.enum", APPEND),
     ]:
-        with subtests.test(path=path):
-            node = node_of(path)
-            assert node is not None
-            assert node.merge == merge
+        node = node_of(path)
+        assert node is not None
+        assert (node.merge, node.kind) == (merge, {DEEP: "map", TEXT: "text"}.get(merge, "list"))
 
 
-def test_the_defaults() -> None:
+def test_default_values() -> None:
     kept = AppConfig().model_dump(mode="json", exclude_none=True)
     assert lookup(kept, "assistant.model.id") == {"provider": "scripted", "name": "welcome"}
     assert [i["title"] for i in kept["assistant"]["instructions"]] == ["How to respond to the user"]
@@ -195,10 +142,10 @@ def test_the_defaults() -> None:
     assert kept["extends"] == []
 
 
-# --- how values are written ------------------------------------------------------------------
+# --- values ----------------------------------------------------------------------------------
 
 
-def test_every_spelling_has_one_kept_form(subtests: pytest.Subtests) -> None:
+def test_every_spelling_has_one_stored_form(subtests: pytest.Subtests) -> None:
     for path, written, kept in CASES:
         with subtests.test(path=path):
             config = AppConfig.model_validate(under({}, path, written))
@@ -209,7 +156,7 @@ def test_every_spelling_has_one_kept_form(subtests: pytest.Subtests) -> None:
 
 @given(wholes)
 @QUICK
-def test_what_is_kept_reads_as_the_same(whole: dict[str, Any]) -> None:
+def test_stored_form_is_read_as_the_same_configuration(whole: dict[str, Any]) -> None:
     config = AppConfig.model_validate(whole)
     kept = config.model_dump(mode="json", exclude_none=True)
     again = AppConfig.model_validate(kept)
@@ -223,7 +170,7 @@ some = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 
 @given(names, some, st.dictionaries(some, some | st.lists(some, min_size=2, max_size=3)))
 @QUICK
-def test_an_attachment_is_the_same_as_a_table_and_as_a_url(
+def test_attachment_means_the_same_as_a_table_and_as_a_url(
     kind: str, path: str, params: dict[str, str | list[str]]
 ) -> None:
     parts = AttachmentParts(kind, path, params)
@@ -233,25 +180,22 @@ def test_an_attachment_is_the_same_as_a_table_and_as_a_url(
     assert config.conversation.attachments == [parts.url]
 
 
-def test_halves_of_enable_that_are_not_set_stay_unset() -> None:
+def test_unset_half_of_enable_stays_unset() -> None:
     assert Enable.model_validate({"state": True}).model_dump() == {"state": True}
     assert Enable().model_dump() == {}
 
 
-# --- what does not fit together --------------------------------------------------------------
+# --- wiring ----------------------------------------------------------------------------------
 
 
-# --- what can be configured and is not there yet ---------------------------------------------
+def test_known_provider_without_implementation_is_refused() -> None:
+    for name in ("google", "xai", "test"):
+        AppConfig.model_validate({"assistant": {"model": {"id": f"{name}/x"}}})
+        with pytest.raises(ConfigError, match=f"{name}' is not available yet; there are anthropic"):
+            create(name)
 
 
-@pytest.mark.parametrize("name", ["google", "xai", "test"])
-def test_a_known_provider_that_is_not_built_says_so(name: str) -> None:
-    AppConfig.model_validate({"assistant": {"model": {"id": f"{name}/x"}}})
-    with pytest.raises(ConfigError, match=f"{name}' is not available yet; there are anthropic"):
-        create(name)
-
-
-def test_a_dialect_that_is_not_built_says_so() -> None:
+def test_dialect_without_implementation_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected `chat`") as caught:
         create("openai", {"dialect": "responses"})
     assert caught.value.path == "providers.llm.openai.dialect"
@@ -263,7 +207,7 @@ def shout(text: str) -> str:
 
 
 @pytest.mark.parametrize("where", ["shout", "*"])
-def test_the_modes_of_a_tool_or_of_all_are_what_it_is_offered_with(where: str) -> None:
+def test_tool_is_offered_with_its_own_modes_or_the_defaults(where: str) -> None:
     tools: dict[str, Any] = {"shout": {"source": "python"}, "*": {}}
     tools[where] |= {"run": "edit", "result": "edit"}
     config = AppConfig.model_validate({"conversation": {"tools": tools}})
@@ -271,14 +215,14 @@ def test_the_modes_of_a_tool_or_of_all_are_what_it_is_offered_with(where: str) -
     assert (offered.run, offered.result, offered.format) == ("edit", "edit", "ask")
 
 
-def test_parameters_hold_parameters_at_any_depth() -> None:
+def test_parameters_are_nested_at_any_depth() -> None:
     param = Param.model_validate(
         {"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}
     )
     assert param.properties["a"].items == Param(type="string")
 
 
-def test_instructions_and_sections_make_the_system_texts_in_order() -> None:
+def test_instructions_and_sections_become_system_texts_in_order() -> None:
     config: AppConfig = validate(
         {
             "assistant": {
