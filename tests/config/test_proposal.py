@@ -1,4 +1,4 @@
-"""What a tool may propose: structure, aliases, leaves, grants."""
+"""Configuration changes that a tool proposes: their form, aliases, paths and grants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ import pytest
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.grants import Grants
-from jp_nb.config.partial import Change, Partial, apply, changed_leaves, merge, strip_strategies
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    build,
+    changed_leaves,
+    get_path,
+    merge,
+    strip_strategies,
+)
 from jp_nb.config.paths import format_path
 from jp_nb.config.proposal import (
     MAX_CHARS,
@@ -39,7 +48,7 @@ def grants(*rules: dict[str, Any]) -> Grants:
 
 
 def everything(**more: Any) -> Grants:
-    """Write and unset anywhere, even what is sensitive."""
+    """Return grants to write and unset everything, sensitive paths included."""
     full = {"write": "insecure_allow", "delete": True, **more}
     return grants(*({"path": path, **full} for path in ALL))
 
@@ -79,14 +88,11 @@ GPT = {"provider": "openai", "name": "gpt-x"}
 # --- structure -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("config", "unset"),
-    [(None, ()), ({}, ()), ({"assistant": {"name": None}}, ()), ({"assistant": {}}, ())],
-    ids=["null", "empty", "a null leaf", "an empty table"],
-)
 @pytest.mark.req("R078-49")
-def test_nothing_proposed_is_no_proposal(config: Any, unset: Sequence[str]) -> None:
-    assert review(config, unset, everything(), basis()) is None
+def test_empty_configuration_is_no_proposal() -> None:
+    configs: list[Any] = [None, {}, {"assistant": {"name": None}}, {"assistant": {}}]
+    for config in configs:
+        assert review(config, (), everything(), basis()) is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def test_nothing_proposed_is_no_proposal(config: Any, unset: Sequence[str]) -> N
          id="no object"),
     ],
 )  # fmt: skip
-def test_what_is_no_configuration_is_refused_with_path_and_reason(
+def test_invalid_configuration_is_refused_with_path_and_reason(
     config: Any, path: str, short: str, detail: str | None, line: str | None
 ) -> None:
     found = refused(config)
@@ -133,73 +139,61 @@ def test_what_is_no_configuration_is_refused_with_path_and_reason(
         assert found.lines == (line,)
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     found = refused({"assistant": {"nam": "Bo", "name": 7}}, ["nothing.here"])
     assert set(found.fields) == {"assistant.nam", "assistant.name", "nothing.here"}
     assert all(path in found.detail for path in found.fields)
 
 
-@pytest.mark.req("R078-65")
-def test_what_a_whole_would_need_is_not_missed() -> None:
+@pytest.mark.req("R078-65", "R078-69")
+def test_proposal_may_set_half_a_model_and_names_that_do_not_exist() -> None:
     assert proposed(model({"provider": "openai"})).paths == ("assistant.model.id.provider",)
-
-
-@pytest.mark.req("R078-69")
-def test_whether_a_model_or_a_file_exists_is_not_asked() -> None:
-    found = proposed(
-        {
-            "assistant": {"model": {"id": "openai/no-such-model-9"}},
-            "conversation": {"attachments": ["file://no/such/file"]},
-        }
-    )
-    assert 'conversation.attachments["file://no/such/file"]' in found.paths
+    proposed(model("openai/no-such-model-9"))
+    path = 'conversation.attachments["file://no/such/file"]'
+    assert proposed(build("conversation.attachments", ["file://no/such/file"])).paths == (path,)
 
 
 @pytest.mark.req("R078-53", "R078-44", "R078-50", "R078-51", "R078-52")
-def test_a_proposal_does_what_the_same_value_does_on_the_command_line(
+def test_proposal_has_the_effect_of_the_same_assignment(
     subtests: pytest.Subtests,
 ) -> None:
-    for config in [
-        model("fast"),
-        model({"name": "other"}),
-        {"assistant": {"model": {"parameters": {"stop_words": ["b"], "temperature": 1}}}},
-        {"assistant": {"model": {"parameters": {"stop_words": {"value": ["c"],
-         "strategy": "replace"}}}}},
-        {"assistant": {"system_prompt": {"value": " More.", "strategy": "append"}}},
-        {"conversation": {"attachments": ["file://b"]}},
-        {"conversation": {"tools": {"t": {"enable": False, "options": {"k": {"b": 2}}}}}},
-        {"template": {"values": {"k": [1, {"a": None}]}}},
+    before: Partial = {
+        "assistant": {
+            "system_prompt": "You help.",
+            "model": {
+                "id": {"provider": "anthropic", "name": "opus"},
+                "parameters": {"temperature": 0.5, "stop_words": ["a"], "top_k": 3},
+            },
+        },
+        "conversation": {
+            "attachments": ["file://a"],
+            "tools": {"t": {"source": "local", "options": {"k": {"a": 1}}}},
+        },
+        **FAST,
+    }
+    parameters = "assistant.model.parameters"
+    for config, stored in [
+        (model("fast"), model(GPT)),  # an assignment stores the alias, a proposal the model
+        *((each, each) for each in (
+            model({"name": "other"}),
+            build(parameters, {"stop_words": ["b"], "temperature": 1}),
+            build(f"{parameters}.stop_words", {"value": ["c"], "strategy": "replace"}),
+            build("assistant.system_prompt", {"value": " More.", "strategy": "append"}),
+            build("conversation.attachments", ["file://b"]),
+            build("conversation.tools.t", {"enable": False, "options": {"k": {"b": 2}}}),
+            build("template.values", {"k": [1, {"a": None}]}),
+        )),
     ]:  # fmt: skip
         with subtests.test(config=config):
-            before: Partial = {
-                "assistant": {
-                    "system_prompt": "You help.",
-                    "model": {
-                        "id": {"provider": "anthropic", "name": "opus"},
-                        "parameters": {"temperature": 0.5, "stop_words": ["a"], "top_k": 3},
-                    },
-                },
-                "conversation": {
-                    "attachments": ["file://a"],
-                    "tools": {"t": {"source": "local", "options": {"k": {"a": 1}}}},
-                },
-                **FAST,
-            }
             change = proposed(config, on=ConfigSnapshot(before, {}, validate(before))).change
-            given = parse_assignment(json.dumps(config), before)
-            mine, theirs = (
-                strip_strategies(apply(before, change)),
-                strip_strategies(apply(before, given)),
-            )
-            if config == model("fast"):  # the command line resolves it when it stores it
-                theirs["assistant"]["model"]["id"] = GPT  # type: ignore[index,call-overload,assignment]
-            assert mine == theirs
-            parameters = mine["assistant"]["model"]["parameters"]  # type: ignore[index,call-overload]
-            assert parameters["top_k"] == 3  # type: ignore[index,call-overload]
+            after = strip_strategies(apply(before, change))
+            assigned = parse_assignment(json.dumps(stored), before)
+            assert after == strip_strategies(apply(before, assigned))
+            assert get_path(after, f"{parameters}.top_k") == 3
 
 
 @pytest.mark.req("R078-54")
-def test_null_takes_nothing_away() -> None:
+def test_null_unsets_nothing() -> None:
     before = basis(assistant={"name": "Ada", "model": {"parameters": {"temperature": 0.5}}})
     config = {"assistant": {"name": None, "model": {"parameters": {"temperature": None,
                                                                    "top_k": 2}}}}  # fmt: skip
@@ -212,7 +206,7 @@ def test_null_takes_nothing_away() -> None:
     }
 
 
-def test_what_is_too_large_to_be_shown_is_refused() -> None:
+def test_proposal_that_is_too_large_to_be_shown_is_refused() -> None:
     values: dict[str, Any] = {f"k{n}": n for n in range(MAX_PATHS)}
     proposed({"template": {"values": values}})
     found = refused({"template": {"values": {**values, "one": "more"}}})
@@ -229,22 +223,22 @@ def test_what_is_too_large_to_be_shown_is_refused() -> None:
     refused({"template": {"values": {"x" * 100_001: 1}}})
 
 
-@pytest.mark.parametrize("value", [10**5000, {1: {2}}, [[[]]] * 3], ids=["int", "no JSON", "fine"])
-def test_what_no_record_can_keep_is_refused(value: Any) -> None:
-    found = review({"template": {"values": {"k": value}}}, (), everything(), basis())
-    assert isinstance(found, Proposal) is isinstance(value, list)
+def test_value_that_no_record_can_store_is_refused() -> None:
     deep: Any = 1
     for _ in range(100_000):
         deep = [deep]
-    assert refused({"template": {"values": {"k": deep}}}).reason == "invalid_config"
+    wrong: list[Any] = [10**5000, {1: {2}}, deep]
+    for value in wrong:
+        assert refused(build("template.values.k", value)).reason == "invalid_config"
+    proposed(build("template.values.k", [[[]]] * 3))
 
 
 NAME_ONLY = {"path": "assistant.name", "write": True, "delete": True}
 
 
 @pytest.mark.req("R078-54", "R078-71")
-def test_what_touches_nothing_does_not_ride_along(subtests: pytest.Subtests) -> None:
-    for rider in [
+def test_settings_without_effect_need_no_grant_and_are_dropped(subtests: pytest.Subtests) -> None:
+    riders: list[Any] = [
         {"assistant": {"tool_choice": None}},
         {"assistant": {"model": {"id": {"provider": None, "name": None}}}},
         {"assistant": {"model": {"id": {}}}},
@@ -256,7 +250,8 @@ def test_what_touches_nothing_does_not_ride_along(subtests: pytest.Subtests) -> 
         {"conversation": {"attachments": {"value": [], "strategy": "prepend"}}},
         {"providers": {"llm": {"aliases": {"a": None}}}},
         {"conversation": {"tools": {"x": {"style": {"parameters": {}}}}}},
-    ]:
+    ]
+    for rider in riders:
         with subtests.test(rider=rider):
             config = {**rider, "assistant": {**rider.get("assistant", {}), "name": "Bo"}}
             found = proposed(config, by=grants(NAME_ONLY))
@@ -265,50 +260,36 @@ def test_what_touches_nothing_does_not_ride_along(subtests: pytest.Subtests) -> 
             assert review(rider, (), grants(NAME_ONLY), basis()) is None
 
 
-@pytest.mark.parametrize(
-    "wrapper",
-    [
-        {"value": [], "strategy": "append", "dedup": True},
-        {"value": [], "strategy": "append", "discard_when_merged": True},
-        {"value": [], "strategy": "replace"},
-    ],
-    ids=str,
-)
-def test_how_a_list_meets_what_comes_is_its_whole(wrapper: Any) -> None:
-    config = {"assistant": {"name": "Bo"}, "conversation": {"attachments": wrapper}}
-    assert refused(config, by=grants(NAME_ONLY)).fields == ("conversation.attachments",)
+def test_list_with_another_merge_strategy_is_one_path() -> None:
+    for more in ({"dedup": True}, {"discard_when_merged": True}, {"strategy": "replace"}):
+        attachments = {"value": [], "strategy": "append", **more}
+        config = {"assistant": {"name": "Bo"}, "conversation": {"attachments": attachments}}
+        assert refused(config, by=grants(NAME_ONLY)).fields == ("conversation.attachments",)
 
 
 @pytest.mark.parametrize(
-    ("rule", "config", "path"),
+    ("path", "field", "value"),
     [
-        ("conversation.tools.t.questions.q.target.model",
-         {"conversation": {"tools": {"t": {"questions": {"q": {"target": {"model": {
-             "id": "openai/x"}}}}}}}},
-         "conversation.tools.t.questions.q.target"),
-        ("conversation.tools.t.questions.new.target.model",
-         {"conversation": {"tools": {"t": {"questions": {"new": {"target": {"model": {
-             "id": "openai/x"}}}}}}}},
-         "conversation.tools.t.questions.new.target"),
-        ("assistant.model.parameters.reasoning.exclude",
-         {"assistant": {"model": {"parameters": {"reasoning": {"exclude": True}}}}},
-         "assistant.model.parameters.reasoning"),
+        ("conversation.tools.t.questions.q.target", "model", {"id": "openai/x"}),
+        ("conversation.tools.t.questions.new.target", "model", {"id": "openai/x"}),
+        ("assistant.model.parameters.reasoning", "exclude", True),
     ],
     ids=["target", "a new question", "reasoning"],
-)  # fmt: skip
-def test_a_grant_of_a_part_does_not_put_a_table_where_something_plain_is(
-    rule: str, config: Any, path: str
+)
+def test_grant_for_a_field_does_not_allow_to_replace_a_plain_value_by_a_table(
+    path: str, field: str, value: Any
 ) -> None:
     on = basis(
         assistant={"model": {"parameters": {"reasoning": "off"}}},
         conversation={"tools": {"t": {"questions": {"q": {"target": "user"}}}}},
     )
-    assert refused(config, by=grants({"path": rule, "write": True}), on=on).fields == (path,)
-    above = grants({"path": path, "write": True})
-    assert path in proposed(config, by=above, on=on).paths
+    config = build(f"{path}.{field}", value)
+    below = grants({"path": f"{path}.{field}", "write": True})
+    assert refused(config, by=below, on=on).fields == (path,)
+    assert path in proposed(config, by=grants({"path": path, "write": True}), on=on).paths
 
 
-def test_half_a_model_over_an_alias_is_completed_by_what_the_alias_means() -> None:
+def test_half_a_model_over_an_alias_is_completed_by_the_aliased_model() -> None:
     before = merge(FAST, model("fast"))
     on = ConfigSnapshot(before, {}, validate(before))
     found = proposed(model({"name": "gpt-y"}), on=on)
@@ -320,7 +301,7 @@ def test_half_a_model_over_an_alias_is_completed_by_what_the_alias_means() -> No
     assert complete_model_ids(model({"name": "gpt-y"}), on) == model({"name": "gpt-y"})
 
 
-def test_lines_for_the_person_are_one_line_each() -> None:
+def test_each_problem_is_shown_to_the_user_in_one_line() -> None:
     forged = "x\n⟳ change: assistant.name — applied by you (form)\u2028\x1b[2J"
     found = refused({forged: 1, "assistant": {forged: "a\nb"}}, [f"assistant.{forged}"])
     assert len(found.lines) == 3
@@ -329,7 +310,7 @@ def test_lines_for_the_person_are_one_line_each() -> None:
     assert [len(line.splitlines()) for line in denied.lines] == [1]
 
 
-def test_one_path_has_one_spelling() -> None:
+def test_spellings_of_a_path_are_unset_once() -> None:
     found = proposed(None, ['assistant["name"]', "assistant.name"])
     assert found.change.unsets == found.paths == ("assistant.name",)
 
@@ -338,20 +319,20 @@ def test_one_path_has_one_spelling() -> None:
 
 
 @pytest.mark.req("R078-43", "R078-58", "R078-59")
-@pytest.mark.parametrize("reference", ["fast", "f", "openai/gpt-x", GPT], ids=str)
-def test_every_spelling_of_a_model_is_the_same_two_leaves(reference: Any) -> None:
-    found = proposed(model(reference), on=basis(**FAST))
-    assert found.change.delta == model(GPT)
-    assert found.paths == ("assistant.model.id.provider", "assistant.model.id.name")
+def test_every_spelling_of_a_model_sets_provider_and_name() -> None:
+    for reference in ("fast", "f", "openai/gpt-x", GPT):
+        found = proposed(model(reference), on=basis(**FAST))
+        assert found.change.delta == model(GPT)
+        assert found.paths == ("assistant.model.id.provider", "assistant.model.id.name")
 
 
-def test_an_alias_may_be_defined_by_the_same_proposal() -> None:
+def test_proposal_may_define_and_use_an_alias() -> None:
     both: Any = {**model("new"), "providers": {"llm": {"aliases": {"new": "openai/gpt-x"}}}}
     assert proposed(both).change.delta["assistant"] == model(GPT)["assistant"]
 
 
 @pytest.mark.req("R078-60")
-def test_an_alias_needs_the_provider_granted_too() -> None:
+def test_alias_also_needs_a_grant_for_the_provider() -> None:
     name_only = grants({"path": "assistant.model.id.name", "write": True})
     found = refused(model("fast"), by=name_only, on=basis(**FAST))
     assert found.reason == "unauthorized_paths"
@@ -360,7 +341,7 @@ def test_an_alias_needs_the_provider_granted_too() -> None:
 
 
 @pytest.mark.req("R078-61")
-def test_an_unknown_alias_is_refused_by_name() -> None:
+def test_unknown_alias_is_named_in_the_refusal() -> None:
     found = refused(model("fastt"), on=basis(**FAST))
     assert (found.reason, found.fields) == ("invalid_config", ("assistant.model.id",))
     expected = "unknown model alias 'fastt': expected `provider/name` or an alias"
@@ -370,13 +351,13 @@ def test_an_unknown_alias_is_refused_by_name() -> None:
     assert found.short == "unknown model alias 'fastt'"
 
 
-def test_an_alias_is_looked_up_wherever_a_model_stands() -> None:
+def test_alias_is_resolved_in_every_setting_of_a_model() -> None:
     config = {"conversation": {"inquiry": {"assistant": {"model": {"id": "nope"}}}}}
     assert refused(config).fields == ("conversation.inquiry.assistant.model.id",)
 
 
 @pytest.mark.req("R078-59")
-def test_short_forms_are_judged_by_what_they_mean() -> None:
+def test_shorthand_needs_grants_for_all_that_it_sets() -> None:
     config = {"conversation": {"tools": {"x": {"enable": "always"}}}}
     state_only = grants({"path": "conversation.tools.x.enable.state", "write": True})
     found = refused(config, by=state_only)
@@ -391,7 +372,7 @@ def test_short_forms_are_judged_by_what_they_mean() -> None:
 
 
 @pytest.mark.req("R078-70")
-def test_the_example_of_the_design_has_exactly_three_leaves() -> None:
+def test_example_of_the_design_has_three_paths() -> None:
     config = {
         "assistant": {
             "model": {
@@ -407,8 +388,8 @@ def test_the_example_of_the_design_has_exactly_three_leaves() -> None:
     )
 
 
-def test_how_fine_leaves_are(subtests: pytest.Subtests) -> None:
-    for config, paths in [
+def test_changed_paths_of_each_kind_of_value(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, list[str]]] = [
         ({"conversation": {"attachments": ["file://a", "file://b"]}},
          ['conversation.attachments["file://a"]', 'conversation.attachments["file://b"]']),
         ({"conversation": {"attachments": {"value": ["file://a"], "strategy": "replace"}}},
@@ -431,16 +412,17 @@ def test_how_fine_leaves_are(subtests: pytest.Subtests) -> None:
          ["assistant.system_prompt"]),
         ({"assistant": {"model": {"parameters": {"reasoning": "off", "own": [1]}}}},
          ["assistant.model.parameters.reasoning", "assistant.model.parameters.own"]),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for config, paths in rows:
         with subtests.test(config=config):
             assert [format_path(keys) for keys, _ in changed_leaves(config)] == paths
 
 
-# --- what is unset ---------------------------------------------------------------------------
+# --- unset -----------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R078-45")
-def test_what_can_be_unset(subtests: pytest.Subtests) -> None:
+def test_optional_values_lists_and_items_can_be_unset(subtests: pytest.Subtests) -> None:
     for path, stored in [
         ("assistant.name", "assistant.name"),
         ("assistant.model.parameters.temperature", "assistant.model.parameters.temperature"),
@@ -456,48 +438,37 @@ def test_what_can_be_unset(subtests: pytest.Subtests) -> None:
             assert proposed(None, [path]).change.unsets == (stored,)
 
 
-@pytest.mark.parametrize(
-    ("path", "short"),
-    [
-        pytest.param("a..b", "not a path", marks=pytest.mark.req("R078-66")),
-        pytest.param("assistant.nam", "unknown field", marks=pytest.mark.req("R078-66")),
-        pytest.param("nothing", "unknown field", marks=pytest.mark.req("R078-66")),
-        pytest.param("assistant", "cannot be unset", marks=pytest.mark.req("R078-67")),
-        pytest.param("assistant.model", "cannot be unset", marks=pytest.mark.req("R078-67")),
-        pytest.param("assistant.model.id", "cannot be unset", marks=pytest.mark.req("R078-67")),
-        pytest.param("conversation.tools", "cannot be unset", marks=pytest.mark.req("R078-67")),
-        pytest.param("conversation.tools.x", "cannot be unset", marks=pytest.mark.req("R078-67")),
-        pytest.param("conversation.tools.x.access", "cannot be unset",
-         marks=pytest.mark.req("R078-67")),
-        pytest.param("style.tool_call.show", "cannot be unset", marks=pytest.mark.req("R078-67")),
-        ("conversation.attachments.0", "an item of a list is named by what it is"),
-        ('assistant.instructions["Tone"].title', "an item of a list is unset as a whole"),
-        ("conversation.tools.x.options.k.deeper", "a free-form value is unset as a whole"),
-        ("inherit", "only a configuration file says this"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_unset(path: str, short: str) -> None:
-    found = refused(None, [path])
-    assert (found.reason, found.fields, found.short) == ("invalid_config", (path,), short)
-    assert found.lines[0].startswith(f"{path}: (unset) (")
+@pytest.mark.req("R078-66", "R078-67")
+def test_other_paths_cannot_be_unset(subtests: pytest.Subtests) -> None:
+    for short, paths in {
+        "not a path": ["a..b"],
+        "unknown field": ["assistant.nam", "nothing"],
+        "cannot be unset": [
+            "assistant", "assistant.model", "assistant.model.id", "conversation.tools",
+            "conversation.tools.x", "conversation.tools.x.access", "style.tool_call.show",
+        ],
+        "an item of a list is named by what it is": ["conversation.attachments.0"],
+        "an item of a list is unset as a whole": ['assistant.instructions["Tone"].title'],
+        "a free-form value is unset as a whole": ["conversation.tools.x.options.k.deeper"],
+        "only a configuration file says this": ["inherit"],
+    }.items():  # fmt: skip
+        for path in paths:
+            with subtests.test(path=path):
+                found = refused(None, [path])
+                assert (found.reason, found.fields) == ("invalid_config", (path,))
+                assert found.short == short
+                assert found.lines[0].startswith(f"{path}: (unset) (")
 
 
-@pytest.mark.req("R078-68")
-def test_an_item_that_is_not_there_may_be_unset_again_and_again() -> None:
-    before = basis(conversation={"attachments": ["file://a"]})
-    found = proposed(None, ['conversation.attachments["file://b"]'], on=before)
-    after = apply(before.partial, found.change)
-    assert strip_strategies(after) == strip_strategies(apply(after, found.change)) == before.partial
-
-
-@pytest.mark.req("R078-55")
-def test_unset_takes_away_a_value_and_an_item() -> None:
+@pytest.mark.req("R078-55", "R078-68")
+def test_unset_removes_a_value_and_an_item_and_ignores_a_missing_one() -> None:
     before = basis(
         assistant={"name": "Ada"}, conversation={"attachments": ["file://a", "file://b"]}
     )
     found = proposed(None, ["assistant.name", 'conversation.attachments["file://a"]'], on=before)
     after = strip_strategies(apply(before.partial, found.change))
     assert after == {"assistant": {}, "conversation": {"attachments": ["file://b"]}}
+    assert strip_strategies(apply(after, found.change)) == after
 
 
 # --- grants ----------------------------------------------------------------------------------
@@ -506,13 +477,13 @@ MODEL_ONLY = {"path": "assistant.model", "write": True}
 
 
 @pytest.mark.req("R078-71", "R078-72")
-def test_a_rule_above_covers_every_leaf_below() -> None:
+def test_rule_for_a_table_covers_every_field() -> None:
     config = {"assistant": {"model": {"id": "openai/x", "parameters": {"temperature": 1}}}}
     assert len(proposed(config, by=grants(MODEL_ONLY)).paths) == 3
 
 
 @pytest.mark.req("R078-74", "R078-71")
-def test_one_leaf_that_is_not_covered_refuses_the_whole() -> None:
+def test_one_path_without_a_grant_refuses_the_whole_proposal() -> None:
     config = {"assistant": {"name": "Bo", "model": {"id": "openai/x"}, "tool_choice": "none"}}
     found = refused(config, by=grants(MODEL_ONLY))
     assert found.reason == "unauthorized_paths"
@@ -525,26 +496,26 @@ def test_one_leaf_that_is_not_covered_refuses_the_whole() -> None:
 
 
 @pytest.mark.req("R078-9", "R078-73")
-def test_write_does_not_unset() -> None:
+def test_grant_to_write_does_not_allow_unset() -> None:
     found = refused(None, ["assistant.model.parameters.temperature"], by=grants(MODEL_ONLY))
     assert found.reason == "unauthorized_paths"
     assert found.fields == ("assistant.model.parameters.temperature",)
 
 
 @pytest.mark.req("R078-10")
-def test_delete_does_not_write() -> None:
+def test_grant_to_delete_does_not_allow_writing() -> None:
     by = grants({"path": "assistant.name", "delete": True})
     assert proposed(None, ["assistant.name"], by=by).paths == ("assistant.name",)
     assert refused({"assistant": {"name": "Bo"}}, by=by).reason == "unauthorized_paths"
 
 
 @pytest.mark.req("R078-7")
-def test_without_rules_nothing_may_change() -> None:
+def test_without_rules_every_proposal_is_refused() -> None:
     assert refused({"assistant": {"name": "Bo"}}, by=grants()).reason == "unauthorized_paths"
     assert refused(None, ["assistant.name"], by=grants()).reason == "unauthorized_paths"
 
 
-def test_what_is_replaced_as_a_whole_does_not_step_over_a_denial_below() -> None:
+def test_replaced_list_needs_grants_for_all_its_items() -> None:
     by = grants(
         {"path": "conversation.attachments", "write": True, "delete": True},
         {"path": 'conversation.attachments["file://keep"]'},
@@ -556,24 +527,24 @@ def test_what_is_replaced_as_a_whole_does_not_step_over_a_denial_below() -> None
     assert refused(None, ["conversation.attachments"], by=by).reason == "unauthorized_paths"
 
 
-@pytest.mark.parametrize("path", ["conversation.tools.x.access.config", "conversation.tools.x"])
-def test_what_widens_rights_needs_the_acknowledged_grant(path: str) -> None:
-    rule = {"path": "style", "write": True}
-    config = {"conversation": {"tools": {"x": {"access": {"config": [rule]}}}}}
-    assert refused(config, by=grants({"path": path, "write": True})).reason == "unauthorized_paths"
-    proposed(config, by=grants({"path": path, "write": "insecure_allow"}))
+def test_access_rules_need_the_grant_insecure_allow() -> None:
+    config = build("conversation.tools.x.access.config", [{"path": "style", "write": True}])
+    for path in ("conversation.tools.x.access.config", "conversation.tools.x"):
+        found = refused(config, by=grants({"path": path, "write": True}))
+        assert found.reason == "unauthorized_paths"
+        proposed(config, by=grants({"path": path, "write": "insecure_allow"}))
 
 
 @pytest.mark.req("R078-11")
-@pytest.mark.parametrize("apply_mode", ["ask", "unattended"])
-def test_apply_governs_what_is_set_and_what_is_unset(apply_mode: str) -> None:
-    by = everything(apply=apply_mode)
-    assert proposed({"assistant": {"name": "Bo"}}, by=by).asks is (apply_mode == "ask")
-    assert proposed(None, ["assistant.name"], by=by).asks is (apply_mode == "ask")
+def test_apply_mode_governs_set_and_unset() -> None:
+    for mode, asks in (("ask", True), ("unattended", False)):
+        by = everything(apply=mode)
+        assert proposed({"assistant": {"name": "Bo"}}, by=by).asks is asks
+        assert proposed(None, ["assistant.name"], by=by).asks is asks
 
 
 @pytest.mark.req("R078-75", "R078-81")
-def test_one_path_that_asks_makes_the_whole_ask() -> None:
+def test_one_path_that_asks_makes_the_whole_proposal_ask() -> None:
     by = grants(
         {"path": "assistant.name", "write": True, "apply": "unattended"},
         {"path": "assistant.model", "write": True},
@@ -585,7 +556,7 @@ def test_one_path_that_asks_makes_the_whole_ask() -> None:
 # --- secrets ---------------------------------------------------------------------------------
 
 
-def test_what_may_be_a_secret_is_not_shown() -> None:
+def test_refusal_shows_no_secret() -> None:
     config = {"conversation": {"tools": {"x": {"options": {"api_key": "sk-1234567890abcdef"}}}}}
     found = refused(config, by=grants())
     assert "sk-1234567890abcdef" not in " ".join((found.detail, *found.lines))

@@ -73,14 +73,15 @@ def test_fields_that_contradict_each_other_are_refused(
 
 
 def test_fields_that_fit_together_are_accepted() -> None:
-    for config in (
+    configs: list[Any] = [
         tools(source="local", access={"fs": [{"path": "."}]}),
         tools(source="python", access={"config": [{"path": "user"}]}),
         tools(access={"fs": [{"path": "."}]}),
         {"assistant": {"tool_choice": "t"}, **tools(enable=False)},
         {"assistant": {"tool_choice": "unknown"}},
         {"conversation": {"tools": {"*": {"questions": {"q": {"answer": 1}}, "run": "skip"}}}},
-    ):
+    ]
+    for config in configs:
         assert validate(config) == AppConfig.model_validate(config)
 
 
