@@ -1,0 +1,77 @@
+"""`%jp config` explains the changes that tools made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.proposals import ProposedBy, metadata_of
+from tests.support.magic_shell import Notebook, folder  # noqa: F401
+
+FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")
+STDIN = ProposedBy("rename", "call_2", ("assistant.name",), "person", "stdin")
+GRANT = ProposedBy("tidy", "call_3", ("user.name",), "grant")
+
+
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[Notebook]:  # noqa: F811
+    made = Notebook(folder)
+    yield made
+    made.session.close()
+
+
+def change_in_turn(notebook: Notebook, *calls: ProposedBy, **fields: Any) -> None:
+    """Add a change by tools to the last turn, as the agent does."""
+    stream = notebook.session.document.conversation
+    paths = [path for call in calls for path in call.paths]
+    claims: Any = dict.fromkeys(paths)
+    stream.append(ConfigDelta(claims=claims, metadata=metadata_of(calls), **fields))
+
+
+def cells(table: str) -> list[list[str]]:
+    return [[c.strip() for c in line.split("  ") if c.strip()] for line in table.splitlines()]
+
+
+def test_explanation_names_the_tool_the_turn_and_the_approval(notebook: Notebook) -> None:
+    notebook.ask("First.")
+    notebook.jp("config user.name=me")
+    notebook.ask("Second.")
+    delta = {"user": {"name": "t"}, "assistant": {"name": "A"}}
+    change_in_turn(notebook, FORM, STDIN, GRANT, FORM, delta=delta)
+    rows = cells(notebook.jp("config --explain user.name"))
+    assert [row[1:] for row in rows][-3:] == [
+        ["conversation, for turn 1", '"me"'],
+        [
+            "conversation, in turn 1, by tool change_model (applied by you, form), "
+            "by tool tidy (applied by a grant)",
+            '"t"',
+        ],
+        ["in force", '"t"'],
+    ]
+    (_, row) = cells(notebook.jp("config assistant.name"))
+    assert row[-1] == "conversation, in turn 1, by tool rename (applied by you, stdin)"
+
+
+def test_explanation_names_a_tool_that_unset_a_value(notebook: Notebook) -> None:
+    notebook.jp("config user.name=me")
+    notebook.ask("First.")
+    change_in_turn(notebook, GRANT, unsets=("user.name",))
+    rows = cells(notebook.jp("config --explain user.name"))
+    source = "conversation, in turn 0, by tool tidy (applied by a grant)"
+    assert rows[-2][1:] == [source, "unset"]
+    assert rows[-1][1:] == ["in force", "null"]
+    assert f"null   {source}" in notebook.jp("config user.name")
+    notebook.jp("config --unset user.name")
+    assert "workspace file" in notebook.jp("config user.name")
+
+
+def test_error_of_an_invalid_change_names_its_turn(notebook: Notebook) -> None:
+    notebook.ask("First.")
+    broken = {"conversation": {"tools": {"*": {"summary": "x"}}}}
+    change_in_turn(notebook, FORM, delta=broken)
+    with pytest.raises(Exception, match="in turn 0"):
+        _ = notebook.session.config
