@@ -1,4 +1,4 @@
-"""A recorded call as Python: the function itself where that does, else `jp.call`."""
+"""A recorded call as Python code: the function itself if possible, else `jp.call`."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | Non
     return call_source(ToolCall("c1", name, arguments), TOOLS.get(name), known)
 
 
-def test_the_call_is_written(subtests: pytest.Subtests) -> None:
-    for name, arguments, written in [
+def test_call_is_written_as_python(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, dict[str, Any], str]] = [
         ("weather", {"city": "Delft", "days": 2}, "weather(city='Delft', days=2)"),
         ("weather", {"city": "Delft", "days": "2"}, "weather(city='Delft', days=2)"),
         ("weather", {"city": "a\u202e\n'"}, 'weather(city="a\\u202e\\n\'")'),
@@ -65,13 +65,14 @@ def test_the_call_is_written(subtests: pytest.Subtests) -> None:
         ("command", {"class": 1, "a b": 2}, "jp.call('command', {'class': 1, 'a b': 2})"),
         ("command", {"tool": "x"}, "jp.call('command', {'tool': 'x'})"),
         ("command", {}, "jp.call('command')"),
-    ]:  # fmt: skip
-        with subtests.test(name=name):
+    ]  # fmt: skip
+    for name, arguments, written in rows:
+        with subtests.test(name=name, arguments=arguments):
             assert source(name, arguments) == written
             ast.parse(written)
 
 
-def test_names_are_those_of_the_notebook() -> None:
+def test_function_has_its_name_in_the_notebook() -> None:
     assert source("weather", {"city": "x"}, {"rain": weather}) == "rain(city='x')"
     assert source("weather", {"city": "x"}, {}) == (
         "import jp_nb as jp\n\njp.call('weather', city='x')"
@@ -81,12 +82,12 @@ def test_names_are_those_of_the_notebook() -> None:
     assert source("weather", {"city": "x"}, {"weather": print, "jp": jp}).startswith("jp.call(")
 
 
-def test_a_long_call_has_a_line_for_each_argument() -> None:
+def test_long_call_has_one_line_for_each_argument() -> None:
     written = source("weather", {"city": "x" * 90, "days": 3})
     assert written == f"weather(\n    city='{'x' * 90}',\n    days=3,\n)"
 
 
-def test_a_call_that_failed_says_how() -> None:
+def test_failed_call_has_a_comment_with_the_error() -> None:
     failed = ToolCall("c", "weather", {"city": "x"}, "KeyError: '\x1b[31mx\u202e'\nmore", True)
     written = call_source(failed, TOOLS["weather"], TOOLS)
     assert written == "# failed: KeyError: 'x⟨U+202E⟩'\nweather(city='x')"

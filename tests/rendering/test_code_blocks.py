@@ -1,15 +1,15 @@
-"""The blocks of code in an answer: found as CommonMark finds them, taken as they are."""
+"""The blocks of code in an answer, found by the rules of CommonMark."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jp_nb.rendering.code_blocks import CodeBlock, code_blocks
 
 
-def test_blocks_are_found_and_taken_as_they_are(subtests: pytest.Subtests) -> None:
+def test_code_blocks_are_found_with_their_exact_text(subtests: pytest.Subtests) -> None:
     for text, blocks in [
         ("no code, `x` and ``y``", []),
         ("```python\nx = 1\n```", [("python", "x = 1")]),
@@ -36,18 +36,21 @@ def test_blocks_are_found_and_taken_as_they_are(subtests: pytest.Subtests) -> No
             assert code_blocks(text) == [CodeBlock(*block) for block in blocks]
 
 
+@settings(max_examples=20)
 @given(st.text(alphabet="`~> -1.\n\tx", max_size=60))
-def test_any_text_has_blocks(text: str) -> None:
+def test_blocks_of_any_text_contain_only_its_characters(text: str) -> None:
     for block in code_blocks(text):
         assert block.text.replace("\n", "").strip("> \t") == "" or set(block.text) & set(text)
 
 
+@settings(max_examples=20)
 @given(st.text(max_size=80).filter(lambda x: "\r" not in x and "`" not in x))
-def test_what_is_fenced_comes_back(text: str) -> None:
+def test_fenced_text_is_found_unchanged(text: str) -> None:
     assert code_blocks(f"a\n```python\n{text}\n```\nb") == [CodeBlock("python", text)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("line", ["`" * 50, "> " * 50, "- " * 50, "```", "~~~ x", "1. ", " "])
-def test_a_long_hostile_text_takes_no_longer_than_its_length(line: str) -> None:
+def test_hostile_text_is_searched_in_linear_time(line: str) -> None:
     code_blocks(line * 20_000)
     code_blocks(f"{line}\n" * 100_000)

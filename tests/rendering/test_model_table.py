@@ -8,7 +8,7 @@ from tests.support.markdown_readers import dangers
 
 
 def ids(text: str) -> list[str]:
-    """The first column, without its head and what is below the table."""
+    """Return the first column of the table without its head."""
     return [line.split("  ")[0].strip() for line in text.splitlines()[1:-1] if line.strip()]
 
 
@@ -17,7 +17,7 @@ NEW = ModelInfo("new", "New One", context_window=200_000, tools=True, created=3.
 GONE = ModelInfo("gone", created=9.0, state="retired")
 
 
-def test_what_is_in_use_stands_first_then_what_is_new_and_what_ended_last() -> None:
+def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> None:
     listed = ModelList((OLD, GONE, NEW, ModelInfo("mine", created=0.0)))
     shown = model_table(listed, "p", in_force="old", aliases={"mine": ["fast", "f"]})
     assert ids(shown.text) == ["p/old", "p/mine", "p/new", "p/gone"]
@@ -28,11 +28,11 @@ def test_what_is_in_use_stands_first_then_what_is_new_and_what_ended_last() -> N
     assert "4 models of p." in shown.text
 
 
-def test_a_column_of_which_nothing_is_known_is_left_out() -> None:
+def test_empty_columns_are_omitted() -> None:
     assert model_table(ModelList((ModelInfo("m"),)), "p").text.splitlines()[0] == "model"
 
 
-def test_words_look_for_models_by_id_and_name() -> None:
+def test_models_are_searched_by_id_and_name() -> None:
     listed = ModelList((NEW, OLD, GONE))
     assert ids(model_table(listed, "p", words=["EW o"]).text) == ["p/new"]
     none = model_table(listed, "p", words=["o", "zz"]).text
@@ -40,14 +40,14 @@ def test_words_look_for_models_by_id_and_name() -> None:
     assert "p lists no models." in model_table(ModelList(), "p").text
 
 
-def test_a_long_list_is_cut_and_says_how_to_look_in_it() -> None:
+def test_long_list_is_cut_with_a_hint_to_search() -> None:
     many = ModelList(tuple(ModelInfo(f"m{n}") for n in range(400)), is_cut=True)
     shown = model_table(many, "p").text
     assert len(ids(shown)) == MAX_ROWS
     assert "350 are not shown: `%jp models p WORD` looks for one; its list goes on" in shown
 
 
-def test_what_a_server_says_is_shown_and_not_run() -> None:
+def test_hostile_name_from_a_server_is_shown_as_text() -> None:
     name = "<img src=x onerror=alert(1)>|[a](javascript:x)`\u202e\x1b[31m"
     shown = model_table(ModelList((ModelInfo(name, name, parameters=name, ends=name),)), "p")
     assert not dangers(shown.markdown)

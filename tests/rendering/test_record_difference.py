@@ -1,4 +1,4 @@
-"""Any two records compared: what anybody may have written, too."""
+"""Comparison of two records, damaged ones included."""
 
 from __future__ import annotations
 

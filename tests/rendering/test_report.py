@@ -1,4 +1,4 @@
-"""Tables whose content somebody else wrote."""
+"""Tables and notes with hostile content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jp_nb.rendering.report import in_one_line, table
 from tests.support.reports import HOSTILE, rendered
 
 
-def test_a_cell_of_a_table_stays_one_cell() -> None:
+def test_hostile_text_in_a_table_stays_in_its_cell() -> None:
     markdown = table(("path", "value"), [("assistant.name", HOSTILE)]).markdown
     row = markdown.splitlines()[-1]
     assert row.replace("\\|", "").count("|") == 3
@@ -15,7 +15,7 @@ def test_a_cell_of_a_table_stays_one_cell() -> None:
     assert rendered(markdown).count("<td>") == 2
 
 
-def test_a_command_in_a_note_is_code_and_nothing_else_is_markup() -> None:
+def test_only_commands_of_a_note_become_code() -> None:
     note = "4 less; `%jp compact --undo` takes *that* back, `<b>` and `%jp log\x00` are text"
     assert rendered(in_one_line(note)).strip() == (
         "<p><em>4 less; <code>%jp compact --undo</code> takes *that* back, "

@@ -1,4 +1,4 @@
-"""A request as a person reads it: safe, bounded, and what is compared."""
+"""Reports on a request: complete, safe and of limited size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def traced(request: ModelRequest, name: str = "0.1", provider: str = "openai") -
     return TracedRequest(name, provider, request, made.preview(request), ("as it was sent",))
 
 
-def test_all_parts_are_there_with_their_tokens() -> None:
+def test_report_has_all_parts_with_their_tokens() -> None:
     request = ask(
         *TALK,
         provider="openai",
@@ -78,22 +78,18 @@ def test_all_parts_are_there_with_their_tokens() -> None:
     assert f"about {sum(shown.estimated.values()):,} tokens" in text
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("word", 1), ("words", 2), ("日本語", 3), ("\ud800", 1)]
-)
-def test_four_bytes_are_a_token(text: str, tokens: int) -> None:
-    assert text_tokens(text) == tokens
+def test_tokens_are_estimated_from_bytes_and_pixels() -> None:
+    for text, tokens in [("", 0), ("word", 1), ("words", 2), ("日本語", 3), ("\ud800", 1)]:
+        assert text_tokens(text) == tokens
+    sizes: list[tuple[tuple[int, int] | None, int]] = [
+        ((640, 480), 410), ((1, 1), 1), ((3_136, 784), 820), ((20_000, 20_000), 1_600),
+        (None, 1_600),
+    ]  # fmt: skip
+    for size, tokens in sizes:
+        assert image_tokens(size) == tokens
 
 
-@pytest.mark.parametrize(
-    ("size", "tokens"),
-    [((640, 480), 410), ((1, 1), 1), ((3_136, 784), 820), ((20_000, 20_000), 1_600), (None, 1_600)],
-)
-def test_an_image_takes_what_its_pixels_say(size: tuple[int, int] | None, tokens: int) -> None:
-    assert image_tokens(size) == tokens
-
-
-def test_what_a_server_counted_stands_beside_the_estimate() -> None:
+def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
     plain = traced(ask(user("Hi")))
     counted = TracedRequest(
         *(plain.name, plain.provider, plain.request, plain.sent, plain.remarks),
@@ -103,11 +99,11 @@ def test_what_a_server_counted_stands_beside_the_estimate() -> None:
     assert "tokens (messages 1); the provider counted 1,234" in request_report(counted).text
 
 
-# --- whatever is in it ---------------------------------------------------------------------------
+# --- hostile, secret and huge content ------------------------------------------------------------
 
 
 @pytest.mark.parametrize("full", [False, True])
-def test_what_strangers_wrote_stays_text(full: bool) -> None:
+def test_hostile_text_is_shown_as_text(full: bool) -> None:
     tool = ToolDefinition("weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}})
     request = ask(
         *(user(HOSTILE), said(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
@@ -129,7 +125,7 @@ def test_what_strangers_wrote_stays_text(full: bool) -> None:
 
 @QUICK
 @given(st.lists(markdowns, min_size=1, max_size=4), st.booleans())
-def test_no_text_is_markup(texts: list[str], full: bool) -> None:
+def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> None:
     request = ask(*(user(text) for text in texts), system=tuple(texts))
     assert dangers(request_report(traced(request), full=full).markdown) == []
 
@@ -163,7 +159,7 @@ def test_a_huge_conversation_has_a_short_report() -> None:
     assert "not shown" not in full.text
 
 
-def test_the_key_is_taken_out_of_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
     key = "k-0123456789abcdef0123"
     monkeypatch.setenv("REPORT_KEY", key)
     provider = create("openai", {"base_url": "http://127.0.0.1:1", "api_key_env": "REPORT_KEY"})
@@ -187,7 +183,7 @@ def test_the_key_is_taken_out_of_every_text(monkeypatch: pytest.MonkeyPatch) -> 
         assert key not in report.text + report.markdown
 
 
-def test_a_parameter_that_is_called_like_a_secret_is_masked() -> None:
+def test_parameter_named_like_a_secret_is_masked() -> None:
     body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
     sent = SentRequest("POST", "http://h", {}, json.dumps(body).encode())
     shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("as it was sent",))
@@ -196,10 +192,7 @@ def test_a_parameter_that_is_called_like_a_secret_is_masked() -> None:
     assert shown.body["temperature"] == 1
 
 
-# --- two of them -------------------------------------------------------------------------------
-
-
-def test_what_differs_is_said_part_by_part() -> None:
+def test_difference_of_two_requests_is_listed_part_by_part() -> None:
     long = "\n".join(f"Rule {number}." for number in range(40))
     before = ask(*TALK, system=(long,), tools=(WEATHER, TODAY), attachments=())
     after = ask(
@@ -240,7 +233,7 @@ def test_what_differs_is_said_part_by_part() -> None:
         ({"system": ("s",)}, {"system": ("s",)}, "(system, 1 message): all of the first one"),
     ],
 )
-def test_a_cache_serves_what_both_begin_with(
+def test_shared_beginning_of_two_requests_is_described(
     before: dict[str, Any], after: dict[str, Any], shared: str
 ) -> None:
     one = traced(ask(user("Hello world."), **before))
@@ -248,7 +241,7 @@ def test_a_cache_serves_what_both_begin_with(
     assert shared in shared_beginning(one, other)
 
 
-def test_messages_differ_by_what_they_show() -> None:
+def test_messages_with_different_images_differ() -> None:
     def with_image(content: bytes) -> TracedRequest:
         item = ThreadItem(
             ToolCallResponse(id="c", content="", is_error=False),

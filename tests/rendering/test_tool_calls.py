@@ -96,7 +96,8 @@ def test_line_of_a_call_that_had_no_user_names_no_terminal() -> None:
 
 
 def test_long_lines_are_cut() -> None:
-    for shown in ({"formatted": "x" * 5000}, {"content": "x" * 5000}):
+    rows: list[dict[str, Any]] = [{"formatted": "x" * 5000}, {"content": "x" * 5000}]
+    for shown in rows:
         text, _ = called(parameters="off", result_lines=None, **shown)
         assert "x" * 1000 in text
         assert "x" * 1001 not in text

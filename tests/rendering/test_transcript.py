@@ -1,4 +1,4 @@
-"""What a turn looks like: one static output, safe, and the same every time."""
+"""The output of a turn: static, safe, and the same every time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from jp_nb.agent.display_events import (
     Waits,
 )
 from jp_nb.agent.prompts import ProposedChange
-from jp_nb.agent.routes import without_user
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.question import Question
 from tests.support.markdown_readers import HTML, dangers, markdowns
@@ -49,7 +48,7 @@ def question(**fields: Any) -> QuestionEnds:
     return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **fields)
 
 
-def test_a_request_is_folded_whole_and_stays_when_an_answer_is_withdrawn() -> None:
+def test_request_is_shown_folded_and_stays_when_the_answer_is_discarded() -> None:
     asked = "```\n</details><img src=x>\n" + "word " * 10_000 + "end"
     shown = folded(ShowRequest(asked), *text("a"), DiscardText(), Notice("refused"))
     markdown = shown.markdown()
@@ -59,7 +58,7 @@ def test_a_request_is_folded_whole_and_stays_when_an_answer_is_withdrawn() -> No
     assert shown.plain_text().startswith("> ```\n> </details><img src=x>\n> word word")
 
 
-def test_text_tools_questions_and_notices_come_in_order() -> None:
+def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
     transcript = folded(
         *text("Let me", " look."),
         *tool(),
@@ -80,7 +79,7 @@ def test_text_tools_questions_and_notices_come_in_order() -> None:
     assert set(transcript.bundle()) == {"text/plain", "text/markdown"}
 
 
-def test_only_while_it_runs_there_is_anything_volatile() -> None:
+def test_times_and_status_are_shown_only_while_the_turn_runs() -> None:
     transcript = folded(*text("Hi."), *tool())
     assert "1.2 s" in transcript.markdown(live=True, status="⚠ retrying")
     assert "retrying" in transcript.markdown(live=True, status="⚠ retrying")
@@ -89,7 +88,7 @@ def test_only_while_it_runs_there_is_anything_volatile() -> None:
         assert "retrying" not in static
 
 
-def test_the_live_view_and_the_static_one_are_folds_of_the_same_events() -> None:
+def test_static_output_is_the_same_for_events_one_by_one_and_at_once() -> None:
     events = [*text("a"), *tool(), *text("b"), question(outcome="redacted"), *text("c")]
     growing = Transcript()
     for event in events:
@@ -98,12 +97,12 @@ def test_the_live_view_and_the_static_one_are_folds_of_the_same_events() -> None
     assert growing.bundle() == folded(*events).bundle()
 
 
-def test_a_refusal_takes_back_its_answer_and_nothing_before_it() -> None:
+def test_discard_removes_only_the_latest_text() -> None:
     transcript = folded(*text("a"), *tool(), *text("b"), DiscardText(), Notice("refused"))
     assert transcript.plain_text() == "a\n✓ t(a=1)\nrefused"
 
 
-def test_reasoning_is_folded_or_hidden_and_tools_may_be() -> None:
+def test_reasoning_is_folded_or_hidden_and_tools_may_be_hidden() -> None:
     events = [*text("hm", kind="reasoning"), *tool(), *tool("secret", hidden=True)]
     shown = folded(*events).markdown()
     assert "<details><summary>Reasoning</summary>\n\nhm\n\n</details>" in shown
@@ -111,17 +110,17 @@ def test_reasoning_is_folded_or_hidden_and_tools_may_be() -> None:
     assert folded(*events, show_reasoning=False, show_tools=False).markdown() == ""
 
 
-def test_a_traceback_is_folded_and_names_the_cell_the_same_way_each_time() -> None:
+def test_traceback_is_folded_and_names_no_temporary_file() -> None:
     trace = 'File "/tmp/ipykernel_123/456.py", line 1\nFile "<ipython-input-3-abc>", line 2'
     shown = folded(*tool(error=True, traceback=trace)).markdown()
     assert shown.count('File "<cell>"') == 2
     assert "<details><summary>Traceback</summary>" in shown
 
 
-def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
+def test_question_is_shown_with_its_answer_or_the_reason_for_none(
     subtests: pytest.Subtests,
 ) -> None:
-    for fields, says in [
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"outcome": "answered", "answer": False, "channel": "configured"}, "→ No (configured)"),
         ({"outcome": "answered", "answer": ""}, "→ (empty)"),
         ({"outcome": "redacted"}, "→ (secret)"),
@@ -132,7 +131,8 @@ def test_a_question_is_shown_with_its_answer_or_the_reason_there_is_none(
          "only a person may answer"),
         ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
         ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
-    ]:  # fmt: skip
+    ]  # fmt: skip
+    for fields, says in rows:
         with subtests.test(fields=fields):
             assert says in folded(question(**fields)).plain_text()
 
@@ -151,27 +151,26 @@ def change(*changes: ProposedChange, applied: bool = True, **fields: Any) -> Cha
 ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
 
 
-@pytest.mark.parametrize(
-    ("ends", "verdict"),
-    [
+def test_change_is_shown_with_the_decision_and_its_author() -> None:
+    for ends, decision in [
         (change(CHANGE, channel="form"), "applied by you (form)"),
         (change(CHANGE, channel="stdin", applied=False), "rejected by you (stdin)"),
         (change(CHANGE, channel="form", person="Bo"), "applied by Bo (form)"),
         (change(CHANGE, applied=False, person="you, Ada"), 'rejected by "you, Ada"'),
         (change(CHANGE, by="grant"), "applied, as its grant allows"),
-        (change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
-         "not applied: prompt.channel is 'never'"),
+        (
+            change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
+            "not applied: prompt.channel is 'never'",
+        ),
         (change(CHANGE, by="nobody", applied=False), "not applied: nobody could be asked"),
-    ],
-)  # fmt: skip
-def test_a_changed_configuration_is_shown_with_who_decided(ends: ChangeEnds, verdict: str) -> None:
-    assert folded(ends).bundle() == {
-        "text/plain": f"⟳ change_model: {ONE} — {verdict}",
-        "text/markdown": f"⟳ `change_model: {ONE}` — {verdict}",
-    }
+    ]:
+        assert folded(ends).bundle() == {
+            "text/plain": f"⟳ change_model: {ONE} — {decision}",
+            "text/markdown": f"⟳ `change_model: {ONE}` — {decision}",
+        }
 
 
-def test_several_changes_have_a_line_each() -> None:
+def test_several_changes_have_one_line_each() -> None:
     shown = folded(change(CHANGE, ADDED, UNSET, applied=False, channel="stdin"))
     assert shown.plain_text() == (
         "⟳ change_model: 3 configuration changes — rejected by you (stdin)\n"
@@ -187,13 +186,13 @@ def test_several_changes_have_a_line_each() -> None:
     )
 
 
-def test_a_change_is_shown_where_no_tool_is_and_stays_when_an_answer_is_withdrawn() -> None:
+def test_change_is_shown_with_hidden_tools_and_stays_when_the_answer_is_discarded() -> None:
     events = [*tool("secret", hidden=True), change(CHANGE), *text("b"), DiscardText()]
     for transcript in (folded(*events), folded(*events, show_tools=False)):
         assert transcript.plain_text() == f"⟳ change_model: {ONE} — applied by you"
 
 
-def test_of_a_long_change_what_differs_is_kept() -> None:
+def test_difference_of_a_long_change_is_shown() -> None:
     lines = [f"Rule {n}: `be` sure about topic {n}." for n in range(30)]
     now, proposed = lines, [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
     texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
@@ -227,7 +226,7 @@ def test_of_a_long_change_what_differs_is_kept() -> None:
     ]
 
 
-def test_what_differs_is_bounded_and_what_is_left_out_is_counted() -> None:
+def test_size_of_a_shown_difference_is_limited() -> None:
     long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
     left = "… (4802 more characters)"
     a, b = "a" * 198, "b" * 198
@@ -242,7 +241,7 @@ def test_what_differs_is_bounded_and_what_is_left_out_is_counted() -> None:
         assert "… 5000 more lines of what differs" in shown
 
 
-def test_the_context_of_a_question_is_rendered_in_its_quotation() -> None:
+def test_context_of_a_question_is_rendered_in_a_quotation() -> None:
     context = "Read **this**:\n\n- `one`\n<b>two</b>\n```\n<i>\n```"
     shown = folded(with_context(context)).markdown()
     assert shown.startswith("> Read **this**:\n>\n> - `one`\n> &lt;b>two&lt;/b>\n> ```\n")
@@ -255,13 +254,13 @@ def with_context(context: str) -> QuestionEnds:
 
 
 @given(markdowns, markdowns)
-@settings(max_examples=100, deadline=None)
-def test_no_context_of_a_question_becomes_more_than_text(context: str, reply: str) -> None:
+@settings(max_examples=20)
+def test_context_of_a_question_is_safe(context: str, reply: str) -> None:
     transcript = folded(with_context(f"{context}{HTML}"), *text(reply))
     assert dangers(transcript.markdown()) == []
 
 
-def test_of_many_changes_so_many_are_shown() -> None:
+def test_number_of_shown_changes_is_limited() -> None:
     many = [ProposedChange(f"options.k{n}", None, "1") for n in range(60)]
     for shown in folded(change(*many)).bundle().values():
         assert "60 configuration changes" in shown
@@ -270,7 +269,7 @@ def test_of_many_changes_so_many_are_shown() -> None:
         assert "… 10 more changes" in shown
 
 
-def test_no_change_looks_like_two() -> None:
+def test_path_of_a_change_cannot_imitate_a_second_one() -> None:
     path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
     for shown in folded(change(ProposedChange(path, None, "1"), applied=False)).bundle().values():
         assert "\n" not in shown
@@ -287,7 +286,7 @@ INVALID = """\
 Change not applied, tool re-invoked."""
 
 
-def test_a_notice_keeps_its_lines() -> None:
+def test_notice_keeps_its_lines() -> None:
     shown = folded(Notice(INVALID))
     assert shown.plain_text() == INVALID.replace("\u202e", "⟨U+202E⟩")
     assert shown.markdown().split("  \n") == [
@@ -298,16 +297,16 @@ def test_a_notice_keeps_its_lines() -> None:
     ]
 
 
-def test_a_notice_is_bounded() -> None:
+def test_size_of_a_notice_is_limited() -> None:
     for shown in folded(Notice("x\n" * 100_000 + "y")).bundle().values():
         assert "… 99951 more lines" in shown
         assert len(shown) < 1000
 
 
-# --- what is shown of a call beyond its line -------------------------------------------------
+# --- calls -----------------------------------------------------------------------------------
 
 
-def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
+def test_no_text_of_models_and_tools_becomes_html() -> None:
     evil = f"{HTML} `{HTML}` ```\n{HTML}\n $$ {HTML}"
     transcript = folded(
         *text(evil),
@@ -339,21 +338,21 @@ def test_whatever_models_and_tools_say_there_is_no_html_in_it() -> None:
     assert dangers(transcript.markdown(live=True, status=evil)) == []
 
 
-def test_a_call_that_is_shown_again_keeps_its_one_line() -> None:
+def test_call_that_begins_again_keeps_its_line() -> None:
     transcript = Transcript()
     transcript.apply([ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})])
     transcript.apply([ToolBegins("c1", "publish", {"page": 2})])
     assert transcript.plain_text() == "⚙ publish(page=2) …\n⚙ look() …"
 
 
-def test_data_nested_beyond_measure_is_shown_as_it_came() -> None:
+def test_deeply_nested_data_is_shown_unparsed() -> None:
     deep = "[" * 100_000
     shown = folded(*text(deep, kind="structured"))
     assert deep in shown.markdown()
     assert shown.plain_text().startswith("[[[[")
 
 
-def test_questions_of_calls_side_by_side_stand_in_call_order_whenever_they_end() -> None:
+def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
     def shown(*order: str) -> tuple[str, str]:
         transcript = folded(*(ToolBegins(each, "t", {}, hidden=each == "b") for each in "abc"))
         for each in order:
@@ -367,3 +366,8 @@ def test_questions_of_calls_side_by_side_stand_in_call_order_whenever_they_end()
     assert plain.index("Is it a?") < plain.index("Is it b?") < plain.index("Is it c?")
     assert shown("c", "a", "b") == (markdown, plain)
     assert plain.index("Is it c?") < plain.index("Well.")
+
+
+def test_declined_call_that_never_began_has_its_line() -> None:
+    ends = ToolEnds("c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
+    assert folded(ends).plain_text() == "⊘ t — Tool skipped by user."

@@ -1,4 +1,4 @@
-"""`%jp usage`: what turns and models took, whoever wrote the record."""
+"""`%jp usage`: the tokens of turns and models, also from hostile records."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows(text)]
 
 
-def test_turns_and_models_are_listed_with_the_share_of_the_cache() -> None:
+def test_turns_and_models_are_listed_with_the_cache_share() -> None:
     one = took(input_tokens=1000, cache_read_tokens=750, output_tokens=20)
     two = took("p/small", input_tokens=500, output_tokens=5)
     shown = usage_report(document(START, ASKED, one, START, ASKED, SAID, two), 10)
@@ -52,7 +52,7 @@ def test_turns_and_models_are_listed_with_the_share_of_the_cache() -> None:
     ]
 
 
-def test_the_last_turns_are_listed_and_all_of_them_counted() -> None:
+def test_only_the_last_turns_are_listed_but_all_are_counted() -> None:
     turn = (START, ASKED, took(input_tokens=10))
     shown = usage_report(document(*turn * 5), 2).text
     assert [row[0] for row in cells(shown)[1:3]] == ["3", "4"]
@@ -60,12 +60,12 @@ def test_the_last_turns_are_listed_and_all_of_them_counted() -> None:
     assert "The last 2 of 5 turns are listed; the models' counts are of all of them." in shown
 
 
-def test_a_conversation_of_which_nothing_is_known_says_so() -> None:
+def test_conversation_without_usage_has_a_notice() -> None:
     assert usage_report(document(START, ASKED, SAID), 10).text == NOTHING
     assert usage_report(document(), 10).text == NOTHING
 
 
-def test_what_a_branch_has_in_common_counts_once() -> None:
+def test_turns_shared_by_branches_are_counted_once() -> None:
     common = [START, ASKED, {**took(input_tokens=100), "event_id": "aaaaaaa"}]
     own = [START, ASKED, {**took(input_tokens=7), "event_id": "bbbbbbb"}]
     left = [START, ASKED, {**took(input_tokens=30), "event_id": "ccccccc"}]
@@ -85,17 +85,17 @@ STRANGE: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def test_what_somebody_wrote_there_breaks_nothing(subtests: pytest.Subtests) -> None:
-    for said in STRANGE:
-        with subtests.test(said=said):
-            entry = raw("chat_response", message="a", metadata={"usage": said})
+def test_malformed_usage_is_ignored(subtests: pytest.Subtests) -> None:
+    for usage in STRANGE:
+        with subtests.test(usage=usage):
+            entry = raw("chat_response", message="a", metadata={"usage": usage})
             other = {"conversation": 3, "events": [entry, 7, None]}
             usage_report(document(START, ASKED, entry, others=[other, 5]), 10)
-            total = sum((one.tokens for one in usage_in({"usage": said})), TurnUsage())
+            total = sum((one.tokens for one in usage_in({"usage": usage})), TurnUsage())
             assert total in (TurnUsage(), TurnUsage(3))
 
 
-def test_names_of_strangers_are_shown_and_not_run() -> None:
+def test_hostile_name_of_a_model_is_shown_as_text() -> None:
     evil = took("<img src=x onerror=alert(1)>\u202e|`[a](javascript:x)\x1b[31m", input_tokens=1)
     shown = usage_report(document(START, ASKED, evil), 10)
     assert not dangers(shown.markdown)
@@ -103,7 +103,7 @@ def test_names_of_strangers_are_shown_and_not_run() -> None:
     assert "\u202e" not in shown.text + shown.markdown
 
 
-def test_thousands_of_models_are_bounded() -> None:
+def test_number_of_listed_models_is_limited() -> None:
     many = [took(f"p/{n}", input_tokens=n) for n in range(3000)]
     shown = usage_report(document(START, ASKED, *many), 10).text
     assert len(shown.splitlines()) < 2 * MAX_MODELS + 10
@@ -111,7 +111,7 @@ def test_thousands_of_models_are_bounded() -> None:
     assert "4,498,500" in shown
 
 
-def test_the_line_says_what_is_known() -> None:
+def test_tokens_line_has_the_known_counts() -> None:
     assert tokens_line(12_300, 480) == "12,300 tokens in, 480 out"
     assert tokens_line(12_300, None) == "12,300 tokens in"
     assert tokens_line(None, 480) == "480 tokens out"
