@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from jp_nb.config.partial import (
@@ -193,6 +193,7 @@ def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> No
 
 
 @given(partials, partials)
+@example({}, build(f"{OPTIONS}.a", {"value": None, "strategy": None}))
 @settings(max_examples=20)
 def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> None:
     assert_difference_leads_from_one_to_the_other(before, after)

@@ -406,6 +406,8 @@ def test_changed_paths_of_each_kind_of_value(subtests: pytest.Subtests) -> None:
         ({"conversation": {"tools": {"a.b": {"run": "ask"}}}}, ['conversation.tools["a.b"].run']),
         ({"conversation": {"labels": {"a": "1", "b": "2"}}},
          ["conversation.labels.a", "conversation.labels.b"]),
+        ({"conversation": {"labels": {"value": {"a": "1"}, "strategy": "merge"}}},
+         ["conversation.labels.a"]),
         ({"conversation": {"labels": {"value": {"a": "1"}, "strategy": "replace"}}},
          ["conversation.labels"]),
         ({"assistant": {"system_prompt": {"value": "x", "strategy": "append"}}},

@@ -194,6 +194,13 @@ def test_list_that_is_set_again_and_emptied_hides_the_lower_layer() -> None:
     assert get_path(apply(below, change, below), WORDS) == []
 
 
+def test_list_that_is_set_again_has_the_dedup_of_its_field() -> None:
+    item = {"tag": "A", "content": "a"}
+    before = partial(SECTIONS, wrapped([item], "append", dedup=False))
+    change = check([unsets(SECTIONS), sets(SECTIONS, [item])], before, {})
+    assert change == sets(SECTIONS, wrapped([item], "replace", dedup=False))
+
+
 def test_list_that_was_replaced_and_unset_shows_the_lower_layer() -> None:
     below = partial(SECTIONS, [{"tag": "A", "content": "a"}])
     change = check([sets(SECTIONS, replacing([])), unsets(SECTIONS)], below, below)

@@ -31,6 +31,8 @@ from tests.support.markdown_readers import (
 @example(f"- ```\n\u00a0\n  ```\n```\n{HTML}", "", False)
 @example(f'- ```\n "x\n  ```\n\n```\n{HTML}', "", False)
 @example(f"![x ```[`](https://x) ` `{HTML}` ```", "", False)
+@example("\n- ~~~ mermaid\n\n   ```\\mermaid", HTML, False)
+@example("$$$$$$", f"`{HTML}`", False)
 @example("$$", f"```\n$$\n{HTML}\n```", False)
 @example(" ```", f"```\n{HTML}\n```", True)
 @example("> $$\n\n$$", f"`$$` `{HTML}`", True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 from unicodedata import category
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jp_nb.record.document import Document
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
 from jp_nb.rendering.record_difference import ComparedRecord, record_difference
+from tests.support.entries import ASKED, SAID, START, called, result
 from tests.support.record_strategies import QUICK, damaged, json_values, records, texts
 
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -24,6 +25,7 @@ def compared(events: list[Any], title: str = "", others: Any = ()) -> ComparedRe
     return ComparedRecord.of(Document(stream, list(others)))
 
 
+@example(one=[START, ASKED, called(), result(), SAID], two=[START, ASKED], title="", others=[])
 @given(one=ENTRIES, two=ENTRIES, title=texts, others=st.lists(json_values, max_size=3))
 @QUICK
 def test_any_two_records_can_be_compared(

@@ -18,9 +18,9 @@ from jp_nb.agent.model_events import (
 from jp_nb.agent.token_estimate import image_tokens, text_tokens
 from jp_nb.image import Image
 from jp_nb.providers.registry import create
-from jp_nb.record.events import ChatRequest, ToolCallResponse
-from jp_nb.record.thread import Thread, ThreadItem, thread_of
-from jp_nb.rendering.request_difference import request_difference, shared_beginning
+from jp_nb.record.events import ChatRequest
+from jp_nb.record.thread import ThreadItem, thread_of
+from jp_nb.rendering.request_difference import request_difference
 from jp_nb.rendering.request_report import request_report
 from jp_nb.rendering.traced_request import TracedRequest
 from tests.support.fakes import new_stream
@@ -34,9 +34,9 @@ PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + SIZE + b"\x08\2" + b"\0" * 31_000
 TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
 
-def traced(request: ModelRequest, name: str = "0.1", provider: str = "openai") -> TracedRequest:
-    made = create(provider, {"base_url": "http://127.0.0.1:1"})
-    return TracedRequest(name, provider, request, made.preview(request), ("as it was sent",))
+def traced(request: ModelRequest) -> TracedRequest:
+    provider = create("openai", {"base_url": "http://127.0.0.1:1"})
+    return TracedRequest("0.1", "openai", request, provider.preview(request), ("as it was sent",))
 
 
 def test_report_has_all_parts_with_their_tokens() -> None:
@@ -190,67 +190,3 @@ def test_parameter_named_like_a_secret_is_masked() -> None:
     assert "hush" not in request_report(shown).text
     assert shown.body["password"] == "(set, not shown)"
     assert shown.body["temperature"] == 1
-
-
-def test_difference_of_two_requests_is_listed_part_by_part() -> None:
-    long = "\n".join(f"Rule {number}." for number in range(40))
-    before = ask(*TALK, system=(long,), tools=(WEATHER, TODAY), attachments=())
-    after = ask(
-        *TALK[:3],
-        result("c1", "rain"),
-        said("Rain."),
-        model="other",
-        system=(long.replace("Rule 7.", "Rule seven."),),
-        tools=(WEATHER, ToolDefinition("later", "Later.", {})),
-        attachments=(Attachment("a.md", "text/plain", "A"),),
-        tool_choice="none",
-    )
-    text = request_difference(traced(before), traced(after, "1.1")).text
-    for part in (
-        "request 0.1 → request 1.1",
-        'model: "openai/test-model" → "openai/other"',
-        'tool choice: "auto" → "none"',
-        "system: text, 40 lines → text, 40 lines",
-        "    - Rule 7.",
-        "    + Rule seven.",
-        "attachments new: a.md",
-        "tools gone: today",
-        "tools new: later",
-        "messages: 3 alike, then 1 in 0.1 and 2 in 1.1",
-        'message 4: "sun" → "rain"',
-        "for a prompt cache both begin alike nowhere: another model has a cache of its own",
-    ):
-        assert part in text, text
-    assert "Rule 30." not in text
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "shared"),
-    [
-        ({}, {}, "for about 3 tokens (1 message): all of the first one"),
-        ({"tools": (WEATHER,)}, {}, "nowhere: tools differ"),
-        ({"tools": (WEATHER,)}, {"tools": (WEATHER,), "system": ("s",)}, "(tools): then system"),
-        ({"system": ("s",)}, {"system": ("s",)}, "(system, 1 message): all of the first one"),
-    ],
-)
-def test_shared_beginning_of_two_requests_is_described(
-    before: dict[str, Any], after: dict[str, Any], shared: str
-) -> None:
-    one = traced(ask(user("Hello world."), **before))
-    other = traced(ask(user("Hello world."), said("Hi."), **after))
-    assert shared in shared_beginning(one, other)
-
-
-def test_messages_with_different_images_differ() -> None:
-    def with_image(content: bytes) -> TracedRequest:
-        item = ThreadItem(
-            ToolCallResponse(id="c", content="", is_error=False),
-            "openai",
-            (Image("image/png", content),),
-        )
-        return traced(ModelRequest("m", Thread([item])))
-
-    same = request_difference(with_image(PNG), with_image(PNG)).text
-    other = request_difference(with_image(PNG), with_image(PNG[:-1] + b"\1")).text
-    assert "nothing differs" in same
-    assert "messages: 0 alike" in other

@@ -1,0 +1,28 @@
+"""Rules of `access.config` and the rights that they grant."""
+
+from __future__ import annotations
+
+from jp_nb.config.grants import Grants
+from jp_nb.config.paths import parse_path
+from jp_nb.config.tree.access_config import ConfigRule
+
+RULES = "conversation.tools.x.access.config"
+
+
+def grants(*rules: ConfigRule) -> Grants:
+    return Grants(rules)
+
+
+def allowed(found: Grants, path: str) -> str:
+    """Return the initials of the rights at `path`: r(ead), w(rite), d(elete)."""
+    keys = parse_path(path)
+    can = {"r": found.reads(keys), "w": found.may_write(keys), "d": found.may_unset(keys)}
+    return "".join(letter for letter, yes in can.items() if yes)
+
+
+def not_acknowledged(path: str) -> str:
+    """Return the problem of a rule that grants `write = true` to a sensitive path."""
+    return (
+        f"tool 'X' grants write = true to path '{path}' which is a sensitive path. "
+        'Use write = "insecure_allow" to explicitly acknowledge this grant.'
+    )
