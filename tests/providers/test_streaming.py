@@ -224,12 +224,17 @@ async def test_the_time_that_the_consumer_takes_is_not_silence(
     monkeypatch.setattr(streaming, "wall_clock", lambda: now)
 
     async def chunks() -> AsyncGenerator[bytes, None]:
-        for event in reply_events(Reply(text="abc", delta_chars=1), "chat", {"model": "m"}, 1):
-            yield event
+        for chunk in [b": ping\n\n"] * 3:
+            yield chunk
+        for chunk in reply_events(Reply(text="abc", delta_chars=1), "chat", {"model": "m"}, 1):
+            yield chunk
 
     decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
-    async for _ in streaming.events(chunks(), decoder, provider="p", idle_timeout=1):
+    seen = []
+    async for event in streaming.events(chunks(), decoder, provider="p", idle_timeout=1):
         now += 100.0
+        seen.append(event)
+    assert text_of(seen) == "abc"
 
 
 async def test_a_clock_that_jumps_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
