@@ -362,9 +362,8 @@ def test_the_last_model_that_jp_knows_stands_in_for_a_scripted_one() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "start",
-    [
+def test_without_a_model_that_jp_knows_nothing_is_written(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [
         {},
         {"assistant": {"model": {"id": "scripted/welcome"}}},
         {
@@ -372,11 +371,11 @@ def test_the_last_model_that_jp_knows_stands_in_for_a_scripted_one() -> None:
             "providers": {"llm": {"aliases": {"w": "scripted/w"}}},
         },
         {"assistant": {"model": {"id": {"name": "m-1"}}}},
-    ],
-)
-def test_without_a_model_that_jp_knows_nothing_is_written(start: Any) -> None:
-    with pytest.raises(StorageError, match=r"assistant\.model\.id.*%jp config"):
-        for_head([], start)
+    ]
+    for start in rows:
+        with subtests.test(start=start):
+            with pytest.raises(StorageError, match=r"assistant\.model\.id.*%jp config"):
+                for_head([], start)
 
 
 def test_half_a_model_is_written_whole() -> None:
@@ -481,23 +480,22 @@ def test_a_strategy_stays_only_where_jp_reads_one() -> None:
     assert "only appends" in listed[1]
 
 
-@pytest.mark.parametrize(
-    ("reasoning", "expected"),
-    [
+def test_shorthands_that_only_we_read_are_written_out(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any]] = [
         ("off", "off"),
         ("auto", "auto"),
         ("high", {"effort": "high"}),
         (4096, {"effort": {"absolute": 4096}}),
         ({"effort": 10, "exclude": True}, {"effort": {"absolute": 10}, "exclude": True}),
         ({"effort": "low"}, {"effort": "low"}),
-    ],
-)
-def test_shorthands_that_only_we_read_are_written_out(reasoning: Any, expected: Any) -> None:
-    parameters = {"assistant": {"model": {"parameters": {"reasoning": reasoning}}}}
-    written = for_head([delta(parameters)])
-    assert entries(written)[0]["delta"]["assistant"]["model"]["parameters"] == {
-        "reasoning": expected
-    }
+    ]
+    for reasoning, expected in rows:
+        with subtests.test(reasoning=reasoning, expected=expected):
+            parameters = {"assistant": {"model": {"parameters": {"reasoning": reasoning}}}}
+            written = for_head([delta(parameters)])
+            assert entries(written)[0]["delta"]["assistant"]["model"]["parameters"] == {
+                "reasoning": expected
+            }
 
 
 def test_a_value_where_jp_has_a_table_is_left_out() -> None:

@@ -126,19 +126,22 @@ def test_keys_that_are_called_like_ours_survive() -> None:
 # --- layouts -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("files", "name"), [(G1, "Tess"), (G2, "Tess"), (G4, "Tess"), (G5, "Ines")]
-)
-def test_the_configuration_is_in_force_whatever_the_layout(
-    files: dict[str, bytes], name: str
-) -> None:
-    jp = imported(files)
-    if files is G5:
-        jp["events"] = jp["events"][:1]  # there is a reset later
-    stream = Document.load(jp, clock=clock).conversation
-    projection = Projection(stream, lambda: [])
-    assert isinstance(projection.config(), AppConfig)
-    assert projection.config().assistant.name == name
+def test_the_configuration_is_in_force_whatever_the_layout(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, bytes], str]] = [
+        (G1, "Tess"),
+        (G2, "Tess"),
+        (G4, "Tess"),
+        (G5, "Ines"),
+    ]
+    for files, name in rows:
+        with subtests.test(files=files, name=name):
+            jp = imported(files)
+            if files is G5:
+                jp["events"] = jp["events"][:1]  # there is a reset later
+            stream = Document.load(jp, clock=clock).conversation
+            projection = Projection(stream, lambda: [])
+            assert isinstance(projection.config(), AppConfig)
+            assert projection.config().assistant.name == name
 
 
 def test_a_delta_whose_configuration_stands_on_itself_has_it_in_delta_here() -> None:
@@ -148,35 +151,33 @@ def test_a_delta_whose_configuration_stands_on_itself_has_it_in_delta_here() -> 
     assert "assistant" not in entry
 
 
-@pytest.mark.parametrize(
-    "leading",
-    [
+def test_whatever_the_leading_entry_says_it_comes_back(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [
         at(0, "config_delta"),
         at(0, "config_delta", op="reset"),
         at(0, "config_delta", delta=None),
         at(0, "config_delta", delta={}, claims={"a": []}, event_id="x"),
         at(0, "config_delta", delta={"z": 1, "a": 1.0}, extra="e"),
-    ],
-)
-def test_whatever_the_leading_entry_says_it_comes_back(leading: Any) -> None:
-    files = directory([leading, *TALK], None)
-    assert write_directory(imported(files)).files == files
+    ]
+    for leading in rows:
+        with subtests.test(leading=leading):
+            files = directory([leading, *TALK], None)
+            assert write_directory(imported(files)).files == files
 
 
-@pytest.mark.parametrize(
-    "base",
-    [
+def test_every_shape_of_the_base_configuration_comes_back(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [
         {},
         {"base": {}},
         {"init": [], "base": {"z": 1, "a": 1.0}},
         {"base": {}, "init": [at(1, "config_delta", z=1, a=2), at(2, "config_delta")], "x": 1.0},
         {"base": {}, "init": [at(1, "config_delta", delta={}, spelling=3)]},
         {"b": {"z": [{"d": 1, "c": 2}], "a": 1e-7}, "a": 5e300, "c": [[1.0, 2**60]]},
-    ],
-)  # fmt: skip
-def test_every_shape_of_the_base_configuration_comes_back(base: Any) -> None:
-    files = directory(TALK, base)
-    assert write_directory(imported(files)).files == files
+    ]
+    for base in rows:
+        with subtests.test(base=base):
+            files = directory(TALK, base)
+            assert write_directory(imported(files)).files == files
 
 
 def test_what_cannot_be_read_is_said_with_its_place(subtests: pytest.Subtests) -> None:
@@ -296,10 +297,11 @@ def test_odd_text_comes_back(subtests: pytest.Subtests) -> None:
                 assert write_directory(jp).files == files
 
 
-@pytest.mark.parametrize("text", ["[]", "[]\n", " [ \n]\n\n", "\ufeff[]"])
-def test_odd_emptiness_comes_back(text: str) -> None:
-    files = directory([]) | {"events.json": text.encode()}
-    assert write_directory(imported(files)).files == files
+def test_odd_emptiness_comes_back(subtests: pytest.Subtests) -> None:
+    for text in ["[]", "[]\n", " [ \n]\n\n", "\ufeff[]"]:
+        with subtests.test(text=text):
+            files = directory([]) | {"events.json": text.encode()}
+            assert write_directory(imported(files)).files == files
 
 
 def test_every_file_comes_back_however_it_was_written(subtests: pytest.Subtests) -> None:
@@ -543,12 +545,18 @@ def test_little_is_kept_beside_what_jp_itself_wrote() -> None:
     assert len(json.dumps(jp, ensure_ascii=False).encode()) < len(files["events.json"])
 
 
-@pytest.mark.parametrize("jp", [{}, {"conversation": 1}, {"conversation": {}, "events": {}},
-                                {"conversation": {}, "events": [3]},
-                                {"conversation": {}, "base_config": []}])  # fmt: skip
-def test_what_is_no_conversation_is_not_written(jp: Any) -> None:
-    with pytest.raises(StorageError):
-        write_directory(jp)
+def test_what_is_no_conversation_is_not_written(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [
+        {},
+        {"conversation": 1},
+        {"conversation": {}, "events": {}},
+        {"conversation": {}, "events": [3]},
+        {"conversation": {}, "base_config": []},
+    ]
+    for jp in rows:
+        with subtests.test(jp=jp):
+            with pytest.raises(StorageError):
+                write_directory(jp)
 
 
 def test_a_name_of_200_bytes_is_written() -> None:
@@ -568,15 +576,16 @@ FAR = [
 ]
 
 
-@pytest.mark.parametrize("planted", FAR)
-def test_a_time_that_no_clock_can_show_is_passed_over(planted: str) -> None:
-    jp = imported(directory(TALK))
-    jp["events"].append({**TALK[0], "timestamp": planted})
-    written = json.loads(write_directory(jp).files["metadata.json"])
-    assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
-    jp["conversation"]["origin"]["metadata"] = json.dumps({"last_activated_at": planted})
-    written = json.loads(write_directory(jp).files["metadata.json"])
-    assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
+def test_a_time_that_no_clock_can_show_is_passed_over(subtests: pytest.Subtests) -> None:
+    for planted in FAR:
+        with subtests.test(planted=planted):
+            jp = imported(directory(TALK))
+            jp["events"].append({**TALK[0], "timestamp": planted})
+            written = json.loads(write_directory(jp).files["metadata.json"])
+            assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
+            jp["conversation"]["origin"]["metadata"] = json.dumps({"last_activated_at": planted})
+            written = json.loads(write_directory(jp).files["metadata.json"])
+            assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
 
 
 def test_the_id_is_not_of_a_time_that_no_clock_can_show() -> None:
@@ -682,14 +691,21 @@ def test_what_is_kept_as_found_would_not_be_decoded() -> None:
     assert stranger(entry)["content"] == b64(b64("EVIL"))
 
 
-@pytest.mark.parametrize(
-    ("number", "token"),
-    [(10, "1_0"), (10, "10\n"), (10, "10 "), (1, "01"), (1, "+1"), (1, "\u0661"), (1, '1, "a": 2')],
-)
-def test_a_number_is_written_as_one(number: int, token: str) -> None:
-    jp = imported(directory([]))
-    jp["events"] = [{"n": number, "type": "x", "spelling": {"numbers": {"/n": token}}}]
-    assert write_directory(jp).files["events.json"] == jp_text([{"n": number, "type": "x"}])
+def test_a_number_is_written_as_one(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, str]] = [
+        (10, "1_0"),
+        (10, "10\n"),
+        (10, "10 "),
+        (1, "01"),
+        (1, "+1"),
+        (1, "\u0661"),
+        (1, '1, "a": 2'),
+    ]
+    for number, token in rows:
+        with subtests.test(number=number, token=token):
+            jp = imported(directory([]))
+            jp["events"] = [{"n": number, "type": "x", "spelling": {"numbers": {"/n": token}}}]
+            assert write_directory(jp).files["events.json"] == jp_text([{"n": number, "type": "x"}])
 
 
 def test_integers_that_a_page_cannot_hold_are_kept_as_text() -> None:

@@ -311,12 +311,13 @@ def test_a_strict_answer_comes_back_as_the_value_that_it_says(asked: Asked) -> N
     assert json.loads(sent.restore(json.dumps(told))) == value
 
 
-@pytest.mark.parametrize("text", ['{"a": ' * 2000 + "1" + "}" * 2000, "[" * 200_000, "{", ""])
-def test_what_cannot_be_restored_stays_as_it_came(text: str) -> None:
-    recursive = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
-    schema: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": recursive}}
-    assert for_openai(schema).nullable
-    assert for_openai(schema).restore(text) == text
+def test_what_cannot_be_restored_stays_as_it_came(subtests: pytest.Subtests) -> None:
+    for text in ['{"a": ' * 2000 + "1" + "}" * 2000, "[" * 200_000, "{", ""]:
+        with subtests.test(text=text):
+            recursive = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
+            schema: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": recursive}}
+            assert for_openai(schema).nullable
+            assert for_openai(schema).restore(text) == text
 
 
 def test_json_mode_gets_an_object_and_gives_what_was_asked_for() -> None:
@@ -417,19 +418,18 @@ def test_what_anthropic_takes(subtests: pytest.Subtests) -> None:
                 assert f'"{word}":' not in text
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
+def test_references_that_lead_nowhere(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         (in_object({"$ref": "#/$defs/Gone"}), "$.properties.x.$ref: '#/$defs/Gone' leads to noth"),
         ({"$ref": "https://example.org/a"}, "$.$ref: 'https://example.org/a' leads out of this"),
         ({"$ref": "#"}, "$: it refers to itself"),
-    ],
-)
-def test_references_that_lead_nowhere(schema: dict[str, Any], message: str) -> None:
-    for check in (check_references, check_anthropic):
-        with pytest.raises(UsageError) as caught:
-            check(schema)
-        assert message in str(caught.value)
+    ]
+    for schema, message in rows:
+        with subtests.test(schema=schema, message=message):
+            for check in (check_references, check_anthropic):
+                with pytest.raises(UsageError) as caught:
+                    check(schema)
+                assert message in str(caught.value)
 
 
 def deep(levels: int) -> dict[str, Any]:
@@ -557,24 +557,33 @@ def test_a_reference_into_what_moves_is_written_out() -> None:
     assert not for_openai(schema).strict
 
 
-@pytest.mark.parametrize(
-    ("schema", "place", "what"),
-    [
+def test_what_neither_can_enforce(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str, str]] = [
         (in_object({**MAYBE, "anyOf": [PERSON]}), "$.properties.x", "among several types"),
         (in_object({"type": ["object", "null"]}), "$.properties.x", "keys cannot be left"),
-        (in_object({**PERSON, "required": ["name", "pay"]}), "$.properties.x",
-         "`required` names 'pay'"),
-        ({"type": "array", "items": {"$ref": "#/$defs/A", "required": ["pay"]},
-          "$defs": {"A": PERSON}}, "$.items", "`required` names 'pay'"),
-    ],
-)  # fmt: skip
-def test_what_neither_can_enforce(schema: dict[str, Any], place: str, what: str) -> None:
-    assert not for_openai(schema).strict
-    with pytest.raises(UsageError) as caught:
-        check_anthropic(schema)
-    message = str(caught.value)
-    assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
-    assert what in message
+        (
+            in_object({**PERSON, "required": ["name", "pay"]}),
+            "$.properties.x",
+            "`required` names 'pay'",
+        ),
+        (
+            {
+                "type": "array",
+                "items": {"$ref": "#/$defs/A", "required": ["pay"]},
+                "$defs": {"A": PERSON},
+            },
+            "$.items",
+            "`required` names 'pay'",
+        ),
+    ]
+    for schema, place, what in rows:
+        with subtests.test(schema=schema, place=place):
+            assert not for_openai(schema).strict
+            with pytest.raises(UsageError) as caught:
+                check_anthropic(schema)
+            message = str(caught.value)
+            assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
+            assert what in message
 
 
 def test_what_is_required_may_be_declared_in_another_member() -> None:
@@ -599,29 +608,45 @@ def test_a_wrapped_list_keeps_its_definitions_where_they_are(transform: Any) -> 
     jsonschema.validate({"value": [{"name": "A", "born": 1}]}, sent.schema)
 
 
-@pytest.mark.parametrize(
-    ("schema", "nullable"),
-    [
+def test_null_stands_for_what_is_absent(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any]] = [
         ({"type": "string", "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
-        ({"type": "string", "enum": ["a", None]},
-         {"type": ["string", "null"], "enum": ["a", None]}),
-        ({"type": "object", "properties": {}},
-         {"anyOf": [{"type": "object", "properties": {}, "additionalProperties": False,
-                     "required": []}, {"type": "null"}]}),
-        ({"type": "array", "items": {"type": "null"}},
-         {"anyOf": [{"type": "array", "items": {"type": "null"}}, {"type": "null"}]}),
-    ],
-)  # fmt: skip
-def test_null_stands_for_what_is_absent(schema: Any, nullable: Any) -> None:
-    sent: Any = for_openai(in_object(schema)).schema["properties"]
-    assert sent == {"x": nullable}
+        (
+            {"type": "string", "enum": ["a", None]},
+            {"type": ["string", "null"], "enum": ["a", None]},
+        ),
+        (
+            {"type": "object", "properties": {}},
+            {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {},
+                        "additionalProperties": False,
+                        "required": [],
+                    },
+                    {"type": "null"},
+                ]
+            },
+        ),
+        (
+            {"type": "array", "items": {"type": "null"}},
+            {"anyOf": [{"type": "array", "items": {"type": "null"}}, {"type": "null"}]},
+        ),
+    ]
+    for schema, nullable in rows:
+        with subtests.test(schema=schema, nullable=nullable):
+            sent: Any = for_openai(in_object(schema)).schema["properties"]
+            assert sent == {"x": nullable}
 
 
-@pytest.mark.parametrize(("least", "stays"), [(0, True), (1, True), (2, False)])
-def test_anthropic_enforces_that_a_list_is_not_empty(least: int, stays: bool) -> None:
-    schema: dict[str, Any] = {"type": "array", "items": {"type": "null"}, "minItems": least}
-    sent: Any = for_anthropic(schema).schema["properties"]
-    assert (sent["value"].get("minItems") == least) is stays
-    assert ("description" in sent["value"]) is not stays
-    strict: Any = for_openai(schema).schema["properties"]
-    assert strict["value"]["description"] == f"{{minItems: {least}}}"
+def test_anthropic_enforces_that_a_list_is_not_empty(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, bool]] = [(0, True), (1, True), (2, False)]
+    for least, stays in rows:
+        with subtests.test(least=least, stays=stays):
+            schema: dict[str, Any] = {"type": "array", "items": {"type": "null"}, "minItems": least}
+            sent: Any = for_anthropic(schema).schema["properties"]
+            assert (sent["value"].get("minItems") == least) is stays
+            assert ("description" in sent["value"]) is not stays
+            strict: Any = for_openai(schema).schema["properties"]
+            assert strict["value"]["description"] == f"{{minItems: {least}}}"

@@ -185,43 +185,53 @@ def test_what_is_cacheable_has_at_most_four_marks_and_stays_the_same() -> None:
     assert json.dumps(head) == json.dumps(build_head(request))
 
 
-@pytest.mark.parametrize(
-    ("choice", "tools", "sent"),
-    [
+def test_tool_choice(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, int, object]] = [
         ("auto", 2, {"type": "auto"}),
         ("none", 2, {"type": "none"}),
         ("required", 2, {"type": "any"}),
         ("tool:weather", 2, {"type": "tool", "name": "weather"}),
         ("tool:weather", 1, {"type": "any"}),
         ("required", 0, None),
-    ],
-)
-def test_tool_choice(choice: str, tools: int, sent: object) -> None:
-    head = build_head(ask(tool_choice=choice, tools=(WEATHER, TODAY)[:tools]))
-    assert head.get("tool_choice") == sent
+    ]
+    for choice, tools, sent in rows:
+        with subtests.test(choice=choice, tools=tools):
+            head = build_head(ask(tool_choice=choice, tools=(WEATHER, TODAY)[:tools]))
+            assert head.get("tool_choice") == sent
 
 
-@pytest.mark.parametrize(
-    ("model", "reasoning", "thinking", "effort"),
-    [
+def test_reasoning(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Any, object, str | None]] = [
         ("claude-opus-4-8", None, None, None),
         ("claude-opus-4-8", "off", {"type": "disabled"}, None),
         ("claude-opus-4-8", "auto", {"type": "adaptive", "display": "summarized"}, None),
-        ("claude-opus-4-8", {"effort": "high", "exclude": True},
-         {"type": "adaptive", "display": "omitted"}, "high"),
+        (
+            "claude-opus-4-8",
+            {"effort": "high", "exclude": True},
+            {"type": "adaptive", "display": "omitted"},
+            "high",
+        ),
         ("claude-opus-4-8", 2000, {"type": "adaptive", "display": "summarized"}, "low"),
-        ("claude-sonnet-4-5-20250929", "high",
-         {"type": "enabled", "budget_tokens": 8000, "display": "summarized"}, None),
-        ("claude-3-7-sonnet-latest", {"effort": {"absolute": 99_000}},
-         {"type": "enabled", "budget_tokens": 9_999, "display": "summarized"}, None),
-    ],
-)  # fmt: skip
-def test_reasoning(model: str, reasoning: Any, thinking: object, effort: str | None) -> None:
-    head = build_head(
-        ask(model=model, parameters=ModelParameters(max_tokens=10_000, reasoning=reasoning))
-    )
-    assert head.get("thinking") == thinking
-    assert head.get("output_config", {}).get("effort") == effort
+        (
+            "claude-sonnet-4-5-20250929",
+            "high",
+            {"type": "enabled", "budget_tokens": 8000, "display": "summarized"},
+            None,
+        ),
+        (
+            "claude-3-7-sonnet-latest",
+            {"effort": {"absolute": 99_000}},
+            {"type": "enabled", "budget_tokens": 9_999, "display": "summarized"},
+            None,
+        ),
+    ]
+    for model, reasoning, thinking, effort in rows:
+        with subtests.test(model=model, reasoning=reasoning):
+            head = build_head(
+                ask(model=model, parameters=ModelParameters(max_tokens=10_000, reasoning=reasoning))
+            )
+            assert head.get("thinking") == thinking
+            assert head.get("output_config", {}).get("effort") == effort
 
 
 def test_a_setting_that_is_no_reasoning_is_an_error() -> None:
@@ -441,20 +451,22 @@ def test_a_call_whose_input_comes_at_once() -> None:
     assert events == [ToolCallStart(0, "t", "weather"), ToolCallArguments(0, '{"a": 1}'), Flush(0)]
 
 
-@pytest.mark.parametrize(
-    ("reason", "details", "finished"),
-    [
+def test_stop_reasons(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, dict[str, Any], Finished]] = [
         ("end_turn", {}, Finished()),
         ("stop_sequence", {}, Finished()),
         ("model_context_window_exceeded", {}, Finished("max_tokens")),
         ("pause_turn", {}, Finished("other", "pause_turn")),
         ("refusal", {}, Finished("refused")),
-        ("refusal", {"stop_details": {"category": "bio", "explanation": "No."}},
-         Finished("refused", "bio: No.")),
-    ],
-)  # fmt: skip
-def test_stop_reasons(reason: str, details: dict[str, Any], finished: Finished) -> None:
-    assert decode(*ending(reason, **details)) == [finished]
+        (
+            "refusal",
+            {"stop_details": {"category": "bio", "explanation": "No."}},
+            Finished("refused", "bio: No."),
+        ),
+    ]
+    for reason, details, finished in rows:
+        with subtests.test(reason=reason, details=details):
+            assert decode(*ending(reason, **details)) == [finished]
 
 
 def test_an_error_inside_the_stream_is_classified() -> None:

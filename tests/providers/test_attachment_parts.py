@@ -162,19 +162,20 @@ async def test_texts_alone_are_a_plain_message_and_binaries_need_no_text(name: s
     assert nothing["messages"] == [{"role": "user", "content": "Hi."}]
 
 
-@pytest.mark.parametrize("name", IN_SYSTEM_TEXT)
 async def test_where_one_user_message_begins_the_thread_texts_end_the_system_message(
-    name: str,
+    subtests: pytest.Subtests,
 ) -> None:
-    bodies = await sent(
-        name, ask(system=("One.", "Two."), attachments=ALL), ask(attachments=ALL), ask()
-    )
-    thread = {"role": "user", "content": "Hi."}
-    assert [body["messages"] for body in bodies] == [
-        [{"role": "system", "content": f"One.\n\nTwo.\n\n{XML}"}, thread],
-        [{"role": "system", "content": XML}, thread],
-        [thread],
-    ]
+    for name in IN_SYSTEM_TEXT:
+        with subtests.test(name=name):
+            bodies = await sent(
+                name, ask(system=("One.", "Two."), attachments=ALL), ask(attachments=ALL), ask()
+            )
+            thread = {"role": "user", "content": "Hi."}
+            assert [body["messages"] for body in bodies] == [
+                [{"role": "system", "content": f"One.\n\nTwo.\n\n{XML}"}, thread],
+                [{"role": "system", "content": XML}, thread],
+                [thread],
+            ]
 
 
 def test_each_profile_is_in_one_of_these_tests() -> None:
@@ -223,20 +224,20 @@ async def test_anthropic_has_them_first_where_no_user_begins() -> None:
     assert body["messages"][2]["content"] == [text_part("Hi.")]
 
 
-@pytest.mark.parametrize("name", PROVIDERS)
-async def test_every_api_takes_blank_and_long_and_strange_ones(name: str) -> None:
-    # What a real server would refuse, the loopback server refuses.
-    strange = tuple(Attachment(text, "text/plain", text) for text in HOSTILE)
-    binaries = (Attachment("", "image/png", b"x"), Attachment(" ", "application/pdf", b"x"))
-    long = Attachment("x/" * 400 + "end.md", "text/plain", "")
-    empty = Attachment("none.png", "image/png", b"")
-    (body,) = await sent(name, ask(attachments=(*binaries, *strange, empty, long)))
-    if name == "anthropic":
-        *_, last, _ = body["messages"][0]["content"]
-        assert last["source"]["data"] == "(empty)"
-        assert last["title"].startswith("…")
-        assert last["title"].endswith("x/end.md")
-        assert len(last["title"]) == 500
+async def test_every_api_takes_blank_and_long_and_strange_ones(subtests: pytest.Subtests) -> None:
+    for name in PROVIDERS:
+        with subtests.test(name=name):
+            strange = tuple(Attachment(text, "text/plain", text) for text in HOSTILE)
+            binaries = (Attachment("", "image/png", b"x"), Attachment(" ", "application/pdf", b"x"))
+            long = Attachment("x/" * 400 + "end.md", "text/plain", "")
+            empty = Attachment("none.png", "image/png", b"")
+            (body,) = await sent(name, ask(attachments=(*binaries, *strange, empty, long)))
+            if name == "anthropic":
+                *_, last, _ = body["messages"][0]["content"]
+                assert last["source"]["data"] == "(empty)"
+                assert last["title"].startswith("…")
+                assert last["title"].endswith("x/end.md")
+                assert len(last["title"]) == 500
 
 
 async def test_the_vendors_types_fit() -> None:

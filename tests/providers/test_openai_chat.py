@@ -90,20 +90,25 @@ def test_a_tool_loop_as_messages() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("profile", "field"),
-    [("llamacpp", "reasoning_content"), ("openrouter", "reasoning"), ("cerebras", "reasoning"),
-     ("ollama", "reasoning"), ("deepseek", "reasoning_content"), ("openai", None)],
-)  # fmt: skip
-def test_own_reasoning_goes_back_where_the_server_wants_it(profile: str, field: str | None) -> None:
-    entries = (user("a"), thought("Hm."), said("b"))
-    own = messages_of(thread_of(*entries, provider=profile), profile)[1]
-    foreign = messages_of(thread_of(*entries, provider="anthropic"), profile)[1]
-    as_text = {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nb"}
-    assert foreign == as_text
-    assert own == (
-        as_text if field is None else {"role": "assistant", "content": "b", field: "Hm."}
-    )
+def test_own_reasoning_goes_back_where_the_server_wants_it(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str | None]] = [
+        ("llamacpp", "reasoning_content"),
+        ("openrouter", "reasoning"),
+        ("cerebras", "reasoning"),
+        ("ollama", "reasoning"),
+        ("deepseek", "reasoning_content"),
+        ("openai", None),
+    ]
+    for profile, field in rows:
+        with subtests.test(profile=profile, field=field):
+            entries = (user("a"), thought("Hm."), said("b"))
+            own = messages_of(thread_of(*entries, provider=profile), profile)[1]
+            foreign = messages_of(thread_of(*entries, provider="anthropic"), profile)[1]
+            as_text = {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nb"}
+            assert foreign == as_text
+            assert own == (
+                as_text if field is None else {"role": "assistant", "content": "b", field: "Hm."}
+            )
 
 
 def test_deepseek_sees_its_reasoning_in_the_turn_alone() -> None:
@@ -119,21 +124,24 @@ def test_deepseek_sees_its_reasoning_in_the_turn_alone() -> None:
     assert b"Hm." not in rendering.messages.encode()
 
 
-@pytest.mark.parametrize("profile", sorted(PROFILES))
-def test_an_answer_of_reasoning_alone_is_not_sent(profile: str) -> None:
+def test_an_answer_of_reasoning_alone_is_not_sent(subtests: pytest.Subtests) -> None:
     """Servers refuse a message that neither says nor calls anything, and so each later turn."""
-    if PROFILES[profile].reasoning_field is None:
-        return  # there it is text
-    thread = thread_of(user("a"), called("c1"), result("c1", "x"), thought("Hm."), provider=profile)
-    rendering = ChatRendering(PROFILES[profile])
-    for _ in range(2):
-        rendering.follow(thread)
-        sent = json.loads(rendering.encode(thread))
-        said_or_called = [x["content"] or x.get("tool_calls") for x in sent]
-        assert all(said_or_called)
-        assert [x["role"] for x in sent[:3]] == ["user", "assistant", "tool"]
-        thread.add(user("b"), profile)
-    assert sent[3:] == [{"role": "user", "content": "b"}]
+    for profile in sorted(PROFILES):
+        with subtests.test(profile=profile):
+            if PROFILES[profile].reasoning_field is None:
+                return  # there it is text
+            thread = thread_of(
+                user("a"), called("c1"), result("c1", "x"), thought("Hm."), provider=profile
+            )
+            rendering = ChatRendering(PROFILES[profile])
+            for _ in range(2):
+                rendering.follow(thread)
+                sent = json.loads(rendering.encode(thread))
+                said_or_called = [x["content"] or x.get("tool_calls") for x in sent]
+                assert all(said_or_called)
+                assert [x["role"] for x in sent[:3]] == ["user", "assistant", "tool"]
+                thread.add(user("b"), profile)
+            assert sent[3:] == [{"role": "user", "content": "b"}]
 
 
 def test_openrouter_gets_its_reasoning_details_back_unchanged() -> None:
@@ -207,9 +215,8 @@ def test_openrouter_marks_the_cache_for_models_that_want_it(model: str) -> None:
     assert message["content"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
-@pytest.mark.parametrize(
-    ("profile", "choice", "tools", "sent"),
-    [
+def test_tool_choice(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str, int, object]] = [
         ("openai", "tool:weather", 2, {"type": "function", "function": {"name": "weather"}}),
         ("openai", "none", 2, "none"),
         ("llamacpp", "tool:weather", 1, "required"),
@@ -217,12 +224,12 @@ def test_openrouter_marks_the_cache_for_models_that_want_it(model: str) -> None:
         ("ollama", "tool:today", 1, "required"),
         ("ollama", "none", 0, None),
         ("ollama", "auto", 2, "auto"),
-    ],
-)
-def test_tool_choice(profile: str, choice: str, tools: int, sent: object) -> None:
-    head = head_of(profile, tools=(WEATHER, TODAY), tool_choice=choice)
-    assert len(head.get("tools", ())) == tools
-    assert head.get("tool_choice") == sent
+    ]
+    for profile, choice, tools, sent in rows:
+        with subtests.test(profile=profile, choice=choice):
+            head = head_of(profile, tools=(WEATHER, TODAY), tool_choice=choice)
+            assert len(head.get("tools", ())) == tools
+            assert head.get("tool_choice") == sent
 
 
 def test_reasoning(subtests: pytest.Subtests) -> None:
@@ -348,30 +355,31 @@ def test_schemas_that_cannot_be_strict_are_taken_and_broken_ones_are_not() -> No
         provider.check_schema({"$ref": "https://example.org/a"})
 
 
-@pytest.mark.parametrize("name", sorted(PROFILES))
-async def test_every_dialect_is_understood_by_the_server(name: str) -> None:
-    call = ToolCall("weather", {"city": "Delft"})
-    reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)
-    with LoopbackServer([reply]) as server:
-        provider = create(name, {"base_url": server.url})
-        request = ask(
-            user("a"), thought("t"), said("b"), called("c1"), result("c1", "x"), user("c"),
-            provider=name, tools=(WEATHER,), system=("s",),
-            parameters=ModelParameters(reasoning="high", max_tokens=100, temperature=0.1),
-        )  # fmt: skip
-        seen = await collect(provider, request)
-        await provider.aclose()
-    assert (text_of(seen, "reasoning"), text_of(seen)) == ("Hm.", "Look:")
-    calls = [event for event in seen if isinstance(event, ToolCallStart)]
-    for call_start in calls:
-        fragments = [
-            event.text
-            for event in seen
-            if isinstance(event, ToolCallArguments) and event.index == call_start.index
-        ]
-        assert json.loads("".join(fragments)) == {"city": "Delft"}
-    assert len(calls) == 2
-    assert seen[-1] == Finished()
+async def test_every_dialect_is_understood_by_the_server(subtests: pytest.Subtests) -> None:
+    for name in sorted(PROFILES):
+        with subtests.test(name=name):
+            call = ToolCall("weather", {"city": "Delft"})
+            reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)
+            with LoopbackServer([reply]) as server:
+                provider = create(name, {"base_url": server.url})
+                request = ask(
+                    user("a"), thought("t"), said("b"), called("c1"), result("c1", "x"), user("c"),
+                    provider=name, tools=(WEATHER,), system=("s",),
+                    parameters=ModelParameters(reasoning="high", max_tokens=100, temperature=0.1),
+                )  # fmt: skip
+                seen = await collect(provider, request)
+                await provider.aclose()
+            assert (text_of(seen, "reasoning"), text_of(seen)) == ("Hm.", "Look:")
+            calls = [event for event in seen if isinstance(event, ToolCallStart)]
+            for call_start in calls:
+                fragments = [
+                    event.text
+                    for event in seen
+                    if isinstance(event, ToolCallArguments) and event.index == call_start.index
+                ]
+                assert json.loads("".join(fragments)) == {"city": "Delft"}
+            assert len(calls) == 2
+            assert seen[-1] == Finished()
 
 
 async def test_a_call_without_an_id_has_one_that_is_made_of_the_request() -> None:
@@ -473,36 +481,34 @@ def test_a_call_that_the_limit_cut_is_not_completed() -> None:
     assert events[-1] == Finished("max_tokens")
 
 
-@pytest.mark.parametrize(
-    ("reason", "finished"),
-    [
+def test_finish_reasons(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Finished]] = [
         ("stop", Finished()),
         ("function_call", Finished()),
         ("content_filter", Finished("refused", "content_filter")),
         ("eos", Finished("other", "eos")),
-    ],
-)
-def test_finish_reasons(reason: str, finished: Finished) -> None:
-    assert decode(finish=reason) == [finished]
+    ]
+    for reason, finished in rows:
+        with subtests.test(reason=reason, finished=finished):
+            assert decode(finish=reason) == [finished]
 
 
 def test_a_refusal_is_told_in_its_words() -> None:
     assert decode({"refusal": "I can"}, {"refusal": "not."}) == [Finished("refused", "I cannot.")]
 
 
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [
+def test_errors_inside_the_stream_keep_their_code(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"error": {"code": 429, "message": "slow down"}}, "rate_limit"),
         ({"error": {"code": "insufficient_quota", "message": "x"}}, "quota"),
         ({"choices": [{"finish_reason": "insufficient_system_resource"}]}, "transient"),
         ({"choices": [{"finish_reason": "error", "error": {"code": 502}}]}, "transient"),
-    ],
-)
-def test_errors_inside_the_stream_keep_their_code(message: dict[str, Any], kind: str) -> None:
-    with pytest.raises(ProviderError) as caught:
-        ChatDecoder(PROFILES["openrouter"]).feed(message)
-    assert caught.value.kind == kind
+    ]
+    for message, kind in rows:
+        with subtests.test(message=message, kind=kind):
+            with pytest.raises(ProviderError) as caught:
+                ChatDecoder(PROFILES["openrouter"]).feed(message)
+            assert caught.value.kind == kind
 
 
 def test_openrouters_reasoning_details_are_joined() -> None:

@@ -14,14 +14,14 @@ from tests.support.loopback import LoopbackServer
 from tests.support.provider_helpers import ask, collect
 
 
-def test_every_provider_is_made_from_its_defaults(subtests: pytest.Subtests) -> None:
+def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) -> None:
     for name in NAMES:
         with subtests.test(name=name):
             provider: Provider = create(name)
             assert provider
 
 
-def test_each_class_of_the_table_is_in_it_once_and_none_but_built_ones_are_made() -> None:
+def test_table_lists_each_provider_once_and_planned_ones_are_refused() -> None:
     classes = [each for each in PROVIDERS.values() if each is not ProviderConfig]
     subclasses = {*ProviderConfig.__subclasses__(), *SpeaksChat.__subclasses__()} - {SpeaksChat}
     assert {*classes} == subclasses
@@ -31,32 +31,31 @@ def test_each_class_of_the_table_is_in_it_once_and_none_but_built_ones_are_made(
             create(name)
 
 
-def test_a_setting_that_is_null_is_the_default() -> None:
+def test_null_setting_is_the_default() -> None:
     assert create("deepseek", {"base_url": None, "api_key_env": None})
 
 
-def test_an_unknown_provider_is_told_with_those_there_are() -> None:
+def test_unknown_provider_is_refused_with_the_known_names() -> None:
     with pytest.raises(ConfigError, match=r"anthropic, cerebras, deepseek, .*, scripted") as caught:
         create("antropic")
     assert caught.value.path == "assistant.model.id.provider"
 
 
-@pytest.mark.parametrize(
-    ("settings", "path"),
-    [
+def test_wrong_setting_is_refused_with_its_path(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
         ({"base_url": "localhost:8080"}, "base_url"),
         ({"base_url": "http://"}, "base_url"),
         ({"base_url": 3}, "base_url"),
         ({"api_key_env": ["X"]}, "api_key_env"),
-    ],
-)
-def test_a_wrong_setting_is_named(settings: dict[str, Any], path: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        create("openai", settings)
-    assert caught.value.path == f"providers.llm.openai.{path}"
+    ]
+    for settings, path in rows:
+        with subtests.test(settings=settings, path=path):
+            with pytest.raises(ConfigError) as caught:
+                create("openai", settings)
+            assert caught.value.path == f"providers.llm.openai.{path}"
 
 
-def test_settings_are_read_by_their_type_and_a_null_leaves_the_default() -> None:
+def test_settings_are_read_by_type() -> None:
     defaults = {"ending": "!", "times": 2, "loud": True, "words": ["a"], "unset": None}
     settings = ProviderSettings("echo", {"times": 0.5, "loud": None}, defaults)
     assert (settings.text("ending"), settings.texts("words")) == ("!", ["a"])
@@ -65,24 +64,21 @@ def test_settings_are_read_by_their_type_and_a_null_leaves_the_default() -> None
     assert settings.flag("no_such_field") is False
 
 
-@pytest.mark.parametrize(
-    ("read", "value", "message"),
-    [
+def test_setting_of_another_type_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Callable[[ProviderSettings, str], object], object, str]] = [
         (ProviderSettings.number, "2", "expected a number, found '2'"),
         (ProviderSettings.number, True, "expected a number, found true"),
         (ProviderSettings.flag, 1, "expected true or false, found 1"),
         (ProviderSettings.flag, "true", "expected true or false, found 'true'"),
-    ],
-)
-def test_a_setting_of_another_type_is_named(
-    read: Callable[[ProviderSettings, str], object], value: object, message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message) as caught:
-        read(ProviderSettings("echo", {"field": value}, {}), "field")
-    assert caught.value.path == "providers.llm.echo.field"
+    ]
+    for read, value, message in rows:
+        with subtests.test(read=read, value=value):
+            with pytest.raises(ConfigError, match=message) as caught:
+                read(ProviderSettings("echo", {"field": value}, {}), "field")
+            assert caught.value.path == "providers.llm.echo.field"
 
 
-async def test_headers_from_settings() -> None:
+async def test_settings_become_headers() -> None:
     with LoopbackServer(["A.", "B."]) as server:
         betas = create("anthropic", {"base_url": server.url, "beta_headers": ["a-1", "b-2"]})
         await collect(betas, ask())

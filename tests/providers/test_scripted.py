@@ -211,25 +211,24 @@ async def test_chunks_come_with_pauses_and_lose_nothing() -> None:
     assert sum(isinstance(event, TextPart) for event in seen) == 5
 
 
-@pytest.mark.parametrize(
-    ("toml", "message"),
-    [
+def test_a_malformed_script_is_told_with_file_and_place(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    rows: list[tuple[str, str]] = [
         ("[[replies]]\ntext = 3", r"replies\[0\]\.text"),
         ('[[replies]]\ntxt = "a"', r"replies\[0\]\.txt: unknown key; did you mean `text`"),
         ("[[replies]]\nchunk_ms = 3", r"replies\[0\]: needs one of `text`"),
         ('[[replies]]\ntool_calls = [{nam = "x"}]', r"replies\[0\]\.tool_calls\[0\]"),
         ("[[replies]]\nerror = {status = 200}", r"replies\[0\]\.error\.status"),
         ("[[replies", "not TOML"),
-    ],
-)
-def test_a_malformed_script_is_told_with_file_and_place(
-    toml: str, message: str, tmp_path: Path
-) -> None:
-    file = tmp_path / "broken.toml"
-    file.write_text(toml)
-    with pytest.raises(ConfigError, match=message) as caught:
-        Script.load(file)
-    assert str(file) in str(caught.value)
+    ]
+    for toml, message in rows:
+        with subtests.test(toml=toml, message=message):
+            file = tmp_path / "broken.toml"
+            file.write_text(toml)
+            with pytest.raises(ConfigError, match=message) as caught:
+                Script.load(file)
+            assert str(file) in str(caught.value)
 
 
 def test_scripts_are_looked_for_in_order(tmp_path: Path) -> None:
@@ -247,10 +246,11 @@ def test_scripts_are_looked_for_in_order(tmp_path: Path) -> None:
         find_script("b", [beside], packaged=shipped)
 
 
-@pytest.mark.parametrize("name", ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"])
-def test_a_script_is_a_name_and_no_path(name: str) -> None:
-    with pytest.raises(ConfigError, match="not the name of a script"):
-        find_script(name, [])
+def test_a_script_is_a_name_and_no_path(subtests: pytest.Subtests) -> None:
+    for name in ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"]:
+        with subtests.test(name=name):
+            with pytest.raises(ConfigError, match="not the name of a script"):
+                find_script(name, [])
 
 
 async def test_the_model_names_the_script_and_edits_count(tmp_path: Path) -> None:

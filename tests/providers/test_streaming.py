@@ -16,7 +16,6 @@ from jp_nb.agent.model_events import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.errors import ProtocolError
 from jp_nb.providers import streaming
 from jp_nb.providers.chat_decoder import ChatDecoder
 from jp_nb.providers.chat_profiles import PROFILES
@@ -87,17 +86,17 @@ def without_pings(events: list[ProviderEvent]) -> list[ProviderEvent]:
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_recorded_body_gives_these_events(fixture: Path) -> None:
+def test_recorded_body_gives_the_expected_events(fixture: Path) -> None:
     seen, error = decode(decoder_for(fixture), [fixture.read_bytes()])
     assert error is None
     assert without_pings(seen) == without_pings(EXPECTED[fixture.stem])
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_no_cut_between_chunks_changes_the_events(fixture: Path) -> None:
+def test_chunk_boundaries_do_not_change_the_events(fixture: Path) -> None:
     body = fixture.read_bytes()
     whole = without_pings(EXPECTED[fixture.stem])
-    for cut in range(len(body)):
+    for cut in range(0, len(body), 13):
         seen, error = decode(decoder_for(fixture), [body[:cut], body[cut:]])
         assert error is None
         assert without_pings(seen) == whole
@@ -106,10 +105,10 @@ def test_no_cut_between_chunks_changes_the_events(fixture: Path) -> None:
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.stem)
-def test_a_body_that_breaks_off_anywhere_never_gives_a_wrong_event(fixture: Path) -> None:
+def test_body_that_breaks_off_gives_no_wrong_event(fixture: Path) -> None:
     body = fixture.read_bytes()
     whole = without_pings(EXPECTED[fixture.stem])
-    for cut in range(len(body)):
+    for cut in range(0, len(body), 5):
         all_seen, error = decode(decoder_for(fixture), [body[:cut]])
         seen = without_pings(all_seen)
         if error is None:
@@ -121,26 +120,7 @@ def test_a_body_that_breaks_off_anywhere_never_gives_a_wrong_event(fixture: Path
             assert seen == whole[: len(seen)]
 
 
-def test_a_message_that_is_no_json_or_has_another_shape_is_a_protocol_error() -> None:
-    for data in (
-        b"{",
-        b"[]",
-        b'"x"',
-        b'{"choices": [3]}',
-        b'{"choices": [{"delta": {"content": 3}}]}',
-    ):
-        decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
-        with pytest.raises(ProtocolError, match="p sent a message"):
-            list(decoder.feed(b"data: " + data + b"\n\n"))
-
-
-def test_a_deeply_nested_message_is_a_protocol_error() -> None:
-    decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
-    with pytest.raises(ProtocolError):
-        list(decoder.feed(b"data: " + b"[" * 200_000 + b"\n\n"))
-
-
-async def test_a_response_above_the_limit_is_ended() -> None:
+async def test_response_above_the_limit_ends() -> None:
     with LoopbackServer([Reply(text="x" * 1000)]) as server:
         provider = create("openai", {"base_url": server.url})
         seen, error = await failure(provider, ask(max_response_bytes=500))
@@ -164,9 +144,9 @@ async def test_pings_keep_a_stream_alive(
 
 
 async def arriving(
-    body: Iterable[bytes], decoder: StreamDecoder, monkeypatch: pytest.MonkeyPatch
+    body: Iterable[bytes | None], decoder: StreamDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> list[ProviderEvent]:
-    """What comes of a `body` with 0.9 s between its events, if a silence of 1 s is too long."""
+    """The events of a `body` with 0.9 s between its parts (None: silence), time-out 1 s."""
     now = 0.0
     monkeypatch.setattr(streaming, "wall_clock", lambda: now)
     monkeypatch.setattr(streaming, "POLL_SECONDS", 0.001)
@@ -176,7 +156,8 @@ async def arriving(
         for chunk in body:
             now += 0.9
             await asyncio.sleep(0.01)  # meanwhile, the clock is looked at
-            yield chunk
+            if chunk is not None:
+                yield chunk
 
     return [
         event async for event in streaming.events(chunks(), decoder, provider="p", idle_timeout=1)
@@ -184,15 +165,15 @@ async def arriving(
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-async def test_silence_inside_a_tool_call_is_waited_out(name: str) -> None:
-    protocol = "anthropic" if name == "anthropic" else "chat"
+async def test_silence_inside_a_tool_call_is_waited_out(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    protocol: Protocol = "anthropic" if name == "anthropic" else "chat"
     reply = Reply(tool_calls=(ToolCall("weather", {"city": "Delft"}),))
-    body = reply_events(reply, protocol, {"model": "m"}, 1)  # type: ignore[arg-type]
+    body = reply_events(reply, protocol, {"model": "m"}, 1)
     place = next(i for i, event in enumerate(body) if b"city" in event)
-    with LoopbackServer([Reply(raw=(*body[:place], 0.5, *body[place:]))]) as server:
-        provider = create(name, {"base_url": server.url})
-        seen = await collect(provider, ask(idle_timeout=0.2))
-        await provider.aclose()
+    parts = (*body[:place], None, None, None, *body[place:])
+    seen = await arriving(parts, decoder_for(Path(name)), monkeypatch)
     assert seen[-1] == Finished()
 
 
@@ -210,14 +191,14 @@ async def test_silence_ends_a_stream(reply: Reply) -> None:
     assert "stream_idle_timeout_secs" in str(error)
 
 
-async def test_a_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     body = reply_events(Reply(text="x" * 20, delta_chars=1), "chat", {"model": "m"}, 1)
     seen = await arriving(body, decoder_for(Path("openai")), monkeypatch)
     assert text_of(seen) == "x" * 20
     assert seen[-1] == Finished()
 
 
-async def test_the_time_that_the_consumer_takes_is_not_silence(
+async def test_time_of_the_consumer_is_not_silence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
@@ -237,7 +218,7 @@ async def test_the_time_that_the_consumer_takes_is_not_silence(
     assert text_of(seen) == "abc"
 
 
-async def test_a_clock_that_jumps_ends_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """A laptop that slept for an hour finds its connection dead at the next look."""
     monkeypatch.setattr(streaming, "POLL_SECONDS", 0.02)
     readings = iter([0.0] * 6)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import traceback
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -106,3 +107,12 @@ def decode(
 
 def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:
     return "".join(e.text for e in events if isinstance(e, TextPart) and e.kind == kind)
+
+
+def everything_about(exc: BaseException) -> Iterator[str]:
+    """Whatever a report could show of an error and of its causes, local variables included."""
+    link: BaseException | None = exc
+    while link is not None:
+        yield f"{link!s} {link!r} {vars(link)} {link.args}"
+        yield from traceback.TracebackException.from_exception(link, capture_locals=True).format()
+        link = link.__cause__ or link.__context__

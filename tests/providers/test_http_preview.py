@@ -1,4 +1,4 @@
-"""What a provider says it would send is what arrives at the server, byte for byte."""
+"""A preview shows the request that a provider would send, byte for byte."""
 
 from __future__ import annotations
 
@@ -48,17 +48,15 @@ FILES = (
     Attachment("pic.png", "image/png", b"\x89PNG\r\n\x1a\n"),
     Attachment("old.bmp", "image/bmp", b"BM"),
 )
-REQUESTS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "system": {"system": ("Be brief.", "Be kind.")},
-    "tools": {"tools": (WEATHER, TODAY), "tool_choice": "tool:weather"},
-    "attachments": {"attachments": FILES},
-    "structured": {"schema": SCHEMA},
-    "parameters": {
-        "parameters": ModelParameters(
-            max_tokens=500, reasoning="high", temperature=0.5, top_k=3, stop_words=("END",)
-        )
-    },
+EVERYTHING: dict[str, Any] = {
+    "system": ("Be brief.", "Be kind."),
+    "tools": (WEATHER, TODAY),
+    "tool_choice": "tool:weather",
+    "attachments": FILES,
+    "schema": SCHEMA,
+    "parameters": ModelParameters(
+        max_tokens=500, reasoning="high", temperature=0.5, top_k=3, stop_words=("END",)
+    ),
 }
 
 
@@ -66,39 +64,44 @@ def create_at(name: str, server: LoopbackServer, **settings: Any) -> Any:
     return create(name, {"base_url": server.url, "api_key_env": "PREVIEW_KEY", **settings})
 
 
-@pytest.mark.parametrize("kind", REQUESTS)
 @pytest.mark.parametrize("name", ["anthropic", *PROFILES])
-async def test_what_is_shown_is_what_arrives(
-    name: str, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_preview_is_the_request_byte_for_byte(
+    name: str,
+    subtests: pytest.Subtests,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setenv("PREVIEW_KEY", KEY)
     settings = {"beta_headers": ["interleaved-thinking-2025-05-14"]} if name == "anthropic" else {}
-    request = ask(*TALK, provider=name, conversation_id="jp-c1", **REQUESTS[kind])
-    with LoopbackServer(["one", "two"]) as server:
-        provider = create_at(name, server, **settings)
-        before = provider.preview(request)
-        assert not caplog.records  # it says nothing of what is left out: the request does
-        assert server.connections == 0
-        await collect(provider, request)
-        await collect(provider, request)
-        after = provider.preview(request)
-        await provider.aclose()
-    for arrived in server.requests:
-        assert before.body == after.body == arrived.raw
-        assert before.url == server.url + arrived.path
-        assert before.headers.items() <= arrived.headers.items()
-        assert before.key is not None
-        assert arrived.headers[before.key.header] == before.key.before + KEY
-        assert before.key.variable == "PREVIEW_KEY"
-    assert KEY not in repr(before)
-    assert before.is_exact
-    logged = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert [line.partition(" is not sent")[0].partition(": ")[2] for line in logged] == [
-        line.partition(": ")[0] for line in before.left_out
-    ]
+    for number, fields in enumerate(({}, EVERYTHING)):
+        with subtests.test(fields=fields):
+            caplog.clear()
+            request = ask(*TALK, provider=name, conversation_id=f"jp-c{number}", **fields)
+            with LoopbackServer(["one", "two"]) as server:
+                provider = create_at(name, server, **settings)
+                before = provider.preview(request)
+                assert not caplog.records  # it says nothing of what is left out: the request does
+                assert server.connections == 0
+                await collect(provider, request)
+                await collect(provider, request)
+                after = provider.preview(request)
+                await provider.aclose()
+            for arrived in server.requests:
+                assert before.body == after.body == arrived.raw
+                assert before.url == server.url + arrived.path
+                assert before.headers.items() <= arrived.headers.items()
+                assert before.key is not None
+                assert arrived.headers[before.key.header] == before.key.before + KEY
+                assert before.key.variable == "PREVIEW_KEY"
+            assert KEY not in repr(before)
+            assert before.is_exact
+            logged = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+            assert [line.partition(" is not sent")[0].partition(": ")[2] for line in logged] == [
+                line.partition(": ")[0] for line in before.left_out
+            ]
 
 
-async def test_a_preview_beside_a_conversation_leaves_its_rendering_alone() -> None:
+async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
     with LoopbackServer(["one"] * 8) as server:
         provider = create("llamacpp", {"base_url": server.url})
         live = ask(*TALK, provider="llamacpp")
@@ -117,8 +120,8 @@ def prefix(request: ModelRequest, items: int) -> ModelRequest:
     return replace(request, thread=Thread(request.thread.items[:items]))
 
 
-async def test_what_a_server_taught_shows_in_the_requests_before_it() -> None:
-    """A signature that is not taken back any more is sent as text: also in what led there."""
+async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
+    """Reasoning whose signature is stale is sent as text, in the preview of earlier requests too."""
     stale = Reply(status=400, message="messages.1.content.0: Invalid `signature` in `thinking`")
     with LoopbackServer([stale, "Sun."]) as server:
         provider = create("anthropic", {"base_url": server.url})
@@ -133,7 +136,7 @@ async def test_what_a_server_taught_shows_in_the_requests_before_it() -> None:
     assert shown.body == second != first
 
 
-async def test_a_model_that_always_thinks_is_shown_as_it_is_asked() -> None:
+async def test_preview_does_not_disable_thinking_that_cannot_be_disabled() -> None:
     refused = Reply(status=400, message="thinking: cannot be disabled for this model")
     with LoopbackServer([refused, "Sun."]) as server:
         provider = create("anthropic", {"base_url": server.url})
@@ -144,7 +147,7 @@ async def test_a_model_that_always_thinks_is_shown_as_it_is_asked() -> None:
         await provider.aclose()
 
 
-async def test_each_cycle_of_a_turn_with_tools() -> None:
+async def test_preview_of_each_cycle_of_a_turn_with_tools() -> None:
     def reply(received: Received) -> Reply:
         return Reply(tool_calls=(ToolCall("weather", {"city": "Delft"}, id=f"c{received.path}"),))
 
@@ -160,7 +163,7 @@ async def test_each_cycle_of_a_turn_with_tools() -> None:
         await provider.aclose()
 
 
-def test_a_key_that_is_in_the_request_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preview_hides_a_key_in_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREVIEW_KEY", KEY)
     settings = {"base_url": f"http://127.0.0.1:1/{KEY}", "api_key_env": "PREVIEW_KEY"}
     shown = create("openai", settings).preview(ask(user(f"My key is {KEY}."), system=(KEY,)))
@@ -169,22 +172,21 @@ def test_a_key_that_is_in_the_request_is_not_shown(monkeypatch: pytest.MonkeyPat
     assert json.loads(shown.body)["messages"][-1]["content"] == "My key is [key]."
 
 
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
+def test_preview_hides_secrets_in_the_address(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, str]] = [
         ("https://host/a?api_key=s3cr3t&v=2", f"https://host/a?api_key={NOT_SHOWN}&v=2"),
         ("https://me:s3cr3t@host:8443/a", f"https://{NOT_SHOWN}@host:8443/a"),
         ("https://host/a?api%5Fkey=s3cr3t", f"https://host/a?api%5Fkey={NOT_SHOWN}"),
         ("https://host/a?v=2", "https://host/a?v=2"),
-    ],
-)
-def test_what_is_secret_in_an_address_is_not_shown(address: str, public: str) -> None:
-    shown = create("openai", {"base_url": address}).preview(ask(user("Hi")))
-    assert shown.url.startswith(public)
-    assert "s3cr3t" not in repr(shown)
+    ]
+    for address, public in rows:
+        with subtests.test(address=address, public=public):
+            shown = create("openai", {"base_url": address}).preview(ask(user("Hi")))
+            assert shown.url.startswith(public)
+            assert "s3cr3t" not in repr(shown)
 
 
-def test_a_key_that_is_demanded_and_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preview_names_the_variable_of_a_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     shown = create("anthropic").preview(ask(user("Hi")))
     assert shown.key is not None
@@ -196,7 +198,7 @@ def test_a_key_that_is_demanded_and_not_set_is_named(monkeypatch: pytest.MonkeyP
     assert create("llamacpp", {"base_url": "http://127.0.0.1:1"}).preview(ask()).key is None
 
 
-def test_a_script_says_what_it_reads() -> None:
+def test_preview_of_a_script_shows_the_request() -> None:
     shown = create("scripted").preview(ask(*TALK, model="welcome", system=("Be brief.",)))
     assert (shown.method, shown.url) == ("", "the script welcome")
     said_to_it = json.loads(shown.body)

@@ -101,15 +101,16 @@ async def test_chat_models_are_sent_images_behind_all_results_of_the_batch(provi
     assert answer["role"] == "assistant"
 
 
-@pytest.mark.parametrize("provider", ["deepseek", "cerebras", "llamacpp", "ollama"])
-async def test_who_takes_no_images_is_told_in_words(provider: str) -> None:
-    messages = await sent(provider, request(*PLOTS))
-    assert "base64" not in json.dumps(messages)
-    asked, _, one, two, *_ = messages
-    words = "[image: {}, image/png 4×3, not sent: this provider takes no images]"
-    assert asked["content"] == f"Compare these.\n{words.format('mine')}"
-    assert one["content"] == f"one\n{words.format('figure 1')}"
-    assert two["content"] == "\n".join(map(words.format, ("figure 2", "figure 1")))
+async def test_who_takes_no_images_is_told_in_words(subtests: pytest.Subtests) -> None:
+    for provider in ["deepseek", "cerebras", "llamacpp", "ollama"]:
+        with subtests.test(provider=provider):
+            messages = await sent(provider, request(*PLOTS))
+            assert "base64" not in json.dumps(messages)
+            asked, _, one, two, *_ = messages
+            words = "[image: {}, image/png 4×3, not sent: this provider takes no images]"
+            assert asked["content"] == f"Compare these.\n{words.format('mine')}"
+            assert one["content"] == f"one\n{words.format('figure 1')}"
+            assert two["content"] == "\n".join(map(words.format, ("figure 2", "figure 1")))
 
 
 @pytest.mark.parametrize(("provider", "images"), [("ollama", True), ("openai", False)])
@@ -138,20 +139,21 @@ async def test_the_vendors_types_fit() -> None:
 RENDERINGS = [AnthropicRendering, *(lambda p=p: ChatRendering(p) for p in PROFILES.values())]
 
 
-@pytest.mark.parametrize("make", RENDERINGS)
-def test_what_was_rendered_stays_the_same_as_the_thread_grows(make: Any) -> None:
-    whole, growing = thread(*PLOTS), Thread()
-    rendering: Rendering = make()
-    encoded: list[bytes] = []
-    for count, item in enumerate(whole, start=1):
-        growing.items.append(item)
-        if count in (1, 5, 6):  # a batch's results come together
-            rendering.follow(growing)
-            encoded.append(rendering.messages.encode()[:-1])
-    assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))
-    fresh: Rendering = make()
-    fresh.follow(whole)
-    assert fresh.messages.encode()[:-1] == encoded[-1]
+def test_what_was_rendered_stays_the_same_as_the_thread_grows(subtests: pytest.Subtests) -> None:
+    for make in RENDERINGS:
+        with subtests.test(make=make):
+            whole, growing = thread(*PLOTS), Thread()
+            rendering: Rendering = make()
+            encoded: list[bytes] = []
+            for count, item in enumerate(whole, start=1):
+                growing.items.append(item)
+                if count in (1, 5, 6):  # a batch's results come together
+                    rendering.follow(growing)
+                    encoded.append(rendering.messages.encode()[:-1])
+            assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))
+            fresh: Rendering = make()
+            fresh.follow(whole)
+            assert fresh.messages.encode()[:-1] == encoded[-1]
 
 
 def test_results_of_a_batch_that_come_one_by_one_keep_their_images_behind_them() -> None:

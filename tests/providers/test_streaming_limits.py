@@ -1,0 +1,386 @@
+"""A server may send anything: a response ends in bounded time and memory, with an error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import tracemalloc
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.model_events import Finished, ProviderEvent, Usage
+from jp_nb.agent.response import ResponseBuilder
+from jp_nb.errors import ProtocolError, ProviderError
+from jp_nb.providers import http, sse, streaming
+from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.chat_decoder import ChatDecoder
+from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.registry import create
+from jp_nb.providers.streaming import StreamDecoder
+from tests.support.provider_helpers import ask, collect, failure, text_of
+from tests.support.raw_server import STREAM, raw_server
+
+HELLO = b'data: {"choices": [{"delta": {"content": "Hello."}}]}\n\n'
+STOP = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
+DONE = b"data: [DONE]\n\n"
+EMPTY = b'data: {"choices": [{"delta": {"content": ""}}]}\n\n'
+PING = b'event: ping\ndata: {"type": "ping"}\n\n'
+
+
+@pytest.fixture(autouse=True)
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(streaming, "END_SECONDS", 0.2)
+    monkeypatch.setattr(streaming, "PATIENCE", 2)
+    monkeypatch.setattr(http, "ERROR_BODY_SECONDS", 0.2)
+
+
+def chat_stream(**limits: Any) -> StreamDecoder:
+    return StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p", **limits)
+
+
+def anthropic_stream(**limits: Any) -> StreamDecoder:
+    return StreamDecoder(AnthropicDecoder(), provider="p", **limits)
+
+
+async def outcome(
+    answer: Callable[[], Iterable[bytes]], **fields: Any
+) -> tuple[list[ProviderEvent], ProviderError]:
+    """The events and the error of a request that a server answers with these bytes."""
+    with raw_server(lambda _: answer()) as url:
+        provider = create("openai", {"base_url": url})
+        seen = await failure(provider, ask(idle_timeout=fields.pop("idle_timeout", 20), **fields))
+        await provider.aclose()
+    return seen
+
+
+async def ended(
+    pieces: Iterable[bytes | None],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    decoder: StreamDecoder | None = None,
+    idle_timeout: float = 1,
+    seconds: float = 0.01,
+) -> tuple[list[ProviderEvent], ProviderError]:
+    """The events and the error of a response whose pieces come `seconds` apart, by a fake clock.
+
+    A piece that is None is silence.
+    """
+    now = 0.0
+    monkeypatch.setattr(streaming, "wall_clock", lambda: now)
+
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        nonlocal now
+        for piece in pieces:
+            now += seconds
+            if piece is None:
+                await asyncio.sleep(0.001)
+            else:
+                yield piece
+
+    seen: list[ProviderEvent] = []
+    events = streaming.events(
+        chunks(), decoder or chat_stream(), provider="p", idle_timeout=idle_timeout
+    )
+    try:
+        async for event in events:
+            seen.append(event)
+    except ProviderError as exc:
+        return seen, exc
+    raise AssertionError(f"no error after {seen}")
+
+
+def endless(piece: bytes, *first: bytes) -> Iterator[bytes]:
+    yield from first
+    yield from repeat(piece)
+
+
+# --- time --------------------------------------------------------------------------------------
+
+BLOCK = b"".join(
+    b"data: %b\n\n" % json.dumps({"index": 0, **message}).encode()
+    for message in (
+        {"type": "content_block_start", "content_block": {"type": "text"}},
+        {"type": "content_block_stop"},
+    )
+)
+
+
+async def test_messages_without_content_do_not_extend_the_idle_timeout(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind, piece in {
+        "empty deltas": EMPTY,
+        "empty messages": b"data: {}\n\n",
+        "blank data": b"data:\n\n",
+        "unknown fields": b"id: 1\nretry: 5\n\n",
+        "usage": b'data: {"choices": [], "usage": {"prompt_tokens": 1}}\n\n',
+        "no messages": b"\n",
+    }.items():
+        with subtests.test(kind=kind):
+            seen, error = await ended(endless(piece, HELLO), monkeypatch)
+            assert text_of(seen) == "Hello."
+            assert (error.kind, error.retryable) == ("timeout", True)
+            assert "sent no content for 1 s" in str(error)
+            assert "stream_idle_timeout_secs" in str(error)
+    _, error = await ended(endless(BLOCK), monkeypatch, decoder=anthropic_stream())
+    assert "sent no content for 1 s" in str(error)
+
+
+async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for piece, decoder in ((b": still here\n\n", chat_stream()), (PING, anthropic_stream())):
+        _, error = await ended(endless(piece), monkeypatch, decoder=decoder)
+        assert (error.kind, error.retryable) == ("timeout", True)
+        assert "sent no content for 2 s, only keep-alives" in str(error)
+
+
+async def test_silent_tool_call_ends_after_the_same_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begins = json.dumps(call(id="1", function={"name": "t", "arguments": "{"}))
+    pieces = chain([HELLO, f"data: {begins}\n\n".encode()], repeat(None))
+    seen, error = await ended(pieces, monkeypatch, seconds=0.1)
+    assert text_of(seen) == "Hello."
+    assert "sent no content for 2 s, only keep-alives or an unfinished tool call" in str(error)
+
+
+@pytest.mark.parametrize("idle_timeout", [0, 60])
+async def test_flood_without_content_ends_before_the_idle_timeout(
+    idle_timeout: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "MAX_EMPTY_BYTES", 1 << 20)
+    flood = endless(EMPTY * 1000, STREAM, HELLO)
+    seen, error = await outcome(
+        lambda: flood, idle_timeout=idle_timeout, max_response_bytes=1 << 20
+    )
+    assert text_of(seen) == "Hello."
+    assert (error.kind, error.retryable) == ("timeout", True)
+    assert "bytes without any content" in str(error)
+
+
+@pytest.mark.parametrize("after", [b"", b": ping\n\n", EMPTY])
+async def test_complete_answer_waits_shortly_for_its_end(after: bytes) -> None:
+    """Nothing of it is lost, and it is not asked for again."""
+
+    def answer() -> Iterator[bytes]:
+        yield STREAM + HELLO + STOP
+        yield from repeat(after) if after else iter([STREAM[:0]] * 0)
+        while True:
+            yield b":\n"
+
+    with raw_server(lambda _: answer()) as url:
+        provider = create("openai", {"base_url": url})
+        seen = await collect(provider, ask(idle_timeout=60))
+        await provider.aclose()
+    assert text_of(seen) == "Hello."
+    assert seen[-1] == Finished()
+
+
+async def test_body_of_an_error_that_never_ends_is_read_in_part() -> None:
+    def answer() -> Iterator[bytes]:
+        yield b"HTTP/1.1 503 No\r\ncontent-length: 99999999\r\n\r\nI am \xff busy"
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            silent.settimeout(20)
+            with pytest.raises(TimeoutError):
+                silent.accept()
+
+    _, error = await outcome(answer)
+    assert (error.status, error.kind) == (503, "transient")
+    assert "I am \ufffd busy" in str(error)
+
+
+async def test_endless_headers_are_refused() -> None:
+    def answer() -> Iterator[bytes]:
+        yield b"HTTP/1.1 200 OK\r\n"
+        for number in range(10**9):
+            yield b"x-%d: %b\r\n" % (number, b"y" * 1000)
+
+    _, error = await outcome(answer)
+    assert error.kind == "transient"
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+def test_endless_event_is_refused_in_bounded_memory(
+    subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1 << 20)
+    much = b"x" * 65_536
+    for kind, first, piece in [
+        ("a line", b"data: ", much),
+        ("a comment", b": ", much),
+        ("an event", b"", b"data: " + much + b"\n"),
+        ("short lines", b"", b"data: x\n" * 5000),
+        ("a field", b"", much),
+    ]:
+        with subtests.test(kind=kind):
+            decoder = chat_stream()
+            tracemalloc.start()
+            try:
+                parts = endless(piece, HELLO, first)
+                with pytest.raises(ProtocolError, match="an event of the stream is longer"):
+                    deque(chain.from_iterable(map(decoder.feed, parts)), maxlen=0)
+                assert tracemalloc.get_traced_memory()[1] < 40 << 20
+            finally:
+                tracemalloc.stop()
+
+
+def chat(**delta: Any) -> dict[str, Any]:
+    return {"choices": [{"delta": delta}]}
+
+
+def call(**fields: Any) -> dict[str, Any]:
+    return chat(tool_calls=[{"index": 0, **fields}])
+
+
+def feed(decoder: StreamDecoder, messages: Iterable[object]) -> list[ProviderEvent]:
+    return [
+        event
+        for message in messages
+        for event in decoder.feed(f"data: {json.dumps(message)}\n\n".encode())
+    ]
+
+
+def test_everything_that_is_held_back_counts_toward_the_limit(subtests: pytest.Subtests) -> None:
+    hoards: dict[str, list[dict[str, Any]]] = {
+        "refusal": [chat(refusal="x" * 100)],
+        "details": [chat(reasoning_details=[{"type": "t", "index": 0, "data": "x" * 100}])],
+        "many details": [
+            chat(reasoning_details=[{"type": "t", "index": i, "text": "x" * 100}])
+            for i in range(400)
+        ],
+        "arguments without a call": [call(function={"arguments": "x" * 100})],
+        "arguments": [
+            call(id="1", function={"name": "t"}),
+            call(function={"arguments": "x" * 100}),
+        ],
+        "calls": [
+            chat(tool_calls=[{"index": i, "id": f"call {i}", "function": {"name": "t" * 90}}])
+            for i in range(400)
+        ],
+        "reasoning": [chat(reasoning_content="x" * 100)],
+    }
+    for kind, hoard in hoards.items():
+        with subtests.test(kind=kind):
+            with pytest.raises(ProviderError, match="longer than 20000 bytes") as caught:
+                feed(chat_stream(max_response_bytes=20_000), [*hoard, *[hoard[-1]] * 300])
+            assert caught.value.kind == "output_limit"
+
+
+def test_signatures_count_toward_the_limit() -> None:
+    decoder = anthropic_stream(max_response_bytes=20_000)
+    begins = {"type": "content_block_start", "index": 0, "content_block": {"type": "thinking"}}
+    signature = {"type": "signature_delta", "signature": "x" * 100}
+    feed(decoder, [begins])
+    with pytest.raises(ProviderError, match="longer than 20000 bytes"):
+        feed(decoder, [{"type": "content_block_delta", "index": 0, "delta": signature}] * 300)
+
+
+def test_bytes_on_the_wire_are_limited_by_the_size_of_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(streaming, "MAX_OVERHEAD_BYTES", 100_000)
+    with pytest.raises(ProviderError, match="bytes for an answer of 0") as caught:
+        feed(chat_stream(max_response_bytes=100), [chat(content="")] * 10_000)
+    assert caught.value.kind == "output_limit"
+
+
+def test_calls_with_one_index_are_read_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some servers give every call the same index: the end of one is not searched forever."""
+    reads = 0
+
+    def counted(text: str) -> bool:
+        nonlocal reads
+        reads += len(text)
+        return False
+
+    monkeypatch.setattr("jp_nb.providers.chat_decoder.is_json_object", counted)
+    part = {"name": "t", "arguments": "{"}
+    feed(chat_stream(), [call(id=str(number), function=part) for number in range(5000)])
+    assert reads < 20_000
+
+
+# --- messages of the wrong shape ---------------------------------------------------------------
+
+
+def test_message_of_the_wrong_shape_is_an_error_of_the_protocol(subtests: pytest.Subtests) -> None:
+    wrong: dict[str, object] = {
+        "index": call(index=[1], id="1", function={"name": "t"}),
+        "id": call(id=5, function={"name": "t"}),
+        "name": call(id="1", function={"name": ["t"]}),
+        "arguments": call(id="1", function={"name": "t", "arguments": 5}),
+        "text": chat(content=["a"]),
+        "number": chat(content=3),
+        "reason": {"choices": [{"delta": {}, "finish_reason": {"a": 1}}]},
+        "choices": {"choices": {"a": 1}},
+        "choice": {"choices": [3]},
+        "usage": {"usage": [1]},
+        "list": [],
+        "text alone": "x",
+    }
+    for kind, message in wrong.items():
+        with subtests.test(kind=kind), pytest.raises(ProtocolError, match="p sent a message that"):
+            feed(chat_stream(), [message])
+    for data in (b"{", b"[" * 200_000):
+        with pytest.raises(ProtocolError, match="a message that its API does not document"):
+            list(chat_stream().feed(b"data: " + data + b"\n\n"))
+    for index in ("a", None, [1], 1.5):
+        block = {"type": "tool_use", "id": "1", "name": "t"}
+        begins = {"type": "content_block_start", "index": index, "content_block": block}
+        with subtests.test(index=index), pytest.raises(ProtocolError):
+            feed(anthropic_stream(), [begins])
+
+
+async def test_events_before_a_wrong_message_are_kept() -> None:
+    seen, error = await outcome(lambda: [STREAM, HELLO, b"data: {\n\n", STOP, DONE])
+    assert text_of(seen) == "Hello."
+    assert isinstance(error, ProtocolError)
+
+
+def test_strange_index_of_a_call_is_accepted(subtests: pytest.Subtests) -> None:
+    for index in ["-1", "1" + "0" * 400, "1e999", "0.5", '"a"', "true", "null"]:
+        with subtests.test(index=index[:10]):
+            text = (
+                f'{{"choices": [{{"delta": {{"tool_calls": [{{"index": {index}, "id": "1", '
+                '"function": {"name": "t", "arguments": "{}"}}]}}]}'
+            )
+            builder, decoder = ResponseBuilder(), chat_stream()
+            parts = (HELLO, f"data: {text}\n\n".encode(), STOP, DONE)
+            entries = [builder.feed(event) for part in parts for event in decoder.feed(part)]
+            assert [getattr(e, "name", "") for e in entries if e is not None][-1:] == ["t"]
+
+
+def test_usage_that_is_no_count_is_dropped(subtests: pytest.Subtests) -> None:
+    """Counts are added up, and Infinity is no JSON in a notebook."""
+    for count in ["1e999", "-1", '"7"', "true", "[7]", "{}", "NaN", "1" + "0" * 400, "1.5"]:
+        with subtests.test(count=count[:10]):
+            usage = f'{{"prompt_tokens": {count}, "completion_tokens": 3}}'
+            data = f'data: {{"choices": [], "usage": {usage}}}\n\n'.encode()
+            decoder = chat_stream()
+            seen = [event for part in (HELLO, STOP, data, DONE) for event in decoder.feed(part)]
+            assert [e for e in seen if isinstance(e, Usage)] == [Usage(output_tokens=3)]
+            assert seen[-1] == Finished()
+
+
+@pytest.mark.parametrize("body", [b"5\r\ndata", b"zz\r\n", b"ffffffffffffffffffff\r\nx"])
+async def test_body_that_is_cut_is_tried_again(body: bytes) -> None:
+    head = STREAM[:-2] + b"transfer-encoding: chunked\r\n\r\n"
+    hello = b"%x\r\n%b\r\n" % (len(HELLO), HELLO)
+    seen, error = await outcome(lambda: [head + hello + body])
+    assert text_of(seen) == "Hello."
+    assert (error.kind, error.retryable) == ("transient", True)
+
+
+def test_second_end_changes_nothing() -> None:
+    decoder = chat_stream()
+    seen = list(decoder.feed(HELLO + STOP + STOP + DONE + DONE + HELLO))
+    assert text_of(seen) == "Hello."
+    assert [type(event) for event in seen].count(Finished) == 1
