@@ -1,4 +1,4 @@
-"""Against npm's `@copilotkit/aimock`: a mock of both protocols that others wrote."""
+"""Against npm's `@copilotkit/aimock`, an independent mock server of both protocols."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from tests.support.provider_helpers import (
 PACKAGE = "@copilotkit/aimock"
 INSTALLED = os.environ.get("JP_NB_AIMOCK_DIR")
 pytestmark = [
+    pytest.mark.deep,
     pytest.mark.skipif(shutil.which("node") is None, reason=f"{PACKAGE} needs Node.js"),
     pytest.mark.skipif(
         not INSTALLED and os.environ.get("JP_NB_AIMOCK") != "1",
@@ -100,7 +101,7 @@ def _wait_for(port: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-async def test_a_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "mock")
     monkeypatch.setenv("OPENAI_API_KEY", "mock")
     provider = create(name, {"base_url": aimock})
@@ -111,7 +112,7 @@ async def test_a_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-async def test_a_tool_loop(aimock: str, name: str) -> None:
+async def test_tool_loop(aimock: str, name: str) -> None:
     provider = create(name, {"base_url": aimock})
     request = ask(user("weather"), tools=(WEATHER,), provider=name)
     seen = await collect(provider, request)
@@ -129,7 +130,7 @@ async def test_a_tool_loop(aimock: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
-async def test_a_rate_limit(aimock: str, name: str) -> None:
+async def test_rate_limit(aimock: str, name: str) -> None:
     provider = create(name, {"base_url": aimock})
     _, error = await failure(provider, ask(user("busy")))
     await provider.aclose()

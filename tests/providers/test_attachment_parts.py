@@ -9,10 +9,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from anthropic.types import DocumentBlockParam, ImageBlockParam, TextBlockParam
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletionContentPartParam
 from pydantic import TypeAdapter
 
 from jp_nb import json_values
@@ -32,6 +30,7 @@ from tests.support.provider_helpers import (
     user,
 )
 
+TIERS = "pip install -e '.[tiers]'"
 NOTES = Attachment("notes.md", "text/plain", "a < b")
 PLAIN = Attachment("R&D.txt", "text/plain", "Plain.")
 PNG = Attachment("pic.png", "image/png", b"\x89PNG")
@@ -50,9 +49,8 @@ XML = """<documents>
 <content>Plain.</content>
 </document>
 </documents>"""
-IN_USER_MESSAGE = ("openai", "openrouter")
-IN_SYSTEM_TEXT = ("llamacpp", "cerebras", "ollama", "deepseek")
-PROVIDERS = ("anthropic", *IN_USER_MESSAGE, *IN_SYSTEM_TEXT)
+PROVIDERS = ("anthropic", "openai", "llamacpp")
+"""One for each form: blocks, a user message with binaries, the system message with texts alone."""
 
 
 def text_part(text: str) -> dict[str, Any]:
@@ -77,7 +75,7 @@ async def sent(name: str, *requests: ModelRequest) -> list[Any]:
 # --- as one XML text ---------------------------------------------------------------------------
 
 
-def test_texts_are_one_xml_text() -> None:
+def test_attached_texts_are_one_xml_text() -> None:
     assert documents_xml(ALL) == XML
     assert documents_xml((PNG,)) == ""
 
@@ -118,7 +116,7 @@ any_text = st.one_of(st.sampled_from(HOSTILE), st.text(), st.text("<>]&[!CDAT\r\
 @settings(max_examples=20)
 @example([(text, text) for text in HOSTILE])
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
-def test_no_text_passes_for_another_document(texts: list[tuple[str, str]]) -> None:
+def test_hostile_text_stays_in_its_document(texts: list[tuple[str, str]]) -> None:
     documents = read_back(documents_xml([Attachment(s, "text/plain", t) for s, t in texts]))
     assert documents == [
         (str(index), as_xml(source), as_xml(text))
@@ -129,9 +127,8 @@ def test_no_text_passes_for_another_document(texts: list[tuple[str, str]]) -> No
 # --- where they are ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", IN_USER_MESSAGE)
-async def test_a_user_message_before_the_thread_has_all_of_them(name: str) -> None:
-    (body,) = await sent(name, ask(system=("Be brief.",), attachments=ALL))
+async def test_user_message_before_the_thread_holds_attachments() -> None:
+    (body,) = await sent("openai", ask(system=("Be brief.",), attachments=ALL))
     pdf = {"filename": PDF.source, "file_data": f"data:application/pdf;base64,{encoded(PDF)}"}
     assert body["messages"] == [
         {"role": "system", "content": "Be brief."},
@@ -149,10 +146,9 @@ async def test_a_user_message_before_the_thread_has_all_of_them(name: str) -> No
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", IN_USER_MESSAGE)
-async def test_texts_alone_are_a_plain_message_and_binaries_need_no_text(name: str) -> None:
+async def test_message_of_texts_alone_and_of_binaries_alone() -> None:
     texts, binary, nothing = await sent(
-        name,
+        "openai",
         ask(attachments=(NOTES, PLAIN)),
         ask(attachments=(PNG,)),
         ask(attachments=(BMP,)),
@@ -162,27 +158,26 @@ async def test_texts_alone_are_a_plain_message_and_binaries_need_no_text(name: s
     assert nothing["messages"] == [{"role": "user", "content": "Hi."}]
 
 
-async def test_where_one_user_message_begins_the_thread_texts_end_the_system_message(
-    subtests: pytest.Subtests,
-) -> None:
-    for name in IN_SYSTEM_TEXT:
-        with subtests.test(name=name):
-            bodies = await sent(
-                name, ask(system=("One.", "Two."), attachments=ALL), ask(attachments=ALL), ask()
-            )
-            thread = {"role": "user", "content": "Hi."}
-            assert [body["messages"] for body in bodies] == [
-                [{"role": "system", "content": f"One.\n\nTwo.\n\n{XML}"}, thread],
-                [{"role": "system", "content": XML}, thread],
-                [thread],
-            ]
+async def test_system_message_ends_with_attached_texts() -> None:
+    bodies = await sent(
+        "llamacpp", ask(system=("One.", "Two."), attachments=ALL), ask(attachments=ALL), ask()
+    )
+    thread = {"role": "user", "content": "Hi."}
+    assert [body["messages"] for body in bodies] == [
+        [{"role": "system", "content": f"One.\n\nTwo.\n\n{XML}"}, thread],
+        [{"role": "system", "content": XML}, thread],
+        [thread],
+    ]
 
 
-def test_each_profile_is_in_one_of_these_tests() -> None:
-    assert set(PROFILES) == {*IN_USER_MESSAGE, *IN_SYSTEM_TEXT}
+def test_profiles_that_take_binaries_in_a_user_message() -> None:
+    binaries = {name for name, profile in PROFILES.items() if profile.media_types}
+    assert binaries == {name for name, profile in PROFILES.items() if profile.takes_images}
+    assert binaries == {name for name, profile in PROFILES.items() if profile.documents == "user"}
+    assert binaries == {"openai", "openrouter"}
 
 
-async def test_a_schema_told_in_words_does_not_move_the_texts() -> None:
+async def test_schema_in_words_follows_the_attached_texts() -> None:
     plain, structured = await sent(
         "deepseek",
         ask(system=("One.",), attachments=(NOTES,)),
@@ -192,7 +187,7 @@ async def test_a_schema_told_in_words_does_not_move_the_texts() -> None:
     assert structured["messages"][0]["content"].startswith(f"{text}\n\nAnswer with one JSON")
 
 
-async def test_anthropic_has_blocks_of_its_own_and_the_last_marks_the_cache() -> None:
+async def test_anthropic_has_document_blocks_and_the_last_marks_the_cache() -> None:
     request = ask(system=("Be brief.",), attachments=ALL, tools=(WEATHER,))
     (body,) = await sent("anthropic", request)
     assert json.dumps(body).count("cache_control") == 4
@@ -217,14 +212,16 @@ async def test_anthropic_has_blocks_of_its_own_and_the_last_marks_the_cache() ->
     ]  # fmt: skip
 
 
-async def test_anthropic_has_them_first_where_no_user_begins() -> None:
+async def test_anthropic_has_attachments_first_in_a_thread_that_begins_with_an_answer() -> None:
     (body,) = await sent("anthropic", ask(said("Well."), user("Hi."), attachments=ALL))
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert body["messages"][0]["content"][0]["title"] == "notes.md"
     assert body["messages"][2]["content"] == [text_part("Hi.")]
 
 
-async def test_every_api_takes_blank_and_long_and_strange_ones(subtests: pytest.Subtests) -> None:
+async def test_blank_long_and_strange_attachments_are_sent_in_a_valid_form(
+    subtests: pytest.Subtests,
+) -> None:
     for name in PROVIDERS:
         with subtests.test(name=name):
             strange = tuple(Attachment(text, "text/plain", text) for text in HOSTILE)
@@ -240,14 +237,19 @@ async def test_every_api_takes_blank_and_long_and_strange_ones(subtests: pytest.
                 assert len(last["title"]) == 500
 
 
-async def test_the_vendors_types_fit() -> None:
+async def test_attachments_fit_the_types_of_the_official_clients() -> None:
+    claude_types = pytest.importorskip("anthropic.types", reason=TIERS)
+    gpt_types = pytest.importorskip("openai.types.chat", reason=TIERS)
+
     def fits(adapter: TypeAdapter[Any], value: object) -> bool:
         return bool(adapter.validate_python(value) == value)  # unknown keys would be gone
 
     (claude,) = await sent("anthropic", ask(attachments=ALL))
     (gpt,) = await sent("openai", ask(attachments=ALL))
-    blocks: TypeAdapter[Any] = TypeAdapter(DocumentBlockParam | ImageBlockParam | TextBlockParam)
-    parts: TypeAdapter[Any] = TypeAdapter(ChatCompletionContentPartParam)
+    blocks: TypeAdapter[Any] = TypeAdapter(
+        claude_types.DocumentBlockParam | claude_types.ImageBlockParam | claude_types.TextBlockParam
+    )
+    parts: TypeAdapter[Any] = TypeAdapter(gpt_types.ChatCompletionContentPartParam)
     assert all(fits(blocks, block) for block in claude["messages"][0]["content"])
     assert all(fits(parts, part) for part in gpt["messages"][0]["content"])
 
@@ -256,7 +258,7 @@ async def test_the_vendors_types_fit() -> None:
 
 
 class Counted(tuple[Attachment, ...]):
-    """Attachments that count how often somebody went through them."""
+    """Attachments that count how often they are iterated."""
 
     passes = 0
 
@@ -266,7 +268,7 @@ class Counted(tuple[Attachment, ...]):
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_the_same_attachments_are_encoded_once_and_begin_every_request_alike(
+async def test_attachments_are_encoded_once_and_begin_every_request_alike(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Counted.passes = 0
@@ -278,10 +280,10 @@ async def test_the_same_attachments_are_encoded_once_and_begin_every_request_ali
         return encoded[-1]
 
     monkeypatch.setattr(json_values, "_compact", counting)
-    with LoopbackServer(["ok"] * 10) as server:
+    with LoopbackServer(["ok"] * 4) as server:
         provider = create(name, {"base_url": server.url})
         thread = thread_of(user("Go."))
-        for cycle in range(10):
+        for cycle in range(4):
             request = ModelRequest("m", thread, system=("s",), attachments=attachments)
             await collect(provider, request)
             thread.add(said("Look:"), name)
@@ -289,16 +291,16 @@ async def test_the_same_attachments_are_encoded_once_and_begin_every_request_ali
             thread.add(result(f"c{cycle}", "sun"), name)
         await provider.aclose()
         bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
-    assert len(bodies) == 10
+    assert len(bodies) == 4
     assert all(b"notes.md" in body for body in bodies)
     assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
     assert Counted.passes == 1
-    if name not in IN_SYSTEM_TEXT:
+    if name != "llamacpp":
         assert sum("notes.md" in text for text in encoded) == 1
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_other_attachments_are_sent_at_once_and_equal_ones_give_equal_bytes(
+async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(
     name: str,
 ) -> None:
     thread = thread_of(user("Go."))
@@ -318,7 +320,7 @@ async def test_other_attachments_are_sent_at_once_and_equal_ones_give_equal_byte
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_what_is_not_sent_is_said_once_in_a_conversation(
+async def test_omitted_attachment_is_logged_once_in_a_conversation(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     empty = Attachment("none\n.png", "image/png", b"")
@@ -336,8 +338,8 @@ async def test_what_is_not_sent_is_said_once_in_a_conversation(
         "this provider is sent only text"
     )
     of_pictures = [message for message in said_of if "pic.png" in message or "paper" in message]
-    assert len(of_pictures) == (4 if name in IN_SYSTEM_TEXT else 0)
+    assert len(of_pictures) == (4 if name == "llamacpp" else 0)
     of_empty = [message for message in said_of if r"'none\n.png'" in message]
     assert len(of_empty) == 2
-    assert ("nothing in it" in of_empty[0]) == (name not in IN_SYSTEM_TEXT)
+    assert ("nothing in it" in of_empty[0]) == (name != "llamacpp")
     assert not [message for message in said_of if "notes.md" in message]

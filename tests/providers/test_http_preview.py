@@ -121,7 +121,7 @@ def prefix(request: ModelRequest, items: int) -> ModelRequest:
 
 
 async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
-    """Reasoning whose signature is stale is sent as text, in the preview of earlier requests too."""
+    """Reasoning with a stale signature is text, in the preview of earlier requests too."""
     stale = Reply(status=400, message="messages.1.content.0: Invalid `signature` in `thinking`")
     with LoopbackServer([stale, "Sun."]) as server:
         provider = create("anthropic", {"base_url": server.url})

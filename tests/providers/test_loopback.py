@@ -1,12 +1,19 @@
-"""The loopback server is a fair stand-in: the vendors' own clients understand it."""
+"""The loopback server speaks the protocols: the official clients understand it."""
 
 from __future__ import annotations
 
-import anthropic
-import openai
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
+else:
+    anthropic = pytest.importorskip("anthropic", reason="pip install -e '.[tiers]'")
+    openai = pytest.importorskip("openai", reason="pip install -e '.[tiers]'")
 
 CALLS = Reply(
     text="Let me look — 🌦",
@@ -22,11 +29,8 @@ def gpt(server: LoopbackServer) -> openai.AsyncOpenAI:
     return openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0)
 
 
-@pytest.mark.parametrize("chunk_bytes", [None, 7])
-async def test_anthropics_client_understands_it(chunk_bytes: int | None) -> None:
-    reply = Reply(
-        text=CALLS.text, reasoning="Hm.", tool_calls=CALLS.tool_calls, chunk_bytes=chunk_bytes
-    )
+async def test_anthropic_client_understands_it() -> None:
+    reply = Reply(text=CALLS.text, reasoning="Hm.", tool_calls=CALLS.tool_calls, chunk_bytes=7)
     with LoopbackServer([reply]) as server:
         async with (
             claude(server) as client,
@@ -45,9 +49,8 @@ async def test_anthropics_client_understands_it(chunk_bytes: int | None) -> None
     assert message.usage.output_tokens == 7
 
 
-@pytest.mark.parametrize("interleave", [False, True])
-async def test_openais_client_understands_it(interleave: bool) -> None:
-    reply = Reply(text=CALLS.text, tool_calls=CALLS.tool_calls, interleave=interleave)
+async def test_openai_client_understands_it() -> None:
+    reply = Reply(text=CALLS.text, tool_calls=CALLS.tool_calls, interleave=True)
     with LoopbackServer([reply]) as server:
         async with (
             gpt(server) as client,
@@ -70,7 +73,7 @@ async def test_openais_client_understands_it(interleave: bool) -> None:
     assert completion.usage.total_tokens == 18
 
 
-async def test_their_clients_see_errors_as_errors() -> None:
+async def test_clients_raise_its_errors() -> None:
     limited = Reply(status=429, message="slow down", headers={"retry-after": "3"})
     with LoopbackServer([limited, Reply(status=529, message="Overloaded")]) as server:
         async with gpt(server) as client:
@@ -101,6 +104,6 @@ async def break_the_rules() -> None:
                 )
 
 
-async def test_a_request_that_breaks_the_rules_fails_the_test() -> None:
+async def test_request_that_breaks_the_rules_fails_the_test() -> None:
     with pytest.raises(AssertionError, match="roles must alternate"):
         await break_the_rules()

@@ -1,15 +1,14 @@
-"""Images of a thread: how each protocol is sent them, and who is told of them in words."""
+"""Images of a thread in the form of each protocol, or described in words."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from anthropic.types import MessageParam
-from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from jp_nb.agent.model_events import Attachment, ModelRequest
@@ -25,6 +24,7 @@ from tests.support.images import figure
 from tests.support.loopback import LoopbackServer
 from tests.support.provider_helpers import WEATHER, called, collect, result, said, user
 
+TIERS = "pip install -e '.[tiers]'"
 FIRST, SECOND = figure("figure 1", shade=1), figure("figure 2", shade=2)
 ASKED = figure("mine", shade=3)
 
@@ -82,9 +82,8 @@ async def test_anthropic_is_sent_images_in_the_result_and_in_the_request() -> No
     assert [block["type"] for block in two] == ["text", "image", "text", "image"]
 
 
-@pytest.mark.parametrize("provider", ["openai", "openrouter"])
-async def test_chat_models_are_sent_images_behind_all_results_of_the_batch(provider: str) -> None:
-    asked, _, one, two, images, answer, *_ = await sent(provider, request(*PLOTS))
+async def test_chat_models_are_sent_images_behind_all_results_of_the_batch() -> None:
+    asked, _, one, two, images, answer, *_ = await sent("openai", request(*PLOTS))
     assert [part["type"] for part in asked["content"]] == ["text", "text", "image_url"]
     assert (one["role"], one["content"]) == ("tool", "one")
     assert (two["role"], two["content"]) == ("tool", "")
@@ -101,20 +100,18 @@ async def test_chat_models_are_sent_images_behind_all_results_of_the_batch(provi
     assert answer["role"] == "assistant"
 
 
-async def test_who_takes_no_images_is_told_in_words(subtests: pytest.Subtests) -> None:
-    for provider in ["deepseek", "cerebras", "llamacpp", "ollama"]:
-        with subtests.test(provider=provider):
-            messages = await sent(provider, request(*PLOTS))
-            assert "base64" not in json.dumps(messages)
-            asked, _, one, two, *_ = messages
-            words = "[image: {}, image/png 4×3, not sent: this provider takes no images]"
-            assert asked["content"] == f"Compare these.\n{words.format('mine')}"
-            assert one["content"] == f"one\n{words.format('figure 1')}"
-            assert two["content"] == "\n".join(map(words.format, ("figure 2", "figure 1")))
+async def test_provider_without_images_is_sent_a_description() -> None:
+    messages = await sent("llamacpp", request(*PLOTS))
+    assert "base64" not in json.dumps(messages)
+    asked, _, one, two, *_ = messages
+    words = "[image: {}, image/png 4×3, not sent: this provider takes no images]"
+    assert asked["content"] == f"Compare these.\n{words.format('mine')}"
+    assert one["content"] == f"one\n{words.format('figure 1')}"
+    assert two["content"] == "\n".join(map(words.format, ("figure 2", "figure 1")))
 
 
 @pytest.mark.parametrize(("provider", "images"), [("ollama", True), ("openai", False)])
-async def test_who_knows_the_model_says_whether_it_sees(provider: str, images: bool) -> None:
+async def test_setting_images_overrides_the_profile(provider: str, images: bool) -> None:
     attached = (Attachment("plan.png", "image/png", FIRST.content),)
     asked = replace(request(*PLOTS), attachments=attached)
     messages = json.dumps(await sent(provider, asked, images=images))
@@ -122,41 +119,45 @@ async def test_who_knows_the_model_says_whether_it_sees(provider: str, images: b
 
 
 def whole(value: Any) -> Any:
-    """`value` with what pydantic checks only while somebody goes through it."""
+    """A copy of `value` for which pydantic has checked its lazy parts."""
     if isinstance(value, dict):
         return {key: whole(item) for key, item in value.items()}
     return value if isinstance(value, str | bool | None) else [whole(item) for item in value]
 
 
-async def test_the_vendors_types_fit() -> None:
-    claude: TypeAdapter[Any] = TypeAdapter(MessageParam)
-    gpt: TypeAdapter[Any] = TypeAdapter(ChatCompletionMessageParam)
+async def test_images_fit_the_types_of_the_official_clients() -> None:
+    claude_types = pytest.importorskip("anthropic.types", reason=TIERS)
+    gpt_types = pytest.importorskip("openai.types.chat", reason=TIERS)
+    claude: TypeAdapter[Any] = TypeAdapter(claude_types.MessageParam)
+    gpt: TypeAdapter[Any] = TypeAdapter(gpt_types.ChatCompletionMessageParam)
     for provider, adapter in (("anthropic", claude), ("openai", gpt), ("ollama", gpt)):
         for message in await sent(provider, request(*PLOTS)):
             assert whole(adapter.validate_python(message)) == message
 
 
-RENDERINGS = [AnthropicRendering, *(lambda p=p: ChatRendering(p) for p in PROFILES.values())]
+def chat_rendering(name: str) -> Callable[[], ChatRendering]:
+    return lambda: ChatRendering(PROFILES[name])
 
 
-def test_what_was_rendered_stays_the_same_as_the_thread_grows(subtests: pytest.Subtests) -> None:
-    for make in RENDERINGS:
-        with subtests.test(make=make):
-            whole, growing = thread(*PLOTS), Thread()
-            rendering: Rendering = make()
-            encoded: list[bytes] = []
-            for count, item in enumerate(whole, start=1):
-                growing.items.append(item)
-                if count in (1, 5, 6):  # a batch's results come together
-                    rendering.follow(growing)
-                    encoded.append(rendering.messages.encode()[:-1])
-            assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))
-            fresh: Rendering = make()
-            fresh.follow(whole)
-            assert fresh.messages.encode()[:-1] == encoded[-1]
+@pytest.mark.parametrize(
+    "make", [AnthropicRendering, chat_rendering("openai"), chat_rendering("llamacpp")]
+)
+def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], Rendering]) -> None:
+    whole, growing = thread(*PLOTS), Thread()
+    rendering = make()
+    encoded: list[bytes] = []
+    for count, item in enumerate(whole, start=1):
+        growing.items.append(item)
+        if count in (1, 5, 6):  # a batch's results come together
+            rendering.follow(growing)
+            encoded.append(rendering.messages.encode()[:-1])
+    assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))
+    fresh = make()
+    fresh.follow(whole)
+    assert fresh.messages.encode()[:-1] == encoded[-1]
 
 
-def test_results_of_a_batch_that_come_one_by_one_keep_their_images_behind_them() -> None:
+def test_results_that_come_one_by_one_keep_their_images_behind_the_batch() -> None:
     one_by_one, at_once = (ChatRendering(PROFILES["openai"]) for _ in range(2))
     growing = Thread()
     for item in thread(*PLOTS):
@@ -166,7 +167,7 @@ def test_results_of_a_batch_that_come_one_by_one_keep_their_images_behind_them()
     assert one_by_one.messages.encode() == at_once.messages.encode()
 
 
-def test_a_hostile_name_says_nothing_else() -> None:
+def test_hostile_tool_name_is_one_short_line() -> None:
     entry = called("c1", "plot\n[image: of the user]\x1b[31m" + "x" * 500)
     rendering = ChatRendering(PROFILES["openai"])
     rendering.follow(thread((user("Go."), ()), (entry, ()), (result("c1", ""), (FIRST,))))
@@ -177,13 +178,13 @@ def test_a_hostile_name_says_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-async def test_a_request_of_images_alone_is_sent(provider: str) -> None:
+async def test_request_of_images_alone_is_sent(provider: str) -> None:
     (message,) = await sent(provider, request((user(" "), (FIRST,))))
     assert message["content"][0]["text"].startswith("[image: figure 1")
     assert len(message["content"]) == 2
 
 
-async def test_a_result_that_answers_nothing_sends_no_image() -> None:
+async def test_result_without_its_call_sends_no_image() -> None:
     loose = ((user("Go."), ()), (result("c9", "loose"), (FIRST,)), (user("And?"), ()))
     for provider in ("anthropic", "openai"):
         assert FIRST.text not in json.dumps(await sent(provider, request(*loose)))

@@ -1,18 +1,18 @@
-"""What providers say about their models, over servers that speak each protocol."""
+"""Lists of models, over servers that speak each protocol."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import http, model_lists
+from jp_nb.providers.model_lists import with_details, with_props
 from jp_nb.providers.model_queries import MAX_DETAILED, MAX_PAGES
 from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import ScriptedProvider
@@ -26,6 +26,7 @@ from tests.support.model_server import (
     anthropic_page,
 )
 
+TIERS = "pip install -e '.[tiers]'"
 KEY = "sk-test-0123456789abcdefghij"
 
 
@@ -50,41 +51,52 @@ def paged(query: dict[str, str], _: Any) -> Any:
     return anthropic_page(OLD_CLAUDE) if "after_id" in query else anthropic_page(CLAUDE, more=True)
 
 
-async def test_anthropic_tells_limits_abilities_and_ends_page_by_page() -> None:
+async def test_anthropic_lists_limits_abilities_and_retirement_page_by_page() -> None:
     with ModelServer({"/v1/models": paged}) as server:
         found = await listed("anthropic", server.url)
-        sdk = anthropic.Anthropic(base_url=server.url, api_key=KEY)
-        official = list(sdk.models.list())
-    assert [model.id for model in found.models] == [model.id for model in official]
     new, old = found.models
     assert new == ModelInfo(
         "claude-opus-4-5", "Claude Opus 4.5", context_window=200_000, max_output=64_000,
-        inputs=("image", "pdf"), reasoning=True, created=official[0].created_at.timestamp(),
+        inputs=("image", "pdf"), reasoning=True, created=new.created,
     )  # fmt: skip
     assert (old.state, old.ends) == ("deprecated", "2027-01-05")
-    assert official[1].retires_at is not None
-    assert old.ends == official[1].retires_at.date().isoformat()
-    assert (official[0].max_input_tokens, official[0].max_tokens) == (200_000, 64_000)
     path, query, headers = server.asked[1]
     assert (path, query["after_id"]) == ("/v1/models", "claude-opus-4-5")
     assert headers["x-api-key"] == KEY
     assert headers["anthropic-version"]
 
 
-@pytest.mark.parametrize("base", ["", "/v1"])
-async def test_openai_tells_names_and_the_day_of_the_end(base: str) -> None:
-    with ModelServer({"/v1/models": {"object": "list", "data": [GPT, OLD_GPT]}}) as server:
-        found = await listed("openai", server.url + base)
-        sdk = openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY)
-        official = list(sdk.models.list())
+async def test_anthropic_lists_the_same_as_the_official_client() -> None:
+    anthropic = pytest.importorskip("anthropic", reason=TIERS)
+    with ModelServer({"/v1/models": paged}) as server:
+        found = await listed("anthropic", server.url)
+        official = list(anthropic.Anthropic(base_url=server.url, api_key=KEY).models.list())
     assert [model.id for model in found.models] == [model.id for model in official]
-    assert [model.created for model in found.models] == [model.created for model in official]
-    assert [model.ends for model in found.models] == ["", "2027-02-01"]
-    assert [model.state for model in found.models] == ["", "deprecated"]
+    assert found.models[0].created == official[0].created_at.timestamp()
+    assert found.models[1].ends == official[1].retires_at.date().isoformat()
+    assert (official[0].max_input_tokens, official[0].max_tokens) == (200_000, 64_000)
+
+
+async def test_openai_lists_names_and_the_day_of_the_end() -> None:
+    with ModelServer({"/v1/models": {"object": "list", "data": [GPT, OLD_GPT]}}) as server:
+        for base in ("", "/v1"):
+            found = await listed("openai", server.url + base)
+            assert [model.id for model in found.models] == [GPT["id"], OLD_GPT["id"]]
+            assert [model.created for model in found.models] == [GPT["created"], OLD_GPT["created"]]
+            assert [model.ends for model in found.models] == ["", "2027-02-01"]
+            assert [model.state for model in found.models] == ["", "deprecated"]
     assert server.asked[0][2]["authorization"] == f"Bearer {KEY}"
 
 
-async def test_openrouter_tells_prices_and_abilities() -> None:
+async def test_openai_lists_the_same_as_the_official_client() -> None:
+    openai = pytest.importorskip("openai", reason=TIERS)
+    with ModelServer({"/v1/models": {"object": "list", "data": [GPT, OLD_GPT]}}) as server:
+        found = await listed("openai", server.url)
+        official = list(openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY).models.list())
+    assert [(m.id, m.created) for m in found.models] == [(m.id, m.created) for m in official]
+
+
+async def test_openrouter_lists_prices_and_abilities() -> None:
     ends = {**ROUTED, "id": "x/old", "expiration_date": "2026-12-24"}
     with ModelServer({"/api/v1/models": {"data": [ROUTED, ends]}}) as server:
         found = await listed("openrouter", server.url)
@@ -96,7 +108,7 @@ async def test_openrouter_tells_prices_and_abilities() -> None:
     assert (found.models[1].state, found.models[1].ends) == ("deprecated", "2026-12-24")
 
 
-async def test_openrouter_may_list_in_pages() -> None:
+async def test_openrouter_is_read_page_by_page() -> None:
     def page(query: dict[str, str], _: Any) -> Any:
         start = int(query.get("offset", 0))
         more = {"next": f"/api/v1/models?offset={start + 2}"} if start < 4 else {}
@@ -107,7 +119,7 @@ async def test_openrouter_may_list_in_pages() -> None:
     assert [model.id for model in found.models] == [f"m/{n}" for n in range(6)]
 
 
-async def test_llama_cpp_tells_the_context_it_runs_with() -> None:
+async def test_llamacpp_lists_the_context_it_runs_with() -> None:
     meta = {"n_ctx_train": 131_072, "n_params": 8_030_261_248, "size": 4_912_898_048}
     paths = {
         "/v1/models": {"object": "list", "data": [{"id": "qwen.gguf", "meta": meta}]},
@@ -141,10 +153,9 @@ def show(_: Any, body: Any) -> Any:
     return {"capabilities": ["completion", "tools", "thinking", "vision"], "model_info": told}
 
 
-@pytest.mark.parametrize("base", ["", "/v1"])
-async def test_ollama_tells_sizes_and_what_each_model_can(base: str) -> None:
+async def test_ollama_lists_sizes_and_abilities() -> None:
     with ModelServer({"/api/tags": tags("qwen3:8b", "broken"), "/api/show": show}) as server:
-        found = await listed("ollama", server.url + base)
+        found = await listed("ollama", f"{server.url}/v1")
     whole, broken = found.models
     assert whole == ModelInfo(
         "qwen3:8b", context_window=40_960, inputs=("image",), tools=True, reasoning=True,
@@ -153,12 +164,12 @@ async def test_ollama_tells_sizes_and_what_each_model_can(base: str) -> None:
     assert (broken.id, broken.quantization, broken.tools) == ("broken", "Q4_K_M", None)
 
 
-async def test_an_older_ollama_gives_only_names() -> None:
+async def test_older_ollama_lists_names_alone() -> None:
     with ModelServer({"/api/tags": {"models": [{"name": "llama2"}]}}) as server:
         assert (await listed("ollama", server.url)).models == (ModelInfo("llama2"),)
 
 
-async def test_ollama_is_asked_for_details_of_so_many_models_and_no_more() -> None:
+async def test_ollama_is_asked_for_details_of_a_limited_number_of_models() -> None:
     many = tags(*(f"m{n}" for n in range(100)))
     with ModelServer({"/api/tags": many, "/api/show": show}) as server:
         found = await listed("ollama", server.url)
@@ -167,14 +178,14 @@ async def test_ollama_is_asked_for_details_of_so_many_models_and_no_more() -> No
     assert len(details) == MAX_DETAILED
 
 
-@pytest.mark.parametrize(("name", "path"), [("deepseek", "/models"), ("cerebras", "/v1/models")])
-async def test_others_list_as_openai_does(name: str, path: str) -> None:
-    with ModelServer({path: {"data": [{"id": "m", "max_model_len": 4096}]}}) as server:
-        found = await listed(name, server.url)
-    assert found.models == (ModelInfo("m", context_window=4096),)
+async def test_deepseek_and_cerebras_list_as_openai_does() -> None:
+    for name, path in (("deepseek", "/models"), ("cerebras", "/v1/models")):
+        with ModelServer({path: {"data": [{"id": "m", "max_model_len": 4096}]}}) as server:
+            found = await listed(name, server.url)
+        assert found.models == (ModelInfo("m", context_window=4096),)
 
 
-async def test_scripts_are_what_the_scripted_provider_offers(tmp_path: Path) -> None:
+async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "far.toml").write_text('[[replies]]\ntext = "x"\n')
     (tmp_path / "near.toml").write_text('[[replies]]\ntext = "x"\n')
@@ -187,23 +198,22 @@ async def test_scripts_are_what_the_scripted_provider_offers(tmp_path: Path) -> 
 
 # --- servers that lie ----------------------------------------------------------------------------
 
-LISTS = {"anthropic": "/v1/models", "openai": "/v1/models", "ollama": "/api/tags"}
+READERS: dict[str, Callable[[Any], list[ModelInfo]]] = {
+    "anthropic": model_lists.anthropic_models,
+    "openai": model_lists.chat_models,
+    "ollama": model_lists.ollama_models,
+}
 STRANGE: tuple[Any, ...] = (
     [], None, 7, "models", {}, {"data": None}, {"data": {"id": "x"}}, {"data": [None, 7, [], {}]},
     {"data": [{"id": 7}, {"id": ""}, {"id": "m" * 10_000}], "models": [{"model": []}]},
 )  # fmt: skip
 
 
-async def test_what_is_no_list_has_no_models(subtests: pytest.Subtests) -> None:
-    for name in LISTS:
+def test_malformed_list_has_no_models(subtests: pytest.Subtests) -> None:
+    for name, read in READERS.items():
         for answer in STRANGE:
-            with (
-                subtests.test(answer=answer, name=name),
-                ModelServer(
-                    {LISTS[name]: lambda *_: answer if not isinstance(answer, int) else [7]}
-                ) as s,
-            ):
-                assert await listed(name, s.url) == ModelList()
+            with subtests.test(name=name, answer=answer):
+                assert read(answer) == []
 
 
 FIELDS = """name display_name context_length context_window max_model_len created created_at
@@ -225,13 +235,13 @@ VALUES = [None, True, -1, 0, 1.5, 2**80, "", "x" * 5000, "nan", "inf", "-1", [],
           {"supported": "yes"}, "9999-99-99", "0001-01-01T00:00:00+14:00", -(2**52)]  # fmt: skip
 
 
-async def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) -> None:
+def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) -> None:
     for value in VALUES:
         with subtests.test(value=value):
-            page = {"data": [odd(value)], "models": [odd(value)], "has_more": value}
-            for name, path in LISTS.items():
-                with ModelServer({path: page, "/api/show": page}) as server:
-                    [model] = (await listed(name, server.url)).models
+            page: Any = {"data": [odd(value)], "models": [odd(value)], "has_more": value}
+            models = [model for read in READERS.values() for model in read(page)]
+            models += [with_details(models[2], odd(value)), with_props(models[1], odd(value))]
+            for model in models:
                 assert model.id == "m"
                 assert model.context_window is None or 0 < model.context_window < 2**53
                 assert model.input_price is None or model.input_price >= 0
@@ -247,7 +257,7 @@ def circle(query: dict[str, str], _: Any) -> Any:
     return anthropic_page({"id": "a"}, {"id": "b"}, more=True)
 
 
-async def test_pages_without_an_end_are_cut_and_a_circle_ends() -> None:
+async def test_endless_pages_are_cut_and_a_circle_ends() -> None:
     with ModelServer({"/v1/models": endless}) as server:
         found = await listed("anthropic", server.url)
         assert len(server.asked) == MAX_PAGES
@@ -258,14 +268,14 @@ async def test_pages_without_an_end_are_cut_and_a_circle_ends() -> None:
     assert found == ModelList((ModelInfo("a"), ModelInfo("b")))
 
 
-async def test_a_hundred_thousand_models_are_cut() -> None:
-    many = {"data": [{"id": f"m{n}"} for n in range(100_000)]}
+async def test_long_list_is_cut() -> None:
+    many = {"data": [{"id": f"m{n}"} for n in range(model_lists.MAX_MODELS + 2)]}
     with ModelServer({"/v1/models": many}) as server:
         found = await listed("openai", server.url)
     assert (len(found.models), found.is_cut) == (model_lists.MAX_MODELS, True)
 
 
-async def test_a_list_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_list_above_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_JSON_BYTES", 2**20)
     with (
         ModelServer({"/v1/models": {"data": ["x" * 2**21]}}) as server,
@@ -274,7 +284,7 @@ async def test_a_list_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPat
         await listed("openai", server.url)
 
 
-async def test_a_page_for_people_is_no_list() -> None:
+async def test_html_page_is_no_list() -> None:
     with (
         ModelServer({"/v1/models": b"<html><script>alert(1)</script>"}) as server,
         pytest.raises(ProtocolError, match=r"where JSON was expected. Check providers.llm.openai"),
@@ -282,7 +292,7 @@ async def test_a_page_for_people_is_no_list() -> None:
         await listed("openai", server.url)
 
 
-async def test_a_server_that_is_silent_is_given_up() -> None:
+async def test_silent_server_ends_in_a_timeout_without_frames() -> None:
     with ModelServer({"/v1/models": lambda *_: server.closing.wait(30) and 503}) as server:
         with pytest.raises(ProviderError, match=r"did not list its models within 0.2 s") as found:
             await listed("openai", server.url, seconds=0.2)
@@ -292,7 +302,7 @@ async def test_a_server_that_is_silent_is_given_up() -> None:
     assert found.value.__cause__.__traceback__ is None  # frames of httpx hold the key's header
 
 
-async def test_nobody_there_says_how_to_start_it() -> None:
+async def test_server_that_does_not_run_comes_with_the_command_to_start_it() -> None:
     with ModelServer({}) as server:
         url = server.url
     with pytest.raises(ProviderError, match=r"no server of ollama runs at .*`ollama serve`"):
@@ -308,7 +318,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-async def test_a_key_that_a_server_sends_back_is_shown_nowhere(
+async def test_key_in_a_list_is_hidden(
     logged: pytest.LogCaptureFixture,
 ) -> None:
     echoed = {"data": [{"id": "m", "name": f"it is {KEY}"}, {"id": KEY}]}
@@ -324,7 +334,7 @@ async def test_a_key_that_a_server_sends_back_is_shown_nowhere(
     assert KEY not in logged.text
 
 
-async def test_without_a_key_that_is_needed_nobody_is_asked(
+async def test_no_list_is_requested_without_a_required_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("TEST_KEY")

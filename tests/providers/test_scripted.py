@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ def add(thread: Thread, events: list[Any]) -> None:
         thread.add(entry, "scripted")
 
 
-async def test_replies_come_in_order_and_look_the_same_every_time() -> None:
+async def test_replies_come_in_order_and_are_the_same_every_time() -> None:
     for _ in range(2):
         provider = ScriptedProvider(Script.parse(TOML, name="w"))
         first = await collect(provider, ask())
@@ -98,7 +97,7 @@ async def test_replies_come_in_order_and_look_the_same_every_time() -> None:
         assert third[-2:] == [Usage(input_tokens=3), Finished()]
 
 
-async def test_an_expectation_that_does_not_hold_shows_both_sides() -> None:
+async def test_failed_expectation_shows_text_and_request() -> None:
     provider = ScriptedProvider.from_replies([{"expect": "sunny", "text": "x"}])
     _, error = await failure(provider, ask(user("a"), called("c1"), result("c1", "It rains.")))
     assert "'sunny'" in str(error)
@@ -106,7 +105,7 @@ async def test_an_expectation_that_does_not_hold_shows_both_sides() -> None:
     assert not error.retryable
 
 
-async def test_expectations_see_the_system_text_and_the_whole_thread() -> None:
+async def test_expectations_are_searched_in_system_text_and_thread() -> None:
     reply = {"expect": ["Be brief", "first question", '"city": "Delft"', "Hm."], "text": "ok"}
     provider = ScriptedProvider.from_replies([reply])
     request = ask(
@@ -116,7 +115,7 @@ async def test_expectations_see_the_system_text_and_the_whole_thread() -> None:
     assert text_of(await collect(provider, request)) == "ok"
 
 
-async def test_expectations_see_attachments_but_for_the_bytes_of_binaries() -> None:
+async def test_expectations_are_searched_in_attachments_but_not_in_binaries() -> None:
     attachments = (
         Attachment("notes.md", "text/plain", "Bring an umbrella."),
         Attachment("pic.png", "image/png", b"PNG bytes"),
@@ -128,7 +127,7 @@ async def test_expectations_see_attachments_but_for_the_bytes_of_binaries() -> N
     assert "expects 'PNG bytes' in the request" in str(error)
 
 
-async def test_a_script_that_runs_out_shows_both_sides() -> None:
+async def test_script_without_further_reply_is_an_error() -> None:
     provider = ScriptedProvider.from_replies(["only"])
     await collect(provider, ask())
     _, error = await failure(provider, ask(user("And now?")))
@@ -136,7 +135,7 @@ async def test_a_script_that_runs_out_shows_both_sides() -> None:
     assert "And now?" in str(error)
 
 
-async def test_a_conversation_goes_on_in_another_kernel() -> None:
+async def test_conversation_continues_in_another_kernel() -> None:
     script = Script.parse(
         '[[replies]]\ntext="one"\n[[replies]]\nerror={status=529}\n[[replies]]\ntext="two"\n'
         '[[replies]]\ntool_calls=[{name="f"}]\n[[replies]]\ntext="five"'
@@ -156,7 +155,7 @@ async def test_a_conversation_goes_on_in_another_kernel() -> None:
     assert ["".join(pieces) for pieces in said_so_far] == ["one", "two", "", "five"]
 
 
-def test_the_position_in_a_thread() -> None:
+def test_position_in_a_thread() -> None:
     def marked(mark: str) -> Any:
         return said("x", **{POSITION: mark})
 
@@ -175,14 +174,14 @@ def test_the_position_in_a_thread() -> None:
     assert position(thread, "other") == 9
 
 
-async def test_conversations_do_not_disturb_each_other() -> None:
+async def test_conversations_have_positions_of_their_own() -> None:
     provider = ScriptedProvider.from_replies(["one", "two"])
     for conversation in ("a", "b"):
         request = ask(conversation_id=conversation)
         assert text_of(await collect(provider, request)) == "one"
 
 
-async def test_errors_are_those_of_a_real_server() -> None:
+async def test_errors_are_classified_as_those_of_a_server() -> None:
     provider = ScriptedProvider.from_replies(
         [
             {"error": {"status": 529, "retry_after": 1}},
@@ -201,17 +200,22 @@ async def test_errors_are_those_of_a_real_server() -> None:
     assert text_of(await collect(provider, ask())) == "Whole."
 
 
-async def test_chunks_come_with_pauses_and_lose_nothing() -> None:
+async def test_text_comes_word_by_word_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("jp_nb.providers.scripted.asyncio.sleep", sleep)
     text = "  Every word,\n  in turn. "
     provider = ScriptedProvider.from_replies([{"text": text, "chunk_ms": 10}])
-    began = time.perf_counter()
     seen = await collect(provider, ask())
-    assert time.perf_counter() - began >= 0.04
+    assert pauses == [0.01] * 5
     assert text_of(seen) == text
     assert sum(isinstance(event, TextPart) for event in seen) == 5
 
 
-def test_a_malformed_script_is_told_with_file_and_place(
+def test_malformed_script_is_refused_with_file_and_place(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     rows: list[tuple[str, str]] = [
@@ -231,7 +235,7 @@ def test_a_malformed_script_is_told_with_file_and_place(
             assert str(file) in str(caught.value)
 
 
-def test_scripts_are_looked_for_in_order(tmp_path: Path) -> None:
+def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
     shipped = tmp_path / "package" / "scripts"
     beside = tmp_path / "notebooks"
     for folder in (beside, beside / "scripts", shipped):
@@ -246,14 +250,13 @@ def test_scripts_are_looked_for_in_order(tmp_path: Path) -> None:
         find_script("b", [beside], packaged=shipped)
 
 
-def test_a_script_is_a_name_and_no_path(subtests: pytest.Subtests) -> None:
+def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
     for name in ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"]:
-        with subtests.test(name=name):
-            with pytest.raises(ConfigError, match="not the name of a script"):
-                find_script(name, [])
+        with subtests.test(name=name), pytest.raises(ConfigError, match="not the name of a script"):
+            find_script(name, [])
 
 
-async def test_the_model_names_the_script_and_edits_count(tmp_path: Path) -> None:
+async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[replies]]\ntext = "old"\n[inquiries]\n"a.b" = "c"')
     provider = create("scripted", {"folders": [tmp_path]})
@@ -264,7 +267,7 @@ async def test_the_model_names_the_script_and_edits_count(tmp_path: Path) -> Non
     assert text_of(await collect(provider, ask(model="mine"))) == "new"
 
 
-def test_scripts_need_no_http_library() -> None:
+def test_scripted_provider_does_not_import_httpx() -> None:
     code = (
         "import sys; from jp_nb.providers import registry, scripted;"
         "registry.create('scripted'); sys.exit('httpx' in sys.modules)"
@@ -272,23 +275,19 @@ def test_scripts_need_no_http_library() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("choice", "answer"), [("red", "Red."), ("blue", "Blue."), ("no", "None.")]
-)
-async def test_a_reply_with_when_is_passed_over_unless_the_latest_entries_say_so(
-    choice: str, answer: str
-) -> None:
-    provider = ScriptedProvider.from_replies(
-        [
-            {"text": "Which colour?"},
-            {"when": "red", "text": "Red."},
-            {"when": ["blue"], "text": "Blue."},
-            {"text": "None."},
-        ]
-    )
-    await collect(provider, ask(user("red, blue?")))
-    request = ask(user("red, blue?"), said("Which colour?"), user(choice))
-    assert text_of(await collect(provider, request)) == answer
+async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> None:
+    for choice, answer in [("red", "Red."), ("blue", "Blue."), ("no", "None.")]:
+        provider = ScriptedProvider.from_replies(
+            [
+                {"text": "Which colour?"},
+                {"when": "red", "text": "Red."},
+                {"when": ["blue"], "text": "Blue."},
+                {"text": "None."},
+            ]
+        )
+        await collect(provider, ask(user("red, blue?")))
+        request = ask(user("red, blue?"), said("Which colour?"), user(choice))
+        assert text_of(await collect(provider, request)) == answer
 
 
 # --- questions of tools ------------------------------------------------------------------------
@@ -301,7 +300,7 @@ def asks(key: str = "rename.confirm", **properties: Any) -> Any:
     return ask(user("a"), called("c1"), result("c1", "Tool paused"), question, schema=schema)
 
 
-async def test_a_question_of_a_tool_is_answered_and_uses_up_no_reply() -> None:
+async def test_question_of_a_tool_is_answered_and_uses_no_reply() -> None:
     provider = ScriptedProvider(Script.parse(TOML))
     await collect(provider, ask())
     for _ in range(2):
@@ -313,7 +312,7 @@ async def test_a_question_of_a_tool_is_answered_and_uses_up_no_reply() -> None:
     assert text_of(await collect(provider, request)) == "It will be sunny."
 
 
-async def test_a_question_that_the_script_does_not_answer_is_told_with_those_it_does() -> None:
+async def test_unknown_question_is_an_error_that_lists_the_known_ones() -> None:
     _, error = await failure(ScriptedProvider(Script.parse(TOML, name="w")), asks("rename.other"))
     for part in ("'w'", "'rename.other'", "'rename.confirm'"):
         assert part in str(error)
