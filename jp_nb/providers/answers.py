@@ -74,7 +74,9 @@ class ThinkSplitter:
     """
 
     def __init__(self) -> None:
-        self._state: Literal["start", "thinking", "answer start", "answer"] = "start"
+        self._state: Literal["start", "thought start", "thinking", "answer start", "answer"] = (
+            "start"
+        )
         self._held = ""
 
     def feed(self, text: str) -> list[tuple[Kind, str]]:
@@ -92,8 +94,13 @@ class ThinkSplitter:
             if not leading.startswith(_OPEN):
                 self._state = "answer"
                 return [("message", text)]
+            self._state = "thought start"
+            text = leading[len(_OPEN) :]
+        if self._state == "thought start":
+            if not text:
+                return []
             self._state = "thinking"
-            text = leading[len(_OPEN) :].removeprefix("\n")
+            text = text.removeprefix("\n")
         if self._state == "thinking":
             thought, tag, text = text.partition(_CLOSE)
             if not tag:

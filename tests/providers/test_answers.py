@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from jp_nb.providers.answers import is_json_object
+from jp_nb.providers.answers import ThinkSplitter, is_json_object
 
 
-def test_what_is_a_complete_object(subtests: pytest.Subtests) -> None:
+def test_complete_json_object_is_recognized(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, bool]] = [
         ("{}", True),
         ("[]", False),
@@ -18,3 +18,30 @@ def test_what_is_a_complete_object(subtests: pytest.Subtests) -> None:
     for text, is_object in rows:
         with subtests.test(text=text, is_object=is_object):
             assert is_json_object(text) is is_object
+
+
+def split(*pieces: str) -> dict[str, str]:
+    """The text of each kind in a response that comes in `pieces`."""
+    splitter, found = ThinkSplitter(), {"reasoning": "", "message": ""}
+    for kind, text in [
+        *(part for piece in pieces for part in splitter.feed(piece)),
+        *splitter.finish(),
+    ]:
+        found[kind] += text
+    return found
+
+
+def test_think_tags_are_found_across_pieces() -> None:
+    for text in ("<think>\na</think>\n\nb", " <think>a</think>b"):
+        for size in range(1, len(text) + 1):
+            pieces = [text[at : at + size] for at in range(0, len(text), size)]
+            assert split(*pieces) == {"reasoning": "a", "message": "b"}
+
+
+def test_text_that_only_begins_like_a_think_tag_is_a_message() -> None:
+    assert split("<thi", "rd> place") == {"reasoning": "", "message": "<third> place"}
+    assert split("<th") == {"reasoning": "", "message": "<th"}
+
+
+def test_think_tag_that_is_never_closed_is_all_reasoning() -> None:
+    assert split("<think>a</thi") == {"reasoning": "a</thi", "message": ""}
