@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jp_nb.agent.model_inquiry import ModelInquiry
+from jp_nb.agent.model_inquiry import answer_schema as inquiry_schema
 from jp_nb.errors import UsageError
+from jp_nb.providers import schema_rewriting
 from jp_nb.providers.answer_schema import (
     check_anthropic,
     check_references,
@@ -17,6 +20,7 @@ from jp_nb.providers.answer_schema import (
     for_openai,
     plain,
 )
+from jp_nb.tooling.question import Question
 
 NESTED: dict[str, Any] = {
     "type": "object",
@@ -38,6 +42,9 @@ NESTED: dict[str, Any] = {
         }
     },
 }
+
+
+both = pytest.mark.parametrize("transform", [for_openai, for_anthropic])
 
 
 def test_openai_strict_makes_optional_properties_nullable() -> None:
@@ -70,8 +77,8 @@ def test_openai_answers_are_restored() -> None:
     assert sent.restore('{"city": "De') == '{"city": "De'
 
 
-def test_what_cannot_be_strict_is_sent_as_it_is(subtests: pytest.Subtests) -> None:
-    for schema in [
+def test_schema_that_cannot_be_strict_is_sent_unchanged(subtests: pytest.Subtests) -> None:
+    schemas: list[dict[str, Any]] = [
         {},
         {"type": "object"},
         {"type": "object", "additionalProperties": {"type": "string"}},
@@ -84,21 +91,22 @@ def test_what_cannot_be_strict_is_sent_as_it_is(subtests: pytest.Subtests) -> No
         {"type": "object", "properties": {"x": {"type": "array", "prefixItems": []}}},
         {"type": "object", "properties": {"x": {"type": "null"}, "y": {"$ref": "#/properties/x"}}},
         {"type": "object", "properties": {"x": {"type": "string", "allOf": [{"type": "null"}]}}},
-    ]:
+    ]
+    for schema in schemas:
         with subtests.test(schema=schema):
             sent = for_openai(schema)
             assert not sent.strict
             assert not sent.nullable
 
 
-@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
+@both
 def test_answers_that_are_no_objects_are_wrapped(transform: Any) -> None:
     sent = transform({"type": "string", "enum": ["yes", "no"]})
     assert sent.schema["properties"] == {"value": {"type": "string", "enum": ["yes", "no"]}}
     assert sent.restore('{"value": "yes"}') == '"yes"'
 
 
-def test_a_reference_at_the_root_is_resolved() -> None:
+def test_reference_at_the_root_is_resolved() -> None:
     schema: dict[str, Any] = {
         "$ref": "#/$defs/A",
         "$defs": {"A": {"type": "object", "properties": {}}},
@@ -123,7 +131,7 @@ def test_anthropic_keeps_choices_and_describes_bounds() -> None:
     assert stop["Stop"]["additionalProperties"] is False
 
 
-def test_grammars_take_any_schema() -> None:
+def test_plain_schema_is_unchanged() -> None:
     assert plain(NESTED).schema == NESTED
     assert plain(NESTED).as_is
 
@@ -137,8 +145,8 @@ PERSON: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
-def test_a_reference_with_something_beside_it_is_written_out(transform: Any) -> None:
+@both
+def test_reference_with_other_keywords_is_written_out(transform: Any) -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -156,7 +164,7 @@ def test_a_reference_with_something_beside_it_is_written_out(transform: Any) -> 
     assert properties["boss"]["additionalProperties"] is False
 
 
-def test_recursion_with_something_beside_it_ends() -> None:
+def test_recursive_reference_with_other_keywords_ends() -> None:
     node: dict[str, Any] = {
         "type": "object",
         "properties": {"next": {"$ref": "#/$defs/Node", "description": "Below."}},
@@ -171,8 +179,8 @@ def test_recursion_with_something_beside_it_ends() -> None:
     assert restored == {"next": {"next": {}}}
 
 
-@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
-def test_all_of_is_made_one_object(transform: Any) -> None:
+@both
+def test_all_of_becomes_one_object(transform: Any) -> None:
     schema: dict[str, Any] = {
         "allOf": [
             {"$ref": "#/$defs/Person"},
@@ -193,7 +201,7 @@ def test_all_of_is_made_one_object(transform: Any) -> None:
     jsonschema.validate(restored, schema)
 
 
-def test_what_refers_to_the_root_still_does_where_the_root_is_wrapped() -> None:
+def test_reference_to_a_wrapped_root_is_moved() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"const": 1}]}}
     sent = for_openai(schema)
     jsonschema.validate({"value": [1, [1, []]]}, sent.schema)
@@ -214,7 +222,9 @@ def test_pointers_with_escapes_are_followed() -> None:
 # --- what comes back -------------------------------------------------------------------------
 
 
-def test_nulls_go_in_the_alternative_that_the_answer_is(subtests: pytest.Subtests) -> None:
+def test_nulls_are_removed_by_the_alternative_that_fits_the_answer(
+    subtests: pytest.Subtests,
+) -> None:
     for answer, restored in [
         ({"who": {"name": "A", "born": None}}, {"who": {"name": "A"}}),
         ({"who": {"kind": "firm", "note": None}}, {"who": {"kind": "firm"}}),
@@ -294,9 +304,9 @@ def others(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
     return lists | either
 
 
-@settings(deadline=None)
+@settings(max_examples=20)
 @given(asked=st.recursive(SCALARS, lambda inner: objects(inner) | others(inner), max_leaves=12))
-def test_a_strict_answer_comes_back_as_the_value_that_it_says(asked: Asked) -> None:
+def test_strict_answer_is_restored_to_its_value(asked: Asked) -> None:
     schema, value, answer = asked
     jsonschema.validate(value, schema)
     sent = for_openai(schema)
@@ -311,7 +321,7 @@ def test_a_strict_answer_comes_back_as_the_value_that_it_says(asked: Asked) -> N
     assert json.loads(sent.restore(json.dumps(told))) == value
 
 
-def test_what_cannot_be_restored_stays_as_it_came(subtests: pytest.Subtests) -> None:
+def test_answer_that_is_no_json_is_unchanged(subtests: pytest.Subtests) -> None:
     for text in ['{"a": ' * 2000 + "1" + "}" * 2000, "[" * 200_000, "{", ""]:
         with subtests.test(text=text):
             recursive = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
@@ -320,7 +330,7 @@ def test_what_cannot_be_restored_stays_as_it_came(subtests: pytest.Subtests) -> 
             assert for_openai(schema).restore(text) == text
 
 
-def test_json_mode_gets_an_object_and_gives_what_was_asked_for() -> None:
+def test_json_mode_wraps_and_restores_a_list() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"type": "string", "maxLength": 3}}
     sent = for_json_mode(schema)
     assert sent.schema["properties"] == {"value": schema}  # words say what no grammar can
@@ -335,7 +345,9 @@ def in_object(schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": schema}}
 
 
-def test_what_anthropic_cannot_enforce_is_named_with_its_place(subtests: pytest.Subtests) -> None:
+def test_keyword_that_anthropic_cannot_enforce_is_refused_with_its_place(
+    subtests: pytest.Subtests,
+) -> None:
     for schema, place, what in [
         (NESTED, "$.$defs.Stop.properties.next", "leads back to itself"),
         (in_object({"$ref": "#"}), "$.properties.x", "leads back to itself"),
@@ -398,8 +410,8 @@ def test_what_anthropic_cannot_enforce_is_named_with_its_place(subtests: pytest.
             assert what in message
 
 
-def test_what_anthropic_takes(subtests: pytest.Subtests) -> None:
-    for schema in [
+def test_schemas_that_anthropic_accepts(subtests: pytest.Subtests) -> None:
+    schemas: list[dict[str, Any]] = [
         {"type": "string"},
         {"enum": ["a", 1, None, True]},
         {"const": "a"},
@@ -410,7 +422,8 @@ def test_what_anthropic_takes(subtests: pytest.Subtests) -> None:
         in_object({"$ref": "#/$defs/A", "description": "d"}) | {"$defs": {"A": PERSON}},
         # a property may have any name
         {"type": "object", "properties": {"not": {"type": "string"}, "if": {"type": "string"}}},
-    ]:
+    ]
+    for schema in schemas:
         with subtests.test(schema=schema):
             check_anthropic(schema)
             text = json.dumps(for_anthropic(schema).schema)
@@ -418,7 +431,7 @@ def test_what_anthropic_takes(subtests: pytest.Subtests) -> None:
                 assert f'"{word}":' not in text
 
 
-def test_references_that_lead_nowhere(subtests: pytest.Subtests) -> None:
+def test_broken_references_are_refused(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
         (in_object({"$ref": "#/$defs/Gone"}), "$.properties.x.$ref: '#/$defs/Gone' leads to noth"),
         ({"$ref": "https://example.org/a"}, "$.$ref: 'https://example.org/a' leads out of this"),
@@ -450,7 +463,7 @@ def wide(properties: int) -> dict[str, Any]:
     ("make", "most"),
     [(deep, 10), (wide, 5000), (lambda n: in_object({"enum": list(range(n))}), 1000)],
 )
-def test_what_is_too_large_for_openai_to_enforce_is_sent_as_it_is(make: Any, most: int) -> None:
+def test_schema_too_large_for_openai_is_sent_unchanged(make: Any, most: int) -> None:
     assert for_openai(make(most)).strict
     sent = for_openai(make(most + 1))
     assert not sent.strict
@@ -469,7 +482,10 @@ def twice_with_words(below: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": both, "required": ["x", "y"]}
 
 
-def test_what_would_be_written_out_without_end_is_not() -> None:
+def test_schema_that_grows_without_bound_when_written_out_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schema_rewriting, "_MAX_NODES", 2000)
     schema = in_definitions(40, twice_with_words)
     sent = for_openai(schema)
     assert not sent.strict
@@ -480,14 +496,14 @@ def test_what_would_be_written_out_without_end_is_not() -> None:
     check_anthropic(in_definitions(2, twice_with_words))
 
 
-def test_a_long_chain_of_references_is_no_crash() -> None:
-    schema = in_definitions(2000, lambda below: in_object({**below, "description": "Next."}))
+def test_long_chain_of_references_is_followed() -> None:
+    schema = in_definitions(1100, lambda below: in_object({**below, "description": "Next."}))
     assert not for_openai(schema).strict
-    pure = in_definitions(2000, lambda below: below)
+    pure = in_definitions(1100, lambda below: below)
     assert for_openai(pure).wrapped
 
 
-def test_what_all_of_names_twice_is_written_out_once() -> None:
+def test_repeated_member_of_all_of_is_written_out_once() -> None:
     schema = in_definitions(40, lambda below: {"allOf": [below, below]})
     check_anthropic(schema)
     sent = for_openai(schema)
@@ -500,7 +516,7 @@ def test_what_all_of_names_twice_is_written_out_once() -> None:
 MAYBE: dict[str, Any] = {**PERSON, "type": ["object", "null"], "description": "If any."}
 
 
-def test_an_object_or_null_is_an_object_like_any_other() -> None:
+def test_object_or_null_becomes_an_alternative() -> None:
     sent = for_openai(in_object(MAYBE) | {"required": ["x"]})
     properties: Any = sent.schema["properties"]
     person = {
@@ -518,7 +534,7 @@ def test_an_object_or_null_is_an_object_like_any_other() -> None:
     assert anthropic["x"]["anyOf"] == [{**PERSON, "additionalProperties": False}, {"type": "null"}]
 
 
-def test_what_may_be_null_at_the_root_is_wrapped(subtests: pytest.Subtests) -> None:
+def test_nullable_root_is_wrapped(subtests: pytest.Subtests) -> None:
     for schema in [
         MAYBE,
         {"$ref": "#/$defs/A", "$defs": {"A": MAYBE}},
@@ -531,8 +547,8 @@ def test_what_may_be_null_at_the_root_is_wrapped(subtests: pytest.Subtests) -> N
                 assert sent.restore('{"value": null}') == "null"
 
 
-@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
-def test_each_type_keeps_what_speaks_of_it(transform: Any) -> None:
+@both
+def test_each_of_several_types_keeps_its_keywords(transform: Any) -> None:
     person = {**PERSON, "type": ["object"]}
     own = {"items": person, "maxItems": 3, "pattern": "^a", "minimum": 2}
     sent = transform({"type": ["array", "string", "integer", "null"], **own})
@@ -548,7 +564,7 @@ def test_each_type_keeps_what_speaks_of_it(transform: Any) -> None:
     assert one.schema["type"] == "object"
 
 
-def test_a_reference_into_what_moves_is_written_out() -> None:
+def test_reference_into_a_rewritten_part_is_written_out() -> None:
     schema = in_object(MAYBE)
     schema["properties"]["y"] = {"$ref": "#/properties/x/properties/name"}
     check_anthropic(schema)
@@ -557,7 +573,7 @@ def test_a_reference_into_what_moves_is_written_out() -> None:
     assert not for_openai(schema).strict
 
 
-def test_what_neither_can_enforce(subtests: pytest.Subtests) -> None:
+def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], str, str]] = [
         (in_object({**MAYBE, "anyOf": [PERSON]}), "$.properties.x", "among several types"),
         (in_object({"type": ["object", "null"]}), "$.properties.x", "keys cannot be left"),
@@ -586,7 +602,7 @@ def test_what_neither_can_enforce(subtests: pytest.Subtests) -> None:
             assert what in message
 
 
-def test_what_is_required_may_be_declared_in_another_member() -> None:
+def test_required_property_may_be_declared_in_another_member() -> None:
     pay = {"type": "object", "properties": {"pay": {"type": "number"}}, "required": ["name"]}
     schema: dict[str, Any] = {"allOf": [PERSON, pay]}
     check_anthropic(schema)
@@ -598,8 +614,8 @@ def test_what_is_required_may_be_declared_in_another_member() -> None:
 # --- small things ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("transform", [for_openai, for_anthropic])
-def test_a_wrapped_list_keeps_its_definitions_where_they_are(transform: Any) -> None:
+@both
+def test_wrapped_list_keeps_its_definitions_at_the_root(transform: Any) -> None:
     schema = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": PERSON}}
     sent = transform(schema)
     assert sent.wrapped
@@ -608,7 +624,7 @@ def test_a_wrapped_list_keeps_its_definitions_where_they_are(transform: Any) -> 
     jsonschema.validate({"value": [{"name": "A", "born": 1}]}, sent.schema)
 
 
-def test_null_stands_for_what_is_absent(subtests: pytest.Subtests) -> None:
+def test_optional_property_may_be_null(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, Any]] = [
         ({"type": "string", "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
         (
@@ -650,3 +666,56 @@ def test_anthropic_enforces_that_a_list_is_not_empty(subtests: pytest.Subtests) 
             assert ("description" in sent["value"]) is not stays
             strict: Any = for_openai(schema).schema["properties"]
             assert strict["value"]["description"] == f"{{minItems: {least}}}"
+
+
+# --- `const` ---------------------------------------------------------------------------------
+
+
+def tree(constant: dict[str, Any]) -> dict[str, Any]:
+    """A schema with `constant` wherever a schema may occur."""
+
+    def closed(properties: dict[str, Any]) -> dict[str, Any]:
+        kind = {"type": "object", "additionalProperties": False}
+        return {**kind, "properties": properties, "required": list(properties)}
+
+    inner = closed({"deep": constant})
+    whole = closed(
+        {
+            "top": constant,
+            "typed": {"type": "string", "description": "Which.", **constant},
+            "list": {"type": "array", "items": constant},
+            "nested": {"type": "array", "items": {"type": "array", "items": inner}},
+            "either": {"anyOf": [constant, {"type": "null"}, inner]},
+            "chosen": {"type": "string", "enum": ["a", "b"]},
+            "named": {"$ref": "#/$defs/Named"},
+        }
+    )
+    return {**whole, "$defs": {"Named": inner}}
+
+
+@pytest.mark.req("R028-9")
+def test_const_becomes_an_enum_of_one_for_openai_and_stays_elsewhere() -> None:
+    for value in ("call_1", 7, True, None):
+        sent = for_openai(tree({"const": value}))
+        assert sent.strict
+        assert sent.schema == tree({"enum": [value]})
+    for transform in (for_anthropic, plain):
+        assert transform(tree({"const": "call_1"})).schema == tree({"const": "call_1"})
+
+
+@pytest.mark.req("R028-9")
+def test_schema_of_an_inquiry_for_both_protocols() -> None:
+    question = Question.select("keep", "Keep it?", ["keep", "drop"])
+    inquiry = ModelInquiry("call_17.keep.1", "call_17", "rename_files", question)
+    schema: dict[str, Any] = inquiry_schema(inquiry)
+    assert for_anthropic(schema).schema == schema
+    sent = for_openai(schema)
+    assert sent.strict
+    assert sent.as_is
+    assert sent.schema == {
+        **schema,
+        "properties": {
+            "inquiry_id": {"type": "string", "enum": ["tool_call.rename_files.call_17"]},
+            "answer": {"type": "string", "enum": ["keep", "drop"]},
+        },
+    }

@@ -7,17 +7,12 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.model_events import (
-    Finished,
     Flush,
     ModelParameters,
     ModelRequest,
-    ProviderEvent,
     Retry,
-    ToolCallArguments,
-    ToolCallStart,
 )
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
 from jp_nb.providers.anthropic_request import AnthropicRendering, build_head
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse
@@ -51,7 +46,7 @@ def use(id_: str, **arguments: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": id_, "name": "weather", "input": arguments}
 
 
-def test_a_tool_loop_as_messages() -> None:
+def test_tool_loop_becomes_messages() -> None:
     thread = thread_of(
         user("Weather in Delft and Brugge?"),
         thought("Two cities.", **SIGNED),
@@ -91,7 +86,7 @@ def test_a_tool_loop_as_messages() -> None:
     ]  # fmt: skip
 
 
-def test_empty_texts_are_left_out_and_their_neighbours_merged() -> None:
+def test_empty_texts_are_omitted_and_their_neighbors_merged() -> None:
     thread = thread_of(user("a"), said(" \n"), thought(""), user("b"), said("c"), user(""))
     assert messages_of(thread) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
@@ -111,7 +106,7 @@ def test_structured_data_is_its_json() -> None:
     assert messages_of(thread)[1]["content"][0]["text"] == '{"größe": 1}'
 
 
-def test_ids_are_made_acceptable_and_unique_and_stay_the_same() -> None:
+def test_ids_are_valid_unique_and_stable() -> None:
     thread = thread_of(
         user("a"),
         called("call:1/x"),
@@ -130,7 +125,7 @@ def test_ids_are_made_acceptable_and_unique_and_stay_the_same() -> None:
     assert messages_of(thread) == rendered
 
 
-def test_the_nth_result_of_an_id_answers_its_nth_call() -> None:
+def test_nth_result_of_an_id_belongs_to_its_nth_call() -> None:
     thread = thread_of(
         user("a"), called("c"), called("d"), called("c"), called("c_2"),
         result("c", "1"), result("d", "2"), result("c", "3"), result("c_2", "4"),
@@ -148,16 +143,16 @@ def test_the_nth_result_of_an_id_answers_its_nth_call() -> None:
     assert told == list(zip(asked, "12345", strict=True))
 
 
-def test_results_stand_before_text_that_came_earlier() -> None:
+def test_results_precede_text_that_came_earlier() -> None:
     thread = thread_of(user("a"), called("c1"), user("Hurry!"), result("c1", "x"))
     assert [block["type"] for block in messages_of(thread)[2]["content"]] == ["tool_result", "text"]
 
 
-def test_a_result_that_nobody_asked_for_is_left_out() -> None:
+def test_result_without_its_call_is_omitted() -> None:
     assert len(messages_of(thread_of(user("a"), result("ghost", "boo"), said("b")))) == 2
 
 
-def test_a_thread_rendered_in_steps_gives_the_same_bytes_as_at_once() -> None:
+def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
     entries = [
         user("a"), thought("t", **SIGNED), said("b"), called("c1"), called("c2"),
         result("c1", "1"), result("c2", "2"), said("c"), user("d"), user("e"), called("c1"),
@@ -172,7 +167,7 @@ def test_a_thread_rendered_in_steps_gives_the_same_bytes_as_at_once() -> None:
         assert rendering.messages.encode() == at_once.messages.encode()
 
 
-def test_what_is_cacheable_has_at_most_four_marks_and_stays_the_same() -> None:
+def test_head_is_stable_and_marks_three_places_for_the_cache() -> None:
     request = ask(system=("one", " ", "two"), tools=(WEATHER, TODAY))
     head = build_head(request)
     assert json.dumps(head).count("cache_control") == 3
@@ -234,12 +229,14 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
             assert head.get("output_config", {}).get("effort") == effort
 
 
-def test_a_setting_that_is_no_reasoning_is_an_error() -> None:
+def test_unknown_reasoning_level_is_an_error() -> None:
     with pytest.raises(ProviderError, match=r"parameters\.reasoning: expected off, auto"):
         build_head(ask(parameters=ModelParameters(reasoning="hard")))
 
 
-def test_what_the_api_refuses_while_it_thinks_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+def test_parameters_that_conflict_with_thinking_are_omitted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     parameters = ModelParameters(
         reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
     )
@@ -254,7 +251,7 @@ def test_what_the_api_refuses_while_it_thinks_is_not_sent(caplog: pytest.LogCapt
     assert "temperature is not sent" in caplog.text
 
 
-def test_models_without_sampling_get_none() -> None:
+def test_models_without_sampling_settings_are_sent_none() -> None:
     parameters = ModelParameters(temperature=0.5, top_p=0.9, top_k=4)
     for model in ("claude-opus-4-8", "claude-sonnet-5"):
         head = build_head(ask(model=model, parameters=parameters))
@@ -262,7 +259,7 @@ def test_models_without_sampling_get_none() -> None:
     assert build_head(ask(model="claude-sonnet-4-6", parameters=parameters))["temperature"] == 0.5
 
 
-async def test_a_structured_answer_and_the_text_before_a_call() -> None:
+async def test_structured_answer_and_text_before_a_call() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"type": "integer", "minimum": 1}}
     call = ToolCall("weather", {"city": "Delft"})
     replies: list[Reply | str] = [
@@ -288,14 +285,14 @@ async def test_a_structured_answer_and_the_text_before_a_call() -> None:
     }
 
 
-def test_a_schema_that_cannot_be_enforced_is_refused() -> None:
+def test_schema_that_cannot_be_enforced_is_refused() -> None:
     provider = create("anthropic", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "string"})
     with pytest.raises(UsageError, match=r"^anthropic cannot answer in this schema: \$: an object"):
         provider.check_schema({"type": "object"})
 
 
-async def test_requests_stay_valid_and_cheap_over_many_cycles() -> None:
+async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last() -> None:
     call = Reply(reasoning="Hm.", text="Look:", tool_calls=(ToolCall("weather", {"city": "x"}),))
     with LoopbackServer(lambda _: call) as server:
         provider = create("anthropic", {"base_url": server.url})
@@ -313,7 +310,7 @@ async def test_requests_stay_valid_and_cheap_over_many_cycles() -> None:
     assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
 
 
-async def test_a_stale_signature_is_mended_once() -> None:
+async def test_stale_signature_is_dropped_once() -> None:
     message = "messages.1: 127.0.0.1 says: Invalid `signature` in `thinking` block"
     stale = Reply(status=400, message=message)
     with LoopbackServer([stale, "Fine.", stale]) as server:
@@ -332,7 +329,7 @@ async def test_a_stale_signature_is_mended_once() -> None:
     assert content[0] == {"type": "text", "text": "<think>\nHm.\n</think>\n\n"}
 
 
-async def test_reasoning_signed_after_the_mending_is_sent_as_such() -> None:
+async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() -> None:
     with LoopbackServer([Reply(status=400, message="thinking signature"), "A.", "B."]) as server:
         provider = create("anthropic", {"base_url": server.url})
         request = ask(user("a"), thought("old", **SIGNED), said("b"), user("c"))
@@ -345,7 +342,7 @@ async def test_reasoning_signed_after_the_mending_is_sent_as_such() -> None:
     assert [m["content"][0]["type"] for m in sent] == ["text", "text", "text", "thinking", "text"]
 
 
-async def test_a_model_that_always_thinks_is_not_told_to_stop_again() -> None:
+async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
     refusal = Reply(status=400, message="thinking.type: disabled is not supported for this model")
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
         provider = create("anthropic", {"base_url": server.url})
@@ -363,7 +360,7 @@ async def test_a_model_that_always_thinks_is_not_told_to_stop_again() -> None:
     assert [body.get("top_k") for body in sent[:2]] == [3, None]
 
 
-async def test_an_answer_that_was_cut_is_continued_by_asking() -> None:
+async def test_cut_answer_is_followed_by_a_request_to_continue() -> None:
     with LoopbackServer([" world"]) as server:
         provider = create("anthropic", {"base_url": server.url})
         await collect(provider, ask(user("a"), said("Hello")))
@@ -380,7 +377,7 @@ async def test_an_answer_that_was_cut_is_continued_by_asking() -> None:
         ([called("t1"), result("t1", "sun")], []),
     ],
 )
-async def test_thinking_that_nothing_came_of_is_not_sent(
+async def test_thinking_without_an_answer_is_omitted(
     entries: list[Any], kept: list[dict[str, str]]
 ) -> None:
     """The API refuses a message that ends in it, and with it each later turn."""
@@ -397,85 +394,3 @@ async def test_thinking_that_nothing_came_of_is_not_sent(
         assert last["role"] == "user"
         answers = [part for x in before if x["role"] == "assistant" for part in x["content"]]
         assert [part for part in answers if part["type"] != "tool_use"] == kept
-
-
-# --- decoding ----------------------------------------------------------------------------------
-
-
-def decode(*messages: dict[str, Any]) -> list[ProviderEvent]:
-    decoder = AnthropicDecoder()
-    return [event for message in messages for event in decoder.feed(message)]
-
-
-def start(index: int, **block: Any) -> dict[str, Any]:
-    return {"type": "content_block_start", "index": index, "content_block": block}
-
-
-def arguments(index: int, text: str) -> dict[str, Any]:
-    delta = {"type": "input_json_delta", "partial_json": text}
-    return {"type": "content_block_delta", "index": index, "delta": delta}
-
-
-def stop(index: int) -> dict[str, Any]:
-    return {"type": "content_block_stop", "index": index}
-
-
-def ending(reason: str, **details: Any) -> list[dict[str, Any]]:
-    delta = {"stop_reason": reason, **details}
-    return [{"type": "message_delta", "delta": delta}, {"type": "message_stop"}]
-
-
-def tool(index: int) -> dict[str, Any]:
-    return start(index, type="tool_use", id=f"t{index}", name="weather", input={})
-
-
-def test_a_call_that_the_limit_cut_is_not_completed() -> None:
-    for cut in ('{"city": "De', None):
-        deltas = [arguments(1, cut)] if cut else []
-        events = decode(
-            tool(0), arguments(0, '{"a": 1}'), stop(0), tool(1), *deltas, stop(1),
-            *ending("max_tokens"),
-        )  # fmt: skip
-        assert [e.index for e in events if isinstance(e, Flush)] == [0]
-        assert events[-1] == Finished("max_tokens")
-
-
-def test_a_call_without_arguments_or_with_broken_ones_is_completed() -> None:
-    events = decode(tool(0), stop(0), tool(1), arguments(1, "{"), stop(1), *ending("tool_use"))
-    assert [e.index for e in events if isinstance(e, Flush)] == [0, 1]
-
-
-def test_a_call_whose_input_comes_at_once() -> None:
-    block = {"type": "tool_use", "id": "t", "name": "weather", "input": {"a": 1}}
-    events = decode(start(0, **block), stop(0))
-    assert events == [ToolCallStart(0, "t", "weather"), ToolCallArguments(0, '{"a": 1}'), Flush(0)]
-
-
-def test_stop_reasons(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, dict[str, Any], Finished]] = [
-        ("end_turn", {}, Finished()),
-        ("stop_sequence", {}, Finished()),
-        ("model_context_window_exceeded", {}, Finished("max_tokens")),
-        ("pause_turn", {}, Finished("other", "pause_turn")),
-        ("refusal", {}, Finished("refused")),
-        (
-            "refusal",
-            {"stop_details": {"category": "bio", "explanation": "No."}},
-            Finished("refused", "bio: No."),
-        ),
-    ]
-    for reason, details, finished in rows:
-        with subtests.test(reason=reason, details=details):
-            assert decode(*ending(reason, **details)) == [finished]
-
-
-def test_an_error_inside_the_stream_is_classified() -> None:
-    with pytest.raises(ProviderError, match="Overloaded") as caught:
-        decode({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})
-    assert (caught.value.kind, caught.value.status) == ("transient", 529)
-
-
-def test_blocks_and_deltas_that_we_do_not_know_are_skipped() -> None:
-    citation = {"type": "content_block_delta", "index": 0, "delta": {"type": "citations_delta"}}
-    assert decode(start(0, type="server_tool_use", id="s"), arguments(0, "{}"), stop(0)) == []
-    assert decode(start(0, type="text", text="a"), citation)[1:] == []
