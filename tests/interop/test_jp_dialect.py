@@ -1,4 +1,4 @@
-"""The dialect `jp-head`: what is written loads in the JP of today, and what is lost is listed."""
+"""The dialect `jp-head`: an export loads in the JP of today and lists its losses."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ def pair(number: int, /, *, question: Any = None, **response: Any) -> list[Any]:
     return [asked, at(3, "inquiry_response", id=key, **response)]
 
 
-def test_what_jp_reads_is_left_as_it_was() -> None:
+def test_conversation_that_jp_reads_is_unchanged() -> None:
     jp = imported(G4 | {"base_config.json": (json.dumps(BASE, indent=2) + "\n").encode()})
     written = write_directory(jp, dialect="jp-head")
     assert written.dropped == []
     assert written.files == write_directory(jp).files
 
 
-def test_inquiries_that_were_not_answered_go_in_pairs() -> None:
+def test_unanswered_inquiries_are_omitted_in_pairs() -> None:
     secret = question(answer_type={"type": "secret"}, text="Key?")
     events = [
         START,
@@ -116,7 +116,7 @@ def test_inquiries_that_were_not_answered_go_in_pairs() -> None:
     assert "c2.q.1" in written.dropped[1]
 
 
-def test_pairs_of_one_id_are_told_apart_by_turn_and_order() -> None:
+def test_pairs_with_one_id_are_distinguished_by_turn_and_order() -> None:
     first = pair(1, outcome="answered", answer=True)
     second = pair(1, outcome="cancelled", reason="user")
     events = [START, TALK[0], *first, *second, START, TALK[0], *second, *first]
@@ -126,7 +126,7 @@ def test_pairs_of_one_id_are_told_apart_by_turn_and_order() -> None:
     ]
 
 
-def test_fields_that_jp_does_not_have_are_listed_with_their_entries() -> None:
+def test_fields_unknown_to_jp_are_listed_with_their_entries() -> None:
     wide = question(context="c", exclusive=True, persistence="none")
     events = [
         {**START, "event_id": "a"},
@@ -156,7 +156,7 @@ def test_long_lists_of_entries_are_cut_into_lines() -> None:
     assert written.dropped[0].startswith("events[1, 3, 5, ")
 
 
-def test_payloads_are_encoded_here_too() -> None:
+def test_payloads_are_encoded() -> None:
     jp = imported(G4)
     arguments = {"path": "ä", "x": "-!"}
     added = {**CALL, "arguments": arguments, "verbatim": ["/arguments/x"], "event_id": "e"}
@@ -166,13 +166,13 @@ def test_payloads_are_encoded_here_too() -> None:
     assert entries(written)[-1]["arguments"] == {"path": encoded, "x": "-!"}
 
 
-def test_an_entry_that_is_damaged_would_keep_jp_from_loading_any() -> None:
+def test_damaged_entry_is_omitted() -> None:
     written = for_head([{"type": "chat_request", "timestamp": "2026-02-02 03:00:00.0"}, *TALK])
     assert len(entries(written)) == 2
     assert "content" in written.dropped[0]
 
 
-def test_bare_options_get_their_table() -> None:
+def test_bare_options_become_tables() -> None:
     asked = question(answer_type={"type": "select", "options": ["a", {"value": "b"}]})
     written = for_head(pair(1, answer="a", question=asked))
     options = entries(written)[0]["question"]["answer_type"]["options"]
@@ -214,7 +214,7 @@ FORMS: list[Any] = [
 ]
 
 
-def test_questions_that_jp_does_not_have_are_put_otherwise_or_left_out() -> None:
+def test_questions_unknown_to_jp_are_converted_or_omitted() -> None:
     written = for_head(FORMS)
     kept = [e for e in entries(written) if e["type"].startswith("inquiry")]
     assert [e["id"] for e in kept] == ["c1.q.1", "c1.q.1", "c7.q.1", "c7.q.1"]
@@ -248,7 +248,7 @@ def test_questions_that_jp_does_not_have_are_put_otherwise_or_left_out() -> None
     ]
 
 
-def test_the_dialect_of_our_own_gives_every_question_back() -> None:
+def test_native_dialect_preserves_every_question() -> None:
     head = {"id": "jp-c17700000001", "made": "live"}
     jp: dict[str, Any] = {"conversation": head, "base_config": BASE, "events": FORMS}
     first = write_directory(jp)
@@ -275,7 +275,7 @@ def test_base_and_init_become_a_flat_base_and_deltas() -> None:
     assert value_at(loads(written), "assistant.name") == "Ines"
 
 
-def test_older_layouts_get_a_base_configuration_that_jp_reads() -> None:
+def test_older_layouts_get_a_base_configuration() -> None:
     flat = at(0, "config_delta", **BASE)
     later = at(4, "config_delta", assistant={"name": "Ines"})
     files = {"events.json": json.dumps([flat, *TALK, later]).encode()}
@@ -312,7 +312,7 @@ OURS_LISTED = {
 }  # fmt: skip
 
 
-def test_settings_that_jp_does_not_have_are_left_out_of_the_base() -> None:
+def test_settings_unknown_to_jp_are_omitted_from_the_base() -> None:
     written = for_head([], merge(BASE, OURS))
     places = {line.partition(": ")[0] for line in written.dropped}
     assert places == {f"base_config.{path}" for path in OURS_LISTED}
@@ -321,14 +321,14 @@ def test_settings_that_jp_does_not_have_are_left_out_of_the_base() -> None:
     assert base(written)["providers"] == {"llm": {"openai": {"base_url": "http://h"}}}
 
 
-def test_settings_that_jp_does_not_have_are_left_out_of_a_delta() -> None:
+def test_settings_unknown_to_jp_are_omitted_from_a_delta() -> None:
     written = for_head([delta(OURS)])
     places = {line.partition(": ")[0] for line in written.dropped}
     assert places == {f"events[0].delta.{path}" for path in OURS_LISTED}
     assert loads(written)
 
 
-def test_a_tool_that_comes_from_elsewhere_later_is_whole() -> None:
+def test_tool_with_a_later_source_is_written_whole() -> None:
     tools = "conversation.tools.here"
     there = {"conversation": {"tools": {"here": {"source": "local.here"}}}}
     events = [
@@ -345,7 +345,7 @@ def test_a_tool_that_comes_from_elsewhere_later_is_whole() -> None:
     }
 
 
-def test_the_last_model_that_jp_knows_stands_in_for_a_scripted_one() -> None:
+def test_last_model_known_to_jp_replaces_a_scripted_one() -> None:
     scripted = {"assistant": {"model": {"id": {"provider": "scripted", "name": "x"}}}}
     other = {"provider": "openai", "name": "m-2"}
     models = [scripted, {"assistant": BASE["assistant"]}, scripted,
@@ -362,7 +362,7 @@ def test_the_last_model_that_jp_knows_stands_in_for_a_scripted_one() -> None:
     ]
 
 
-def test_without_a_model_that_jp_knows_nothing_is_written(subtests: pytest.Subtests) -> None:
+def test_conversation_without_a_model_known_to_jp_is_refused(subtests: pytest.Subtests) -> None:
     rows: list[Any] = [
         {},
         {"assistant": {"model": {"id": "scripted/welcome"}}},
@@ -373,12 +373,12 @@ def test_without_a_model_that_jp_knows_nothing_is_written(subtests: pytest.Subte
         {"assistant": {"model": {"id": {"name": "m-1"}}}},
     ]
     for start in rows:
-        with subtests.test(start=start):
-            with pytest.raises(StorageError, match=r"assistant\.model\.id.*%jp config"):
-                for_head([], start)
+        refused = pytest.raises(StorageError, match=r"assistant\.model\.id.*%jp config")
+        with subtests.test(start=start), refused:
+            for_head([], start)
 
 
-def test_half_a_model_is_written_whole() -> None:
+def test_partial_models_are_merged() -> None:
     events = [
         delta({"assistant": {"model": {"id": {"provider": "scripted"}}}}),
         delta({"assistant": {"model": {"id": {"name": "m-9"}}}}),
@@ -389,7 +389,7 @@ def test_half_a_model_is_written_whole() -> None:
     assert only["delta"]["assistant"]["model"]["id"] == {"provider": "openai", "name": "m-9"}
 
 
-def test_unsetting_is_written_as_values_where_that_is_possible() -> None:
+def test_unset_is_written_as_values() -> None:
     start = merge(
         BASE,
         {
@@ -426,7 +426,7 @@ def test_unsetting_is_written_as_values_where_that_is_possible() -> None:
     ]
 
 
-def test_a_reset_is_written_as_values_where_that_is_possible() -> None:
+def test_reset_is_written_as_values() -> None:
     start = merge(BASE, {"assistant": {"system_prompt": "Odd.", "name": "Tess"},
                          "conversation": {"attachments": ["a.md"]}})  # fmt: skip
     later = delta({"conversation": {"attachments": ["z.md"]}})
@@ -445,18 +445,18 @@ def test_a_reset_is_written_as_values_where_that_is_possible() -> None:
     }
 
 
-def test_an_unset_that_changes_nothing_leaves_no_entry() -> None:
+def test_unset_without_effect_is_omitted() -> None:
     written = for_head([delta({}, unsets=["assistant.name"]), delta({})])
     assert len(entries(written)) == 1
 
 
-def test_another_op_is_left_out() -> None:
+def test_unknown_op_is_omitted() -> None:
     written = for_head([delta(op="rewind")])
     assert entries(written) == []
     assert written.dropped == ["events[0].op: JP knows no 'rewind'"]
 
 
-def test_a_strategy_stays_only_where_jp_reads_one() -> None:
+def test_strategy_is_kept_only_where_jp_reads_one() -> None:
     change = {
         "assistant": {
             "system_prompt": {"value": " More.", "strategy": "append"},
@@ -480,7 +480,7 @@ def test_a_strategy_stays_only_where_jp_reads_one() -> None:
     assert "only appends" in listed[1]
 
 
-def test_shorthands_that_only_we_read_are_written_out(subtests: pytest.Subtests) -> None:
+def test_reasoning_shorthands_are_expanded(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, Any]] = [
         ("off", "off"),
         ("auto", "auto"),
@@ -498,35 +498,35 @@ def test_shorthands_that_only_we_read_are_written_out(subtests: pytest.Subtests)
             }
 
 
-def test_a_value_where_jp_has_a_table_is_left_out() -> None:
+def test_value_in_place_of_a_table_is_omitted() -> None:
     written = for_head([delta({"assistant": {"request": 5}, "style": "none"})])
     assert entries(written) == []
     assert len(written.dropped) == 2
 
 
-def test_tools_know_what_jp_knows() -> None:
+def test_table_of_tools_has_no_settings_of_our_own() -> None:
     assert "prompt_label" not in TOOL
     assert "config" not in TOOL["access"]
 
 
-# --- what a change of one line would break -----------------------------------------------------
+# --- edge cases --------------------------------------------------------------------------------
 
 
-def test_a_response_closes_no_question_of_an_earlier_turn() -> None:
+def test_response_answers_no_question_of_an_earlier_turn() -> None:
     asked, closed = pair(1, outcome="cancelled", reason="user")
     written = for_head([START, TALK[0], asked, START, TALK[0], closed])
     kinds = [e["type"] for e in entries(written)]
     assert kinds == [*["turn_start", "chat_request", "inquiry_request"], *kinds[:2]]
 
 
-def test_aliases_that_name_each_other_name_no_provider() -> None:
+def test_circular_aliases_name_no_provider() -> None:
     aliases: Any = {"providers": {"llm": {"aliases": {"a": "b", "b": "a"}}}}
     model = {"assistant": {"model": {"id": "a"}}}
     written = for_head([delta(model)], merge(BASE, aliases))
     assert entries(written)[0]["delta"] == model
 
 
-def test_a_tool_that_is_new_does_not_change_how_a_delta_is_written() -> None:
+def test_new_tool_does_not_change_the_rest_of_a_delta() -> None:
     change = {
         "conversation": {"tools": {"new": {"source": "local.new"}}, "attachments": ["b"]},
         "assistant": BASE["assistant"],
@@ -537,13 +537,14 @@ def test_a_tool_that_is_new_does_not_change_how_a_delta_is_written() -> None:
     assert written.dropped == []
 
 
-@pytest.mark.parametrize("half", [{"name": "m-2"}, {"provider": "openai"}])
-def test_half_a_model_that_jp_knows_is_written_whole(half: dict[str, str]) -> None:
-    written = for_head([delta({"assistant": {"model": {"id": half}}})])
-    assert entries(written)[0]["delta"] == {"assistant": {"model": {"id": MODEL | half}}}
+def test_partial_model_is_merged_with_the_current_one(subtests: pytest.Subtests) -> None:
+    for half in [{"name": "m-2"}, {"provider": "openai"}]:
+        with subtests.test(half=half):
+            written = for_head([delta({"assistant": {"model": {"id": half}}})])
+            assert entries(written)[0]["delta"] == {"assistant": {"model": {"id": MODEL | half}}}
 
 
-def test_what_a_response_took_goes_along_and_comes_back() -> None:
+def test_usage_of_a_response_is_preserved() -> None:
     usage = {"model": "anthropic/m-1", "input_tokens": 1200, "output_tokens": 48}
     said = at(3, "chat_response", message="Rain.", metadata={"usage": usage})
     mark = at(4, "config_delta", delta={}, metadata={"usage": usage})
