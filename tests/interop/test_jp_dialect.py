@@ -43,7 +43,7 @@ def loads(written: Directory) -> Partial:
     assert isinstance(value_at(config, "assistant.model.id"), (dict, str))
     assert value_at(config, "conversation.tools").get("*", {}).get("run")
     for partial in (base(written), *(e["delta"] for e in entries(written) if "delta" in e)):
-        known(partial, JP)
+        check_known(partial, JP)
     for entry in entries(written):
         match entry.get("type"):
             case "inquiry_response":
@@ -60,11 +60,11 @@ def loads(written: Directory) -> Partial:
     return config
 
 
-def known(value: Any, shape: Any) -> None:
+def check_known(value: Any, shape: Any) -> None:
     if isinstance(shape, dict):
         for key, item in value.items():
             assert key in shape or "*" in shape, key
-            known(item, shape.get(key) or shape["*"])
+            check_known(item, shape.get(key) or shape["*"])
     elif shape == "plain":
         assert not isinstance(value, dict) or "strategy" not in value
     elif shape == "model" and isinstance(value, dict):
@@ -221,10 +221,7 @@ def test_questions_unknown_to_jp_are_converted_or_omitted() -> None:
     assert kept[0]["question"] == question(
         answer_type={
             "type": "select",
-            "options": [
-                {"value": "pg", "description": "Postgres\nSolid."},
-                {"value": "SQLite"},
-            ],
+            "options": [{"value": "pg", "description": "Postgres\nSolid."}, {"value": "SQLite"}],
         }
     )
     assert kept[2]["question"]["answer_type"] == {"type": "text"}
@@ -338,11 +335,7 @@ def test_tool_with_a_later_source_is_written_whole() -> None:
     ]
     written = for_head(events)
     assert len(entries(written)) == 2
-    assert value_at(loads(written), tools) == {
-        "source": "local.here",
-        "summary": "S",
-        "run": "ask",
-    }
+    assert value_at(loads(written), tools) == {"source": "local.here", "summary": "S", "run": "ask"}
 
 
 def test_last_model_known_to_jp_replaces_a_scripted_one() -> None:

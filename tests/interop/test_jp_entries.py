@@ -10,9 +10,7 @@ import pytest
 
 from jp_nb.interop.jp_files import write_directory
 from jp_nb.record.document import Document
-from jp_nb.record.events import (
-    ToolCallRequest,
-)
+from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.thread import thread_of
 from tests.support.jp_directories import (
     CALL,
@@ -119,8 +117,8 @@ def test_kept_text_is_ignored_after_the_entry_changed() -> None:
     assert json.loads(write_directory(jp).files["events.json"]) == [{"a": 3, "type": "x"}]
 
 
-def stranger(entry: Any, **head: Any) -> Any:
-    """What JP reads of one entry that somebody wrote into a notebook."""
+def exported(entry: Any, **head: Any) -> Any:
+    """One entry as JP reads it, after a notebook with a crafted entry was exported."""
     jp = imported(directory([TALK[0]]))
     jp["events"] = [TALK[0], entry]
     jp["conversation"]["origin"] |= head
@@ -145,12 +143,12 @@ def test_only_configuration_is_moved_out_of_a_delta(subtests: pytest.Subtests) -
         {"type": "x", "delta": {"type": "chat_request"}},
     ]:
         with subtests.test(entry=entry):
-            assert stranger({**entry, "spelling": {"flat": True}}) == entry
+            assert exported({**entry, "spelling": {"flat": True}}) == entry
 
 
 def test_flat_delta_is_written_flat_again() -> None:
     flat = at(1, "config_delta", style={}, claims={"a": []}, op=None)
-    assert stranger(kept(entry_of(flat))) == flat
+    assert exported(kept(entry_of(flat))) == flat
 
 
 def test_no_hint_changes_the_content_of_an_entry(subtests: pytest.Subtests) -> None:
@@ -177,4 +175,4 @@ def test_no_hint_changes_the_content_of_an_entry(subtests: pytest.Subtests) -> N
 
 def test_verbatim_text_that_a_reader_would_decode_is_encoded() -> None:
     entry = {**RESULT, "content": b64("EVIL"), "verbatim": ["/content"]}
-    assert stranger(entry)["content"] == b64(b64("EVIL"))
+    assert exported(entry)["content"] == b64(b64("EVIL"))

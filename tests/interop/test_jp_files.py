@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import StorageError
 from jp_nb.interop.jp_files import Directory, read_directory, write_directory
 from jp_nb.record.document import Document
@@ -49,41 +48,22 @@ from tests.support.jp_directories import (
 from tests.support.record_strategies import json_values, records
 
 
-def test_every_generation_of_directories_is_preserved_byte_for_byte(
-    subtests: pytest.Subtests,
-) -> None:
-    for files in [G1, G2, G3, G4, G5]:
-        with subtests.test(files=files):
+def test_every_generation_of_directories_is_read_and_preserved(subtests: pytest.Subtests) -> None:
+    for number, files in enumerate([G1, G2, G3, G4, G5], start=1):
+        with subtests.test(generation=number):
             jp = imported(files)
             assert write_directory(jp) == Directory(files, [])
-            assert jp["conversation"]["id"] == "jp-c17700000001"
-            assert (jp["conversation"]["title"], jp["conversation"]["made"]) == (
-                "On tides",
-                "imported",
-            )
+            head = jp["conversation"]
+            assert (head["id"], head["title"]) == ("jp-c17700000001", "On tides")
+            assert head["made"] == "imported"
             assert "signature" not in jp
-            Document.load(jp, clock=clock)
+            if files is G5:
+                jp["events"] = jp["events"][:1]  # there is a reset later
+            config = Projection(Document.load(jp, clock=clock).conversation, lambda: []).config()
+            assert config.assistant.name == ("Ines" if files is G5 else "Tess")
 
 
 # --- layouts -----------------------------------------------------------------------------------
-
-
-def test_configuration_is_read_from_every_layout(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[dict[str, bytes], str]] = [
-        (G1, "Tess"),
-        (G2, "Tess"),
-        (G4, "Tess"),
-        (G5, "Ines"),
-    ]
-    for files, name in rows:
-        with subtests.test(files=files, name=name):
-            jp = imported(files)
-            if files is G5:
-                jp["events"] = jp["events"][:1]  # there is a reset later
-            stream = Document.load(jp, clock=clock).conversation
-            projection = Projection(stream, lambda: [])
-            assert isinstance(projection.config(), AppConfig)
-            assert projection.config().assistant.name == name
 
 
 def test_leading_entry_is_preserved(subtests: pytest.Subtests) -> None:
@@ -158,21 +138,29 @@ def test_metadata_is_written_after_a_change_only() -> None:
     assert write_directory(jp).files["metadata.json"] == jp_text(wanted)
 
 
-def test_id_comes_from_the_name_or_the_first_entry(subtests: pytest.Subtests) -> None:
-    rows: list[tuple[str, str]] = [
-        ("17700000001", "jp-c17700000001"),
-        ("17700000001-a-b", "jp-c17700000001"),
-        ("my copy", "jp-c17700012012"),
+FAR = [
+    "9999-12-31T23:59:59-23:59",
+    "0001-01-01T00:00:00+23:59",
+    "0001-01-01 00:00:00.0",
+    "20260202",
+]
+"""Times that no clock shows."""
+
+
+def test_id_comes_from_the_name_the_first_entry_or_the_clock(subtests: pytest.Subtests) -> None:
+    far = [{**TALK[0], "timestamp": planted} for planted in FAR]
+    rows: list[tuple[str, Any, str]] = [
+        ("17700000001", TALK, "jp-c17700000001"),
+        ("17700000001-a-b", TALK, "jp-c17700000001"),
+        ("my copy", TALK, "jp-c17700012012"),
+        ("x", [], "jp-c17829072002"),
+        ("x", far, "jp-c17829072002"),
     ]
-    for name, identifier in rows:
+    for name, events, identifier in rows:
         with subtests.test(name=name, identifier=identifier):
-            jp = imported(directory(TALK), name)
+            jp = imported(directory(events), name)
             assert jp["conversation"]["id"] == identifier
             assert jp["conversation"]["origin"]["directory"] == name
-
-
-def test_id_of_an_empty_conversation_is_the_current_time() -> None:
-    assert imported(directory([]), "x")["conversation"]["id"] == "jp-c17829072002"
 
 
 def test_other_files_are_kept_if_they_are_text_and_harmless() -> None:
@@ -197,6 +185,9 @@ def test_notebook_cannot_write_files_with_unsafe_names(subtests: pytest.Subtests
             jp = imported(directory(TALK))
             jp["conversation"]["origin"]["files"] = {name: "x"}
             assert write_directory(jp).files == directory(TALK)
+    longest = "\u00e4" * 100
+    jp["conversation"]["origin"]["files"] = {longest: "x"}
+    assert write_directory(jp).files == directory(TALK) | {longest: b"x"}
 
 
 def test_kept_text_of_the_base_configuration_is_ignored_after_a_change() -> None:
@@ -270,49 +261,27 @@ def continued(files: Mapping[str, bytes]) -> Any:
 
 
 NOW = format_timestamp(clock())
+
+
+def now(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"timestamp": NOW, "type": kind, **fields}
+
+
 ADDED = [
-    {"timestamp": NOW, "type": "turn_start"},
-    {
-        "timestamp": NOW,
-        "type": "chat_request",
-        "content": "And?",
-        "metadata": {"cell_id": b64("c"), "n": 1},
-    },
-    {
-        "timestamp": NOW,
-        "type": "tool_call_request",
-        "id": "n1",
-        "name": "look",
-        "arguments": {"list": ["", b64("x")], "path": b64("ä")},
-    },
+    now("turn_start"),
+    now("chat_request", content="And?", metadata={"cell_id": b64("c"), "n": 1}),
+    now("tool_call_request", id="n1", name="look",
+        arguments={"list": ["", b64("x")], "path": b64("ä")}),
     ASKED | {"id": "n1.q.1"},
-    {
-        "timestamp": NOW,
-        "type": "inquiry_response",
-        "outcome": "answered",
-        "id": "n1.q.1",
-        "answer": True,
-    },
-    {
-        "timestamp": NOW,
-        "type": "tool_call_response",
-        "id": "n1",
-        "content": b64("done"),
-        "is_error": False,
-    },
-    {
-        "type": "config_delta",
-        "timestamp": NOW,
-        "delta": {"assistant": {"name": "Z"}},
-        "claims": {"assistant.name": None},
-    },
-    {"timestamp": NOW, "type": "chat_response", "message": "Because."},
+    now("inquiry_response", outcome="answered", id="n1.q.1", answer=True),
+    now("tool_call_response", id="n1", content=b64("done"), is_error=False),
+    {"type": "config_delta", "timestamp": NOW, "delta": {"assistant": {"name": "Z"}},
+     "claims": {"assistant.name": None}},
+    now("chat_response", message="Because."),
 ]  # fmt: skip
 
 
-def test_appended_entries_are_written_as_jp_writes_them(
-    subtests: pytest.Subtests,
-) -> None:
+def test_appended_entries_are_written_as_jp_writes_them(subtests: pytest.Subtests) -> None:
     for files in [G1, G2, G3, G4]:
         with subtests.test(files=files):
             jp = continued(files)
@@ -376,21 +345,7 @@ def test_malformed_conversation_is_not_written(subtests: pytest.Subtests) -> Non
             write_directory(jp)
 
 
-def test_file_name_of_200_bytes_is_written() -> None:
-    jp = imported(directory(TALK))
-    name = "\u00e4" * 100
-    jp["conversation"]["origin"]["files"] = {name: "x"}
-    assert write_directory(jp).files == directory(TALK) | {name: b"x"}
-
-
 # --- times -------------------------------------------------------------------------------------
-
-FAR = [
-    "9999-12-31T23:59:59-23:59",
-    "0001-01-01T00:00:00+23:59",
-    "0001-01-01 00:00:00.0",
-    "20260202",
-]
 
 
 def test_impossible_time_is_ignored(subtests: pytest.Subtests) -> None:
@@ -403,11 +358,6 @@ def test_impossible_time_is_ignored(subtests: pytest.Subtests) -> None:
             jp["conversation"]["origin"]["metadata"] = json.dumps({"last_activated_at": planted})
             written = json.loads(write_directory(jp).files["metadata.json"])
             assert written["last_activated_at"] == "2026-02-02 03:00:05.25"
-
-
-def test_impossible_time_gives_no_id() -> None:
-    jp = imported(directory([{**TALK[0], "timestamp": planted} for planted in FAR]), "x")
-    assert jp["conversation"]["id"] == "jp-c17829072002"
 
 
 def test_time_of_the_last_activity_is_never_set_back() -> None:

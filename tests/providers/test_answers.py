@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from jp_nb.providers.answers import ThinkSplitter, is_json_object
+from jp_nb.agent.model_events import TextPart
+from jp_nb.providers.answer_schema import AnswerSchema, for_openai, plain
+from jp_nb.providers.answers import AnswerText, ThinkSplitter, is_json_object
+from tests.support.provider_helpers import text_of
 
 
 def test_complete_json_object_is_recognized(subtests: pytest.Subtests) -> None:
@@ -45,3 +50,35 @@ def test_text_that_only_begins_like_a_think_tag_is_a_message() -> None:
 
 def test_think_tag_that_is_never_closed_is_all_reasoning() -> None:
     assert split("<think>a</thi") == {"reasoning": "a</thi", "message": ""}
+
+
+OBJECT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"ok": {"type": "boolean"}, "why": {"type": "string"}},
+    "required": ["ok"],
+}
+
+
+def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[AnswerSchema | None, str, str]] = [
+        (for_openai(OBJECT), ' \n{"ok": true, "why": null}', "structured"),
+        (for_openai(OBJECT), "Let me look.", "message"),
+        (for_openai(OBJECT), '{"ok": tr', "structured"),  # cut by the limit
+        (for_openai({"type": "boolean"}), '{"value": true}', "structured"),
+        (for_openai({"type": "boolean"}), "true", "structured"),
+        (for_openai({"type": "boolean"}), "Yes.", "message"),
+        (plain(OBJECT), '{"ok": true}', "structured"),
+        (plain(OBJECT), "true, I think", "message"),
+        (plain({"type": "string"}), '"a"', "structured"),
+        (plain({"type": "number"}), "-1", "structured"),
+        (plain({"type": "string"}), "A word.", "message"),
+        (None, '{"ok": true}', "message"),
+    ]
+    for schema, text, kind in rows:
+        with subtests.test(text=text, kind=kind):
+            answer = AnswerText(schema)
+            events = [event for char in text for event in answer.part(1, char)]
+            events += answer.complete(1)
+            assert {event.kind for event in events if isinstance(event, TextPart)} == {kind}
+            if kind == "message":
+                assert text_of(events, kind) == text

@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_events import (
-    Flush,
-    ModelParameters,
-    ModelRequest,
-    Retry,
-)
+from jp_nb.agent.model_events import Flush, ModelParameters, ModelRequest, Retry
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.providers.anthropic_request import AnthropicRendering, build_head
 from jp_nb.providers.registry import create
@@ -129,18 +124,18 @@ def test_nth_result_of_an_id_belongs_to_its_nth_call() -> None:
     thread = thread_of(
         user("a"), called("c"), called("d"), called("c"), called("c_2"),
         result("c", "1"), result("d", "2"), result("c", "3"), result("c_2", "4"),
-        result("c", "nobody asked"), called("c"), result("c", "5"),
+        result("c", "too many"), called("c"), result("c", "5"),
     )  # fmt: skip
     rendered = messages_of(thread)
     asked = [b["id"] for m in rendered for b in m["content"] if b["type"] == "tool_use"]
-    told = [
+    answers = [
         (block["tool_use_id"], block["content"])
         for message in rendered
         for block in message["content"]
         if block["type"] == "tool_result"
     ]
     assert asked == ["c", "d", "c_2", "c_2_2", "c_3"]
-    assert told == list(zip(asked, "12345", strict=True))
+    assert answers == list(zip(asked, "12345", strict=True))
 
 
 def test_results_precede_text_that_came_earlier() -> None:

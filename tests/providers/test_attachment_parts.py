@@ -105,7 +105,7 @@ def read_back(xml: str) -> list[tuple[str | None, ...]]:
 
 
 def as_xml(text: str) -> str:
-    """What a parser makes of `text`: no controls, no surrogates, one kind of line end."""
+    """`text` as an XML parser returns it: no controls, no surrogates, one kind of line end."""
     plain = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "\ufffd", text)
     return plain.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -148,10 +148,7 @@ async def test_user_message_before_the_thread_holds_attachments() -> None:
 
 async def test_message_of_texts_alone_and_of_binaries_alone() -> None:
     texts, binary, nothing = await sent(
-        "openai",
-        ask(attachments=(NOTES, PLAIN)),
-        ask(attachments=(PNG,)),
-        ask(attachments=(BMP,)),
+        "openai", ask(attachments=(NOTES, PLAIN)), ask(attachments=(PNG,)), ask(attachments=(BMP,))
     )
     assert texts["messages"][0] == {"role": "user", "content": XML}
     assert [p["type"] for p in binary["messages"][0]["content"]] == ["text", "image_url"]
@@ -300,9 +297,7 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(
-    name: str,
-) -> None:
+async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(name: str) -> None:
     thread = thread_of(user("Go."))
 
     def having(*attachments: Attachment) -> ModelRequest:

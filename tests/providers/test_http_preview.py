@@ -80,7 +80,7 @@ async def test_preview_is_the_request_byte_for_byte(
             with LoopbackServer(["one", "two"]) as server:
                 provider = create_at(name, server, **settings)
                 before = provider.preview(request)
-                assert not caplog.records  # it says nothing of what is left out: the request does
+                assert not caplog.records  # only the request itself logs its omissions
                 assert server.connections == 0
                 await collect(provider, request)
                 await collect(provider, request)
@@ -109,10 +109,10 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
         for number in range(8):  # more than are kept
             provider.preview(ask(user(f"Another {number}")))
         live.thread.add(said("More."), "llamacpp")
-        live.thread.add(user("Go on."), "llamacpp")
+        live.thread.add(user("And then?"), "llamacpp")
         await collect(provider, live)
         await provider.aclose()
-    fresh = provider.preview(ask(*TALK, said("More."), user("Go on."), provider="llamacpp"))
+    fresh = provider.preview(ask(*TALK, said("More."), user("And then?"), provider="llamacpp"))
     assert server.requests[-1].raw == fresh.body
 
 

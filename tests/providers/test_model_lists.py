@@ -196,7 +196,7 @@ async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
     assert "pyproject" not in names
 
 
-# --- servers that lie ----------------------------------------------------------------------------
+# --- faulty servers -----------------------------------------------------------------------------
 
 READERS: dict[str, Callable[[Any], list[ModelInfo]]] = {
     "anthropic": model_lists.anthropic_models,
@@ -318,9 +318,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     return caplog
 
 
-async def test_key_in_a_list_is_hidden(
-    logged: pytest.LogCaptureFixture,
-) -> None:
+async def test_key_in_a_list_is_hidden(logged: pytest.LogCaptureFixture) -> None:
     echoed = {"data": [{"id": "m", "name": f"it is {KEY}"}, {"id": KEY}]}
     with ModelServer({"/v1/models": echoed}) as server:
         found = await listed("openai", server.url)
@@ -334,9 +332,7 @@ async def test_key_in_a_list_is_hidden(
     assert KEY not in logged.text
 
 
-async def test_no_list_is_requested_without_a_required_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_no_list_is_requested_without_a_required_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEST_KEY")
     with ModelServer({"/v1/models": anthropic_page(CLAUDE)}) as server:
         with pytest.raises(ProviderError, match=r"environment variable TEST_KEY is not set"):

@@ -264,9 +264,7 @@ async def test_short_key_is_hidden_in_errors(
             )
 
 
-async def test_short_key_is_not_hidden_in_answers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_short_key_is_not_hidden_in_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "lm-studio")
     said = await shown_of("openai", lambda _: OPENAI["answer in pieces"]("lm-studio"))
     assert "It is lm-studio." in said

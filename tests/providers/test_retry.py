@@ -151,6 +151,21 @@ def test_empty_account_is_not_a_rate_limit(subtests: pytest.Subtests) -> None:
             assert (error.kind, error.retryable) == ("quota", False)
 
 
+def test_context_overflow_is_recognized_by_its_message(subtests: pytest.Subtests) -> None:
+    for text in [
+        "This model's maximum prompt length is 131072 but the request has 200000 tokens",
+        "The input token count (2000000) exceeds the maximum number of tokens allowed",
+        "This model's maximum context length is 8192 tokens",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "the request exceeds the available context size",
+        "input is too long",
+    ]:
+        with subtests.test(text=text):
+            error = answered(400, {}, text)
+            assert (error.kind, error.retryable) == ("too_long", False)
+            assert classify_in_stream({"message": text}, provider="p").kind == "too_long"
+
+
 def test_proxy_without_its_server_is_tried_again() -> None:
     assert answered(400, {}, "upstream connect error").kind == "transient"
 

@@ -12,13 +12,7 @@ WIRE = (
     "data: one\u2028line\r\ndata: two\r\n\r\n: keep-alive\n\nevent: später\rdata:drei\r\r"
     "id: 4\nretry: 100\nunknown\n\ndata\n\ndata: 🌦\n\ndata: [DONE]\n\n"
 ).encode()
-EVENTS = [
-    ("one\u2028line\ntwo", ""),
-    ("drei", "später"),
-    ("", ""),
-    ("🌦", ""),
-    ("[DONE]", ""),
-]
+EVENTS = [("one\u2028line\ntwo", ""), ("drei", "später"), ("", ""), ("🌦", ""), ("[DONE]", "")]
 
 
 def decode(chunks: Iterable[bytes]) -> list[ServerSentEvent]:

@@ -81,7 +81,7 @@ EXPECTED: dict[str, list[ProviderEvent]] = {
 
 
 def without_pings(events: list[ProviderEvent]) -> list[ProviderEvent]:
-    """How many pings comments make depends on the chunks; nothing else may."""
+    """`events` without keep-alives, whose number depends on the chunks."""
     return [event for event in events if not isinstance(event, KeepAlive)]
 
 
@@ -198,9 +198,7 @@ async def test_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> Non
     assert seen[-1] == Finished()
 
 
-async def test_time_of_the_consumer_is_not_silence(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(streaming, "wall_clock", lambda: now)
 

@@ -141,9 +141,7 @@ async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound(
         assert "sent no content for 2 s, only keep-alives" in str(error)
 
 
-async def test_silent_tool_call_ends_after_the_same_bound(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_silent_tool_call_ends_after_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     begins = json.dumps(call(id="1", function={"name": "t", "arguments": "{"}))
     pieces = chain([HELLO, f"data: {begins}\n\n".encode()], repeat(None))
     seen, error = await ended(pieces, monkeypatch, seconds=0.1)
