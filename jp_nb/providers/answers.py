@@ -70,13 +70,11 @@ _CLOSE: Final = "</think>"
 class ThinkSplitter:
     """Finds reasoning that a chat template left in the text as a leading `<think>…</think>`.
 
-    Up to seven characters are held back, so that a tag cut by a chunk's end is found.
+    Up to eight characters are held back, so that a tag cut by a chunk's end is found.
     """
 
     def __init__(self) -> None:
-        self._state: Literal["start", "thought start", "thinking", "answer start", "answer"] = (
-            "start"
-        )
+        self._state: Literal["start", "thinking", "answer start", "answer"] = "start"
         self._held = ""
 
     def feed(self, text: str) -> list[tuple[Kind, str]]:
@@ -88,19 +86,14 @@ class ThinkSplitter:
         pieces: list[tuple[Kind, str]] = []
         if self._state == "start":
             leading = text.lstrip()
-            if len(leading) < len(_OPEN) and _OPEN.startswith(leading):
+            if _OPEN.startswith(leading):  # whole too: the line break after it may come later
                 self._held = text
                 return []
             if not leading.startswith(_OPEN):
                 self._state = "answer"
                 return [("message", text)]
-            self._state = "thought start"
-            text = leading[len(_OPEN) :]
-        if self._state == "thought start":
-            if not text:
-                return []
             self._state = "thinking"
-            text = text.removeprefix("\n")
+            text = leading[len(_OPEN) :].removeprefix("\n")
         if self._state == "thinking":
             thought, tag, text = text.partition(_CLOSE)
             if not tag:
