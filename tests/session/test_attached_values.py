@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +12,14 @@ from jp_nb.agent.model_events import Attachment
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.session.session import Session
-from jp_nb.workspace import config_files
 from tests.support.fake_host import FakeHost
 from tests.support.sample_values import figure
 
 
 @pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
-    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
-    monkeypatch.chdir(tmp_path)
+def host(bare_folder: Path) -> FakeHost:
     replies = "\n".join(['[[replies]]\ntext = "one"'] * 4)
-    (tmp_path / "talk.toml").write_text(replies)
+    (bare_folder / "talk.toml").write_text(replies)
     made = FakeHost()
     made.namespace |= {"table": pd.DataFrame({"a": [1]}), "rows": [[1, 2], [3]], "fig": figure()}
     return made

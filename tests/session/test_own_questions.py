@@ -6,7 +6,6 @@ field without fails, and the error names what to configure.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -22,7 +21,6 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import FormAnswer, Question
-from jp_nb.workspace import config_files
 from tests.support.fake_host import FakeHost
 from tests.support.fakes import FakePrompter
 
@@ -59,14 +57,9 @@ Ask = Callable[..., Session]
 
 
 @pytest.fixture
-def session_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
+def session_of(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ask]:
     """Makes the session in which `jp.ask` asks a person, configured as given."""
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
-    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tools.toml").write_text(TOOL_TURN)
+    (bare_folder / "tools.toml").write_text(TOOL_TURN)
     made = list[Session]()
 
     def make(person: FakePrompter, **answers: str) -> Session:

@@ -91,13 +91,6 @@ def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -
     assert cells.requests == ["A", "B again", "C"], "it was replaced, so nothing is asked"
 
 
-def test_append_adds_a_turn(folder: Path) -> None:
-    cells = three(APPEND)
-    cells.ask("b", "B")
-    assert cells.requests == ["A", "B", "C", "B"]
-    assert len(cells.asked) == 1
-
-
 def test_cancelled_rerun_sends_nothing(folder: Path, subtests: pytest.Subtests) -> None:
     rows: list[PromptEnd] = [Answered("cancel", "form"), NotAnswered("cancelled", "form")]
     for end in rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.doctor import examine
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
-from jp_nb.workspace import config_files
 from tests.support.cells import calls, error, forget, kernel_with
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
@@ -27,17 +25,12 @@ PLAIN = '[[replies]]\ntext = "one"\n' * 5
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A notebook's folder with a file to attach, where nothing is configured."""
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
-    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
-    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "talk.toml").write_text(PLAIN)
-    (tmp_path / "notes.md").write_text("Delft is old")
-    return tmp_path
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(bare_folder))
+    (bare_folder / "talk.toml").write_text(PLAIN)
+    (bare_folder / "notes.md").write_text("Delft is old")
+    return bare_folder
 
 
 @pytest.fixture

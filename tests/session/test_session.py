@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,12 @@ import jp_nb
 from jp_nb.agent.display_events import ShowText
 from jp_nb.agent.tool_sources import ToolSources
 from jp_nb.config.directives import Directive
-from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
+from jp_nb.errors import UsageError
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
-from jp_nb.workspace import config_files
 from tests.support.fake_host import FakeHome, FakeHost
-from tests.support.fakes import FakePrompter, yes
 
 TOOL_TURN = """
 [[replies]]
@@ -33,26 +30,11 @@ text = "Settled."
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
-    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "talk.toml").write_text('[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n')
-    (tmp_path / "tools.toml").write_text(TOOL_TURN)
-    return tmp_path
-
-
-@pytest.fixture
-def plan() -> Iterator[None]:
-    @jp_nb.tool
-    def plan(city: str) -> Any:
-        how = jp_nb.ask(Question.select("how", "How?", ["train", "boat"]))
-        return f"{city} by {how}"
-
-    yield
-    jp_nb.remove_tool("plan")
+def folder(bare_folder: Path) -> Path:
+    replies = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
+    (bare_folder / "talk.toml").write_text(replies)
+    (bare_folder / "tools.toml").write_text(TOOL_TURN)
+    return bare_folder
 
 
 def texts(host: FakeHost) -> list[str]:
@@ -143,33 +125,6 @@ def test_loading_again_keeps_the_trust_of_a_record(folder: Path) -> None:
     made.close()
 
 
-@pytest.mark.usefixtures("plan")
-def test_tool_asks_the_user_of_the_host(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = FakeHost(FakePrompter(yes("boat")))
-    session = Session(host)
-    monkeypatch.setattr("jp_nb.session.current._current", session)
-    turn = session.run_turn("Plan.", model="scripted/tools")
-    session.close()
-    assert turn.text == "Settled."
-    assert [call.content for call in turn.tool_calls] == ["Delft by boat"]
-    assert len(host.person.prompter.asked) == 1
-
-
-def test_configured_answer_replaces_the_question_if_it_is_valid(folder: Path) -> None:
-    host = FakeHost(FakePrompter(yes("boat")))
-    session = Session(host)
-    how = Question.select("how", "How?", ["train", "boat"])
-    path = "conversation.tools.*.questions.how.answer"
-    session.configure(Directive("cfg", f"{path}=train"))
-    assert session.turns.ask_person(how, label=None, tool=None) == "train"
-    session.configure(Directive("cfg", f"{path}=plane"))
-    with pytest.raises(ConfigError, match="does not answer the question") as caught:
-        session.turns.ask_person(how, label=None, tool=None)
-    session.close()
-    assert caught.value.path == path
-    assert host.person.prompter.asked == []
-
-
 def test_configured_secret_in_a_tool_result_is_hidden(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,14 +141,6 @@ def test_configured_secret_in_a_tool_result_is_hidden(
         session.close()
         jp_nb.remove_tool("plan")
     assert [call.content for call in turn.tool_calls] == ["Delft: (secret)"]
-
-
-def test_question_without_a_user_is_an_error_with_the_reason(folder: Path) -> None:
-    host = FakeHost(FakePrompter(away="the test is alone"))
-    session = Session(host)
-    with pytest.raises(PromptUnavailable, match="the test is alone"):
-        session.turns.ask_person(Question.text("why", "Why?"), label=None, tool=None)
-    session.close()
 
 
 def test_errors_are_shown_before_notices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,7 +24,6 @@ from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turn_view import Turn
 from jp_nb.session.session import Session
 from jp_nb.session.structured import check_answer, describe, may_describe
-from jp_nb.workspace import config_files
 from tests.support.in_process import new_session
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -292,11 +291,9 @@ def test_remote_references_are_not_fetched(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_"))]:
+def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    for name in [name for name in os.environ if name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
-    monkeypatch.chdir(tmp_path)
     session = new_session(Trip=Trip, Trips=list[Trip], Node=Node, answer=ANSWER)
     yield session
     session.close()

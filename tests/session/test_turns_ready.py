@@ -13,21 +13,17 @@ from jp_nb.config.tree.provider_table import PROVIDERS
 from jp_nb.errors import ConfigError, JpNbError, ProviderError
 from jp_nb.providers.scripted import Script, find_script
 from jp_nb.session.session import Session
-from jp_nb.workspace import config_files
 from tests.support.fake_host import FakeHost
 from tests.support.notebook_runs import NOTEBOOKS
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """A session where nothing is configured, and no key is set."""
     keys = {kind.model_fields["api_key_env"].default for kind in PROVIDERS.values()}
     for name in os.environ:
-        if name.startswith(("JP_CFG_", "JP_NB_", "OPENAI_")) or name in keys:
+        if name.startswith("OPENAI_") or name in keys:
             monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
-    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
-    monkeypatch.chdir(tmp_path)
     return Session(FakeHost())
 
 
