@@ -322,16 +322,21 @@ async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.req("R028-28", "R083-82")
-async def test_model_answers_in_place_of_an_absent_user() -> None:
-    rows: list[Partial | None] = [None, {"target": "user"}]
-    for question in rows:
-        person = FakePrompter(away=AWAY)
+@pytest.mark.req("R028-28", "R083-82", "R083-83")
+async def test_model_answers_if_configured_or_without_a_user() -> None:
+    rows: list[tuple[Any, str | None]] = [
+        (None, AWAY),
+        ("user", AWAY),
+        ("assistant", None),
+        ({"system_prompt": "Be brief."}, AWAY),
+    ]
+    for target, away in rows:
+        person = FakePrompter(away=away)
         mock = MockInquiryBackend({"tool_call.rename.call_1": False})
         bench = Bench(
             [reply(call("rename")), DONE],
             tools=[asking(SURE)],
-            config=by_model("rename", sure=question) if question else {},
+            config=by_model("rename", sure={"target": target}) if target else {},
             person=person,
             inquiry=mock,
         )
@@ -340,29 +345,6 @@ async def test_model_answers_in_place_of_an_absent_user() -> None:
         assert ends(bench) == [("answered", False, None)]
         assert [asked.id for asked, _ in mock.asked] == ["call_1.sure.1"]
         assert person.asked == []
-
-
-@pytest.mark.req("R028-28")
-async def test_question_for_people_reaches_no_model() -> None:
-    rows: list[tuple[Question, Partial, str | None]] = [
-        (SURE.with_exclusive(), {}, AWAY),
-        (SURE.with_exclusive(), by_model("rename", sure=BY_MODEL), None),
-        (Question.secret("sure", "Password?"), {}, AWAY),
-        (Question.secret("sure", "Password?"), by_model("rename", sure=BY_MODEL), None),
-    ]
-    for question, config, away in rows:
-        mock = MockInquiryBackend()
-        bench = Bench(
-            [reply(call("rename")), DONE],
-            tools=[asking(question)],
-            config=config,
-            person=FakePrompter(away=away),
-            inquiry=mock,
-        )
-        await bench.run()
-        [(_, is_error)] = results(bench)
-        assert is_error
-        assert mock.asked == []
 
 
 @pytest.mark.req("R028-24")
@@ -425,21 +407,3 @@ async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
     assert len(bench.of(ToolCallResponse)) == 2
     assert not bench.stream.unanswered()
     assert not open_inquiries(bench.stream)
-
-
-@pytest.mark.req("R083-83")
-async def test_question_routed_to_the_assistant_reaches_it_with_and_without_a_user() -> None:
-    rows: list[tuple[Any, str | None]] = [("assistant", None), ({"system_prompt": "Hi."}, AWAY)]
-    for target, away in rows:
-        mock = MockInquiryBackend({"tool_call.rename.call_1": True})
-        bench = Bench(
-            [reply(call("rename")), DONE],
-            tools=[asking(SURE)],
-            config=by_model("rename", sure={"target": target}),
-            person=FakePrompter(away=away),
-            inquiry=mock,
-        )
-        await bench.run()
-        assert [inquiry.question.id for inquiry, _ in mock.asked] == ["sure"]
-        assert bench.person.asked == []
-        assert results(bench) == [('{"sure": true}', False)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -20,7 +19,16 @@ from jp_nb.config.validation import validate
 from jp_nb.record.events import ConfigDelta
 from jp_nb.tooling.outcome import Success
 from tests.support.fakes import FakePrompter, for_tool
-from tests.support.proposers import APPLY, FULL, NAMED, OPUS, UNATTENDED, Proposer, bench_of
+from tests.support.proposers import (
+    APPLY,
+    FULL,
+    NAMED,
+    OPUS,
+    UNATTENDED,
+    Proposer,
+    bench_of,
+    reviewed,
+)
 
 
 async def test_prompt_shows_current_and_proposed_values() -> None:
@@ -68,12 +76,6 @@ async def test_unset_setting_does_not_fall_back_to_the_file() -> None:
     ]
     assert bench.app_config().assistant.name is None
     assert bench.app_config().assistant.model.parameters.temperature is None
-
-
-EVERYTHING: list[dict[str, Any]] = [
-    {"path": path, "write": "insecure_allow", "delete": True, "apply": "unattended"}
-    for path in ("conversation", "providers", "assistant")
-]
 
 
 async def test_secret_in_a_proposal_is_not_shown() -> None:
@@ -125,19 +127,6 @@ def test_change_to_current_values_changes_nothing() -> None:
     ]
     for config in partly_new:
         assert not changes_nothing(reviewed(config)), config
-
-
-def reviewed(
-    config: Any, unset: list[str] | None = None, *, rules: list[dict[str, Any]] = EVERYTHING
-) -> Proposal:
-    """Return the review of a change by a tool with `rules`."""
-    whole = merge(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
-    whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
-    grants = Grants([ConfigRule(**rule) for rule in rules])
-    basis = ConfigSnapshot(whole, {}, validate(whole))
-    found = review(json.loads(json.dumps(config)), unset or [], grants, basis)
-    assert isinstance(found, Proposal)
-    return found
 
 
 def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,9 +252,8 @@ class Batches:
 
         async def run(ctx: ToolContext) -> Any:
             now = self.bench.projection.config().assistant
-            assert get_path(ctx.config, NAME) == now.name, (
-                "the configuration at the beginning of the batch"
-            )  # type: ignore[arg-type]
+            assert isinstance(ctx.config, dict)
+            assert get_path(ctx.config, NAME) == now.name, "configuration of the batch"
             for _ in range(random.randrange(2)):
                 await self.gates.wait()
             luck = random.random()

@@ -12,10 +12,7 @@ import pytest
 
 from jp_nb.agent.changes import NOT_APPLIED
 from jp_nb.agent.display_events import ToolBegins
-from jp_nb.config.grants import Grants
 from jp_nb.config.partial import Partial, merge
-from jp_nb.config.proposal import ConfigSnapshot, Proposal, review
-from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.record.events import ConfigDelta, ToolCallResponse
@@ -28,6 +25,7 @@ from jp_nb.tooling.python import PythonTool
 from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply
 from tests.support.proposers import (
     DONE,
+    EVERYTHING,
     FULL,
     NAMED,
     OPUS,
@@ -37,6 +35,7 @@ from tests.support.proposers import (
     bench_of,
     notices,
     responses,
+    reviewed,
 )
 
 
@@ -164,10 +163,6 @@ async def test_malformed_proposal_is_invalid(printed: Any, tmp_path: Path) -> No
 
 
 UNCONFIRMED = "confirmation_unavailable"
-EVERYTHING: list[dict[str, Any]] = [
-    {"path": path, "write": "insecure_allow", "delete": True, "apply": "unattended"}
-    for path in ("conversation", "providers", "assistant")
-]
 OPENAI: Any = {"base_url": "https://evil.example", "api_key_env": "AWS_SECRET"}
 REACHING_OUT: list[Any] = [
     {"conversation": {"attachments": ["file:~/.ssh/id_rsa"]}},
@@ -227,19 +222,6 @@ async def test_user_decides_about_a_change_that_reaches_out_of_the_workspace() -
         assert [r.reason for r in tool.rejections if r] == [reason]
         assert responses(bench) == {"c0": "Not set."}
         assert bench.app_config() == before
-
-
-def reviewed(
-    config: Any, unset: list[str] | None = None, *, rules: list[dict[str, Any]] = EVERYTHING
-) -> Proposal:
-    """Return the review of a change by a tool with `rules`."""
-    whole = merge(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
-    whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
-    grants = Grants([ConfigRule(**rule) for rule in rules])
-    basis = ConfigSnapshot(whole, {}, validate(whole))
-    found = review(json.loads(json.dumps(config)), unset or [], grants, basis)
-    assert isinstance(found, Proposal)
-    return found
 
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide.md"

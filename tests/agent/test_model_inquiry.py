@@ -453,20 +453,12 @@ async def test_overrides_apply_by_tool_and_question() -> None:
 
 @pytest.mark.req("R028-18")
 async def test_backends_are_interchangeable() -> None:
-    second = ModelInquiry("call_1.name.2", "call_1", "rename", NAME)
-    mock = MockInquiryBackend({ID: True, "call_1.name.2": "b", "call_9.name.1": KeyError("x")})
-    backends: list[InquiryBackend] = [Backend(answering(True)).real, mock]
+    backends: list[InquiryBackend] = [
+        Backend(answering(True)).real,
+        MockInquiryBackend({ID: True}),
+    ]
     thread = waiting()
     assert [await backend.inquire(thread, inquiry()) for backend in backends] == [True, True]
-    assert await mock.inquire(thread, second) == "b"
-    thread.add(result("call_1", "later"), "test")
-    [(asked, seen), (again, _)] = mock.asked
-    assert (asked, again) == (inquiry(), second)
-    assert len(seen) == 4
-    with pytest.raises(InquiryError, match=r"call_2\.sure\.1"):
-        await mock.inquire(thread, inquiry(call="call_2"))
-    with pytest.raises(KeyError):
-        await mock.inquire(thread, inquiry(NAME, call="call_9"))
 
 
 async def test_script_answers_questions() -> None:

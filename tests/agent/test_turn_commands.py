@@ -169,18 +169,6 @@ async def test_malformed_question_of_a_command_is_an_error(tmp_path: Path) -> No
 # --- permission and arguments --------------------------------------------------------------------
 
 
-async def test_command_runs_only_with_permission(tmp_path: Path) -> None:
-    person = FakePrompter(yes("run"), yes("skip"))
-    scripts = [reply(call("t", "c1")), reply(call("t", "c2"))]
-    bench = bench_of(tmp_path, local("t", "sh -c 'echo ran >> runs'"), *scripts, person=person)
-    await bench.run()
-    assert all(isinstance(prompt, ActionPrompt) for prompt in person.asked)
-    assert len(person.asked) == 2
-    assert (tmp_path / "runs").read_text() == "ran\n"
-    contents = [response.content for response in bench.of(ToolCallResponse)]
-    assert contents == ["", "Tool skipped by user."]
-
-
 PARAMETERS: JsonValue = {"what": {"type": "string"}}
 
 

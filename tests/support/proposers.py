@@ -8,7 +8,11 @@ from typing import Any
 
 from jp_nb.agent.display_events import Notice
 from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.config.grants import Grants
 from jp_nb.config.partial import Partial, merge
+from jp_nb.config.proposal import ConfigSnapshot, Proposal, review
+from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.config.validation import validate
 from jp_nb.record.document import Document
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.stream import ConversationStream
@@ -116,4 +120,23 @@ def count_resolves(bench: Bench) -> list[str]:
         return resolved
 
     bench.loop.resolve = counting
+    return found
+
+
+EVERYTHING: list[dict[str, Any]] = [
+    {"path": path, "write": "insecure_allow", "delete": True, "apply": "unattended"}
+    for path in ("conversation", "providers", "assistant")
+]
+
+
+def reviewed(
+    config: Any, unset: list[str] | None = None, *, rules: list[dict[str, Any]] = EVERYTHING
+) -> Proposal:
+    """Return the review of a change by a tool with `rules`."""
+    whole = merge(OPUS, for_tool("change", access={"config": rules}, run="unattended"))
+    whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
+    grants = Grants([ConfigRule(**rule) for rule in rules])
+    basis = ConfigSnapshot(whole, {}, validate(whole))
+    found = review(json.loads(json.dumps(config)), unset or [], grants, basis)
+    assert isinstance(found, Proposal)
     return found
