@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pydantic import JsonValue, SecretBytes
+from pydantic import JsonValue
 
 from jp_nb.image import MAX_BYTES, MAX_SIDE, Image
 from jp_nb.interop.jp_files import read_directory, write_directory
@@ -20,7 +19,6 @@ from jp_nb.record.recorded_images import MAX_READ
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
-from jp_nb.record.trust import Trust
 from jp_nb.record.turn_view import read_turn
 from tests.support.entries import ASKED, SAID, START, called, raw, result
 from tests.support.fakes import FakeClock, new_stream
@@ -41,15 +39,6 @@ def showing(entry: dict[str, Any], *images: Any) -> dict[str, Any]:
 
 def turn(*images: Any, before: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
     return [START, ASKED, called(), *before, showing(result(), *images), SAID]
-
-
-class Key:
-    """A key in memory, as `KeyFile` has it in a file."""
-
-    def read(self) -> SecretBytes:
-        return SecretBytes(bytes(32))
-
-    obtain = read
 
 
 def branch_of(stream: ConversationStream, keep_turns: int | None = None) -> ConversationStream:
@@ -185,20 +174,6 @@ def stored(events: list[Any]) -> dict[str, JsonValue]:
 
 
 # --- other readers -------------------------------------------------------------------------------
-
-
-def test_record_with_a_replaced_image_is_untrusted() -> None:
-    def trusted(stored: Any) -> bool:
-        return Trust(Document.load(stored, clock=utc_now), Key(), ours=False).trusted
-
-    document = Document.new(clock=utc_now, made="live")
-    trust = Trust(document, Key(), ours=True)
-    ask(document.conversation, ONE)
-    trust.sign()
-    stored = json.loads(json.dumps(document.to_json()))
-    assert trusted(stored)
-    stored["events"][1]["data"] = b64encode(TWO.content).decode()
-    assert not trusted(stored)
 
 
 def test_export_to_jp_drops_images_and_reports_them() -> None:

@@ -18,7 +18,6 @@ from pydantic import SecretBytes
 from jp_nb.json_values import canonical_json
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.signature import Signer
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import Trust
 from tests.support.examples import MANY, PLAIN
@@ -175,15 +174,3 @@ def test_every_event_type_is_documented() -> None:
 
     titles = " ".join(re.findall(r"^### (.*)$", PAGE.read_text(encoding="utf-8"), re.M))
     assert all(f"`{kind}`" in titles for kind in KNOWN)
-
-
-def test_signer_needs_only_the_documented_values() -> None:
-    stored = notebook()["metadata"]["jp"]
-    signer = Signer(
-        SecretBytes(KEY),
-        conversation=stored["conversation"]["id"],
-        base_config=stored["base_config"],
-    )
-    for entry in stored["events"]:
-        signer.add(entry)
-    assert signer.signature() == stored["signature"]
