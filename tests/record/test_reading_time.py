@@ -222,8 +222,8 @@ def test_reading_takes_a_linear_number_of_calls(subtests: pytest.Subtests) -> No
         if shape in BOUNDED:
             continue
         with subtests.test(shape=shape):
-            base, short, long = (count_calls(SHAPES[shape](count)) for count in (0, 40, 160))
-            assert long - base <= 1.5 * 4 * max(short - base, 500)
+            base, short, long = (count_calls(SHAPES[shape](count)) for count in (0, 30, 90))
+            assert long - base <= 1.5 * 3 * max(short - base, 500)
 
 
 def test_skipped_changes_of_a_long_untrusted_record_are_reported_and_kept() -> None:
