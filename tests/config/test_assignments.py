@@ -146,7 +146,7 @@ def test_assignment_is_read_by_the_type_of_its_setting(subtests: pytest.Subtests
 
 
 def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests) -> None:
-    for text, path, kind, says in [
+    for text, path, kind, expected in [
         ("nonsense", "", "malformed", "expected path=value, path:=json, path+=value, path:+=json"),
         ("=x", "", "malformed", "is not an assignment"),
         ("a::=1", "", "malformed", "is not an assignment"),
@@ -188,7 +188,7 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
         ("conversation.attachments.x=file:z", "conversation.attachments.x", "unknown_key",
          "expected the number of an item"),
         (f"{TOOL}.enable=maybe", f"{TOOL}.enable", "value", "invalid enable value: 'maybe'"),
-        ("assistant.model.id=nobody/x", "assistant.model.id", "value", "unknown provider 'nobody'"),
+        ("assistant.model.id=acme/x", "assistant.model.id", "value", "unknown provider 'acme'"),
         ("prompt.channel=form", "prompt.channel", "value",
          "expected one of auto, widget, stdin, never"),
     ]:  # fmt: skip
@@ -196,7 +196,7 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
             with pytest.raises(ConfigError) as caught:
                 parse_assignment(text, NOW)
             assert (caught.value.path, caught.value.kind) == (path, kind)
-            assert says in str(caught.value)
+            assert expected in str(caught.value)
 
 
 def test_field_of_a_model_named_by_an_alias_needs_a_table() -> None:

@@ -46,7 +46,7 @@ def test_rule_grants_nothing_by_default() -> None:
 
 @pytest.mark.req("R078-2", "R078-4", "R078-5")
 @pytest.mark.parametrize(
-    ("field", "value", "says"),
+    ("field", "value", "expected"),
     [
         ("write", "allow", "expected true, false or insecure_allow, found 'allow'"),
         ("apply", "never", "expected one of ask, unattended, found 'never'"),
@@ -55,11 +55,11 @@ def test_rule_grants_nothing_by_default() -> None:
         ("create", True, "unknown key"),
     ],
 )
-def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, says: str) -> None:
+def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         checked(build(RULES, [{"path": "user", field: value}]), layer="test")
     assert caught.value.path == f"{RULES}.0.{field}"
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.req("R078-8", "R078-9", "R078-10")

@@ -178,7 +178,7 @@ KEYS = [
 
 def test_error_shows_no_whole_key(subtests: pytest.Subtests) -> None:
     for path in [
-        "assistant.model.id=nobody-{}/", "assistant.model.id={}/x",
+        "assistant.model.id=acme-{}/", "assistant.model.id={}/x",
         "conversation.tools.t.enable={}", "conversation.tools.t.source={}",
         "conversation.tools.t.source=mcp.{}.", "conversation.tools.t.command='{}",
         "conversation.tools.t.run={}", 'conversation.labels:={{"1 {}": "x"}}',

@@ -51,17 +51,17 @@ def test_named_tool_is_switched_and_keeps_its_rule() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "says"),
+    ("state", "expected"),
     [
         (True, "cannot disable `t`: this tool is configured as locked-on"),
         (False, "cannot enable `t`: this tool is configured as locked-off"),
     ],
 )
-def test_locked_tool_is_refused_unless_it_has_the_state_already(state: bool, says: str) -> None:
+def test_locked_tool_is_refused_unless_it_has_the_state_already(state: bool, expected: str) -> None:
     config = config_of(t={"state": state, "allow_toggle": "never"})
     with pytest.raises(ConfigError) as caught:
         toggled(config, "t", on=not state)
-    assert says in str(caught.value)
+    assert expected in str(caught.value)
     assert not toggled(config, "t", on=state)
 
 

@@ -33,7 +33,7 @@ def dated(day: date, size: Size = Size.SMALL, place: Place | None = None) -> str
     return f"{day.year} {size} {place}"
 
 
-def told(city: str, ctx: ToolContext) -> str:
+def greet(city: str, ctx: ToolContext) -> str:
     return f"{ctx.name} {city}"
 
 
@@ -41,7 +41,7 @@ async def later(city: str) -> str:
     return city
 
 
-TOOLS = {f.__name__: PythonTool(f) for f in (weather, dated, told, later)}
+TOOLS = {f.__name__: PythonTool(f) for f in (weather, dated, greet, later)}
 
 
 def source(name: str, arguments: dict[str, Any], namespace: dict[str, Any] | None = None) -> str:
@@ -60,7 +60,7 @@ def test_call_is_written_as_python(subtests: pytest.Subtests) -> None:
         ("weather", {"city": "x", "deep": {"a": ["inf"]}},
          "jp.call('weather', city='x', deep={'a': ['inf']})"),
         ("dated", {"day": "2026-11-23"}, "jp.call('dated', day='2026-11-23')"),
-        ("told", {"city": "x"}, "told(city='x', ctx=jp.ToolContext('told'))"),
+        ("greet", {"city": "x"}, "greet(city='x', ctx=jp.ToolContext('greet'))"),
         ("later", {"city": "x"}, "await later(city='x')"),
         ("command", {"class": 1, "a b": 2}, "jp.call('command', {'class': 1, 'a b': 2})"),
         ("command", {"tool": "x"}, "jp.call('command', {'tool': 'x'})"),
@@ -77,7 +77,9 @@ def test_function_has_its_name_in_the_notebook() -> None:
     assert source("weather", {"city": "x"}, {}) == (
         "import jp_nb as jp\n\njp.call('weather', city='x')"
     )
-    assert source("told", {"city": "x"}, {"told": told, "j": jp}).endswith("j.ToolContext('told'))")
+    assert source("greet", {"city": "x"}, {"greet": greet, "j": jp}).endswith(
+        "j.ToolContext('greet'))"
+    )
     # Another function has that name by now.
     assert source("weather", {"city": "x"}, {"weather": print, "jp": jp}).startswith("jp.call(")
 

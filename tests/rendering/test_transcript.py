@@ -132,9 +132,9 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
         ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
         ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
     ]  # fmt: skip
-    for fields, says in rows:
+    for fields, expected in rows:
         with subtests.test(fields=fields):
-            assert says in folded(question(**fields)).plain_text()
+            assert expected in folded(question(**fields)).plain_text()
 
 
 # --- a configuration change ------------------------------------------------------------------
