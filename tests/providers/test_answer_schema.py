@@ -342,7 +342,7 @@ def test_json_mode_wraps_and_restores_a_list() -> None:
     assert for_json_mode(NESTED).schema == NESTED
 
 
-# --- what cannot be sent ---------------------------------------------------------------------
+# --- schemas that are refused ----------------------------------------------------------------
 
 
 def in_object(schema: Any) -> dict[str, Any]:
