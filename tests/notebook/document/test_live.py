@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.blocking.client import BlockingKernelClient
 
-from tests.support.scripted_page import SETUP, FrontEnd, View, kernel
+from jp_nb.errors import StorageError
+from jp_nb.notebook.document.stores import IN_NOTEBOOK
+from jp_nb.record.events import ToolCallRequest
+from tests.support.page_in_process import Pages, pages
+from tests.support.scripted_page import View
 
-BEGUN = "kept in this notebook; new\n"
-
-
-@pytest.fixture
-def front(tmp_path: Path) -> Iterator[FrontEnd]:
-    with kernel(tmp_path) as started:
-        yield started
+__all__ = ["pages"]
 
 
 def doc(*contents: str, **head: Any) -> dict[str, Any]:
@@ -31,276 +26,282 @@ def doc(*contents: str, **head: Any) -> dict[str, Any]:
     return {"version": 1, "conversation": conversation, "base_config": {}, "events": events}
 
 
-def test_entries_arrive_while_their_cell_runs_and_loading_alone_writes_nothing(
-    front: FrontEnd,
-) -> None:
-    assert front.run(SETUP) == BEGUN
-    front.pause(0.3)
-    assert front.view.received == []
-    front.run("say('one'); say('two'); flushed()\nprint(in_cell.opened.store.save())")
-    assert front.view.contents() == ["one", "two"]
-    assert front.view.received[0]["type"] == "switch"
-    assert {m["type"] for m in front.view.received[1:]} <= {"append", "save"}
-    assert all(m["v"] == 1 and m["ctl"] for m in front.view.received)
+def copy_of(value: Any) -> Any:
+    return json.loads(json.dumps(value))
 
 
-def test_the_notebooks_conversation_goes_on(front: FrontEnd) -> None:
-    front.view.jp = doc("before") | {"future": {"kept": True}}
-    assert front.run(SETUP) == "kept in this notebook; restored, 1 turns\n"
-    front.pause(0.3)
-    assert front.view.received == []
-    front.run("say('after'); flushed()")
-    assert front.view.contents() == ["before", "after"]
-    assert (front.view.received[0]["type"], front.view.received[0]["base"]) == ("append", 1)
-    assert front.view.jp["future"] == {"kept": True}
+def test_entries_are_sent_once_something_is_said_and_loading_writes_nothing(pages: Pages) -> None:
+    assert pages.begin() == IN_NOTEBOOK
+    assert not pages.opened.restored
+    assert pages.stays_silent()
+    pages.tell("one", "two")
+    assert pages.store.save() == "kept in this notebook, saved as talk.ipynb"
+    assert pages.view.contents() == ["one", "two"]
+    assert pages.view.received[0]["type"] == "switch"
+    assert {m["type"] for m in pages.view.received[1:]} <= {"append", "save"}
+    assert all(m["v"] == 1 and m["ctl"] for m in pages.view.received)
 
 
-def test_a_new_conversation_is_sent_without_those_that_the_page_holds(front: FrontEnd) -> None:
-    front.view.tells = ["exchange"]
-    front.run(SETUP)
-    front.run("for i in range(20): say(str(i), 'x' * 100_000)\nflushed()")
-    front.run("new(); say('two'); flushed()")
-    assert front.view.contents() == ["two"]
-    (old,) = front.view.jp["others"]
-    assert len(old["events"]) == 60
-    (message,) = front.view.of_type("exchange")
+def test_conversation_of_the_notebook_continues(pages: Pages) -> None:
+    pages.view.jp = doc("before") | {"future": {"kept": True}}
+    pages.begin()
+    assert pages.opened.restored
+    assert pages.stays_silent()
+    pages.tell("after")
+    assert pages.view.contents() == ["before", "after"]
+    assert (pages.view.received[0]["type"], pages.view.received[0]["base"]) == ("append", 1)
+    assert pages.view.jp["future"] == {"kept": True}
+
+
+def test_new_conversation_is_sent_without_those_that_the_page_holds(pages: Pages) -> None:
+    pages.view.tells = ["exchange"]
+    pages.begin()
+    pages.say("one", "x" * 300_000)
+    pages.tell("one more")
+    pages.new()
+    pages.tell("two")
+    assert pages.view.contents() == ["two"]
+    (old,) = pages.view.jp["others"]
+    assert len(old["events"]) == 6
+    (message,) = pages.view.of_type("exchange")
     assert len(json.dumps(message)) < 2_000
-    reloaded = View(json.loads(json.dumps(front.view.jp)), page="page-2")  # an older script
-    front.views = [reloaded]
-    front.send(reloaded, reloaded.hello())
-    front.run("new(); say('three'); flushed()")
+    reloaded = View(copy_of(pages.view.jp), page="page-2")  # an older script
+    pages.views = [reloaded]
+    pages.send(reloaded, reloaded.hello())
+    pages.new()
+    pages.tell("three")
     assert [reloaded.contents(), len(reloaded.jp["others"])] == [["three"], 2]
 
 
-def test_a_head_travels_when_it_changes(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
-    front.run("say('two'); flushed()")
-    assert all("head" not in m for m in front.view.of_type("append"))
-    front.run(
-        "in_cell.opened.document.conversation.head['title'] = 'Bread'\n"
-        "in_cell.opened.store.changed(); flushed()"
-    )
-    assert front.view.jp["conversation"]["title"] == "Bread"
-    assert front.view.of_type("append")[-1]["events"] == []
+def test_head_is_sent_when_it_changes(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.tell("two")
+    assert all("head" not in m for m in pages.view.of_type("append"))
+    pages.document.conversation.head["title"] = "Bread"
+    pages.store.changed()
+    assert pages.flush()
+    assert pages.view.jp["conversation"]["title"] == "Bread"
+    assert pages.view.of_type("append")[-1]["events"] == []
 
 
-def test_many_entries_travel_in_batches_of_bounded_size(front: FrontEnd) -> None:
-    front.view.jp = doc("x")
-    front.run(SETUP)
-    front.run("for i in range(30): say(str(i), 'ä' * 25_000)\nflushed()")
-    assert front.view.contents() == ["x", *map(str, range(30))]
-    sizes = [len(json.dumps(m, ensure_ascii=False).encode()) for m in front.view.received]
+def test_many_entries_are_sent_in_batches_of_bounded_size(pages: Pages) -> None:
+    pages.view.jp = doc("x")
+    pages.begin()
+    for number in range(30):
+        pages.say(str(number), "ä" * 25_000)
+    assert pages.flush()
+    assert pages.view.contents() == ["x", *map(str, range(30))]
+    sizes = [len(json.dumps(m, ensure_ascii=False).encode()) for m in pages.view.received]
     assert max(sizes) < 257 * 1024
     assert len(sizes) < 60  # coalesced: fewer messages than entries
 
 
-def test_one_entry_above_the_bound_and_a_long_document_travel_too(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('big', 'ä😀' * 200_000); flushed()")
-    assert front.view.jp["events"][2]["message"] == "ä😀" * 200_000
-    front.run("new(); say('next'); flushed()")
-    assert front.view.contents() == ["next"]
-    assert len(front.view.of_type("chunk")) > 2
-    assert front.view.jp["others"][0]["events"][2]["message"] == "ä😀" * 200_000
+def test_entry_above_the_bound_and_long_document_are_sent_in_pieces(pages: Pages) -> None:
+    pages.begin()
+    pages.say("big", "ä😀" * 100_000)
+    assert pages.flush()
+    assert pages.view.jp["events"][2]["message"] == "ä😀" * 100_000
+    pages.new()
+    pages.tell("next")
+    assert pages.view.contents() == ["next"]
+    assert len(pages.view.of_type("chunk")) > 2
+    assert pages.view.jp["others"][0]["events"][2]["message"] == "ä😀" * 100_000
 
 
-def test_a_lost_message_is_sent_again_and_then_only_asked_about(front: FrontEnd) -> None:
-    front.view.jp = doc("x")
-    front.run(SETUP)
-    front.view.forget = 3
-    front.run("say('one'); flushed(1.0)")
-    front.until(lambda: front.view.contents() == ["x", "one"])
-    kinds = [m["type"] for m in front.view.received]
+def test_lost_message_is_sent_again_once_and_then_the_page_is_asked(pages: Pages) -> None:
+    pages.view.jp = doc("x")
+    pages.begin()
+    pages.view.forget = 3
+    pages.tell("one")
+    assert pages.view.contents() == ["x", "one"]
+    kinds = [m["type"] for m in pages.view.received]
     assert kinds[:3] == ["append", "append", "pull"]
     assert kinds.count("append") <= 4
 
 
-def test_a_gap_is_filled(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); say('two'); flushed()")
-    front.view.jp["events"] = front.view.jp["events"][:1]  # reverted from disk
-    front.run("say('three'); flushed()")
-    assert front.view.contents() == ["one", "two", "three"]
+def test_page_that_went_back_to_an_older_file_gets_what_it_lacks(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one", "two")
+    pages.view.jp["events"] = pages.view.jp["events"][:1]
+    pages.tell("three")
+    assert pages.view.contents() == ["one", "two", "three"]
 
 
-def test_a_page_that_was_reloaded_gets_what_it_missed(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
-    front.view.awake = False
-    assert "not flushed" in front.run("say('two'); say('three'); flushed(0.5)")
-    reloaded = View(json.loads(json.dumps(front.view.jp)), page="page-2")
-    front.views = [reloaded]
-    front.send(reloaded, reloaded.hello())
-    front.until(lambda: reloaded.contents() == ["one", "two", "three"])
-    assert front.run("flushed()") == "flushed\n"
+def test_reloaded_page_gets_what_it_missed(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.view.awake = False
+    pages.say("two")
+    pages.say("three")
+    assert not pages.flush(0.2)
+    reloaded = View(copy_of(pages.view.jp), page="page-2")
+    pages.views = [reloaded]
+    pages.send(reloaded, reloaded.hello())
+    assert pages.flush()
+    assert reloaded.contents() == ["one", "two", "three"]
 
 
-def test_a_page_that_appears_late_gets_everything(front: FrontEnd) -> None:
-    front.view.awake = False
-    said = front.run(SETUP.replace("begin()", "begin(timeout=0.5)") + "\nsay('early')")
-    assert said.startswith("kept in memory only: ")
-    front.view.jp, front.view.awake = doc("older"), True
-    front.send(front.view, front.view.hello())
-    front.until(lambda: front.view.contents() == ["early"])
-    assert front.view.jp["others"][0]["events"][0]["content"] == "older"
-    assert "did not know" in front.run("print(in_cell.opened.store.take_notices())")
-    assert front.run("print(in_cell.opened.store.where)") == "kept in this notebook\n"
+def test_page_that_appears_late_gets_everything(pages: Pages) -> None:
+    pages.view.awake = False
+    assert pages.begin(timeout=0.05).startswith("kept in memory only: ")
+    pages.say("early")
+    pages.view.jp, pages.view.awake = doc("older"), True
+    pages.send(pages.view, pages.view.hello())
+    pages.until(lambda: pages.view.contents() == ["early"])
+    assert pages.view.jp["others"][0]["events"][0]["content"] == "older"
+    assert "did not know" in str(pages.store.take_notices())
+    assert pages.store.where == IN_NOTEBOOK
 
 
-def test_two_pages_of_one_document_end_with_the_same(front: FrontEnd) -> None:
-    front.views.append(View(page="page-2"))
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
-    front.views[1].jp["events"] = []  # this one was restored from an older file
-    front.run("say('two'); flushed()")
-    front.until(lambda: all(v.contents() == ["one", "two"] for v in front.views))
+def test_two_pages_of_one_document_end_with_the_same(pages: Pages) -> None:
+    pages.views.append(View(page="page-2"))
+    pages.begin()
+    pages.tell("one")
+    pages.views[1].jp["events"] = []  # this one was restored from an older file
+    pages.tell("two")
+    pages.until(lambda: all(v.contents() == ["one", "two"] for v in pages.views))
 
 
-def test_another_notebook_on_the_same_kernel_is_left_alone(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
+def test_other_notebook_on_the_same_kernel_is_left_alone(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
     other = View(doc("other"), page="page-9", path="other.ipynb")
-    front.views.append(other)
-    front.send(other, other.hello())
-    front.run("say('two'); flushed()")
-    assert front.view.contents() == ["one", "two"]
+    pages.views.append(other)
+    pages.send(other, other.hello())
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
     assert other.contents() == ["other"]
-    assert "others" not in front.view.jp
+    assert "others" not in pages.view.jp
 
 
-def test_a_new_conversation_keeps_the_old_one(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); new(); say('two'); flushed()")
-    assert front.view.contents() == ["two"]
-    assert [len(o["events"]) for o in front.view.jp["others"]] == [3]
+def test_new_conversation_keeps_the_old_one(pages: Pages) -> None:
+    pages.begin()
+    pages.say("one")
+    pages.new()
+    pages.tell("two")
+    assert pages.view.contents() == ["two"]
+    assert [len(o["events"]) for o in pages.view.jp["others"]] == [3]
 
 
 DAMAGED = {"version": 1, "conversation": {"id": "jp-c1"}, "events": [{"type": "chat_request"}]}
 
 
-@pytest.mark.parametrize("damaged", [DAMAGED, None, 7, {"events": {}}], ids=str)
-def test_damage_is_never_overwritten_until_a_new_conversation_sets_it_aside(
-    front: FrontEnd, damaged: Any
+@pytest.mark.parametrize("damaged", [DAMAGED, None, 7], ids=["event", "null", "number"])
+def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
+    pages: Pages, damaged: Any
 ) -> None:
-    if damaged is None:
-        front.view.hello = lambda: {  # type: ignore[method-assign]  # null is there, not absent
-            "type": "hello",
-            "path": "talk.ipynb",
-            "doc": front.view.jp,
-        }
-    front.view.jp = damaged
-    said = front.run(SETUP)
-    assert said.startswith("kept in memory only: the record in this notebook is damaged")
-    front.run("say('one')")
-    front.pause(0.3)
-    assert front.view.received == []
-    assert "damaged" in front.run(
-        "try: in_cell.opened.store.save()\nexcept Exception as e: print(e)"
-    )
-    front.run("new(); say('two'); flushed()")
-    assert front.view.contents() == ["two"]
-    assert damaged in front.view.jp["others"]
-    assert len(front.view.jp["others"]) == 2
+    pages.view.jp = damaged
+    hello = pages.view.hello
+    pages.view.hello = lambda: hello() | {"doc": pages.view.jp}  # type: ignore[method-assign]
+    assert pages.begin().startswith("kept in memory only: the record in this notebook is damaged")
+    pages.say("one")
+    assert pages.stays_silent()
+    with pytest.raises(StorageError, match="damaged"):
+        pages.store.save()
+    pages.new()
+    pages.tell("two")
+    assert pages.view.contents() == ["two"]
+    assert damaged in pages.view.jp["others"]
+    assert len(pages.view.jp["others"]) == 2
 
 
-def test_a_newer_record_stays_as_it_is(front: FrontEnd) -> None:
-    front.view.jp = doc("one") | {"version": 2}
-    assert "version 2" in front.run(SETUP)
-    front.run("say('one'); new(); say('two')")
-    front.pause(0.3)
-    assert front.view.received == []
+@pytest.mark.parametrize(
+    ("view", "why"),
+    [
+        (View(doc("one") | {"version": 2}), "version 2"),
+        (View(doc("one"), read_only=True), "this notebook is read-only"),
+        (View(doc("one"), protocol=2), "the page speaks another protocol"),
+    ],
+    ids=["newer record", "read-only", "other protocol"],
+)
+def test_notebook_that_must_not_be_written_is_not_written(
+    pages: Pages, view: View, why: str
+) -> None:
+    pages.views = [view]
+    where = pages.begin()
+    assert where.startswith("kept in memory only: ")
+    assert why in where
+    assert pages.opened.restored is ("version" not in why)
+    pages.say("two")
+    pages.new()
+    pages.say("three")
+    assert pages.stays_silent()
+    assert not pages.flush(0)
 
 
-def test_a_read_only_notebook_is_read_and_not_written(front: FrontEnd) -> None:
-    front.view.jp, front.view.read_only = doc("one"), True
-    assert front.run(SETUP) == (
-        "kept in memory only: this notebook is read-only; restored, 1 turns\n"
-    )
-    front.run("say('two'); new(); say('three')")
-    front.pause(0.3)
-    assert front.view.received == []
-
-
-def test_an_unknown_protocol_is_read_only(front: FrontEnd) -> None:
-    front.view.protocol = 2
-    assert "another protocol" in front.run(SETUP)
-
-
-def test_other_entries_of_the_same_conversation_are_not_overwritten(front: FrontEnd) -> None:
-    front.view.jp = doc("one")
-    front.run(SETUP)
-    front.run("say('two'); flushed()")
-    front.view.jp = doc("one", "elsewhere")
-    front.send(front.view, front.view.hello())
-    front.until(lambda: "other entries" in front.run("print(in_cell.opened.store.where)"))
-    front.run("say('three')")
-    front.pause(0.3)
-    assert front.view.contents() == ["one", "elsewhere"]
-    front.run("new(); say('four'); flushed()")
-    assert front.view.contents() == ["four"]
-    kept = [[e.get("content") for e in o["events"]] for o in front.view.jp["others"]]
+def test_other_entries_of_the_same_conversation_are_not_overwritten(pages: Pages) -> None:
+    pages.view.jp = doc("one")
+    pages.begin()
+    pages.tell("two")
+    pages.view.jp = doc("one", "elsewhere")
+    pages.send(pages.view, pages.view.hello())
+    assert "other entries" in pages.store.where
+    pages.view.received.clear()
+    pages.say("three")
+    assert pages.stays_silent()
+    assert pages.view.contents() == ["one", "elsewhere"]
+    pages.new()
+    pages.tell("four")
+    assert pages.view.contents() == ["four"]
+    kept = [[e.get("content") for e in o["events"]] for o in pages.view.jp["others"]]
     assert ["one", "elsewhere"] in kept
 
 
-def test_a_failed_save_says_why(front: FrontEnd) -> None:
-    front.view.save_error = "disk full"
-    front.run(SETUP)
-    said = front.run(
-        "say('one')\ntry: in_cell.opened.store.save()\nexcept Exception as e: print(e)"
-    )
-    assert said == "the record is not saved: disk full\n"
+def test_failed_save_gives_the_reason(pages: Pages) -> None:
+    pages.view.save_error = "disk full"
+    pages.begin()
+    pages.say("one")
+    with pytest.raises(StorageError, match="^the record is not saved: disk full$"):
+        pages.store.save()
 
 
-def test_one_page_of_two_writes_the_file(front: FrontEnd) -> None:
-    front.views.append(View(page="page-2"))
-    front.run(SETUP)
-    said = front.run("say('one')\nprint(in_cell.opened.store.save())")
-    assert said == "kept in this notebook, saved as talk.ipynb\n"
-    assert sum(view.saves for view in front.views) == 1
-
-
-def test_the_page_that_is_left_writes_the_file(front: FrontEnd) -> None:
-    front.views.append(View(page="page-2"))
-    front.run(SETUP)
-    front.run("say('one'); flushed(); in_cell.opened.store.save()")
-    [saved] = [view for view in front.views if view.saves]
+def test_one_page_of_two_writes_the_file_and_the_other_one_once_that_is_gone(pages: Pages) -> None:
+    pages.views.append(View(page="page-2"))
+    pages.begin()
+    pages.say("one")
+    assert pages.store.save() == "kept in this notebook, saved as talk.ipynb"
+    assert sum(view.saves for view in pages.views) == 1
+    [saved] = [view for view in pages.views if view.saves]
     saved.awake = False
-    said = front.run("print(in_cell.opened.store.save(timeout=4))")
-    assert said == "kept in this notebook, saved as talk.ipynb\n"
-    assert [view.saves for view in front.views] == [1, 1]
-    front.views.clear()
-    said = front.run("try: in_cell.opened.store.save(timeout=0.2)\nexcept Exception as e: print(e)")
-    assert said == "the record is not saved: the page did not answer in time\n"
+    assert pages.store.save(timeout=0.6) == "kept in this notebook, saved as talk.ipynb"
+    assert [view.saves for view in pages.views] == [1, 1]
+    pages.views.clear()
+    with pytest.raises(StorageError, match="the page did not answer in time"):
+        pages.store.save(timeout=0.1)
 
 
-def test_what_was_saved_before_a_repair_is_no_count_of_the_entries_now(front: FrontEnd) -> None:
-    count = "print(in_cell.opened.store.saved_entries(in_cell.opened.document.conversation.id))"
-    front.run(SETUP)
-    front.run("say('one'); flushed(); in_cell.opened.store.save()")
-    entries = len(front.view.jp["events"])
-    saved = {"type": "saved", "stream": front.view.jp["conversation"]["id"], "n": entries}
-    assert front.run(count) == f"{entries}\n"
-    front.view.awake = False
-    assert front.run(f"in_cell.opened.store.replaced()\n{count}") == "0\n"
-    front.send(front.view, saved)  # the page does not know yet
-    front.view.awake = True
-    front.run("flushed()")
-    assert front.run(count) == "0\n"
-    front.send(front.view, saved)
-    front.until(lambda: front.run(count) == f"{entries}\n")
+def test_entries_saved_before_a_repair_are_not_counted(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.store.save()
+    stream, entries = pages.document.conversation.id, len(pages.view.jp["events"])
+    saved = {"type": "saved", "stream": stream, "n": entries}
+    assert pages.store.saved_entries(stream) == entries
+    pages.view.awake = False
+    pages.store.replaced()
+    assert pages.store.saved_entries(stream) == 0
+    pages.send(pages.view, saved)  # the page does not know yet
+    pages.view.awake = True
+    assert pages.flush()
+    assert pages.store.saved_entries(stream) == 0
+    pages.send(pages.view, saved)
+    assert pages.store.saved_entries(stream) == entries
 
 
-def test_what_no_file_can_hold_is_replaced(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("use_tool({'a': float('nan'), 'b': '\\ud800x', '__proto__': {'c': 1}}); flushed()")
-    arguments = front.view.jp["events"][2]["arguments"]
-    assert arguments == {"a": None, "b": "\ufffdx", "__proto__": {"c": 1}}
+def test_values_that_no_file_can_hold_are_replaced(pages: Pages) -> None:
+    pages.begin()
+    pages.say("Use the tool.")
+    arguments: dict[str, Any] = {"a": float("nan"), "b": "\ud800x", "__proto__": {"c": 1}}
+    pages.document.conversation.append(ToolCallRequest(id="c", name="t", arguments=arguments))
+    assert pages.flush()
+    stored = pages.view.jp["events"][-1]["arguments"]
+    assert stored == {"a": None, "b": "\ufffdx", "__proto__": {"c": 1}}
 
 
-def test_garbage_from_a_page_does_no_harm(front: FrontEnd) -> None:
-    front.run(SETUP)
-    garbage: list[dict[str, Any]] = [
+def test_malformed_messages_of_a_page_do_no_harm(pages: Pages) -> None:
+    pages.begin()
+    malformed: list[dict[str, Any]] = [
         {"type": "ack"},
         {"type": "ack", "seq": {}, "n": -1},
         {"type": "nack", "seq": None, "n": "x", "stream": []},
@@ -310,61 +311,73 @@ def test_garbage_from_a_page_does_no_harm(front: FrontEnd) -> None:
         {"type": "ack", "page": ["page-1"]},
         {"type": "hello", "page": {}, "path": [], "stream": 7, "n": "x", "chunks": -1},
     ]
-    for data in garbage:
-        front.send(front.view, data)
-    front.run("say('one'); flushed()")
-    assert front.view.contents() == ["one"]
+    for data in malformed:
+        pages.send(pages.view, data)
+    pages.tell("one")
+    assert pages.view.contents() == ["one"]
 
 
-def test_after_close_nothing_is_sent(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed(); in_cell.opened.store.close()")
-    before = len(front.view.received)
-    front.run("say('two')")
-    front.pause(0.3)
-    assert len(front.view.received) == before
+def test_closed_store_sends_nothing_and_the_next_one_continues(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.store.close()
+    pages.view.received.clear()
+    pages.say("lost")
+    assert pages.stays_silent()
+    assert pages.begin() == IN_NOTEBOOK
+    assert pages.opened.restored
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
 
 
-def test_a_second_load_in_the_same_kernel_goes_on(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed(); in_cell.opened.store.close()")
-    assert front.run("begin()") == "kept in this notebook; restored, 1 turns\n"
-    front.run("say('two'); flushed()")
-    assert front.view.contents() == ["one", "two"]
+def test_copy_of_the_notebook_on_the_same_kernel_does_not_take_the_record(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    copied = View(copy_of(pages.view.jp), page="page-9", path="copy.ipynb")
+    pages.views.append(copied)
+    pages.send(copied, copied.hello())
+    pages.until(lambda: pages.view.of_type("pull"))  # is the first one still there?
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+    assert copied.contents() == ["one"]
 
 
-def test_a_copy_of_the_notebook_on_the_same_kernel_does_not_take_the_record(
-    front: FrontEnd,
+def test_renamed_and_reloaded_notebook_is_followed(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.views[0] = View(pages.view.jp, page="page-2", path="renamed.ipynb")
+    pages.send(pages.view, pages.view.hello())
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+
+
+# --- the end of a cell -------------------------------------------------------------------------
+
+
+def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(pages: Pages) -> None:
+    pages.begin()
+    pages.view.slow = 0.05
+    pages.say("one")
+    pages.say("two")  # waits for the acknowledgement of the first
+    pages.store.cell_ends()
+    assert pages.view.contents() == ["one", "two"]
+
+
+@pytest.mark.parametrize("gone", ["asleep", "never there"])
+def test_end_of_a_cell_does_not_wait_for_a_page_that_is_gone(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch, gone: str
 ) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
-    copy = View(json.loads(json.dumps(front.view.jp)), page="page-9", path="copy.ipynb")
-    front.views.append(copy)
-    front.send(copy, copy.hello())
-    front.until(lambda: bool(front.view.of_type("pull")))  # is the first one still there?
-    front.run("say('two'); flushed()")
-    assert front.view.contents() == ["one", "two"]
-    assert copy.contents() == ["one"]
-
-
-def test_a_renamed_notebook_whose_page_was_loaded_again_is_followed(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
-    front.views[0] = View(front.view.jp, page="page-2", path="renamed.ipynb")
-    front.send(front.view, front.view.hello())
-    front.run("say('two'); flushed()")
-    front.until(lambda: front.view.contents() == ["one", "two"])
-
-
-def test_a_console_on_the_notebooks_kernel_adds_to_its_record_alone(front: FrontEnd) -> None:
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
-    console = BlockingKernelClient()
-    console.load_connection_info(front.client.get_connection_info())
-    console.start_channels()
-    try:
-        console.execute("say('two')")
-        front.until(lambda: front.view.contents() == ["one", "two"])
-        assert {m["path"] for m in front.view.received} == {front.view.path}
-    finally:
-        console.stop_channels()
+    monkeypatch.setattr("jp_nb.notebook.document.live.END_OF_CELL_S", 3600)
+    if gone == "never there":
+        pages.views.clear()
+    pages.begin(timeout=10.0 if pages.views else 0.01)
+    for view in pages.views:
+        pages.tell("one")
+        view.awake = False
+    pages.say("two")
+    pages.store.cell_ends()
+    pages.say("three")
+    pages.store.cell_ends()
+    for view in pages.views:
+        view.awake = True
+        pages.until(lambda: view.contents() == ["one", "two", "three"])

@@ -1,19 +1,24 @@
-"""What a page tells of its cells: read in pieces, once, from the page that was asked."""
+"""The cells of a page: requested, received in pieces and read."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import Iterator
 from concurrent.futures import Future
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from jp_nb.errors import StorageError
+from jp_nb.notebook import kernel_notebook
 from jp_nb.notebook.document.page_cells import PageCells, read_cells
-from tests.support.scripted_page import SETUP, FrontEnd, View, kernel
+from jp_nb.tooling.notebook_access import NotebookCell, NotebookCells
+from tests.support.page_in_process import Pages, pages
+from tests.support.scripted_page import View
+
+__all__ = ["pages"]
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -38,9 +43,8 @@ def test_pieces_in_any_order_and_repeated_make_one_answer() -> None:
     assert heard(*two).result(0) == "ab"
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_answers_to_other_questions_and_incomplete_ones_are_ignored() -> None:
+    for message in (
         piece(page="another"),
         piece(seq=2),
         piece(seq="1"),
@@ -48,22 +52,23 @@ def test_pieces_in_any_order_and_repeated_make_one_answer() -> None:
         piece(i=7),
         piece(i="0"),
         {"type": "cells"},
-    ],
-)
-def test_what_nobody_asked_for_is_no_answer(message: dict[str, Any]) -> None:
-    assert not heard(message).done()
+    ):
+        assert not heard(message).done(), message
 
 
-@pytest.mark.parametrize(
-    "message",
-    [piece(of=0), piece(of=10**9), piece(of=None), piece(text=None), piece("x" * 3_000_000)],
-)
-def test_a_piece_that_cannot_be_one_ends_the_waiting(message: dict[str, Any]) -> None:
-    with pytest.raises(StorageError, match="in a form that this kernel does not know"):
-        heard(message).result(0)
+def test_malformed_piece_ends_the_request() -> None:
+    for message in (
+        piece(of=0),
+        piece(of=10**9),
+        piece(of=None),
+        piece(text=None),
+        piece("x" * 3_000_000),
+    ):
+        with pytest.raises(StorageError, match="in a form that this kernel does not know"):
+            heard(message).result(0)
 
 
-def test_an_answer_that_comes_too_late_or_twice_changes_nothing() -> None:
+def test_late_or_repeated_answer_changes_nothing() -> None:
     cells = PageCells()
     answer = cells.expect(1, "p")
     assert answer.cancel()
@@ -72,7 +77,7 @@ def test_an_answer_that_comes_too_late_or_twice_changes_nothing() -> None:
     assert answer.cancelled()
 
 
-def test_questions_that_are_never_answered_do_not_pile_up() -> None:
+def test_unanswered_requests_are_forgotten_after_a_while() -> None:
     cells = PageCells()
     asked = [cells.expect(seq, "p") for seq in range(100)]
     cells.hear(piece(seq=0))
@@ -102,13 +107,13 @@ def test_cells_are_read_with_state_and_images() -> None:
     assert (found[1].outputs[0].images[0].content, found[1].left_out) == (PNG, 5)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", "[" * 100_000, "nope", '[["a"]]'])
-def test_what_is_no_list_of_cells_is_an_error(text: str) -> None:
-    with pytest.raises(StorageError, match="in a form that this kernel does not know"):
-        read_cells(text, frozenset())
+def test_text_that_is_not_a_list_of_cells_is_an_error() -> None:
+    for text in ("", "{}", "[1]", "[" * 100_000, "nope", '[["a"]]'):
+        with pytest.raises(StorageError, match="in a form that this kernel does not know"):
+            read_cells(text, frozenset())
 
 
-def test_wrong_fields_are_left_out_and_the_cell_stays() -> None:
+def test_cell_with_malformed_fields_is_read_without_them() -> None:
     told = [
         {"id": 3, "type": "x", "source": None, "execution_count": True, "outputs": "no"},
         {"type": "code", "outputs": [1, {"kind": "?", "text": 1, "images": [
@@ -119,37 +124,32 @@ def test_wrong_fields_are_left_out_and_the_cell_stays() -> None:
     assert (second.outputs[0].kind, second.outputs[0].images) == ("display", ())
 
 
-# --- in a kernel -----------------------------------------------------------------------------
+# --- a page and a kernel -----------------------------------------------------------------------
 
-LOOK = """from jp_nb.notebook import kernel_notebook
-from jp_nb.notebook.ran_cells import RanCells
-kernel_notebook.PATIENCE_S = 1
-async def look(whole=None):
-    notebook = kernel_notebook.KernelNotebook(ip, in_cell.opened.store, RanCells(ip))
-    found = await notebook.cells(whole)
-    print(found.seen_by, found.why, [cell.source for cell in found.cells][-2:])
-ip = get_ipython()
-await look()"""
 CELL = {"id": "a", "type": "code", "source": "from the page"}
-
-
-@pytest.fixture
-def front(tmp_path: Path) -> Iterator[FrontEnd]:
-    with kernel(tmp_path) as started:
-        yield started
+RAN = NotebookCell(0, "from the kernel")
 
 
 def answer(*cells: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"i": 0, "of": 1, "text": json.dumps(cells)} | fields
 
 
-def test_the_page_is_asked_only_when_somebody_looks(front: FrontEnd) -> None:
-    front.view.tells, front.view.cells = ["cells"], [answer(CELL)]
-    front.run(SETUP)
-    front.run("say('one'); flushed()")
-    assert front.view.of_type("cells") == []
-    assert front.run(LOOK) == "page  ['from the page']\n"
-    (asked,) = front.view.of_type("cells")
+def look(pages: Pages) -> NotebookCells:
+    """Return the cells that a tool gets."""
+    shell = SimpleNamespace(user_ns={})
+    notebook = kernel_notebook.KernelNotebook(shell, pages.store, (RAN,))
+    return asyncio.run(notebook.cells())
+
+
+def test_page_is_asked_for_its_cells_only_when_a_tool_reads_them(pages: Pages) -> None:
+    pages.view.tells, pages.view.cells = ["cells"], [answer(CELL)]
+    pages.begin()
+    pages.tell("one")
+    assert pages.view.of_type("cells") == []
+    found = look(pages)
+    assert (found.seen_by, found.why) == ("page", "")
+    assert [cell.source for cell in found.cells] == ["from the page"]
+    (asked,) = pages.view.of_type("cells")
     assert (asked["to"], asked["whole"]) == ("page-1", None)
 
 
@@ -157,22 +157,20 @@ def test_the_page_is_asked_only_when_somebody_looks(front: FrontEnd) -> None:
     ("view", "why"),
     [
         (View(), "an older jp_nb extension"),
-        (View(tells=["cells"]), "did not answer within 1 s"),
-        (View(tells=["cells"], cells=[answer(i=0, of=2)]), "did not answer within 1 s"),
+        (View(tells=["cells"]), "did not answer within 0.1 s"),
         (View(tells=["cells"], cells=[answer(text="{")]), "in a form that this kernel does not"),
-        (View(tells=["cells"], cells=[answer(of=0)]), "in a form that this kernel does not"),
-        (View(tells=["cells"], cells=[answer(CELL)], slow=2.5), "did not answer within 1 s"),
-        (View(tells=["cells"], cells=[answer(CELL, seq=-1)]), "did not answer within 1 s"),
-        (View(tells=["cells"], cells=[answer(CELL, page="x")]), "did not answer within 1 s"),
+        (View(tells=["cells"], cells=[answer(CELL)], slow=0.3), "did not answer within 0.1 s"),
+        (View(tells=["cells"], cells=[answer(CELL, page="x")]), "did not answer within 0.1 s"),
     ],
-    ids=["older", "silent", "in part", "no JSON", "no piece", "slow", "late", "another page"],
+    ids=["older", "silent", "no JSON", "slow", "another page"],
 )
-def test_without_a_good_answer_it_is_the_kernels_history(
-    front: FrontEnd, view: View, why: str
+def test_history_of_the_kernel_is_used_when_the_page_gives_no_good_answer(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch, view: View, why: str
 ) -> None:
-    front.views = [view]
-    front.run(SETUP)
-    said = front.run(LOOK)
-    assert said.startswith("kernel "), said
-    assert why in said
-    assert "await look()" in said  # the running cell, too
+    monkeypatch.setattr(kernel_notebook, "PATIENCE_S", 0.1)
+    pages.views = [view]
+    pages.begin()
+    found = look(pages)
+    assert found.seen_by == "kernel"
+    assert why in found.why
+    assert found.cells == (RAN,)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,10 @@ from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import SIGNATURE, Trust
 from jp_nb.workspace.keys import KeyFile
 from tests.support.executor import Executor
-from tests.support.scripted_page import SETUP, FrontEnd, View, kernel
+from tests.support.page_in_process import Pages, in_thread, pages
+from tests.support.scripted_page import View
+
+__all__ = ["pages"]
 
 MINE: dict[str, JsonValue] = {"conversation": {"tools": {"rm": {"run": "unattended"}}}}
 
@@ -92,7 +94,7 @@ class Run:
         return metadata
 
 
-def test_a_signature_that_was_renewed_reaches_the_carrier(tmp_path: Path) -> None:
+def test_renewed_signature_reaches_the_carrier(tmp_path: Path) -> None:
     run = Run(tmp_path / "key")
     run.ask()
     first = run.lifted()["jp"][SIGNATURE]
@@ -107,7 +109,7 @@ def test_a_signature_that_was_renewed_reaches_the_carrier(tmp_path: Path) -> Non
     assert SIGNATURE not in run.lifted()["jp"]
 
 
-def test_a_run_that_continues_signs_what_it_adds(tmp_path: Path) -> None:
+def test_continued_run_signs_the_entries_that_it_adds(tmp_path: Path) -> None:
     run = Run(tmp_path / "key")
     run.ask(MINE)
     again = Run(tmp_path / "key", run.lifted())
@@ -141,7 +143,7 @@ def test_switching_and_dropping_reach_the_carrier(tmp_path: Path) -> None:
     assert Run(key, found).trust.trusted
 
 
-def test_what_no_file_can_hold_does_not_break_it(tmp_path: Path) -> None:
+def test_values_that_no_file_can_hold_are_signed_as_they_are_stored(tmp_path: Path) -> None:
     odd: dict[str, JsonValue] = {
         "future": {"a": float("nan"), "b": "\ud800x", "c": 2**53 + 1, "d": -0.0, "e": 1.0}
     }
@@ -162,7 +164,7 @@ def signed(tmp_path: Path) -> Any:
     return run.lifted()["jp"]
 
 
-def test_a_key_file_that_was_replaced_checks_no_older_signature(
+def test_replaced_key_does_not_verify_older_signatures(
     tmp_path: Path, signed: Any
 ) -> None:
     key = tmp_path / "key"
@@ -178,7 +180,7 @@ def test_a_key_file_that_was_replaced_checks_no_older_signature(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
-def test_a_key_file_that_others_can_read_signs_and_checks_nothing(
+def test_key_that_others_can_read_neither_signs_nor_verifies(
     tmp_path: Path, signed: Any
 ) -> None:
     (tmp_path / "key").chmod(0o644)
@@ -189,14 +191,14 @@ def test_a_key_file_that_others_can_read_signs_and_checks_nothing(
     assert SIGNATURE not in run.lifted()["jp"]
 
 
-def test_no_key_is_made_before_something_is_signed(tmp_path: Path) -> None:
+def test_key_is_made_when_something_is_signed(tmp_path: Path) -> None:
     run = Run(tmp_path / "key")
     assert not (tmp_path / "key").exists()
     run.ask()
     assert (tmp_path / "key").exists()
 
 
-def test_nothing_of_the_key_is_in_the_record(tmp_path: Path, signed: Any) -> None:
+def test_record_does_not_contain_the_key(tmp_path: Path, signed: Any) -> None:
     key = (tmp_path / "key").read_bytes()
     assert key.hex() not in json.dumps(signed)
     assert str(tmp_path) not in json.dumps(signed)
@@ -204,41 +206,51 @@ def test_nothing_of_the_key_is_in_the_record(tmp_path: Path, signed: Any) -> Non
 
 # --- a page ----------------------------------------------------------------------------------
 
-TRUSTING = """
-from pathlib import Path
-from jp_nb.workspace.keys import KeyFile
-from jp_nb.record import conversations
-from jp_nb.record.events import ConfigDelta
-from jp_nb.record.timestamps import utc_now
-from jp_nb.record.trust import Trust
 
-def changed():
-    trust.sign()
-    in_cell.opened.store.changed()
+class SignedPages:
+    """Pages whose kernel signs the record with a key in a file."""
 
-def wire():
-    in_cell.opened.document.conversation.on_change = changed
+    def __init__(self, pages: Pages, key: Path) -> None:
+        self.pages, self.key = pages, key
+        self.trust: Trust
 
-def configure(**delta):
-    in_thread(lambda: in_cell.opened.document.conversation.append(ConfigDelta(delta=delta)))
+    def begin(self) -> str | None:
+        """Open the notebook; return why it is not trusted."""
+        pages = self.pages
+        if hasattr(pages, "opened"):
+            pages.store.close()
+        pages.begin()
+        self.trust = Trust(pages.document, KeyFile(self.key), ours=not pages.opened.restored)
+        self.wire()
+        return self.trust.why_not
 
-def go(name):
-    conversations.switch(in_cell.opened.document, name, clock=utc_now)
-    trust.follow()
-    wire()
-    in_cell.opened.store.replaced()
+    def wire(self) -> None:
+        self.pages.document.conversation.on_change = self._changed
 
-trust = Trust(in_cell.opened.document, KeyFile(Path('key')), ours=not in_cell.opened.restored)
-wire()
-print('trusted' if trust.trusted else trust.why_not)
-"""
+    def _changed(self) -> None:
+        self.trust.sign()
+        self.pages.store.changed()
+
+    def configure(self, delta: dict[str, JsonValue]) -> None:
+        in_thread(lambda: self.pages.document.conversation.append(ConfigDelta(delta=delta)))
+        assert self.pages.flush()
+
+    def go(self, name: str) -> None:
+        """Switch to the conversation `name`."""
+        assert switch(self.pages.document, name, clock=utc_now)
+        self.trust.follow()
+        self.wire()
+        self.pages.store.replaced()
+        assert self.pages.flush()
+
+    def stored_trust(self) -> Trust:
+        """Return what a new process makes of the record in the page."""
+        return trust_in(self.pages.view.jp, self.key)
 
 
 @pytest.fixture
-def front(tmp_path: Path) -> Iterator[FrontEnd]:
-    with kernel(tmp_path) as started:
-        started.run(SETUP)
-        yield started
+def signing(pages: Pages, tmp_path: Path) -> SignedPages:
+    return SignedPages(pages, tmp_path / "key")
 
 
 def planted() -> dict[str, Any]:
@@ -255,85 +267,89 @@ def planted() -> dict[str, Any]:
     }
 
 
-def begin_again(front: FrontEnd) -> str:
-    return front.run("in_cell.opened.store.close(); begin()" + TRUSTING).splitlines()[-1]
-
-
-def test_a_signature_reaches_the_page_when_it_is_made_renewed_and_taken_away(
-    front: FrontEnd, tmp_path: Path
+def test_signature_is_sent_when_it_is_made_renewed_and_removed(
+    signing: SignedPages, pages: Pages
 ) -> None:
-    assert front.run(TRUSTING) == "trusted\n"
-    assert not (tmp_path / "key").exists()
-    front.run("say('one'); flushed()")
-    first = front.view.jp[SIGNATURE]
-    front.run("say('two'); flushed()")
-    assert front.view.jp[SIGNATURE] != first
-    assert trust_in(front.view.jp, tmp_path / "key").trusted
-    front.run("configure(user={'name': 'Ada'}); flushed()")
-    assert trust_in(front.view.jp, tmp_path / "key").trusted
-    assert begin_again(front) == "trusted"
-    front.run("configure(user={'name': 'B'}); flushed()")
-    assert trust_in(front.view.jp, tmp_path / "key").trusted
-    front.run("trust.revoke(); in_cell.opened.store.changed(); flushed()")
-    assert SIGNATURE not in front.view.jp
-    assert begin_again(front) == "it is not signed"
+    assert signing.begin() is None
+    assert not signing.key.exists()
+    pages.tell("one")
+    first = pages.view.jp[SIGNATURE]
+    pages.tell("two")
+    assert pages.view.jp[SIGNATURE] != first
+    assert signing.stored_trust().trusted
+    signing.configure({"user": {"name": "Ada"}})
+    assert signing.stored_trust().trusted
+    assert signing.begin() is None
+    signing.configure({"user": {"name": "B"}})
+    assert signing.stored_trust().trusted
+    signing.trust.revoke()
+    pages.store.changed()
+    assert pages.flush()
+    assert SIGNATURE not in pages.view.jp
+    assert signing.begin() == "it is not signed"
 
 
-def test_a_planted_record_stays_unsigned_until_it_is_accepted(
-    front: FrontEnd, tmp_path: Path
+def test_planted_record_stays_unsigned_until_it_is_accepted(
+    signing: SignedPages, pages: Pages
 ) -> None:
-    front.view.jp = planted()
-    assert begin_again(front) == "it is not signed"
-    front.run("say('after'); configure(user={'name': 'Ada'}); flushed()")
-    assert front.view.contents() == ["before", "after"]
-    assert SIGNATURE not in front.view.jp
-    assert not (tmp_path / "key").exists()
-    front.run("trust.accept(); in_cell.opened.store.changed(); flushed()")
-    assert front.view.of_type("append")[-1]["events"] == []
-    assert begin_again(front) == "trusted"
+    pages.view.jp = planted()
+    assert signing.begin() == "it is not signed"
+    pages.tell("after")
+    signing.configure({"user": {"name": "Ada"}})
+    assert pages.view.contents() == ["before", "after"]
+    assert SIGNATURE not in pages.view.jp
+    assert not signing.key.exists()
+    signing.trust.accept()
+    pages.store.changed()
+    assert pages.flush()
+    assert pages.view.of_type("append")[-1]["events"] == []
+    assert signing.begin() is None
 
 
-def test_what_a_page_changed_behind_our_back_is_not_signed_by_an_append(
-    front: FrontEnd, tmp_path: Path
+def test_append_does_not_sign_what_a_page_changed_meanwhile(
+    signing: SignedPages, pages: Pages
 ) -> None:
-    front.run(TRUSTING)
-    front.run("say('one'); configure(user={'name': 'Ada'}); flushed()")
+    signing.begin()
+    pages.tell("one")
+    signing.configure({"user": {"name": "Ada"}})
     # The same kinds and times, so the page's copy passes for ours.
-    front.view.jp["events"][-1]["delta"] = {"user": {"name": "Eve"}}
-    front.run("configure(style={'tool_call': {'show': False}}); flushed()")
-    assert "changed the record" in str(trust_in(front.view.jp, tmp_path / "key").why_not)
+    pages.view.jp["events"][-1]["delta"] = {"user": {"name": "Eve"}}
+    signing.configure({"style": {"tool_call": {"show": False}}})
+    assert "changed the record" in str(signing.stored_trust().why_not)
 
 
-def test_a_page_that_was_reloaded_gets_the_signature_too(front: FrontEnd, tmp_path: Path) -> None:
-    front.run(TRUSTING)
-    front.run("say('one'); flushed()")
-    front.view.awake = False
-    front.run("configure(user={'name': 'Ada'}); flushed(0.3)")
-    reloaded = View(json.loads(json.dumps(front.view.jp)), page="page-2")
-    front.views = [reloaded]
-    front.send(reloaded, reloaded.hello())
-    front.until(lambda: len(reloaded.jp["events"]) == 4)
-    assert trust_in(reloaded.jp, tmp_path / "key").trusted
+def test_reloaded_page_gets_the_signature(signing: SignedPages, pages: Pages) -> None:
+    signing.begin()
+    pages.tell("one")
+    pages.view.awake = False
+    in_thread(lambda: pages.document.conversation.append(ConfigDelta(delta=MINE)))
+    reloaded = View(json.loads(json.dumps(pages.view.jp)), page="page-2")
+    pages.views = [reloaded]
+    pages.send(reloaded, reloaded.hello())
+    assert pages.flush()
+    assert len(reloaded.jp["events"]) == 4
+    assert signing.stored_trust().trusted
 
 
-def test_switching_and_dropping_reach_the_page(front: FrontEnd, tmp_path: Path) -> None:
-    key = tmp_path / "key"
-    front.run(TRUSTING)
-    front.run("say('one'); configure(user={'name': 'Ada'}); flushed()")
-    first = front.view.jp["conversation"]["id"]
-    front.run("new(); trust.follow(ours=True); wire(); say('two'); flushed()")
-    second = front.view.jp["conversation"]["id"]
-    assert trust_in(front.view.jp, key).trusted
-    front.run(f"go({first!r}); flushed()")
-    assert front.view.contents() == ["one"]
-    assert trust_in(front.view.jp, key).trusted
-    front.run("say('three'); configure(user={'name': 'B'}); flushed()")
-    assert front.view.contents() == ["one", "three"]
-    assert trust_in(front.view.jp, key).trusted
-    assert trust_in({"version": 1, **front.view.jp["others"][0]}, key).trusted
-    front.run(
-        f"conversations.drop(in_cell.opened.document, {second!r})\n"
-        "in_cell.opened.store.replaced(); flushed()"
-    )
-    assert "others" not in front.view.jp
-    assert begin_again(front) == "trusted"
+def test_switch_and_drop_are_sent_to_the_page(signing: SignedPages, pages: Pages) -> None:
+    signing.begin()
+    pages.tell("one")
+    first = pages.view.jp["conversation"]["id"]
+    pages.new()
+    signing.trust.follow(ours=True)
+    signing.wire()
+    pages.tell("two")
+    second = pages.view.jp["conversation"]["id"]
+    assert signing.stored_trust().trusted
+    signing.go(first)
+    assert pages.view.contents() == ["one"]
+    assert signing.stored_trust().trusted
+    pages.tell("three")
+    assert pages.view.contents() == ["one", "three"]
+    assert signing.stored_trust().trusted
+    assert trust_in({"version": 1, **pages.view.jp["others"][0]}, signing.key).trusted
+    drop(pages.document, second)
+    pages.store.replaced()
+    assert pages.flush()
+    assert "others" not in pages.view.jp
+    assert signing.begin() is None
