@@ -1,0 +1,39 @@
+"""The table of subcommands and options."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import jp_nb
+from jp_nb.notebook.commands import action_of
+from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, subcommand_groups, subcommand_rows
+
+
+def test_every_subcommand_has_an_action_and_its_options_are_listed(subtests: pytest.Subtests) -> None:
+    for subcommand in SUBCOMMANDS.values():
+        with subtests.test(subcommand=subcommand):
+            assert callable(action_of(subcommand))
+            (how, does), *others = subcommand.rows
+            assert how.split()[0] == subcommand.name
+            assert does
+            assert len(others) == len(subcommand.options)
+            for option, (how, does) in zip(subcommand.options, others, strict=True):
+                assert option.flags[0] in how
+                assert option.flags[0] in subcommand.usage
+                assert does
+
+
+def test_groups_begin_with_the_commands_of_the_first_day() -> None:
+    titles = [title for title, _ in subcommand_groups()]
+    places = [titles.index(text) for text in ("First steps", "Asking", "Conversations")]
+    assert places == sorted(places)
+    assert {how.split()[0] for how, _ in subcommand_rows()} >= set(SUBCOMMANDS)
+
+
+def test_query_takes_the_options_of_the_cell_magic() -> None:
+    keywords = set(inspect.signature(jp_nb.query).parameters) - {"text", "interpolate"}
+    names = {option.flags[-1].lstrip("-").replace("-", "_") for option in ASK_OPTIONS}
+    assert keywords - {"attach"} <= names
+    assert "attachment" in names

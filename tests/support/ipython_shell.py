@@ -1,0 +1,107 @@
+"""IPython's own shell in this process: cells run as in a notebook, without a kernel."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from IPython.core.completer import provisionalcompleter, rectify_completions
+from IPython.core.displaypub import CapturingDisplayPublisher
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from jp_nb.notebook import magics
+from jp_nb.session.current import current, set_current
+from jp_nb.session.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell that has run.
+
+    Attributes:
+        printed: What it wrote to stdout and stderr.
+        shown: The plain text of its displays.
+        markdown: The Markdown of its displays.
+        error: What it raised, if something.
+    """
+
+    printed: str
+    shown: str
+    markdown: str
+    error: BaseException | None
+
+
+class IPythonShell:
+    """A shell that has loaded the extension, in the current folder."""
+
+    def __init__(self) -> None:
+        config = Config()
+        config.HistoryManager.enabled = False
+        module: Any = ModuleType("notebook_of_a_test")
+        self.shell: Any = InteractiveShell(config=config, user_module=module)
+        self.shell.display_pub = CapturingDisplayPublisher()
+        self.shell.Completer.use_jedi = False  # it is slow, and not ours
+
+    @property
+    def session(self) -> Session:
+        session = current()
+        assert session is not None
+        return session
+
+    def load(self) -> str:
+        """Load the extension; return what it printed."""
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            magics.load(self.shell, version="0")
+        return printed.getvalue()
+
+    def unload(self) -> None:
+        magics.unload(self.shell)
+
+    def run(self, code: str) -> Cell:
+        """Run a cell to its end."""
+        self.shell.display_pub.outputs.clear()
+        printed = io.StringIO()
+        with redirect_stdout(printed), redirect_stderr(printed):
+            result = self.shell.run_cell(code, store_history=True)
+        bundles = [output["data"] for output in self.shell.display_pub.outputs]
+        return Cell(
+            printed.getvalue(),
+            "\n".join(bundle.get("text/plain", "") for bundle in bundles),
+            "\n".join(bundle.get("text/markdown", "") for bundle in bundles),
+            result.error_before_exec or result.error_in_exec,
+        )
+
+    def tab(self, cell: str) -> list[str]:
+        """Return the cells that each match makes of `cell`, with the cursor at its `|`."""
+        before, _, after = cell.partition("|")
+        code = before + after
+        with provisionalcompleter():
+            found = list(
+                rectify_completions(code, self.shell.Completer.completions(code, len(before)))
+            )
+        return [code[: each.start] + each.text + code[each.end :] for each in found]
+
+    def close(self) -> None:
+        kept = vars(self.shell).get("_jp_nb_session")
+        if kept is not None:
+            kept.close()
+        set_current(None)
+        self.shell.restore_sys_module_state()
+        self.shell.history_manager.end_session()
+
+
+@pytest.fixture
+def ipython(folder: Path) -> Iterator[IPythonShell]:
+    """A shell in `folder`, with the extension."""
+    made = IPythonShell()
+    made.load()
+    yield made
+    made.close()
