@@ -1,14 +1,17 @@
-"""What Tab offers in our magics: the line alone, then a real kernel's `complete_request`."""
+"""Completions in the magics: of a line alone, and of cells in IPython's shell."""
 
 from __future__ import annotations
 
+import logging
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+import jp_nb
 from jp_nb.config.paths import parse_path
 from jp_nb.config.schema import field_paths, node_of
 from jp_nb.config.tree.provider_table import PROVIDER_NAMES
@@ -20,7 +23,9 @@ from jp_nb.notebook.completion import (
     complete_cell,
 )
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
-from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
+from tests.support.ipython_shell import IPythonShell, ipython
+
+__all__ = ["ipython"]
 
 PROVIDERS = [f"{name}/" for name in PROVIDER_NAMES]
 
@@ -85,13 +90,13 @@ def lines(before: str, facts: Facts = FACTS) -> list[str]:
     return [before[: found.start] + text for text in found.texts]
 
 
-def test_tab_knows_what_every_word_of_the_tables_offers() -> None:
+def test_every_kind_of_offer_has_completions() -> None:
     assert OFFERED.keys() == {*get_args(Offer)}
     for word, offer in OFFERED.items():
         assert offer("", FACTS).texts, word
 
 
-def test_a_line_and_what_it_becomes(subtests: pytest.Subtests) -> None:
+def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
     """`^` is where that begins which is replaced."""
     for marked, texts in [
         # subcommands
@@ -247,7 +252,7 @@ def test_a_line_and_what_it_becomes(subtests: pytest.Subtests) -> None:
                 assert found.start == marked.index("^")
 
 
-def test_every_path_is_reached_level_by_level() -> None:
+def test_every_path_is_completed_level_by_level() -> None:
     class OneOfEach(KnownFacts):
         def keys(self, path: str) -> Sequence[str]:
             node = node_of(path)
@@ -263,7 +268,7 @@ def test_every_path_is_reached_level_by_level() -> None:
     assert {p.replace("*", "k") for p in field_paths() if p.count(".") < 8} <= reached
 
 
-def test_what_is_completed_names_the_key_whatever_is_in_it() -> None:
+def test_completed_key_is_quoted_as_its_line_needs() -> None:
     (line,) = lines("%jp config conversation.tools.it")
     assert parse_path(shlex.split(line)[2].removesuffix("."))[2] == 'it\'s "odd"'
     (quoted,) = lines('%jp config "conversation.tools[it')
@@ -273,7 +278,7 @@ def test_what_is_completed_names_the_key_whatever_is_in_it() -> None:
     assert parse_path(shlex.split(number)[2])[3] == "1.50"
 
 
-def test_what_a_stranger_wrote_is_bounded_and_plain() -> None:
+def test_untrusted_names_are_bounded_and_printable() -> None:
     class Strange(KnownFacts):
         def conversations(self, *, damaged: bool) -> Sequence[str]:
             many = [f"c{number}" for number in range(MAX_OFFERED + 100)]
@@ -284,7 +289,7 @@ def test_what_a_stranger_wrote_is_bounded_and_plain() -> None:
     assert len(found) == MAX_OFFERED
 
 
-def test_where_in_a_cell(subtests: pytest.Subtests) -> None:
+def test_completions_at_a_place_in_a_cell(subtests: pytest.Subtests) -> None:
     for cell, after in [
         ("x = 1\n%jp config as|", "x = 1\n%jp config assistant."),
         ("%%time\n%jp config as|", "%%time\n%jp config assistant."),
@@ -306,19 +311,20 @@ def test_where_in_a_cell(subtests: pytest.Subtests) -> None:
                 assert before[:start] + found.texts[0] + behind == after
 
 
-# --- a kernel --------------------------------------------------------------------------------
+# --- in IPython's shell ------------------------------------------------------------------------
 
 CONFIG = """
 config_load_paths = [".jp/presets"]
+assistant.model.id = "scripted/talk"
 [providers.llm.aliases]
 quick = "scripted/welcome"
 "gpt.5" = "openai/gpt-5"
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("completion")
+@pytest.fixture
+def folder(folder: Path) -> Path:
+    """A workspace with presets and aliases."""
     (folder / ".jp" / "presets" / "team").mkdir(parents=True)
     (folder / ".jp" / "config.toml").write_text(CONFIG, encoding="utf-8")
     (folder / ".jp" / "presets" / "careful.toml").write_text("", encoding="utf-8")
@@ -327,150 +333,88 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def kernel(folder: Path) -> Iterator[FrontEnd]:
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("DATA", "CONFIG", "CACHE"):
-            patch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
-        with front_end(folder) as user:
-            user.run("%load_ext jp_nb")
-            user.run("%%jp\nHello! Who answers here?")
-            user.run("%jp new")
-            yield user
+def test_completion_is_loaded_with_the_first_tab_in_a_magic(
+    ipython: IPythonShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "jp_nb.notebook.completion_facts"
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    assert "print" in ipython.tab("pri|")
+    assert name not in sys.modules
+    assert ipython.tab("%jp conf|") == ["%jp config"]
+    assert name in sys.modules
 
 
-def tab(user: FrontEnd, cell: str) -> list[str]:
-    """The cells that come of `cell`, when Tab is pressed at its `|` and each match is taken."""
-    before, _, behind = cell.partition("|")
-    code = before + behind
-    reply = user.client.complete(code, len(before), reply=True, timeout=PATIENCE)["content"]
-    assert reply["status"] == "ok"
-    start, end = reply["cursor_start"], reply["cursor_end"]
-    return [code[:start] + match + code[end:] for match in reply["matches"]]
-
-
-def kinds_before(user: FrontEnd, request: str) -> set[str]:
-    """The kinds of messages that came of what was asked before `request`, which is done."""
-    return {
-        message["header"]["msg_type"]
-        for message in user.messages
-        if message["parent_header"].get("msg_id") != request
-    }
-
-
-def test_nothing_is_loaded_before_the_first_tab_in_a_magic(kernel: FrontEnd) -> None:
-    asked = "import sys; print('jp_nb.notebook.completion_facts' in sys.modules)"
-    assert "print" in tab(kernel, "pri|")
-    assert kernel.run(asked) == "False\n"
-    assert tab(kernel, "%jp conf|") == ["%jp config"]
-    assert kernel.run(asked) == "True\n"
-    assert kernel.run("print(get_ipython().Completer.use_jedi)") == "True\n"
-
-
-@pytest.mark.parametrize(
-    ("cell", "after"),
-    [
+def test_completions_in_a_shell(ipython: IPythonShell, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, list[str]]] = [
         ("%jp sw|", ["%jp switch"]),
-        ("%jp config as|", ["%jp config assistant."]),
-        ("%jp config assistant.mo|", ["%jp config assistant.model."]),
         ("%jp config assistant.mo| user.name", ["%jp config assistant.model. user.name"]),
         ("x = 'ä𝒳'\n%jp config assistant.mo|\ny", ["x = 'ä𝒳'\n%jp config assistant.model.\ny"]),
         ("%jp config providers.llm.aliases.g|", [
             "%jp config providers.llm.aliases[gpt.5]", "%jp config providers.llm.aliases[gpt.5]."]),
         ("%jp config conversation.tools.desc|", ["%jp config conversation.tools.describe_tools."]),
-        ("%jp config --unset conversation.tools.ask_user.ru|", [
-            "%jp config --unset conversation.tools.ask_user.run"]),
-        ("%jp config prompt.channel=w|", ["%jp config prompt.channel=widget"]),
-        ("%jp config style.tool_call.show:=|", [
-            "%jp config style.tool_call.show:=true", "%jp config style.tool_call.show:=false"]),
         ('%jp config "prompt.channel=w|"', ['%jp config "prompt.channel=widget"']),
         ("%jp config assistant.tool_choice=des|",
          ["%jp config assistant.tool_choice=describe_tools"]),
-        ("%jp config assistant.model.id=qu|", ["%jp config assistant.model.id=quick"]),
         ("%%jp -m qu|\nHello.", ["%%jp -m quick\nHello."]),
         ("%%jp -m scr|", ["%%jp -m scripted/"]),
         ("%%jp -m openai/|", ["%%jp -m openai/gpt-5", "%%jp -m openai/"]),
         ("%%jp -n -c prompt.channel=w|\nHello.", ["%%jp -n -c prompt.channel=widget\nHello."]),
-        ("%%jp --str|\nHello.", ["%%jp --strict\nHello."]),
         ("%%jp -c car|\nHello.", ["%%jp -c careful\nHello."]),
         ("%%jp -c team/|\nHello.", ["%%jp -c team/night\nHello."]),
         ("%jp export exp|", [r"%jp export exported\ here/"]),
-        ("%jp export --dialect j|", ["%jp export --dialect jp-head"]),
-    ],
-)  # fmt: skip
-def test_the_kernel_completes(kernel: FrontEnd, cell: str, after: list[str]) -> None:
-    assert tab(kernel, cell) == after
+    ]  # fmt: skip
+    for cell, after in rows:
+        with subtests.test(cell=cell):
+            assert ipython.tab(cell) == after
 
 
-def test_ids_turns_and_names_are_those_of_the_notebook(kernel: FrontEnd) -> None:
-    (switch,) = tab(kernel, "%jp switch |")
-    assert "%jp fork 0" not in tab(kernel, "%jp fork |")
-    kernel.run(switch)
-    assert tab(kernel, "%jp fork |") == ["%jp fork 0"]
-    assert not any("jp-c" in line for line in tab(kernel, "%jp switch |"))  # it was empty
-    kernel.run("%jp new")
-    assert tab(kernel, "%jp drop |") == [switch.replace("switch", "drop")]
-    kernel.run("delta_shape = {'type': 'object'}; delta_plain = {'a': 1}")
-    assert tab(kernel, "%%jp -s delta_|\nGo.") == ["%%jp -s delta_shape\nGo."]
-    kernel.run("delta_rows = [1]")
-    assert tab(kernel, "%%jp\nAbout {{delta_r|}}.") == ["%%jp\nAbout {{delta_rows}}."]
+def test_ids_turns_and_names_are_those_of_the_notebook(ipython: IPythonShell) -> None:
+    ipython.run("%%jp\nHello.")
+    first = ipython.session.document.conversation.id
+    ipython.run("%jp new")
+    assert ipython.tab("%jp switch |") == [f"%jp switch {first}"]
+    assert ipython.tab("%jp drop |") == [f"%jp drop {first}"]
+    ipython.run(f"%jp switch {first}")
+    assert ipython.tab("%jp fork |") == ["%jp fork 0"]
+    ipython.run("delta_shape = {'type': 'object'}; delta_plain = {'a': 1}; delta_rows = [1]")
+    assert ipython.tab("%%jp -s delta_|\nGo.") == ["%%jp -s delta_shape\nGo."]
+    assert ipython.tab("%%jp\nAbout {{delta_r|}}.") == ["%%jp\nAbout {{delta_rows}}."]
 
 
-def test_a_tool_is_offered_once_it_is_defined(kernel: FrontEnd) -> None:
-    kernel.run("import jp_nb\n@jp_nb.tool\ndef look_up(x: str) -> str:\n    return x")
-    assert tab(kernel, "%jp tools loo|") == ["%jp tools look_up"]
-    assert tab(kernel, "%%jp -u loo|\nGo.") == ["%%jp -u look_up\nGo."]
-    assert tab(kernel, "%jp tools des|") == ["%jp tools describe_tools"]
-    assert tab(kernel, "%jp config conversation.tools.loo|") == [
-        "%jp config conversation.tools.look_up."
-    ]
-
-
-def test_a_broken_file_takes_away_only_what_it_says(kernel: FrontEnd, folder: Path) -> None:
-    file = folder / ".jp" / "config.toml"
-    file.write_text("assistant = [", encoding="utf-8")
-    kernel.messages.clear()
+def test_tool_is_offered_once_it_is_defined(ipython: IPythonShell) -> None:
+    assert ipython.tab("%jp tools loo|") == []
+    ipython.run("import jp_nb\n@jp_nb.tool\ndef look_up(x: str) -> str:\n    return x")
     try:
-        assert tab(kernel, "%jp config as|") == ["%jp config assistant."]
-        assert tab(kernel, "%jp config prompt.channel=w|") == ["%jp config prompt.channel=widget"]
-        assert "%%jp -m quick" not in tab(kernel, "%%jp -m |")
-        assert tab(kernel, "%%jp -m scr|") == ["%%jp -m scripted/"]
+        assert ipython.tab("%jp tools loo|") == ["%jp tools look_up"]
+        assert ipython.tab("%%jp -u loo|\nGo.") == ["%%jp -u look_up\nGo."]
+        assert ipython.tab("%jp config conversation.tools.loo|") == [
+            "%jp config conversation.tools.look_up."
+        ]
     finally:
-        file.write_text(CONFIG, encoding="utf-8")
-    assert "%%jp -m quick" in tab(kernel, "%%jp -m |")
-    after = kernel.start("pass")
-    kernel.finish(after)
-    assert kinds_before(kernel, after) == {"status"}
+        jp_nb.remove_tool("look_up")
 
 
-def test_whatever_fails_is_silent(kernel: FrontEnd) -> None:
-    kernel.run(
-        "import logging\n"
-        "from jp_nb.session.current import loaded\n"
-        "kept, loaded().document = loaded().document, None\n"
-        "said = []\n"
-        "class Keep(logging.Handler):\n"
-        "    def emit(self, record): said.append(record.exc_info is not None)\n"
-        "log = logging.getLogger('jp_nb.notebook.completion_facts')\n"
-        "log.setLevel('DEBUG'); log.addHandler(handler := Keep())"
-    )
-    kernel.messages.clear()
-    assert not any("jp-c" in line for line in tab(kernel, "%jp switch |"))
-    after = kernel.start("loaded().document = kept; log.removeHandler(handler); print(said)")
-    kernel.finish(after)
-    assert kernel.printed(after) == "[True]\n"
-    assert kinds_before(kernel, after) == {"status"}
+def test_broken_file_removes_only_its_own_completions(ipython: IPythonShell, folder: Path) -> None:
+    assert "%%jp -m quick" in ipython.tab("%%jp -m |")
+    (folder / ".jp" / "config.toml").write_text("assistant = [", encoding="utf-8")
+    assert ipython.tab("%jp config as|") == ["%jp config assistant."]
+    assert ipython.tab("%jp config prompt.channel=w|") == ["%jp config prompt.channel=widget"]
+    assert "%%jp -m quick" not in ipython.tab("%%jp -m |")
+    assert ipython.tab("%%jp -m scr|") == ["%%jp -m scripted/"]
 
 
-def test_unloading_takes_it_away_and_loading_brings_it_back_once(kernel: FrontEnd) -> None:
-    kernel.run("%unload_ext jp_nb")
-    assert "%jp config assistant." not in tab(kernel, "%jp config as|")
-    assert kernel.run("print(get_ipython().Completer.custom_matchers)") == "[]\n"
-    kernel.run("%load_ext jp_nb")
-    kernel.run("%reload_ext jp_nb")
-    assert tab(kernel, "%jp config as|") == ["%jp config assistant."]
-    assert kernel.run("print(len(get_ipython().Completer.custom_matchers))") == "1\n"
+def test_failure_of_completion_is_silent_and_logged(
+    ipython: IPythonShell,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG, "jp_nb.notebook.completion_facts")
+    monkeypatch.setattr(ipython.session, "document", None)
+    assert not any("jp-c" in line for line in ipython.tab("%jp switch |"))
+    assert [record.exc_info is not None for record in caplog.records] == [True]
+    assert capsys.readouterr() == ("", "")
 
 
-def test_toolsets_come_with_their_number_of_tools() -> None:
+def test_toolsets_are_noted_with_their_number_of_tools() -> None:
     assert complete("%%jp -t ", FACTS).notes == {"geo": "2 tools", "fs": "1 tool"}
