@@ -1,4 +1,4 @@
-"""What works while configuration files are wrong, and once they are mended."""
+"""What works while configuration files are not valid, and once they are fixed."""
 
 from __future__ import annotations
 
@@ -7,36 +7,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cells import error, said, value
-from tests.support.kernel_client import FrontEnd, front_end
-
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+from tests.support.ipython_shell import IPythonShell
 
 STORY = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
-MENDED = 'assistant.model.id = "scripted/story"\nuser.name = "Ada"\n'
-LOAD = "%load_ext jp_nb\nimport jp_nb"
+FIXED = 'assistant.model.id = "scripted/story"\nuser.name = "Ada"\n'
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "a" / "b" / ".jp").mkdir(parents=True)
-    (tmp_path / "a" / ".jp").mkdir()
-    (tmp_path / "a" / "b" / "story.toml").write_text(STORY)
-    return tmp_path / "a" / "b"
+def inner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace inside of another one."""
+    found = folder / "inner"
+    (found / ".jp").mkdir(parents=True)
+    (found / "story.toml").write_text(STORY)
+    (folder / ".jp" / "config.toml").write_text("")
+    monkeypatch.chdir(found)
+    return found
 
 
 @pytest.fixture
-def user(folder: Path) -> Iterator[FrontEnd]:
-    with front_end(folder) as made:
-        yield made
-
-
-def problem(user: FrontEnd, code: str) -> str:
-    request = user.start(code)
-    user.finish(request)
-    found = error(user, request)
-    assert found is not None
-    return f"{found['ename']}: {found['evalue']}"
+def unloaded(inner: Path) -> Iterator[IPythonShell]:
+    made = IPythonShell()
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize(
@@ -47,54 +39,49 @@ def problem(user: FrontEnd, code: str) -> str:
         ("assistant.model.id = 'no_such_alias'\n", "", ["no_such_alias"]),
     ],
 )  # fmt: skip
-def test_the_extension_loads_says_what_is_wrong_and_works_once_it_is_mended(
-    user: FrontEnd, folder: Path, near: str, far: str, expected: list[str]
+def test_extension_reports_invalid_files_and_works_once_they_are_fixed(
+    unloaded: IPythonShell, inner: Path, near: str, far: str, expected: list[str]
 ) -> None:
-    file, above = folder / ".jp" / "config.toml", folder.parent / ".jp" / "config.toml"
+    ipython, file, above = unloaded, inner / ".jp/config.toml", inner.parent / ".jp/config.toml"
     file.write_text(near)
     above.write_text(far)
-    request = user.start(LOAD)
-    user.finish(request)
-    assert error(user, request) is None
-    told = user.printed(request)
-    assert "the configuration is not valid, and nothing can be asked with it" in told
-    assert ("../.jp/config.toml" in told) == bool(far)
-    assert str(folder.parent) not in told
+    printed = ipython.load()
+    assert "the configuration is not valid, and nothing can be asked with it" in printed
+    assert ("../.jp/config.toml" in printed) == bool(far)
+    assert str(inner.parent) not in printed
+    problem = str(ipython.run("%%jp\nGo.").error)
     for text in expected:
-        assert text in told
-        assert text in problem(user, "%%jp\nGo.")
-    assert value(user, "len(jp_nb.session.current.current().document.conversation)") == 0
-    assert "does not work: " in said(user, "%jp doctor")
-    assert "versions" in said(user, "%jp doctor")
-    user.run("%jp config --unset user.name")
-    assert "in force" in said(user, "%jp config --explain assistant.model.id")
-    file.write_text(MENDED)
+        assert text in printed
+        assert text in problem
+    assert len(ipython.session.document.conversation) == 0
+    doctor = ipython.run("%jp doctor").shown
+    assert "does not work: " in doctor
+    assert "versions" in doctor
+    ipython.run("%jp config --unset user.name")
+    assert "in force" in ipython.run("%jp config --explain assistant.model.id").shown
+    file.write_text(FIXED)
     above.write_text("")
-    request = user.start("%%jp\nGo.")
-    user.finish(request)
-    assert error(user, request) is None
-    assert value(user, "jp_nb.last.text") == "one"
-    assert "workspace file" in said(user, "%jp config user.name")
-    base = value(user, "jp_nb.session.current.current().document.conversation.base_config")
-    assert base["user"] == {"name": "Ada"}
+    assert ipython.run("%%jp\nGo.").shown == "one"
+    assert "workspace file" in ipython.run("%jp config user.name").shown
+    assert ipython.session.document.conversation.base_config["user"] == {"name": "Ada"}
 
 
-def test_what_this_conversation_set_is_taken_back_while_a_file_is_wrong(
-    user: FrontEnd, folder: Path
+def test_conversation_setting_is_unset_while_a_file_is_invalid(
+    unloaded: IPythonShell, inner: Path
 ) -> None:
-    file = folder / ".jp" / "config.toml"
-    file.write_text(MENDED)
-    user.run(LOAD)
-    user.run("%jp config assistant.name=Robo")
-    user.run("%%jp\nGo.")
+    ipython, file = unloaded, inner / ".jp" / "config.toml"
+    file.write_text(FIXED)
+    ipython.load()
+    ipython.run("%jp config assistant.name=Robo")
+    ipython.run("%%jp\nGo.")
     file.write_text("user = [\n")
-    assert "not TOML" in problem(user, "%%jp\nGo.")
-    listed = said(user, "%jp config --explain assistant.name")
-    assert 'conversation, for turn 0  "Robo"' in listed
-    user.run("%jp config --unset assistant.name")
-    assert "taken back" in said(user, "%jp config --explain assistant.name")
-    assert "not TOML" in problem(user, "%jp config assistant.name=again")
-    file.write_text(MENDED)
-    assert value(user, "jp_nb.conversation().config.assistant.name") is None
-    user.run("%%jp\nGo on.")
-    assert value(user, "[t.text for t in jp_nb.conversation().turns]") == ["one", "two"]
+    assert "not TOML" in str(ipython.run("%%jp\nGo.").error)
+    explained = ipython.run("%jp config --explain assistant.name").shown
+    assert 'conversation, for turn 0  "Robo"' in explained
+    ipython.run("%jp config --unset assistant.name")
+    assert "taken back" in ipython.run("%jp config --explain assistant.name").shown
+    assert "not TOML" in str(ipython.run("%jp config assistant.name=again").error)
+    file.write_text(FIXED)
+    assert ipython.session.config.assistant.name is None
+    assert ipython.run("%%jp\nGo on.").shown == "two"
+    assert [turn.text for turn in ipython.session.conversations.log()] == ["one", "two"]

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.magic_shell import Notebook, folder
+from tests.support.ipython_shell import IPythonShell, ipython
+from tests.support.magic_shell import Notebook
 
-__all__ = ["folder"]
+__all__ = ["ipython"]
 
 
 @pytest.fixture
@@ -37,7 +38,7 @@ class Printed:
         return [line.partition(" · kept in ")[0] for line in lines]
 
 
-def test_each_command_says_what_it_did_and_how_to_go_back(
+def test_each_command_reports_its_effect_and_how_to_go_back(
     notebook: Notebook, printed: Printed
 ) -> None:
     notebook.ask("Plan a weekend in Delft.\nLook at the forecast, and ask me what I like.")
@@ -83,8 +84,35 @@ def test_switch_without_an_id_lists_the_conversations(notebook: Notebook, printe
     assert "First." in shown
 
 
-def test_an_unprintable_request_is_no_title(notebook: Notebook, printed: Printed) -> None:
+def test_title_has_no_unprintable_characters(notebook: Notebook, printed: Printed) -> None:
     notebook.ask("\x1b[31mred \u202e text")
     (line, _) = printed("new")
     assert "\x1b" not in line
     assert "\u202e" not in line
+
+
+def test_new_conversation_reports_the_settings_of_the_previous_one_and_can_keep_them(
+    ipython: IPythonShell,
+) -> None:
+    host = "http://127.0.0.1:8080"
+    ipython.run(
+        f"%jp config providers.llm.llamacpp.base_url={host} "
+        "conversation.tools.t.options.api_key=hush assistant.name=Ada"
+    )
+    ipython.run("%%jp\nGo.")
+    printed = ipython.run("%jp new").printed
+    assert f"providers.llm.llamacpp.base_url={host}" in printed
+    left = printed.partition("the one before had set ")[2]
+    assert "assistant.name=Ada" in left
+    assert "conversation.tools.t.options.api_key=(set, not shown)" in left
+    assert "hush" not in printed
+    assert ipython.value("assistant.name") is None
+    printed = ipython.run("%jp new --keep-config").printed  # nothing was asked in between
+    assert "had set" not in printed
+    for path in ("assistant.name", "providers.llm.llamacpp.base_url"):
+        assert "conversation, for turn 0" in ipython.run(f"%jp config {path}").shown
+    ipython.run("%%jp\nGo.")
+    printed = ipython.run("%%jp -n -m scripted/talk\nGo.").printed
+    assert "assistant.name=Ada" in printed.partition("had set")[2]
+    assert "assistant.model.id" not in printed.partition("had set")[2]
+    assert "had set" not in ipython.run("%%jp -n -c assistant.name=Bea\nGo.").printed

@@ -89,6 +89,13 @@ class IPythonShell:
             )
         return [code[: each.start] + each.text + code[each.end :] for each in found]
 
+    def value(self, path: str) -> Any:
+        """Return the effective value of a setting."""
+        value: Any = self.session.config.model_dump(mode="json")
+        for key in path.split("."):
+            value = value[key]
+        return value
+
     def close(self) -> None:
         kept = vars(self.shell).get("_jp_nb_session")
         if kept is not None:
