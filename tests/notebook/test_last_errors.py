@@ -18,12 +18,10 @@ BROKEN = "[[replies]]\nerror = { status = 404 }\n"
 
 
 @pytest.fixture
-def folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with a script that answers and one that fails; no error is known."""
+def folder(folder: Path) -> Path:
+    """A workspace with a script that answers and one that fails."""
     (folder / "talk.toml").write_text(REPLIES)
     (folder / "broken.toml").write_text(BROKEN)
-    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
-        monkeypatch.setattr(f"sys.{name}", None, raising=False)
     return folder
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ class IPythonShell:
     """A shell that has loaded the extension, in the current folder."""
 
     def __init__(self) -> None:
+        _forget_errors()
         config = Config()
         config.HistoryManager.enabled = False
         module: Any = ModuleType("notebook_of_a_test")
@@ -103,6 +105,13 @@ class IPythonShell:
         set_current(None)
         self.shell.restore_sys_module_state()
         self.shell.history_manager.end_session()
+        _forget_errors()
+
+
+def _forget_errors() -> None:
+    """Forget the errors of earlier cells, which IPython keeps where debuggers look."""
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        vars(sys).pop(name, None)
 
 
 @pytest.fixture
