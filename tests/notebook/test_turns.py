@@ -1,10 +1,10 @@
-"""`%%jp` in a real kernel: tools, questions, interrupts, and what the cell is left with."""
+"""`%%jp` in a real kernel: tools, questions, interrupts, and the outputs of the cell."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from time import sleep
+from typing import Any
 
 import pytest
 
@@ -159,7 +159,7 @@ def user(kernel: FrontEnd) -> FrontEnd:
 
 
 @pytest.mark.parametrize("allow_stdin", [True, False])
-def test_what_a_tool_printed_stands_between_its_line_and_what_follows(
+def test_output_of_a_function_is_shown_between_its_line_and_the_next_text(
     user: FrontEnd, allow_stdin: bool
 ) -> None:
     before, printed, after = user.outputs(run(user, "look", allow_stdin=allow_stdin))
@@ -172,20 +172,8 @@ def test_what_a_tool_printed_stands_between_its_line_and_what_follows(
     assert before["metadata"] == after["metadata"] == {}  # nothing that differs from run to run
 
 
-def test_the_result_is_a_turn(user: FrontEnd) -> None:
-    run(user, "look", "-o answer")
-    assert value(user, "[answer.text, answer is _jp, answer is jp.last]") == [
-        "Let me look.\n\nIt is **fine**.",
-        True,
-        True,
-    ]
-    assert value(user, "[(c.name, c.content, c.is_error) for c in _jp.tool_calls]") == [
-        ["look", "Delft is fine", False]
-    ]
-
-
-def test_updates_of_a_long_answer_are_bounded(user: FrontEnd) -> None:
-    request = run(user, "long")
+def test_long_answer_has_a_bounded_number_of_updates(user: FrontEnd) -> None:
+    request = run(user, "long", "-o answer")
     shown = [
         m
         for m in user.messages
@@ -193,15 +181,18 @@ def test_updates_of_a_long_answer_are_bounded(user: FrontEnd) -> None:
     ]
     assert len(shown) < 60
     assert shown[-1]["content"]["data"]["text/plain"].count("word") == 2000
+    assert value(user, "[answer is _jp, answer is jp.last]") == [True, True]
 
 
-def test_def_async_and_thread_tools_run_in_one_batch(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_functions_coroutines_and_threads_run_in_one_batch(user: FrontEnd) -> None:
     run(user, "mixed")
     contents = [e["content"] for e in events(user) if e["type"] == "tool_call_response"]
     assert contents == ["waited", "A is fine", "worked"]
 
 
-def test_a_tool_cannot_change_the_record(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_tool_cannot_change_the_record(user: FrontEnd) -> None:
     run(user, "spoil")
     (asked,) = [e for e in events(user) if e["type"] == "tool_call_request"]
     assert asked["arguments"] == {"items": [1, 2]}
@@ -210,7 +201,8 @@ def test_a_tool_cannot_change_the_record(user: FrontEnd) -> None:
     assert asked["arguments"] == {"items": [1, 2]}
 
 
-def test_a_tool_that_cancels_everything_ends_the_turn_and_not_the_kernel(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_tool_that_cancels_all_tasks_ends_only_its_turn(user: FrontEnd) -> None:
     request = run(user, "cancel")
     failure = error(user, request)
     assert failure is not None
@@ -219,7 +211,8 @@ def test_a_tool_that_cancels_everything_ends_the_turn_and_not_the_kernel(user: F
     assert user.displays(run(user, "echo"))[-1]["text/plain"] == "ok"
 
 
-def test_prints_and_figures_of_tools_appear_in_the_cell(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_prints_and_figures_of_tools_are_shown_in_the_cell(user: FrontEnd) -> None:
     user.run("%matplotlib inline")
     request = run(user, "shown")
     printed = user.printed(request)
@@ -242,8 +235,9 @@ def order(user: FrontEnd, request: str) -> list[str]:
     ]
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("allow_stdin", [True, False])
-def test_a_figure_stands_at_the_call_that_drew_it(user: FrontEnd, allow_stdin: bool) -> None:
+def test_figure_is_shown_below_the_call_that_drew_it(user: FrontEnd, allow_stdin: bool) -> None:
     user.run("%matplotlib inline")
     assert order(user, run(user, "drawn", allow_stdin=allow_stdin)) == [
         "✓ draw()",
@@ -254,8 +248,9 @@ def test_a_figure_stands_at_the_call_that_drew_it(user: FrontEnd, allow_stdin: b
     ]
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("allow_stdin", [True, False])
-def test_what_other_tools_print_stands_below_their_lines(user: FrontEnd, allow_stdin: bool) -> None:
+def test_prints_of_coroutines_are_shown_below_their_lines(user: FrontEnd, allow_stdin: bool) -> None:
     assert order(user, run(user, "murmured", allow_stdin=allow_stdin)) == [
         "✓ murmur()",
         "from async def\n",
@@ -263,7 +258,7 @@ def test_what_other_tools_print_stands_below_their_lines(user: FrontEnd, allow_s
     ]
 
 
-def test_errors_of_tools_reach_the_model_and_the_turn_goes_on(user: FrontEnd) -> None:
+def test_errors_of_tools_are_reported_to_the_model_and_the_turn_continues(user: FrontEnd) -> None:
     request = run(user, "errors")
     assert error(user, request) is None
     contents = [e["content"] for e in events(user) if e["type"] == "tool_call_response"]
@@ -292,7 +287,7 @@ def test_ask_user_is_answered_in_the_running_cell(user: FrontEnd) -> None:
     assert sum(e["type"] == "turn_start" for e in entries) == 1
 
 
-def test_a_question_is_in_the_record_before_it_is_answered(user: FrontEnd) -> None:
+def test_question_is_recorded_before_it_is_answered(user: FrontEnd) -> None:
     start(user, "question")
     user.form("Rename it?")
     code = "print([e['type'] for e in jp.conversation().events][-2:])"
@@ -303,7 +298,8 @@ def test_a_question_is_in_the_record_before_it_is_answered(user: FrontEnd) -> No
     assert kinds.index("inquiry_request") < kinds.index("inquiry_response")
 
 
-def test_jp_ask_inside_a_tool_puts_its_question_into_the_same_cell(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_question_of_a_function_is_asked_in_the_same_cell(user: FrontEnd) -> None:
     request = start(user, "chat")
     beacon = user.form("What mood?")
     user.send(beacon, {"type": "submit", "index": 1})
@@ -312,7 +308,7 @@ def test_jp_ask_inside_a_tool_puts_its_question_into_the_same_cell(user: FrontEn
     assert "I see." in user.displays(request)[-1]["text/plain"]
 
 
-def test_a_secret_that_a_tool_asks_for_and_returns_is_read_by_nobody(user: FrontEnd) -> None:
+def test_secret_that_a_tool_asks_for_and_returns_is_hidden(user: FrontEnd) -> None:
     request = start(user, "login")
     beacon = user.form("Password?")
     user.send(beacon, {"type": "submit", "value": "hunter2"})
@@ -325,7 +321,8 @@ def test_a_secret_that_a_tool_asks_for_and_returns_is_read_by_nobody(user: Front
     assert "hunter2" not in repr(user.messages)
 
 
-def test_a_secret_that_a_thread_of_a_tool_asks_for_is_read_by_nobody(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_secret_that_a_thread_of_a_tool_asks_for_is_hidden(user: FrontEnd) -> None:
     request = start(user, "signed")
     beacon = user.form("PIN?")
     user.send(beacon, {"type": "submit", "value": "hunter3"})
@@ -334,10 +331,8 @@ def test_a_secret_that_a_thread_of_a_tool_asks_for_is_read_by_nobody(user: Front
     assert "hunter3" not in repr(user.messages)
 
 
-@pytest.mark.parametrize("script", ["slow", "sleep", "wait", "work", "question"])
-def test_an_interrupt_keeps_what_arrived_and_the_next_cell_works(
-    user: FrontEnd, script: str
-) -> None:
+def interrupt(user: FrontEnd, script: str) -> list[dict[str, Any]]:
+    """Interrupt a turn once it is under way, end it, and return its entries."""
     request = start(user, script)
     seen = {"slow": "two", "sleep": "sleep begins", "wait": "✓", "work": "work begins"}
     if script == "question":
@@ -356,22 +351,34 @@ def test_an_interrupt_keeps_what_arrived_and_the_next_cell_works(
     assert failure["traceback"] == ["Interrupted. What arrived so far is in the record."]
     entries = events(user)
     assert well_formed(entries)
-    if script == "slow":
-        assert entries[-1]["type"] == "chat_response"
-        assert entries[-1]["message"].startswith("one two")
-    if script == "wait":  # what was done before counts
+    again = run(user, "echo")
+    assert user.displays(again)[-1]["text/plain"] == "ok"
+    return entries
+
+
+def test_interrupt_keeps_the_answer_so_far_and_the_next_cell_works(user: FrontEnd) -> None:
+    *_, last = interrupt(user, "slow")
+    assert last["type"] == "chat_response"
+    assert last["message"].startswith("one two")
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("script", ["sleep", "wait", "work", "question"])
+def test_interrupt_ends_tools_of_every_kind_and_the_next_cell_works(
+    user: FrontEnd, script: str
+) -> None:
+    entries = interrupt(user, script)
+    if script == "wait":  # a call that was done before keeps its result
         responses = [e for e in entries if e["type"] == "tool_call_response"]
         assert responses[0]["content"] == "Delft is fine"
         assert not responses[1]["is_error"]
     if script == "question":
         (closing,) = [e for e in entries if e["type"] == "inquiry_response"]
         assert closing["metadata"]["end"] == "interrupted"
-    assert user.run("print(1 + 1)") == "2\n"
-    again = run(user, "echo")
-    assert user.displays(again)[-1]["text/plain"] == "ok"
 
 
-def test_cells_that_wait_run_in_order_after_a_question(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_queued_cells_run_in_order_after_a_question(user: FrontEnd) -> None:
     request = start(user, "ask")
     second = user.start("print('second')")
     third = user.start("print('third')")
@@ -389,7 +396,7 @@ def test_cells_that_wait_run_in_order_after_a_question(user: FrontEnd) -> None:
 
 
 @pytest.mark.req("R083-75", "R083-76", "R083-77")
-def test_with_nobody_there_the_question_fails_and_the_turn_goes_on(user: FrontEnd) -> None:
+def test_unattended_question_fails_and_the_turn_continues(user: FrontEnd) -> None:
     request = run(user, "ask", allow_stdin=False)
     assert error(user, request) is None
     (shown,) = user.displays(request)
@@ -405,7 +412,7 @@ def test_with_nobody_there_the_question_fails_and_the_turn_goes_on(user: FrontEn
     assert not [m for m in user.messages if m["header"]["msg_type"] == "comm_open"]
 
 
-def test_strict_fails_the_cell_and_keeps_the_record_whole(user: FrontEnd) -> None:
+def test_strict_fails_the_cell_and_keeps_the_record_well_formed(user: FrontEnd) -> None:
     request = run(user, "ask", "--strict", allow_stdin=False)
     failure = error(user, request)
     assert failure is not None
@@ -417,114 +424,8 @@ def test_strict_fails_the_cell_and_keeps_the_record_whole(user: FrontEnd) -> Non
 
 
 @pytest.mark.req("R083-47")
-def test_a_configured_answer_needs_nobody(user: FrontEnd) -> None:
+def test_configured_answer_is_used_when_unattended(user: FrontEnd) -> None:
     option = "-c conversation.tools.ask_user.questions.answer.answer:=true"
     request = run(user, "ask", option, allow_stdin=False)
     (shown,) = user.displays(request)
     assert shown["text/plain"] == "? Assistant: Ship it? → Yes (configured)\nShipped."
-
-
-@pytest.mark.parametrize(
-    ("cell", "name", "words"),
-    [
-        ("%%jp\n  \n", "UsageError", ["nothing to ask", "%%jp"]),
-        ("%%jp --fast\nx", "UsageError", ["--fast", "-m MODEL"]),
-        ("%%jp -o 1x\nx", "UsageError", ["1x"]),
-        ("%%jp -c 'x\ny", "UsageError", ["quot"]),
-        ("%%jp\n{{nobody}}", "UsageError", ["nobody"]),
-        ("%%jp\n{{print(1)}}", "UsageError", ["nothing is called"]),
-        ("%%jp -m nowhere/x\nx", "ConfigError", ["nowhere", "anthropic, "]),
-        ("%%jp -m fast\nx", "ConfigError", ["fast", "alias"]),
-        ("%%jp -c assistant.modle.id=x\nx", "ConfigError", ["assistant.model"]),
-        ("%%jp -c prompt.channel=loud\nx", "ConfigError", ["prompt.channel", "widget"]),
-        ("%%jp -m scripted/missing\nx", "ConfigError", ["missing"]),
-        ("%%jp -n -m nowhere/x\nx", "ConfigError", ["nowhere"]),
-        ("%%jp -n -c assistant.tool_choice=typo\nx", "ConfigError", ["typo"]),
-        ("%%jp -c assistant.tool_choice=typo\nx", "ConfigError", ["typo"]),
-        ("%jp log ²", "UsageError", ["²"]),
-        ("%jp lgo", "UsageError", ["%jp log", "%%jp"]),
-        ("%jp log many", "UsageError", ["many"]),
-        ("%jp config assistant.modle", "ConfigError", ["assistant.model"]),
-    ],
-)
-def test_a_mistake_is_one_line_that_says_what_to_do(
-    user: FrontEnd, cell: str, name: str, words: list[str]
-) -> None:
-    run(user, "echo")
-    before = events(user)
-    request = user.start(cell)
-    user.finish(request)
-    failure = error(user, request)
-    assert failure is not None
-    assert failure["ename"] == name
-    assert len(failure["traceback"]) == 1
-    for word in words:
-        assert word in failure["evalue"]
-    if name != "ConfigError" or "missing" not in words:  # a script is looked for in the turn
-        assert events(user) == before
-
-
-def test_braces_and_dollars_are_sent_as_written(user: FrontEnd) -> None:
-    user.run("name = {'k': ['v']}; dollar = 1")
-    body = 'A {name} $dollar {{name["k"][0]}} \\{{name}} {"json": 1}'
-    request = user.start(f"%%jp -n -m scripted/echo\n{body}")
-    user.finish(request)
-    (asked,) = [e for e in events(user) if e["type"] == "chat_request"]
-    assert asked["content"] == 'A {name} $dollar v {{name}} {"json": 1}'
-
-
-def test_reload_ext_keeps_the_conversation(user: FrontEnd) -> None:
-    run(user, "echo")
-    before = value(user, "jp.conversation().id")
-    user.run("%reload_ext jp_nb")
-    request = user.start("%%jp\nAnd more?")
-    user.finish(request)
-    assert value(user, "[jp.conversation().id, len(jp.conversation().turns)]") == [before, 2]
-
-
-def test_unload_ext_takes_the_magics_away(user: FrontEnd) -> None:
-    user.run("%unload_ext jp_nb")
-    try:
-        request = user.start("%jp log")
-        user.finish(request)
-        assert "not found" in user.printed(request)
-    finally:
-        user.run("%load_ext jp_nb")
-
-
-def test_every_subcommand_says_something(user: FrontEnd) -> None:
-    run(user, "look")
-    expected = {
-        "%jp": "config",
-        "%jp tools": "ask_user",
-        "%jp log": "Delft is fine",
-        "%jp config": "assistant.model.id",
-        "%jp config prompt.channel": "auto",
-        "%jp doctor": "scripted/look",
-    }
-    for command, word in expected.items():
-        request = user.start(command)
-        user.finish(request)
-        assert error(user, request) is None
-        assert word in user.displays(request)[0]["text/plain"], command
-
-
-def test_config_is_set_and_shown(user: FrontEnd) -> None:
-    said = user.run("%jp config style.update_interval_ms=250")
-    assert said == "Set for this conversation: style.update_interval_ms = 250\n"
-    request = user.start("%jp config style.update_interval_ms")
-    user.finish(request)
-    assert "250" in user.displays(request)[0]["text/plain"]
-    user.run("%jp config style.update_interval_ms=100")
-
-
-def test_a_turn_cannot_start_another(user: FrontEnd, tmp_path: Path) -> None:
-    user.run(
-        "@jp.tool\ndef look(place: str) -> str:\n    return jp.query('again').text", cell_id=None
-    )
-    try:
-        run(user, "look")
-        (response,) = [e for e in events(user) if e["type"] == "tool_call_response"]
-        assert "a turn is still running" in response["content"]
-    finally:
-        user.run(TOOLS)
