@@ -1,4 +1,4 @@
-"""The interrupt menus in a real kernel: each choice, each phase, each channel."""
+"""The interrupt menus in a real kernel, on forms and on stdin."""
 
 from __future__ import annotations
 
@@ -117,13 +117,12 @@ def expecting(*texts: str) -> str:
 
 
 SCRIPTS = {
-    "slow": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 250\n' + expecting("word1", "Shorter!"),
+    "slow": f'[[replies]]\ntext = "{WORDS}"\nchunk_ms = 120\n' + expecting("word1", "Shorter!"),
     "endless": f'[[replies]]\ntext = "{WORDS * 200}"\nchunk_ms = 100\n'
     + expecting("word1", "Shorter!"),
     "three": calls(("hold", GATE), ("wait", GATE), ("work", GATE)) + DONE,
     "hold": calls(("look", {"place": "Delft"}), ("wait", GATE), ("hold", GATE))
     + expecting("custom message", "Use another."),
-    "unsaid": calls(("wait", GATE)) + expecting("cancelled this tool call on purpose"),
     "alone": calls(("hold", GATE)) + DONE,
     "careful": calls(("careful", GATE)) + DONE,
     "queued": calls(("hold", GATE), ("look", {"place": "Delft"})) + DONE,
@@ -207,8 +206,8 @@ def assert_interrupted(user: FrontEnd, request: str) -> None:
 # --- while the model answers -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["click", "escape"])
-def test_the_text_goes_on_behind_the_menu_and_nothing_is_lost(user: FrontEnd, how: str) -> None:
+@pytest.mark.parametrize("how", ["click", pytest.param("escape", marks=pytest.mark.kernel)])
+def test_text_continues_behind_the_menu_and_nothing_is_lost(user: FrontEnd, how: str) -> None:
     request = begun(user, "slow", "word1")
     beacon = interrupted(user)
     user.wait(lambda m: "word14" in str(m["content"].get("data", "")))  # in the form itself
@@ -222,16 +221,7 @@ def test_the_text_goes_on_behind_the_menu_and_nothing_is_lost(user: FrontEnd, ho
     assert text_of(user) == [WORDS]
 
 
-def test_continue_while_the_text_still_comes(user: FrontEnd) -> None:
-    request = begun(user, "slow", "word1")
-    interrupted(user)
-    user.click("Continue")
-    user.finish(request)
-    assert error(user, request) is None
-    assert static(user, request) == WORDS
-
-
-def test_reply_asks_for_words_and_the_model_gets_them(user: FrontEnd) -> None:
+def test_reply_is_sent_to_the_model(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
     user.click("Tell the model something …")
@@ -246,7 +236,8 @@ def test_reply_asks_for_words_and_the_model_gets_them(user: FrontEnd) -> None:
     assert asked == ["Go on.", "Shorter!"]
 
 
-def test_who_thinks_better_of_a_reply_is_back_in_the_menu(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_cancelled_reply_returns_to_the_menu(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
     user.click("Tell the model something …")
@@ -259,7 +250,8 @@ def test_who_thinks_better_of_a_reply_is_back_in_the_menu(user: FrontEnd) -> Non
     assert_interrupted(user, request)
 
 
-def test_stop_keeps_what_arrived(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_stop_keeps_the_answer_so_far(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
     user.click("End the turn and keep the answer so far")
@@ -270,7 +262,8 @@ def test_stop_keeps_what_arrived(user: FrontEnd) -> None:
     assert static(user, request) == kept
 
 
-def test_abort_leaves_nothing_of_it_in_the_record(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_abort_discards_the_answer_so_far(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
     user.click("End the turn and discard the answer so far")
@@ -286,7 +279,8 @@ def test_abort_leaves_nothing_of_it_in_the_record(user: FrontEnd) -> None:
     ]
 
 
-def test_an_interrupt_of_the_menu_ends_the_turn_and_keeps_what_arrived(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_interrupt_of_the_menu_ends_the_turn_and_keeps_the_answer_so_far(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1")
     interrupted(user)
     user.interrupt(request)
@@ -295,39 +289,32 @@ def test_an_interrupt_of_the_menu_ends_the_turn_and_keeps_what_arrived(user: Fro
     assert static(user, request) == kept
 
 
-@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", ALL)])
-def test_two_interrupts_in_quick_succession_end_the_turn(
-    user: FrontEnd, script: str, seen: str
-) -> None:
-    request = begun(user, script, seen)
+@pytest.mark.kernel
+def test_two_interrupts_in_quick_succession_end_the_turn(user: FrontEnd) -> None:
+    request = begun(user, "three", ALL)
     user.manager.interrupt_kernel()
     user.interrupt(request)  # again, if both were one signal
     assert_interrupted(user, request)
     assert well_formed(events(user))
 
 
-@pytest.mark.parametrize("action", ["continue", "stop", "abort", "reply"])
-def test_a_configured_action_needs_no_menu(user: FrontEnd, action: str) -> None:
-    script = "slow" if action == "continue" else "endless"
-    request = begun(user, script, "word1", f"-c interrupt.streaming.action={action}")
+@pytest.mark.kernel
+@pytest.mark.parametrize("action", ["abort", "reply"])
+def test_configured_action_opens_no_menu(user: FrontEnd, action: str) -> None:
+    request = begun(user, "endless", "word1", f"-c interrupt.streaming.action={action}")
     forget(user)
     user.manager.interrupt_kernel()
     if action == "reply":
         say(user, "Your message:", "Shorter!")
     user.finish(request)
-    shown = static(user, request)
-    if action in ("stop", "abort"):
-        assert error(user, request) is not None
-    else:
-        assert error(user, request) is None
-    assert shown.startswith("⚠ Aborted") is (action == "abort")
+    assert (error(user, request) is None) is (action == "reply")
+    assert static(user, request).startswith("⚠ Aborted") is (action == "abort")
     assert bool(text_of(user)) is (action != "abort")
-    if action == "continue":
-        assert shown == WORDS
     assert "Interrupted: the answer" not in str(user.messages)
 
 
-def test_with_nobody_there_it_stops_and_keeps_what_arrived(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_unattended_interrupt_keeps_the_answer_so_far(user: FrontEnd) -> None:
     user.run(SPY)
     try:
         request = begun(user, "endless", "said  word1", allow_stdin=False)
@@ -343,7 +330,7 @@ def test_with_nobody_there_it_stops_and_keeps_what_arrived(user: FrontEnd) -> No
 # --- while tools run ---------------------------------------------------------------------------
 
 
-def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
+def test_continue_waits_for_tools_and_reports_the_interrupted_function(
     user: FrontEnd, folder: Path
 ) -> None:
     request = begun(user, "three", ALL)
@@ -363,24 +350,22 @@ def test_continue_waits_for_tools_and_answers_for_the_one_that_was_cut(
     ]
 
 
-@pytest.mark.parametrize("choice", ["Run `hold` again", "closed"])
-def test_a_function_that_was_cut_cannot_go_on_and_the_menu_does_not_offer_it(
-    user: FrontEnd, folder: Path, choice: str
+@pytest.mark.kernel
+def test_menu_offers_to_run_an_interrupted_function_again_and_not_to_continue(
+    user: FrontEnd, folder: Path
 ) -> None:
     request = begun(user, "alone", "hold begins")
-    beacon = interrupted(user)
+    interrupted(user)
     assert labels(user) == ["Tell the model something …", "Run `hold` again", "End the turn"]
     (folder / "gate").touch()
-    if choice == "closed":
-        user.send(beacon, {"type": "cancel"})
-    else:
-        user.click(choice)
+    user.click("Run `hold` again")
     user.finish(request)
     assert error(user, request) is None
-    assert contents(user) == [WENT_ON if choice == "closed" else "held"]
+    assert contents(user) == ["held"]
 
 
-def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_reply_while_tools_run_is_the_result_of_the_calls(user: FrontEnd) -> None:
     request = begun(user, "hold", "hold begins, wait begins")
     interrupted(user)
     user.click("Tell the model something …")
@@ -392,17 +377,7 @@ def test_stop_and_reply_tells_the_model_why(user: FrontEnd) -> None:
     assert static(user, request).endswith("Understood.")
 
 
-def test_stop_and_reply_without_words_is_a_cancellation(user: FrontEnd) -> None:
-    request = begun(user, "unsaid", "wait begins")
-    interrupted(user)
-    user.click("Tell the model something …")
-    say(user, "Your message to the model", " ")
-    user.finish(request)
-    assert error(user, request) is None
-    assert contents(user) == [CANCELLED]
-
-
-def test_restart_runs_again_what_has_no_result(user: FrontEnd, folder: Path) -> None:
+def test_restart_runs_only_calls_without_a_result(user: FrontEnd, folder: Path) -> None:
     request = begun(
         user, "hold", "hold begins, wait begins", "-c conversation.tools.look.run=unattended"
     )
@@ -416,6 +391,7 @@ def test_restart_runs_again_what_has_no_result(user: FrontEnd, folder: Path) -> 
     assert contents(user) == ["Delft is fine", "waited", "held"]
 
 
+@pytest.mark.kernel
 def test_restart_asks_for_permission_again(user: FrontEnd, folder: Path) -> None:
     request = start(user, "careful")
     user.form("Run Python careful tool?")
@@ -432,7 +408,8 @@ def test_restart_asks_for_permission_again(user: FrontEnd, folder: Path) -> None
     assert contents(user) == ["cared"]
 
 
-def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
+@pytest.mark.kernel
+def test_open_question_is_closed_before_the_menu_and_the_next_one_follows(
     user: FrontEnd,
 ) -> None:
     request = start(user, "questions")
@@ -451,65 +428,38 @@ def test_a_question_is_taken_away_before_the_menu_and_the_next_comes_after_it(
     assert "? Rename a? — no answer: interrupted" in static(user, request).splitlines()
 
 
-@pytest.mark.parametrize("choice", ["Continue", "End the turn"])
-def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd, choice: str) -> None:
+@pytest.mark.kernel
+def test_no_tool_starts_while_the_menu_is_open(user: FrontEnd) -> None:
     request = begun(user, "queued", "hold begins")
     interrupted(user)
     for _ in range(3):  # rounds of the cell's thread, in which it could
         user.client.kernel_info(reply=True, timeout=PATIENCE)
     assert "looking" not in user.printed(request)
-    user.click(choice)
+    user.click("Continue")
     user.finish(request)
-    goes_on = choice == "Continue"
-    assert ("looking" in user.printed(request)) is goes_on
-    assert (error(user, request) is None) is goes_on
-    told = [WENT_ON, "Delft is fine"] if goes_on else [CANCELLED, CANCELLED]
-    assert contents(user) == told
+    assert "looking" in user.printed(request)
+    assert error(user, request) is None
+    assert contents(user) == [WENT_ON, "Delft is fine"]
 
 
-def test_an_interrupt_of_the_tools_menu_ends_the_turn(user: FrontEnd) -> None:
-    request = begun(user, "hold", "hold begins, wait begins")
-    interrupted(user)
-    user.interrupt(request)
-    assert_interrupted(user, request)
-    assert contents(user) == ["Delft is fine", CANCELLED, CANCELLED]
-
-
-@pytest.mark.parametrize("action", ["continue", "restart", "respond", "stop"])
-def test_a_configured_action_needs_no_menu_while_tools_run(
-    user: FrontEnd, folder: Path, action: str
+@pytest.mark.kernel
+def test_configured_restart_runs_the_calls_again_without_a_menu(
+    user: FrontEnd, folder: Path
 ) -> None:
     request = begun(
-        user, "hold", "hold begins, wait begins", f"-c interrupt.tool_call.action={action}"
+        user, "three", "hold begins, wait begins", "-c interrupt.tool_call.action=restart"
     )
     forget(user)
-    if action in ("continue", "restart"):
-        script = folder / "hold.toml"
-        known = script.read_text(encoding="utf-8")
-        script.write_text(known.replace("custom message", "fine").replace("Use another.", ""))
     user.manager.interrupt_kernel()
-    if action == "respond":
-        say(user, "Your message to the model", "Use another.")
-    elif action == "restart":
-        user.wait(lambda m: "hold begins" in m["content"].get("text", ""))
-    if action in ("continue", "restart"):
-        (folder / "gate").touch()
+    user.wait(lambda m: "hold begins" in m["content"].get("text", ""))
+    (folder / "gate").touch()
     user.finish(request)
-    if action in ("continue", "restart"):
-        script.write_text(known, encoding="utf-8")
-    assert (error(user, request) is None) is (action != "stop")
-    look, wait, hold = contents(user)
-    assert look == "Delft is fine"
-    said = "Tool run cancelled by user with a custom message:\n\nUse another."
-    assert (wait, hold) == {
-        "continue": ("waited", f"{STOPPED} The turn goes on."),
-        "restart": ("waited", "held"),
-        "respond": (said, said),
-        "stop": (CANCELLED, CANCELLED),
-    }[action]
+    assert error(user, request) is None
+    assert contents(user) == ["held", "waited", "worked"]
 
 
-def test_with_nobody_there_tools_are_stopped(user: FrontEnd, folder: Path) -> None:
+@pytest.mark.kernel
+def test_unattended_interrupt_stops_tools(user: FrontEnd, folder: Path) -> None:
     marks = [folder / "hold.begun", folder / "wait.begun"]
     for mark in marks:
         mark.unlink(missing_ok=True)
@@ -525,7 +475,8 @@ def test_with_nobody_there_tools_are_stopped(user: FrontEnd, folder: Path) -> No
     assert not user.models
 
 
-def test_stop_ends_a_command_and_all_it_started(user: FrontEnd, folder: Path) -> None:
+@pytest.mark.kernel
+def test_stop_ends_a_command_and_its_child_processes(user: FrontEnd, folder: Path) -> None:
     request = start(user, "spawn")
     until = monotonic() + PATIENCE
     while not (folder / "pids").exists():
@@ -548,7 +499,8 @@ def test_stop_ends_a_command_and_all_it_started(user: FrontEnd, folder: Path) ->
 STDIN = "-c prompt.channel=stdin"
 
 
-@pytest.mark.parametrize("key", ["c", "r", "s", "a"])
+@pytest.mark.kernel
+@pytest.mark.parametrize("key", ["c", "r"])
 def test_one_key_chooses_while_the_model_answers(user: FrontEnd, key: str) -> None:
     request = begun(user, "slow" if key == "c" else "endless", "word1", STDIN)
     forget(user)
@@ -570,7 +522,8 @@ def test_one_key_chooses_while_the_model_answers(user: FrontEnd, key: str) -> No
         assert text == [WORDS]
 
 
-@pytest.mark.parametrize("key", ["c", "r", "t", "s"])
+@pytest.mark.kernel
+@pytest.mark.parametrize("key", ["t", "s"])
 def test_one_key_chooses_while_tools_run(user: FrontEnd, folder: Path, key: str) -> None:
     request = begun(user, "three", ALL, STDIN)
     forget(user)
@@ -596,11 +549,9 @@ def test_one_key_chooses_while_tools_run(user: FrontEnd, folder: Path, key: str)
     )
 
 
-@pytest.mark.parametrize(("script", "seen"), [("endless", "word1"), ("three", ALL)])
-def test_an_interrupt_of_a_menu_on_stdin_ends_the_turn(
-    user: FrontEnd, script: str, seen: str
-) -> None:
-    request = begun(user, script, seen, STDIN)
+@pytest.mark.kernel
+def test_interrupt_of_a_menu_on_stdin_ends_the_turn(user: FrontEnd) -> None:
+    request = begun(user, "three", ALL, STDIN)
     forget(user)
     user.manager.interrupt_kernel()
     user.input_request()
@@ -609,7 +560,8 @@ def test_an_interrupt_of_a_menu_on_stdin_ends_the_turn(
     assert well_formed(events(user))
 
 
-def test_an_interrupt_of_a_question_on_stdin_brings_the_menu(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_interrupt_of_a_question_on_stdin_opens_the_menu(user: FrontEnd) -> None:
     request = start(user, "questions", STDIN)
     asked(user, "[y/Y/n/N/?] ")
     user.manager.interrupt_kernel()
