@@ -1,4 +1,4 @@
-"""How often a running turn has the page draw, and that nothing of what it shows is lost by that.
+"""Batches of messages of a running turn: how many there are, and that none is lost.
 
 Times are those that the kernel wrote into its messages.
 """
@@ -17,7 +17,10 @@ from tests.support.kernel_client import FrontEnd
 from tests.support.scripted_page import ROOT, kernel
 from tests.support.scripted_page import FrontEnd as Page
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 BATCH_S = 0.1
 FEW = 4
@@ -89,13 +92,13 @@ SCRIPTS = {
         for name in ("prints", "plays", "advances", "forks", "opens", "asks")
     },
 }  # fmt: skip
-FOR_EVER = """
+WAIT_FOREVER = """
 from jp_nb.notebook import outbox
 from jp_nb.notebook.document import page_delivery
 before = outbox.INTERVAL_S, page_delivery.BEAT_S
 outbox.INTERVAL_S = page_delivery.BEAT_S = 3600
 """
-AS_EVER = "outbox.INTERVAL_S, page_delivery.BEAT_S = before"
+WAIT_AS_BEFORE = "outbox.INTERVAL_S, page_delivery.BEAT_S = before"
 ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
 
 
@@ -136,8 +139,9 @@ def seconds(messages: list[dict[str, Any]]) -> float:
     return float((messages[-1]["header"]["date"] - messages[0]["header"]["date"]).total_seconds())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("script", ["words", "eight", "prints"])
-def test_a_turn_sends_the_page_one_batch_in_100_ms_at_most(page: Page, script: str) -> None:
+def test_turn_sends_the_page_at_most_one_batch_in_100_ms(page: Page, script: str) -> None:
     page.messages.clear()
     page.run_in_notebook(f"%%jp -m scripted/{script}\nGo.", "cell-1")
     found = kinds(page.messages)
@@ -149,8 +153,8 @@ def test_a_turn_sends_the_page_one_batch_in_100_ms_at_most(page: Page, script: s
     assert record[-1]["type"] == "chat_response"  # at its end the page has all
 
 
-def test_the_end_of_a_cell_waits_for_no_batch_and_its_start_is_sent_at_once(page: Page) -> None:
-    page.run_in_notebook(FOR_EVER)
+def test_start_and_end_of_a_cell_do_not_wait_for_a_batch(page: Page) -> None:
+    page.run_in_notebook(WAIT_FOREVER)
     try:
         page.messages.clear()
         page.run_in_notebook(f"%%jp -m scripted/eight {ONLY_AT_ONCE}\nGo.")
@@ -158,7 +162,7 @@ def test_the_end_of_a_cell_waits_for_no_batch_and_its_start_is_sent_at_once(page
         assert found["append"] == 2  # the start, and all else with the end
         assert page.view.jp["events"][-1]["type"] == "chat_response"
     finally:
-        page.run_in_notebook(AS_EVER)
+        page.run_in_notebook(WAIT_AS_BEFORE)
 
 
 # --- what stands in the cell -------------------------------------------------------------------
@@ -184,37 +188,33 @@ def count(user: FrontEnd, kind: str) -> int:
     return sum(message["msg_type"] == kind for message in user.messages)
 
 
-def test_no_line_of_many_is_lost_and_they_stand_in_order(user: FrontEnd) -> None:
+def test_many_printed_lines_are_shown_in_order(user: FrontEnd) -> None:
     _, printed, done = texts(user, "prints")
     assert printed.splitlines() == [f"line {number}" for number in range(1000)]
     assert done.endswith("Done.")
 
 
-def test_a_tool_that_clears_and_shows_again_shows_its_last_frame(user: FrontEnd) -> None:
+def test_last_frame_of_a_tool_that_clears_and_shows_again_is_kept(user: FrontEnd) -> None:
     shown = texts(user, "plays")
     assert [text for text in shown if "frame" in text] == ["frame 199"]
     assert shown[0] == "✓ plays()"
     assert count(user, "clear_output") < 100
 
 
-def test_of_updates_the_newest_is_shown_in_its_place(user: FrontEnd) -> None:
+def test_newest_update_of_a_display_is_shown_as_it_was(user: FrontEnd) -> None:
     _, before, state, after, data, _ = texts(user, "advances")
     assert (before, state, after, data) == ("before", "state 199", "after", "json")
     assert count(user, "update_display_data") < 100
-
-
-def test_what_is_shown_is_what_it_was_when_it_was_shown(user: FrontEnd) -> None:
-    texts(user, "advances")
     bundles = [m["content"].get("data", {}) for m in user.messages]
     assert [b["application/json"] for b in bundles if "application/json" in b] == [{"kept": True}]
 
 
-def test_what_a_forked_process_prints_is_shown(user: FrontEnd) -> None:
+def test_print_of_a_forked_process_is_shown(user: FrontEnd) -> None:
     assert "from a child" in texts(user, "forks")
 
 
-def test_what_was_shown_before_a_widget_is_there_before_it(user: FrontEnd) -> None:
-    user.run(FOR_EVER)
+def test_outputs_before_a_widget_are_sent_before_it(user: FrontEnd) -> None:
+    user.run(WAIT_FOREVER)
     try:
         texts(user, "opens", ONLY_AT_ONCE)
         contents = [str(message["content"]) for message in user.messages]
@@ -222,11 +222,11 @@ def test_what_was_shown_before_a_widget_is_there_before_it(user: FrontEnd) -> No
         places = [next(n for n, text in enumerate(contents) if name in text) for name in names]
         assert places == sorted(places)
     finally:
-        user.run(AS_EVER)
+        user.run(WAIT_AS_BEFORE)
 
 
-def test_a_question_and_what_was_shown_before_it_wait_for_no_batch(user: FrontEnd) -> None:
-    user.run(FOR_EVER)
+def test_question_and_outputs_before_it_do_not_wait_for_a_batch(user: FrontEnd) -> None:
+    user.run(WAIT_FOREVER)
     try:
         forget(user)
         request = start(user, "asks", ONLY_AT_ONCE)
@@ -238,4 +238,4 @@ def test_a_question_and_what_was_shown_before_it_wait_for_no_batch(user: FrontEn
         user.finish(request)
         assert error(user, request) is None
     finally:
-        user.run(AS_EVER)
+        user.run(WAIT_AS_BEFORE)

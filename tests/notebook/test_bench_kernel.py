@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.cells import calls, error, events, kernel_with, start, value
+from tests.support.fresh_session import fresh_session
 from tests.support.kernel_client import FrontEnd
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 TOOLS = '''
 import asyncio
@@ -82,10 +85,15 @@ SCRIPTS = {"fail": calls(("fails", {"number": 21})) + '[[replies]]\ntext = "It f
 ANSI = re.compile(r"\x1b\[[\d;]*m")
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> Iterator[FrontEnd]:
-    with kernel_with(tmp_path, SCRIPTS, TOOLS) as user:
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    with kernel_with(tmp_path_factory.mktemp("bench"), SCRIPTS, TOOLS) as user:
         yield user
+
+
+@pytest.fixture
+def user(kernel: FrontEnd) -> FrontEnd:
+    return fresh_session(kernel)
 
 
 def debug(user: FrontEnd, *commands: str) -> str:
@@ -102,7 +110,7 @@ def debug(user: FrontEnd, *commands: str) -> str:
 @pytest.mark.parametrize(
     ("name", "local"), [("fails", "42"), ("fails_async", "63"), ("fails_in_thread", "84")]
 )
-def test_debug_lands_in_the_frame_of_a_tool_that_was_called(
+def test_debug_opens_in_the_frame_of_the_called_tool(
     user: FrontEnd, name: str, local: str
 ) -> None:
     user.run("1 / 0")  # an earlier error of a cell is not what is looked at
@@ -116,14 +124,7 @@ def test_debug_lands_in_the_frame_of_a_tool_that_was_called(
     assert "jp_nb/" not in printed
 
 
-def test_debug_lands_in_the_frame_of_a_tool_after_a_turn(user: FrontEnd) -> None:
-    request = start(user, "fail")
-    user.finish(request)
-    assert error(user, request) is None
-    assert "\n42\n" in f"\n{debug(user, 'p local')}"
-
-
-def test_a_breakpoint_in_a_tool_stops_in_the_cell(user: FrontEnd) -> None:
+def test_breakpoint_in_a_tool_stops_in_the_cell(user: FrontEnd) -> None:
     request = user.start("%jp call stops number=7")
     user.input_request()
     user.type("p number + 1")
@@ -134,7 +135,7 @@ def test_a_breakpoint_in_a_tool_stops_in_the_cell(user: FrontEnd) -> None:
     assert "went on" in texts(user, request)
 
 
-def test_post_mortem_does_not_hang_where_nobody_is(user: FrontEnd) -> None:
+def test_post_mortem_does_not_hang_when_unattended(user: FrontEnd) -> None:
     user.run("%pdb on")
     request = user.start("%jp call fails number=1", allow_stdin=False)
     user.finish(request)
@@ -142,13 +143,14 @@ def test_post_mortem_does_not_hang_where_nobody_is(user: FrontEnd) -> None:
     request = start(user, "fail", allow_stdin=False)
     user.finish(request)
     assert error(user, request) is None
+    user.run("%pdb off")
 
 
 def texts(user: FrontEnd, request: str) -> str:
     return "\n".join(data["text/plain"] for data in user.displays(request))
 
 
-def test_a_question_is_asked_in_the_running_cell(user: FrontEnd) -> None:
+def test_question_of_a_called_tool_is_asked_in_the_cell(user: FrontEnd) -> None:
     before = events(user)
     request = user.start("outcome = jp.call('rename')", cell_id=None)
     user.input_request()
@@ -161,7 +163,7 @@ def test_a_question_is_asked_in_the_running_cell(user: FrontEnd) -> None:
     assert events(user) == before
 
 
-def test_an_interrupt_opens_the_menu_and_stops_the_call(user: FrontEnd) -> None:
+def test_interrupt_of_a_called_tool_opens_the_menu_and_stops_it(user: FrontEnd) -> None:
     request = user.start("%jp call slow", cell_id=None)
     user.wait(lambda m: "begun" in json.dumps(m["content"], default=str))
     user.manager.interrupt_kernel()
@@ -174,7 +176,7 @@ def test_an_interrupt_opens_the_menu_and_stops_the_call(user: FrontEnd) -> None:
     assert events(user) == []
 
 
-def test_with_nobody_there_the_outputs_of_two_runs_are_equal(user: FrontEnd) -> None:
+def test_outputs_of_two_headless_calls_are_equal(user: FrontEnd) -> None:
     shown = []
     for _ in range(2):
         request = user.start("%jp call fails number=3", allow_stdin=False)

@@ -10,7 +10,10 @@ import pytest
 from tests.support.cells import error, events, forget, kernel_with
 from tests.support.kernel_client import FrontEnd, Message
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 LONG = "word " * 2000
 TURN = f'[[replies]]\nreasoning = "{LONG}"\ntext = "An answer."\n'
@@ -65,7 +68,7 @@ def button(user: FrontEnd, words: str) -> str:
         ("Sum up", "⊟ Turns 0 to 2 are sent as a summary from here on"),
     ],
 )
-def test_a_form_offers_to_make_it_shorter_and_the_turn_goes_on(
+def test_form_offers_to_compact_and_the_turn_continues(
     user: FrontEnd, choice: str, line: str
 ) -> None:
     have_long_one(user, "long")
@@ -80,7 +83,7 @@ def test_a_form_offers_to_make_it_shorter_and_the_turn_goes_on(
     assert kinds(user).count("compaction") == 1
 
 
-def test_on_stdin_a_key_chooses(user: FrontEnd) -> None:
+def test_key_on_stdin_chooses_the_compaction(user: FrontEnd) -> None:
     user.run("%jp config prompt.channel=stdin")
     have_long_one(user, "long")
     request = user.start("%%jp\nAnd now?")
@@ -94,7 +97,7 @@ def test_on_stdin_a_key_chooses(user: FrontEnd) -> None:
     assert kinds(user).count("compaction") == 1
 
 
-def test_an_interrupt_of_the_menu_ends_the_turn_which_may_go_on(user: FrontEnd) -> None:
+def test_interrupt_of_the_menu_ends_the_turn_which_can_be_resumed(user: FrontEnd) -> None:
     have_long_one(user, "long")
     request = user.start("%%jp\nAnd now?")
     user.form(LONGER)
@@ -108,7 +111,7 @@ def test_an_interrupt_of_the_menu_ends_the_turn_which_may_go_on(user: FrontEnd) 
     assert shown(user, request).endswith("Now it fits.")
 
 
-def test_who_stops_has_the_error_and_can_resume_later(user: FrontEnd) -> None:
+def test_stopped_turn_has_the_error_and_can_be_resumed(user: FrontEnd) -> None:
     have_long_one(user, "long")
     request = user.start("%%jp\nAnd now?")
     user.form(LONGER)
@@ -127,7 +130,7 @@ def test_who_stops_has_the_error_and_can_resume_later(user: FrontEnd) -> None:
     assert kinds(user).count("turn_start") == 4
 
 
-def test_an_interrupted_summary_leaves_the_conversation_as_it_was(user: FrontEnd) -> None:
+def test_interrupted_summary_leaves_the_conversation_unchanged(user: FrontEnd) -> None:
     have_long_one(user, "slow")
     request = user.start("%jp compact -s --keep-first 0")
 

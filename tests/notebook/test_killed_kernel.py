@@ -1,4 +1,4 @@
-"""A kernel that is killed at each step of a batch: what was approved and not committed is gone.
+"""A kernel that is killed at each step of a batch: only committed changes survive.
 
 The page that keeps the record is played here, so that it outlives the kernel as a real one does.
 Tools wait at gates, which are files, and say so in others: nothing depends on how long things take.
@@ -388,9 +388,24 @@ AFTER: list[Step] = [the_page_has_the_commit, the_model_is_asked_again]
 STEPS = [*BEFORE, *IN_BETWEEN, *AFTER]
 
 
+@pytest.mark.kernel
 @pytest.mark.req("R078-124")
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
-def test_a_change_is_in_the_record_as_a_whole_or_nowhere(kernels: Kernels, step: Step) -> None:
+@pytest.mark.parametrize("step", [the_commit_begins, the_page_has_the_commit])
+def test_change_is_recorded_whole_or_not_at_all(kernels: Kernels, step: Step) -> None:
+    kill_at(kernels, step)
+
+
+@pytest.mark.deep
+@pytest.mark.req("R078-124")
+@pytest.mark.parametrize("step", STEPS)
+def test_change_is_recorded_whole_or_not_at_all_at_every_step(
+    kernels: Kernels, step: Step
+) -> None:
+    kill_at(kernels, step)
+
+
+def kill_at(kernels: Kernels, step: Step) -> None:
+    """Kill the kernel at `step`, and continue in the next one."""
     notebook, kernels.current = kernels.current or kernels.open(View()), None
     for left in notebook.gates.iterdir():
         left.unlink()
@@ -411,7 +426,7 @@ def test_a_change_is_in_the_record_as_a_whole_or_nowhere(kernels: Kernels, step:
     assert_in_the_journal_alone(kernels.folder, notebook.value, if_at_all=committed)
     assert_only_shown(notebook)
     heir = kernels.open(View(copy.deepcopy(record)))
-    assert_it_goes_on(heir, notebook.value if committed else "Before")
+    assert_the_next_kernel_continues(heir, notebook.value if committed else "Before")
     kernels.current = heir
 
 
@@ -442,7 +457,7 @@ def assert_only_shown(notebook: Notebook) -> None:
             assert kind in ("display_data", "update_display_data")
 
 
-def assert_it_goes_on(notebook: Notebook, name: str) -> None:
+def assert_the_next_kernel_continues(notebook: Notebook, name: str) -> None:
     """The same notebook in a new kernel: the record is whole, and a change with consent counts."""
     for gate in NAMES:
         notebook.open(gate)
@@ -469,7 +484,8 @@ def assert_it_goes_on(notebook: Notebook, name: str) -> None:
 # --- results and permissions ---------------------------------------------------------------------
 
 
-def test_a_finished_result_survives_the_kernel_while_another_call_waits(kernels: Kernels) -> None:
+@pytest.mark.kernel
+def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: Kernels) -> None:
     notebook, marks = kernels.open(View()), kernels.folder / "work" / "marks"
     notebook.run(MARKING)
     notebook.start("%%jp -m scripted/waiting\nMeasure, then deploy.")
@@ -530,8 +546,9 @@ def running(folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.runners
 @pytest.mark.req("R078-124")
-def test_a_run_whose_kernel_is_killed_writes_what_was_committed_and_nothing_else(
+def test_run_whose_kernel_is_killed_writes_only_what_was_committed(
     tmp_path: Path,
 ) -> None:
     before, after = tmp_path / "before the commit", tmp_path / "after it"

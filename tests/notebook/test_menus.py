@@ -289,7 +289,7 @@ def test_interrupt_of_the_menu_ends_the_turn_and_keeps_the_answer_so_far(user: F
     assert static(user, request) == kept
 
 
-@pytest.mark.kernel
+@pytest.mark.deep
 def test_two_interrupts_in_quick_succession_end_the_turn(user: FrontEnd) -> None:
     request = begun(user, "three", ALL)
     user.manager.interrupt_kernel()

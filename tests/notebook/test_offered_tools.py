@@ -24,7 +24,6 @@ from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
 from tests.support.fakes import for_tool
 from tests.support.in_process import new_session, shell_of
-from tests.support.kernel_client import front_end
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.record_strategies import STAMP
 
@@ -273,12 +272,3 @@ def test_settings_of_a_function_are_no_clash(
     talk = Talk(for_tool("look", run="ask", summary="Looks."))
     assert notices(talk, capsys) == []
     talk.session.close()
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
-def test_the_cell_that_defines_the_second_one_says_so(tmp_path: Path) -> None:
-    with front_end(tmp_path) as reader:
-        reader.run("%load_ext jp_nb")
-        define = "import jp_nb as jp\n@jp.tool\ndef ask_user() -> str:\n    return ''"
-        assert "not the builtin of that name" in reader.run(define)
-        assert "two tools" not in reader.run(define)

@@ -11,7 +11,10 @@ from tests.support.cells import calls, contents, error, forget, kernel_with, sta
 from tests.support.exact_blocks import blocks, object_of
 from tests.support.kernel_client import FrontEnd
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 TOOLS = """
 import jp_nb as jp
@@ -62,14 +65,7 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
 @pytest.mark.parametrize(
     ("options", "steps", "told", "shown"),
     [
-        ("", [(ASK, "Run"), (ASK, "Skip")], ["sent to Ada", f"{SKIPPED}."], ["✓", "⊘"]),
         ("", [(ASK, "Run all its calls this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
-        (
-            "",
-            [(ASK, "Skip all its calls this turn")],
-            [f"{SKIPPED}.", f"{SKIPPED} (remembered)."],
-            ["⊘", "⊘"],
-        ),
         ("", [(ASK, None), (ASK, "Run")], [f"{SKIPPED}.", "sent to Bob"], ["⊘", "✓"]),
         (
             "",
@@ -94,12 +90,6 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
         ),
         (
             RESULT + "ask",
-            [(DELIVER, "Deliver"), (DELIVER, "Skip")],
-            ["sent to Ada", "Result delivery skipped by user."],
-            ["✓", "⊘"],
-        ),
-        (
-            RESULT + "ask",
             [(DELIVER, "Edit"), (EDIT_RESULT, "=more or less"), (DELIVER, None)],
             ["more or less", "Result delivery skipped by user."],
             ["✓", "⊘"],
@@ -112,11 +102,10 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
         ),
     ],
 )
-def test_a_person_decides(
+def test_user_decides_about_calls_and_results_on_forms(
     kernel: FrontEnd, options: str, steps: Steps, told: list[str], shown: list[str]
 ) -> None:
     text = play(kernel, options, steps)
-    print(text)
     assert ("Invalid JSON: " in str(kernel.models)) is ('={"to": }' in str(steps))
     assert contents(kernel) == told
     lines = text.splitlines()
@@ -125,22 +114,10 @@ def test_a_person_decides(
         assert not line.startswith("⊘") or line.endswith(content)
 
 
-def test_who_declines_is_heard_over_stdin(kernel: FrontEnd) -> None:
-    forget(kernel)
-    request: Any = start(kernel, "send", "-c prompt.channel=stdin")
-    for line in ("p", "n"):
-        assert kernel.input_request()["prompt"] == "[y/Y/n/N/p/r/e/?] "
-        kernel.type(line)
-    assert kernel.input_request()["prompt"] == "[y/Y/n/N/p/r/e/?] "
-    kernel.type("y")
-    kernel.finish(request)
-    assert contents(kernel) == [f"{SKIPPED}.", "sent to Bob"]
-
-
 HOSTILE = "ls \u009b>~/.bashrc\u200b\n\u2028rm e\u0301\nSkip? \u202e"
 
 
-def test_over_stdin_every_character_of_the_arguments_is_printed(kernel: FrontEnd) -> None:
+def test_every_character_of_the_arguments_is_printed_on_stdin(kernel: FrontEnd) -> None:
     forget(kernel)
     request: Any = start(kernel, "hostile", "-c prompt.channel=stdin")
     for key in ("p", "y"):  # `p` prints the same once more
@@ -154,7 +131,7 @@ def test_over_stdin_every_character_of_the_arguments_is_printed(kernel: FrontEnd
     assert contents(kernel) == [f"sent to {HOSTILE}"]
 
 
-def test_an_edited_call_says_so_in_the_cell_the_log_and_the_turn(kernel: FrontEnd) -> None:
+def test_edited_call_is_marked_in_the_cell_the_log_and_the_turn(kernel: FrontEnd) -> None:
     text = play(
         kernel, "", [(ASK, "Edit"), (EDIT, '={"to": "Eve"}'), (ASK, "Run")]
     )  # and the second as it was

@@ -1,4 +1,4 @@
-"""What a tool shows while it runs: in its cell, at once, whichever way the tool runs."""
+"""Output of running tools: functions, coroutines and threads show it in their cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ import pytest
 from tests.support.cells import calls, error, forget, kernel_with, start
 from tests.support.kernel_client import FrontEnd
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 TOOLS = """
 import asyncio, time
@@ -77,7 +80,7 @@ def texts(user: FrontEnd, request: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_progress_belongs_to_the_cell_whichever_way_the_tool_runs(
+def test_progress_of_every_kind_of_tool_is_shown_in_its_cell(
     kernel: FrontEnd, way: str
 ) -> None:
     request = turn(kernel, f"shows_{way}")
@@ -92,11 +95,11 @@ def test_progress_belongs_to_the_cell_whichever_way_the_tool_runs(
     assert "text: 100%" in read
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("live", [True, False])
-def test_a_tool_that_clears_its_output_leaves_the_turn_in_the_cell(
-    kernel: FrontEnd, way: str, live: bool
+def test_tool_that_clears_its_output_leaves_the_turn_in_the_cell(
+    kernel: FrontEnd, live: bool
 ) -> None:
-    request = turn(kernel, f"clears_{way}", allow_stdin=live)
-    read = [text for text in texts(kernel, request) if text]
-    assert read == [f"✓ clears_{way}()", "step 2", "Done."]
+    for way in WAYS:
+        request = turn(kernel, f"clears_{way}", allow_stdin=live)
+        read = [text for text in texts(kernel, request) if text]
+        assert read == [f"✓ clears_{way}()", "step 2", "Done."]

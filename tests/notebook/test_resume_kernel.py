@@ -1,22 +1,24 @@
-"""`%jp resume` in a kernel: the person says what becomes of a call that was cut short."""
+"""`%jp resume` in a kernel: the user decides about interrupted calls."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support.cells import error, events, kernel_with, well_formed
+from tests.support.fresh_session import fresh_session
 from tests.support.kernel_client import FrontEnd
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 SCRIPTS = {
     "talk": '[[replies]]\ntool_calls = [{ name = "add" }]\n[[replies]]\ntext = "That is 5."\n',
-    "broken": '[[replies]]\nerror = { status = 400 }\n[[replies]]\ntext = "Here I am."\n',
 }
-CUT_SHORT = """
+INTERRUPTED_TURN = """
 from jp_nb.record.events import ChatRequest, ToolCallRequest
 from jp_nb.session.current import current
 import jp_nb as jp
@@ -33,7 +35,7 @@ def add(a: int, b: int) -> str:
     ran.append((a, b))
     return str(a + b)
 
-def cut_short():
+def interrupt_turn():
     stream = current().document.conversation
     stream.start_turn(ChatRequest(content="What is 2 and 3?"))
     stream.append(ToolCallRequest(
@@ -42,11 +44,18 @@ def cut_short():
 """
 
 
-@pytest.fixture
-def user(tmp_path: Path) -> Iterator[FrontEnd]:
-    with kernel_with(tmp_path, SCRIPTS, CUT_SHORT) as user:
-        user.run("%jp config assistant.model.id=scripted/talk")
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    with kernel_with(tmp_path_factory.mktemp("resume"), SCRIPTS, INTERRUPTED_TURN) as user:
         yield user
+
+
+@pytest.fixture
+def user(kernel: FrontEnd) -> FrontEnd:
+    fresh_session(kernel)
+    kernel.run("%jp config assistant.model.id=scripted/talk")
+    kernel.run("ran.clear()")
+    return kernel
 
 
 def shown(user: FrontEnd, request: str) -> str:
@@ -54,8 +63,8 @@ def shown(user: FrontEnd, request: str) -> str:
 
 
 @pytest.mark.parametrize("label", ["Run it again", "Skip it"])
-def test_a_form_asks_what_becomes_of_an_open_call(user: FrontEnd, label: str) -> None:
-    user.run("cut_short()")
+def test_form_asks_whether_an_open_call_runs_again(user: FrontEnd, label: str) -> None:
+    user.run("interrupt_turn()")
     request = user.start("%jp resume")
     user.form("`add` was interrupted and may already have run, fully or partly.")
     names = [str(known.get("description")) for known in user.models.values()]
@@ -74,9 +83,9 @@ def test_a_form_asks_what_becomes_of_an_open_call(user: FrontEnd, label: str) ->
     assert response.get("is_error", False) is (label != "Run it again")
 
 
-def test_on_stdin_a_key_decides_and_cancel_leaves_the_turn(user: FrontEnd) -> None:
+def test_key_on_stdin_decides_and_cancel_leaves_the_turn(user: FrontEnd) -> None:
     user.run("%jp config prompt.channel=stdin")
-    user.run("cut_short()")
+    user.run("interrupt_turn()")
     request = user.start("%jp resume")
     assert "Run it again?" in user.input_request()["prompt"]
     user.type("d")
@@ -94,17 +103,3 @@ def test_on_stdin_a_key_decides_and_cancel_leaves_the_turn(user: FrontEnd) -> No
     user.finish(request)
     assert user.run("print(ran)") == "[(2, 3)]\n"
     assert well_formed(events(user))
-
-
-def test_a_request_that_failed_goes_on_with_the_model_it_was_for(user: FrontEnd) -> None:
-    request = user.start("%%jp -m scripted/broken\nAre you there?")
-    user.finish(request)
-    assert error(user, request) is not None
-    resumed = user.start("%jp resume")
-    user.finish(resumed)
-    assert error(user, resumed) is None
-    assert shown(user, resumed).endswith("Here I am.")
-    again = user.start("%jp resume")
-    user.finish(again)
-    assert "there is nothing to resume" in str(error(user, again))
-    assert sum(entry["type"] == "turn_start" for entry in events(user)) == 1

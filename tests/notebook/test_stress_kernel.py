@@ -21,6 +21,7 @@ from tests.support.kernel_client import FrontEnd, Message
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+    pytest.mark.deep,
     pytest.mark.skipif(os.name != "posix", reason="signals"),
 ]
 
@@ -214,7 +215,7 @@ def requests_of(entries: list[Message], kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_signals_at_any_moment_of_any_batch(kernel: FrontEnd, seed: int) -> None:
+def test_interrupts_at_random_moments_of_batches(kernel: FrontEnd, seed: int) -> None:
     user, about = kernel, f"seed {seed}"
     folder = Path(user.manager.connection_file).parent
     (folder / f"stress{seed}.toml").write_text(script(Random(seed)), encoding="utf-8")

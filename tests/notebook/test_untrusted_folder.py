@@ -59,7 +59,8 @@ def user(work: Path) -> Iterator[FrontEnd]:
         yield found
 
 
-def test_user_is_asked_although_the_folder_switches_prompts_off(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_user_is_asked_although_the_declined_folder_turns_prompts_off(user: FrontEnd) -> None:
     user.run(TOOL)
     user.finish(asked := user.start("%jp config record.journal"))
     assert "true" in str(user.displays(asked))
@@ -86,28 +87,6 @@ def relative(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JP_CFG_PROMPT__ANSWERS", "walk.answers.toml")
     write(work / "pub.toml", SCRIPT)
     return write(work / "walk.answers.toml", ANSWERS)
-
-
-@pytest.mark.usefixtures("relative")
-def test_answers_file_of_a_folder_is_used_once_the_user_agreed(work: Path) -> None:
-    with front_end(work) as user:
-        said = user.run("%load_ext jp_nb") + user.run(TOOL)
-        asked = user.start("%jp trust --workspace")
-        user.form("Does what is listed above count")
-        listed = str(user.displays(asked))
-        assert "permissions.run_command" in listed
-        assert "everyone" in listed
-        user.click("No")
-        user.finish(asked)
-        turn = user.start("%%jp -m scripted/pub\nPublish it.")
-        user.send(user.form("Who may read it?"), {"type": "submit", "value": "team"})
-        user.finish(turn)
-        said += user.printed(asked) + user.printed(turn)
-        assert "is ignored until `%jp trust --workspace`" in said
-        assert user.run("print(_jp.tool_calls[0].content)").strip() == "team"
-        user.run("%jp trust --workspace --yes")
-        assert "ignored" not in user.run("%%jp -n -m scripted/pub\nPublish it.")
-        assert user.run("print(_jp.tool_calls[0].content)").strip() == "everyone"
 
 
 def test_consent_to_answers_is_for_one_content_and_can_be_revoked(

@@ -10,7 +10,10 @@ import pytest
 from tests.support.cells import calls, error, events, kernel_with, start, value
 from tests.support.kernel_client import FrontEnd
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 SETUP = """
 import itertools
@@ -20,10 +23,6 @@ from matplotlib.figure import Figure
 frame = pd.DataFrame({"a": [1, 2, None]})
 fig = Figure(figsize=(6, 4))
 fig.add_subplot().plot([1, 2])
-
-class Place:
-    def _repr_pretty_(self, printer, cycle):
-        printer.text("a pretty place")
 
 class Lying:
     @property
@@ -55,7 +54,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
         yield user
 
 
-def test_a_request_has_texts_and_pictures_of_its_values(kernel: FrontEnd) -> None:
+def test_request_has_texts_and_images_of_its_values(kernel: FrontEnd) -> None:
     request = kernel.start("%%jp -n -m scripted/talk\nLook: {{frame}} and {{fig}}.")
     kernel.finish(request)
     assert error(kernel, request) is None
@@ -68,7 +67,7 @@ def test_a_request_has_texts_and_pictures_of_its_values(kernel: FrontEnd) -> Non
     ]
 
 
-def test_the_result_of_a_tool_may_be_texts_figures_and_frames(kernel: FrontEnd) -> None:
+def test_result_of_a_tool_may_be_texts_figures_and_frames(kernel: FrontEnd) -> None:
     request = start(kernel, "tool")
     kernel.finish(request)
     assert error(kernel, request) is None
@@ -79,7 +78,7 @@ def test_the_result_of_a_tool_may_be_texts_figures_and_frames(kernel: FrontEnd) 
     assert len(answer["metadata"]["images"]) == 1
 
 
-def test_a_result_with_an_endless_iterator_or_a_lying_object_is_described(
+def test_result_with_an_endless_iterator_or_a_broken_object_is_described(
     kernel: FrontEnd,
 ) -> None:
     request = start(kernel, "endless")
@@ -90,13 +89,7 @@ def test_a_result_with_an_endless_iterator_or_a_lying_object_is_described(
     assert not answer.get("is_error", False)
 
 
-def test_what_ipython_would_print_is_told_and_nothing_is_printed_meanwhile(
-    kernel: FrontEnd,
-) -> None:
-    assert value(kernel, "jp.describe(Place()).text") == "a pretty place"
-
-
-def test_a_cell_shows_a_description_as_text_and_then_its_images(kernel: FrontEnd) -> None:
+def test_cell_shows_a_description_as_text_and_then_its_images(kernel: FrontEnd) -> None:
     request = kernel.start("jp.describe(fig, name='fig')")
     kernel.finish(request)
     shown: list[Any] = list(kernel.displays(request))
@@ -144,7 +137,7 @@ ATTACKS = (
 )
 
 
-def test_a_model_gets_no_secret_from_the_notebook_tools(kernel: FrontEnd) -> None:
+def test_notebook_tools_do_not_reveal_secrets(kernel: FrontEnd) -> None:
     made = [("notebook_variable", {"name": path}) for path in ATTACKS]
     script = calls(("notebook_variables", {}), *made) + '[[replies]]\ntext = "Done."\n'
     folder: Any = kernel.folder  # type: ignore[attr-defined]

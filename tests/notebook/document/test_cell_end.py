@@ -1,4 +1,4 @@
-"""A cell ends when the page has its record, and waits for nobody who is not there."""
+"""A cell in a real kernel ends when its page has the record."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
 
 from tests.support.scripted_page import ROOT, FrontEnd, kernel
 
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+
 LOAD = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n%load_ext jp_nb"
-FOR_EVER = "from jp_nb.notebook.document import live; live.END_OF_CELL_S = 3600"
-SCRIPT = '[[replies]]\ntext = "Certainly."\n' * 3
+SCRIPT = '[[replies]]\ntext = "Certainly."\n' * 9
 
 
-@pytest.fixture
-def front(tmp_path: Path) -> Iterator[FrontEnd]:
-    (tmp_path / "talk.toml").write_text(SCRIPT, encoding="utf-8")
-    with kernel(tmp_path) as started:
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
+    folder: Path = tmp_path_factory.mktemp("cell-end")
+    (folder / "talk.toml").write_text(SCRIPT, encoding="utf-8")
+    with kernel(folder) as started:
+        started.run(LOAD)
         yield started
 
 
@@ -25,35 +29,38 @@ def kinds(front: FrontEnd) -> list[str]:
     return [event["type"] for event in front.view.jp["events"]]
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
+def test_page_has_the_whole_record_when_a_cell_ends(front: FrontEnd) -> None:
+    front.view.slow = 0.1  # what follows a message waits for its acknowledgement
+    for cell in (
         "%%jp -m scripted/talk\nGo.",
-        "%jp q Hello! Who answers here?",
+        "%jp q Hello!",
         "import jp_nb as jp\njp.query('Go.', model='scripted/talk')",
-    ],
-)
-def test_when_a_cell_has_ended_the_page_has_all_of_its_record(front: FrontEnd, cell: str) -> None:
-    front.run(LOAD)
-    front.view.slow = 0.2  # what is behind a message under way waits for its acknowledgement
-    front.run(cell)
-    assert kinds(front)[-1] == "chat_response"
+    ):
+        front.run(cell)
+        assert kinds(front)[-1] == "chat_response", cell
     front.run("%jp config assistant.name=Ada")
     assert kinds(front)[-1] == "config_delta"
+    front.view.slow = 0.0
 
 
-def test_a_cell_waits_for_no_page_that_is_gone(front: FrontEnd) -> None:
-    front.run(f"{LOAD}\n{FOR_EVER}")
-    front.run("%%jp -m scripted/talk\nGo.")
-    front.view.awake = False
-    front.run("%%jp\nOn.")  # until what was sent is due again
-    front.run("%%jp\nOn.")
-    front.view.awake = True
-    front.until(lambda: kinds(front).count("chat_response") == 3)
+@pytest.mark.kernel
+def test_entries_are_sent_while_their_cell_runs(front: FrontEnd) -> None:
+    front.run("import jp_nb as jp, time")
+    before = len(front.view.jp["events"])
+    request = front.client.execute("jp.query('Go.', model='scripted/talk'); time.sleep(5)")
+    front.until(lambda: len(front.view.jp["events"]) > before, patience=4)
+    front.finish(request)
 
 
-def test_a_cell_waits_for_no_page_where_there_never_was_one(front: FrontEnd) -> None:
-    front.views.clear()
-    front.run(f"{LOAD}\n{FOR_EVER}")
-    front.run("%%jp -m scripted/talk\nGo.")
-    assert front.run("print(_jp.text)") == "Certainly.\n"
+@pytest.mark.kernel
+def test_console_on_the_kernel_of_a_notebook_adds_to_the_same_record(front: FrontEnd) -> None:
+    console = BlockingKernelClient()
+    console.load_connection_info(front.client.get_connection_info())
+    console.start_channels()
+    try:
+        console.execute("jp.query('From the console.', model='scripted/talk')")
+        front.until(lambda: "From the console." in front.view.contents())
+        front.until(lambda: kinds(front)[-1] == "chat_response")
+        assert {m["path"] for m in front.view.received} == {front.view.path}
+    finally:
+        console.stop_channels()
