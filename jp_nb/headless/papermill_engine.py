@@ -14,7 +14,7 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.log import logger
 
-from jp_nb.headless.runner import NOT_WHOLE, lift_from
+from jp_nb.headless.runner import NOT_WHOLE, join_streams, lift_from
 from jp_nb.record.carrier import unreadable
 from jp_nb.workspace import variables
 
@@ -26,6 +26,7 @@ class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has n
             return super().execute(**options)
         finally:
             lift_from(self)
+            join_streams(self.nb)
             if any(state not in before for state in unreadable(self.nb.metadata)):
                 logger.error("jp_nb: %s", NOT_WHOLE)
 

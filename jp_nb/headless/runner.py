@@ -196,17 +196,21 @@ def _finish(
     """
     lift_from(client)
     _take_journals(path, client.nb.metadata)
-    for cell in client.nb.cells:
-        if cell.cell_type == "code":
-            cell.outputs = list(_joined(cell.outputs))
+    join_streams(client.nb)
     write_notebook(client.nb, target)
     if any(state not in before for state in unreadable(client.nb.metadata)):
         return CellFailure(None, "StorageError", NOT_WHOLE)
     return None
 
 
+def join_streams(notebook: Any) -> None:
+    """Join adjacent outputs of the same stream: only the time of a flush separated them."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = list(_joined(cell.outputs))
+
+
 def _joined(outputs: Iterable[Any]) -> Iterator[Any]:
-    """Yield `outputs`, what follows each other on one stream as one: time alone cut it."""
     for stream, found in groupby(outputs, lambda each: each.get("name")):
         pieces = list(found)
         if stream is not None:
@@ -240,6 +244,7 @@ def lift_from(client: NotebookClient) -> None:
 __all__ = [
     "CellFailure",
     "RunResult",
+    "join_streams",
     "lift_from",
     "print_cell",
     "print_transcript",

@@ -14,7 +14,7 @@ import pytest
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless import files
-from jp_nb.headless.runner import print_transcript, run_notebook
+from jp_nb.headless.runner import join_streams, print_transcript, run_notebook
 from jp_nb.headless.show import load_conversation
 from jp_nb.record import carrier
 from tests.headless.conftest import BEGUN, WriteNotebook, contents, printed
@@ -192,6 +192,20 @@ def test_a_kernel_that_is_not_installed_is_named(write_notebook: WriteNotebook) 
     with pytest.raises(UsageError, match="fortran-77"):
         run_notebook(path)
     assert path.read_bytes() == before
+
+
+def test_adjacent_outputs_of_one_stream_are_joined() -> None:
+    def stream(name: str, text: str) -> Any:
+        return nbformat.v4.new_output("stream", name=name, text=text)
+
+    shown = nbformat.v4.new_output("display_data", data={"text/plain": "x"})
+    pieces = [stream("stdout", "a"), stream("stdout", "\n"), shown, stream("stdout", "b")]
+    cell = nbformat.v4.new_code_cell("", outputs=[*pieces, stream("stderr", "c"), shown, shown])
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A"), cell])
+    join_streams(notebook)
+    texts = [(each.get("name"), each.get("text")) for each in cell.outputs]
+    streams = [("stdout", "a\n"), (None, None), ("stdout", "b"), ("stderr", "c")]
+    assert texts == [*streams, (None, None), (None, None)]
 
 
 def test_what_is_printed_is_in_one_piece_whenever_it_was_sent(

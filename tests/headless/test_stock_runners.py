@@ -99,12 +99,15 @@ def test_an_html_export_does_not_show_the_record(write_notebook: WriteNotebook) 
 
 
 def test_papermill_with_our_engine_writes_the_record(write_notebook: WriteNotebook) -> None:
-    path = write_notebook("say(f'one {x}')", "x = 1", jp={"version": 1, **LIVE})
+    pieces = "print(1, end='', flush=True)\nprint(flush=True)\nprint(2)"
+    path = write_notebook("say(f'one {x}')", pieces, jp={"version": 1, **LIVE})
     notebook = read(path)
     notebook.cells.insert(0, nbformat.v4.new_code_cell("x = 1", metadata={"tags": ["parameters"]}))
     nbformat.write(notebook, path)
     call("papermill", "--engine", "jp", "talk.ipynb", "out.ipynb", "-p", "x", "7", cwd=path.parent)
-    metadata = read(path.with_name("out.ipynb")).metadata
+    made = read(path.with_name("out.ipynb"))
+    metadata = made.metadata
+    assert [output.text for output in made.cells[-1].outputs] == ["1\n2\n"]
     assert contents(metadata.jp) == ["one 7"]
     assert metadata.jp.others == [LIVE]
     assert "widgets" not in metadata

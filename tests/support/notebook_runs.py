@@ -15,6 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 
+from jp_nb.headless.runner import join_streams
 from jp_nb.headless.show import load_conversation
 from tests.support.fakes import without_ids
 
@@ -36,8 +37,12 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def outputs(path: Path) -> list[Any]:
-    """The outputs of all cells, without execution counts."""
+    """Return the outputs of all cells: without execution counts, adjacent streams joined.
+
+    Where a stream is cut depends on time, and stock runners keep the pieces.
+    """
     notebook = nbformat.read(path, as_version=4)
+    join_streams(notebook)
     found = []
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
