@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +14,47 @@ from tests.support.scripted_page import SETUP
 
 WriteNotebook = Callable[..., Path]
 BEGUN = "kept in this notebook; new\n"
+LIVE: dict[str, Any] = {
+    "conversation": {"id": "jp-c1", "made": "live"},
+    "base_config": {},
+    "events": [{"type": "chat_request", "timestamp": "2025-01-31 09:00:00.0", "content": "live"}],
+}
+"""A conversation that a user had in a page."""
+
+
+def write_talk(
+    folder: Path, *cells: str, name: str = "talk.ipynb", setup: str = SETUP, **metadata: Any
+) -> Path:
+    """Write a notebook that begins a conversation and then runs `cells`."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in (setup, *cells)],
+        metadata={"kernelspec": kernel, **metadata},
+    )
+    for number, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{number}"
+    path = folder / name
+    nbformat.write(notebook, path)
+    return path
 
 
 @pytest.fixture
-def write_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WriteNotebook:
-    """Write a notebook that begins a conversation and then runs `cells`."""
-    for name in ("JP_NB_PATH", "JP_NB_CONTINUE", "JP_NB_STRICT", "JP_NB_OVERRIDES"):
-        monkeypatch.delenv(name, raising=False)
+def write_notebook(tmp_path: Path) -> WriteNotebook:
+    """`write_talk` in the folder of the test."""
+    return partial(write_talk, tmp_path)
 
-    def write(*cells: str, name: str = "talk.ipynb", setup: str = SETUP, **metadata: Any) -> Path:
-        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        notebook = nbformat.v4.new_notebook(
-            cells=[nbformat.v4.new_code_cell(source) for source in (setup, *cells)],
-            metadata={"kernelspec": kernel, **metadata},
-        )
-        for number, cell in enumerate(notebook.cells):
-            cell["id"] = f"cell-{number}"
-        path = tmp_path / name
-        nbformat.write(notebook, path)
-        return path
 
-    return write
+def read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
 
 
 def contents(record: Any) -> list[str]:
+    """Return the requests of the user in `record`."""
     return [e["content"] for e in record["events"] if e["type"] == "chat_request"]
 
 
 def printed(notebook: Any) -> str:
+    """Return the text of all streams in the outputs of `notebook`."""
     return "".join(
         output.get("text", "")
         for cell in notebook.cells

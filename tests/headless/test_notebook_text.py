@@ -1,4 +1,4 @@
-"""Text from a notebook does nothing to a terminal but appear."""
+"""Transcripts of notebooks hold no control sequences of a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from jp_nb.headless.notebook_text import print_transcript, terminal_text
 
 
-def test_what_a_terminal_would_obey_is_gone(subtests: pytest.Subtests) -> None:
+def test_control_sequences_are_removed(subtests: pytest.Subtests) -> None:
     for text, expected in [
         ("\x1b[1;31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07x", "x"),
@@ -29,7 +29,7 @@ def test_what_a_terminal_would_obey_is_gone(subtests: pytest.Subtests) -> None:
             assert terminal_text(text) == expected
 
 
-def test_cells_and_their_outputs() -> None:
+def test_transcript_shows_cells_and_outputs() -> None:
     new = nbformat.v4
     figure = {"image/png": "iVBO", "text/html": "<b>"}
     notebook = new.new_notebook(
@@ -42,6 +42,7 @@ def test_cells_and_their_outputs() -> None:
                     new.new_output("stream", text="said\n"),
                     new.new_output("display_data", data={"text/plain": "shown", **figure}),
                     new.new_output("display_data", data=figure),
+                    new.new_output("execute_result", data={"text/plain": "42"}),
                     new.new_output("error", ename="E", evalue="\x1b[31mwhy", traceback=[]),
                 ],
             ),
@@ -51,5 +52,5 @@ def test_cells_and_their_outputs() -> None:
     out = io.StringIO()
     print_transcript(notebook, out)
     assert out.getvalue() == (
-        "# Title\ntext\n\nIn [1]: a\n        b\nsaid\nshown\n<image/png, text/html>\nE: why\n\n"
+        "# Title\ntext\n\nIn [1]: a\n        b\nsaid\nshown\n<image/png, text/html>\n42\nE: why\n\n"
     )

@@ -1,4 +1,4 @@
-"""`pytest --jp`: notebooks are tests, which say what went wrong and leave the files alone."""
+"""`pytest --jp` runs each notebook as a test, and leaves its file unchanged."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from xml.etree import ElementTree
 
 import pytest
 
+from jp_nb.errors import StorageError
 from jp_nb.headless.open_decisions import Decisions, Undecided, report_lines
-from jp_nb.headless.pytest_notebooks import settings_for
+from jp_nb.headless.pytest_notebooks import failures, settings_for
 from jp_nb.headless.report_lines import turn_lines, undecided_lines, went_wrong
-from jp_nb.headless.run_report import ReportedCell, ReportedQuestion, ReportedTurn, RunReport
+from jp_nb.headless.run_report import (
+    ReportedCell,
+    ReportedEnd,
+    ReportedQuestion,
+    ReportedTurn,
+    RunReport,
+)
 from jp_nb.headless.shown_text import MAX_TEXT, shown_text
 from jp_nb.record.turn_view import Inquiry, ToolCall, Turn
 from jp_nb.tooling.question import Question
@@ -24,12 +31,12 @@ FAILS = "def half(n):\n    return n / 0\nhalf(3)"
 
 
 def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """A run of pytest in `folder`, where a warning is an error."""
+    """Run pytest in `folder`; warnings are errors."""
     (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     return run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *options], folder)
 
 
-def test_a_notebook_is_one_test_and_stays_as_it_is(tmp_path: Path) -> None:
+def test_notebook_is_one_test_and_is_not_changed(tmp_path: Path) -> None:
     path = written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
     (tmp_path / "test_other.py").write_text("def test_it() -> None:\n    pass\n")
     before = path.read_bytes()
@@ -44,7 +51,8 @@ def test_a_notebook_is_one_test_and_stays_as_it_is(tmp_path: Path) -> None:
     assert facts["unanswered_questions"] == "1"
 
 
-def test_a_failure_names_cell_and_error_and_shows_what_the_turns_did(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_failure_names_cell_error_and_open_questions(tmp_path: Path) -> None:
     written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, f"print('so far')\n{FAILS}")
     done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
@@ -62,8 +70,9 @@ raise ValueError("no such key: {KEY[:5]}" "{KEY[5:]}")
 """
 
 
+@pytest.mark.runners
 @pytest.mark.parametrize("command", [["pytest", "--jp", "-q"], ["jp_nb.cli", "run", "walk.ipynb"]])
-def test_what_a_failure_shows_holds_no_key(tmp_path: Path, command: list[str]) -> None:
+def test_no_key_is_in_the_text_of_a_failure(tmp_path: Path, command: list[str]) -> None:
     written(tmp_path, LEAKS)
     done = run(["-m", *command], tmp_path)
     assert done.returncode == 1
@@ -72,11 +81,11 @@ def test_what_a_failure_shows_holds_no_key(tmp_path: Path, command: list[str]) -
 
 
 def before_a_key(limit: int) -> str:
-    """A text that is cut in the middle of a key if only `limit` characters of it are shown."""
+    """Return a text with a key around character `limit`, at which it is cut."""
     return f"{'x' * (limit - 8)} {KEY}"
 
 
-def test_what_is_cut_shows_no_part_of_a_key() -> None:
+def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     call = ToolCall("c1", "plan", {}, content=before_a_key(500), is_error=True)
     asked = ReportedQuestion(Inquiry("q1", before_a_key(200)), "plan", "unavailable")
     turn = ReportedTurn("jp-c1", Turn(0, before_a_key(200), tool_calls=(call,)), 1, (asked,), {})
@@ -92,7 +101,8 @@ def test_what_is_cut_shows_no_part_of_a_key() -> None:
     assert [line for line in shown if "sk-" in line] == []
 
 
-def test_strictly_a_question_that_nobody_answers_fails_the_test(
+@pytest.mark.runners
+def test_unanswered_question_fails_a_strict_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
@@ -114,39 +124,36 @@ def test_strictly_a_question_that_nobody_answers_fails_the_test(
     assert "A file walk.answers.toml beside the notebook decides such things." in lines
 
 
-AUTOMATIC = """
-[[replies]]
-tool_calls = [{ name = "ask", arguments = { questions = [
-    { id = "place", question = "Where?", required = false, options = [
-        { label = "Wood" }, { label = "Sea", recommended = true }] },
-    { id = "day", question = "When?", options = [{ label = "Monday" }, { label = "Friday" }] },
-] } }]
-[[replies]]
-text = "Planned."
-"""
-DAY = "%jp config conversation.tools.ask.questions.day.answer=Friday"
+def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
+    ends: list[ReportedEnd] = ["automatic", "answered", "declined"]
+    asked = tuple(ReportedQuestion(Inquiry(end, f"{end}?"), "assistant", end) for end in ends)
+    turn = ReportedTurn("jp-c1", Turn(0, "Plan it."), 1, asked, {})
+    cell = ReportedCell(1, "", "passed", 0.0, "", "", (turn,))
+    report = RunReport("walk.ipynb", None, (cell,), (turn,))
+    assert list(failures(report, strict=False)) == []
+    assert list(failures(report, strict=True)) == [
+        "walk.ipynb: cell 2, turn 0 of jp-c1: 'Plan it.'",
+        "  question automatic of assistant: 'automatic?': nobody chose the answer that it got",
+        "A file walk.answers.toml beside the notebook decides such things.",
+    ]
 
 
-def test_strictly_an_answer_that_nobody_chose_fails_the_test_too(tmp_path: Path) -> None:
-    written(tmp_path, LOAD, DAY, PLAN, script=AUTOMATIC)
-    assert pytest_in(tmp_path, "--jp").returncode == 0
-    done = pytest_in(tmp_path, "--jp-strict")
-    assert done.returncode == 1
-    assert "of assistant: 'Where?': nobody chose the answer that it got" in done.stdout
-
-
-def test_without_the_option_no_notebook_is_a_test(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_notebook_is_not_a_test_without_the_option(tmp_path: Path) -> None:
     written(tmp_path, FAILS)
     assert "no tests ran" in pytest_in(tmp_path).stdout
 
 
-def test_it_works_beside_nbval(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_nbval_can_run_in_the_same_session(tmp_path: Path) -> None:
+    pytest.importorskip("nbval", reason="pip install -e '.[tiers]'")
     written(tmp_path, "1 + 1", "2 + 2")
     done = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--jp", "--nbval-lax"], tmp_path)
     assert "3 passed" in done.stdout, done.stdout
 
 
-def test_a_cell_that_takes_too_long_fails_the_test(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_cell_that_exceeds_the_timeout_fails_the_test(tmp_path: Path) -> None:
     written(tmp_path, "import time\ntime.sleep(600)")
     done = pytest_in(tmp_path, "--jp", "--jp-timeout", "2")
     assert done.returncode == 1
@@ -154,7 +161,8 @@ def test_a_cell_that_takes_too_long_fails_the_test(tmp_path: Path) -> None:
     assert "TimeoutError" in done.stdout
 
 
-def test_a_file_that_is_no_notebook_fails_in_words(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_file_that_is_not_a_notebook_fails_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "walk.ipynb").write_text("{")
     done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
@@ -165,24 +173,14 @@ def test_a_file_that_is_no_notebook_fails_in_words(tmp_path: Path) -> None:
 # --- the files beside it ---------------------------------------------------------------------
 
 
-def test_a_cassette_is_recorded_and_replayed_and_what_is_left_over_is_told(tmp_path: Path) -> None:
-    path = written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
+@pytest.mark.runners
+def test_cassette_is_recorded_replayed_and_must_have_every_request(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
     assert pytest_in(tmp_path, "--jp-record").returncode == 0
     assert (tmp_path / "walk.cassette.jsonl").is_file()
-    (tmp_path / "walk.toml").unlink()  # the model's script: only the cassette can answer
-    done = pytest_in(tmp_path, "--jp-strict", "--nbval-lax")  # whose kernel has it, too
-    assert done.returncode == 0, done.stdout
-    written(tmp_path, LOAD, PLAN)
-    assert pytest_in(tmp_path, "--jp").returncode == 0
+    (tmp_path / "walk.toml").unlink()  # only the cassette can answer now
     done = pytest_in(tmp_path, "--jp-strict")
-    assert done.returncode == 1
-    assert "1 of 2 exchanges of walk.cassette.jsonl" in done.stdout
-    assert path.is_file()
-
-
-def test_a_request_that_is_not_on_the_cassette_fails_with_its_turn(tmp_path: Path) -> None:
-    written(tmp_path, LOAD, PLAN, script=TALK)
-    assert pytest_in(tmp_path, "--jp-record").returncode == 0
+    assert done.returncode == 0, done.stdout
     written(tmp_path, LOAD, PLAN.replace("walk.", "swim."), script=TALK)
     done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
@@ -191,7 +189,27 @@ def test_a_request_that_is_not_on_the_cassette_fails_with_its_turn(tmp_path: Pat
     assert '"Plan a walk." → "Plan a swim."' in done.stdout
 
 
-def test_the_answers_beside_a_notebook_decide_and_unused_ones_are_told(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_unused_exchange_fails_only_a_strict_test(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
+    assert pytest_in(tmp_path, "--jp-record").returncode == 0
+    written(tmp_path, LOAD, PLAN)
+    assert pytest_in(tmp_path, "--jp").returncode == 0
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert done.returncode == 1
+    assert "1 of 2 exchanges of walk.cassette.jsonl" in done.stdout
+
+
+def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "talk.cassette.jsonl").symlink_to(tmp_path.parent / ".bash_profile")
+    with pytest.raises(StorageError, match="is a link to"):
+        settings_for(tmp_path / "talk.ipynb", record=True)
+
+
+@pytest.mark.runners
+def test_answers_beside_a_notebook_are_used_and_unused_ones_fail_a_strict_test(
+    tmp_path: Path,
+) -> None:
     written(tmp_path, LOAD, TOOLS, PLAN)
     answers = tmp_path / "walk.answers.toml"
     answers.write_text('[questions.plan]\ndogs = true\nplace = "Wood"\n')
@@ -211,7 +229,8 @@ text = "Swept."
 """
 
 
-def test_names_that_a_model_makes_up_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_escape_sequences_of_a_model_do_not_reach_the_terminal(tmp_path: Path) -> None:
     written(tmp_path, LOAD, PLAN, "1 / 0", script=HOSTILE)
     done = pytest_in(tmp_path, "--jp", "--color=no")
     assert "sweep: error" in done.stdout
@@ -228,7 +247,7 @@ def test_names_that_a_model_makes_up_cannot_write_to_the_terminal(tmp_path: Path
         (True, ("walk.cassette.jsonl",), {"mode": "record", "path": "walk.cassette.jsonl"}),
     ],
 )
-def test_the_files_beside_a_notebook_count(
+def test_files_beside_a_notebook_become_settings(
     tmp_path: Path, record: bool, files: tuple[str, ...], settings: dict[str, str]
 ) -> None:
     for name in (*files, "other.cassette.jsonl", "other.answers.toml"):
@@ -238,7 +257,7 @@ def test_the_files_beside_a_notebook_count(
     assert said == settings
 
 
-def test_pytest_loads_nothing_for_it_until_it_is_asked_for() -> None:
+def test_plugin_loads_no_library_before_the_option_is_given() -> None:
     code = "import jp_nb.headless.pytest_plugin, sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
@@ -247,7 +266,7 @@ def test_pytest_loads_nothing_for_it_until_it_is_asked_for() -> None:
 
 
 @pytest.mark.deep  # a step of `.ci/run` does this
-def test_the_tutorials_run_as_tests(tmp_path: Path) -> None:
+def test_tutorials_pass_as_tests(tmp_path: Path) -> None:
     folder = tmp_path / "notebooks"
     shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns("*.png"))
     done = pytest_in(folder, "--jp")

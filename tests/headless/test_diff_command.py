@@ -1,4 +1,4 @@
-"""`jp-nb diff`: two records by turn."""
+"""`jp-nb diff` compares two records by turn."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ def difference(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
 Difference = Callable[..., str]
 
 
-def test_other_ids_and_times_are_no_difference(write: Write, difference: Difference) -> None:
+def test_ids_and_times_are_not_compared(write: Write, difference: Difference) -> None:
     one, two = write("a.ipynb"), write("b.ipynb", signature="2:" + "0" * 64)
     assert one.read_bytes() != two.read_bytes()
     assert difference(one, two, 0) == ""
 
 
-def test_what_differs_of_a_turn_is_shown_with_its_place(
+def test_difference_within_a_turn_is_shown_with_its_context(
     write: Write, difference: Difference
 ) -> None:
     after = write("b.ipynb", lambda s: talk(s, days=3, tokens=31, said="Sun.\u202e"))
@@ -146,57 +146,58 @@ def test_what_differs_of_a_turn_is_shown_with_its_place(
     )
 
 
-@pytest.mark.parametrize(
-    ("change", "shown"),
-    [
-        ({"type": "inquiry_response", "answer": "none"}, '-   answer (form): "the first"'),
-        (
-            {"type": "inquiry_response", "metadata": {"channel": "answers"}},
-            '+   answer (answers): "the first"',
-        ),
-        (
-            {"type": "inquiry_response", "metadata": {"channel": "form", "end": "declined"}},
-            '+   answer (form, end: declined): "the first"',
-        ),
-        ({"type": "inquiry_response", "outcome": "redacted"}, "+   answer (form): (secret)"),
-        (
-            {"type": "inquiry_response", "outcome": "cancelled", "reason": "user"},
-            "+   no answer (form): user",
-        ),
-        ({"type": "tool_call_response", "is_error": True}, "+   error:"),
-        ({"type": "tool_call_request", "name": "see"}, "+ call see"),
-        ({"type": "config_delta", "unsets": ["assistant.name"]}, "+   unset assistant.name"),
-        ({"type": "config_delta", "delta": {"user": {"name": "Bo"}}}, '+       "name": "Bo"'),
-        ({"type": "inquiry_request", "question": {"text": "Who?"}}, "+   Who?"),
-        (
-            {"type": "inquiry_request", "question": {"exclusive": True}},
-            "+ question of look, which no model answers",
-        ),
-        (
-            {"type": "inquiry_request", "source": {"source": "tool", "name": "see"}},
-            "+ question of see",
-        ),
-        ({"type": "chat_request", "author": "Bo"}, "+ author: Bo"),
-    ],
-    ids=str,
-)
+PARTS: list[tuple[dict[str, Any], str]] = [
+    ({"type": "inquiry_response", "answer": "none"}, '-   answer (form): "the first"'),
+    (
+        {"type": "inquiry_response", "metadata": {"channel": "answers"}},
+        '+   answer (answers): "the first"',
+    ),
+    (
+        {"type": "inquiry_response", "metadata": {"channel": "form", "end": "declined"}},
+        '+   answer (form, end: declined): "the first"',
+    ),
+    ({"type": "inquiry_response", "outcome": "redacted"}, "+   answer (form): (secret)"),
+    (
+        {"type": "inquiry_response", "outcome": "cancelled", "reason": "user"},
+        "+   no answer (form): user",
+    ),
+    ({"type": "tool_call_response", "is_error": True}, "+   error:"),
+    ({"type": "tool_call_request", "name": "see"}, "+ call see"),
+    ({"type": "config_delta", "unsets": ["assistant.name"]}, "+   unset assistant.name"),
+    ({"type": "config_delta", "delta": {"user": {"name": "Bo"}}}, '+       "name": "Bo"'),
+    ({"type": "inquiry_request", "question": {"text": "Who?"}}, "+   Who?"),
+    (
+        {"type": "inquiry_request", "question": {"exclusive": True}},
+        "+ question of look, which no model answers",
+    ),
+    (
+        {"type": "inquiry_request", "source": {"source": "tool", "name": "see"}},
+        "+ question of see",
+    ),
+    ({"type": "chat_request", "author": "Bo"}, "+ author: Bo"),
+]
+
+
 def test_each_part_of_a_turn_is_compared(
-    write: Write, difference: Difference, change: dict[str, Any], shown: str
+    write: Write, difference: Difference, subtests: pytest.Subtests
 ) -> None:
     before = write("a.ipynb")
-    made = nbformat.read(before, as_version=4)
-    entry = next(e for e in made.metadata.jp.events if e["type"] == change["type"])
-    if change.get("outcome", "answered") != "answered":
-        del entry["answer"]
-    entry |= {**change, "question": {**entry.get("question", {}), **change.get("question", {})}}
-    if change["type"] != "inquiry_request":
-        del entry["question"]
-    after = before.with_name("b.ipynb")
-    nbformat.write(made, after)
-    assert shown in difference(before, after)
+    for change, shown in PARTS:
+        with subtests.test(change=change):
+            made = nbformat.read(before, as_version=4)
+            entry = next(e for e in made.metadata.jp.events if e["type"] == change["type"])
+            if change.get("outcome", "answered") != "answered":
+                del entry["answer"]
+            question = {**entry.get("question", {}), **change.get("question", {})}
+            entry |= {**change, "question": question}
+            if change["type"] != "inquiry_request":
+                del entry["question"]
+            after = before.with_name("b.ipynb")
+            nbformat.write(made, after)
+            assert shown in difference(before, after)
 
 
-def test_reasoning_models_and_how_a_turn_without_an_answer_ended_are_compared(
+def test_reasoning_models_and_ends_without_an_answer_are_compared(
     write: Write, difference: Difference
 ) -> None:
     def thought(reasoning: str, model: str, ended: Ended) -> Callable[[ConversationStream], None]:
@@ -218,7 +219,7 @@ def test_reasoning_models_and_how_a_turn_without_an_answer_ended_are_compared(
         assert shown in difference(before, write("b.ipynb", thought(reasoning, model, ended)))
 
 
-def test_a_turn_that_came_and_one_that_went_are_whole(write: Write, difference: Difference) -> None:
+def test_added_and_removed_turns_are_shown_in_full(write: Write, difference: Difference) -> None:
     def more(stream: ConversationStream) -> None:
         stream.start_turn(ChatRequest(content="First of all."))
         stream.append(ChatResponse(message="Yes?"))
@@ -230,7 +231,7 @@ def test_a_turn_that_came_and_one_that_went_are_whole(write: Write, difference: 
     assert difference(long, short) == came.replace("+", "-")
 
 
-def test_a_request_in_other_words_is_the_same_turn(write: Write, difference: Difference) -> None:
+def test_reworded_request_is_the_same_turn(write: Write, difference: Difference) -> None:
     def other(stream: ConversationStream) -> None:
         talk(stream)
         raw = [dict(entry) for entry in stream.raw]
@@ -242,7 +243,7 @@ def test_a_request_in_other_words_is_the_same_turn(write: Write, difference: Dif
     )
 
 
-def test_the_beginning_compactions_and_other_conversations_are_compared(
+def test_base_configuration_compactions_and_other_conversations_are_compared(
     write: Write, difference: Difference
 ) -> None:
     def shortened(stream: ConversationStream) -> None:
@@ -261,7 +262,7 @@ def test_the_beginning_compactions_and_other_conversations_are_compared(
     assert "other conversations\n+ 1 that the other side does not have\n" in said
 
 
-def test_a_notebook_without_a_record_has_no_turns(write: Write, difference: Difference) -> None:
+def test_notebook_without_a_record_has_no_turns(write: Write, difference: Difference) -> None:
     one = write("a.ipynb")
     empty = one.with_name("b.ipynb")
     nbformat.write(nbformat.v4.new_notebook(), empty)
@@ -270,7 +271,7 @@ def test_a_notebook_without_a_record_has_no_turns(write: Write, difference: Diff
     assert difference(one, Path(os.devnull)).count("\n- turn ") == 3
 
 
-def test_no_text_of_a_record_passes_for_a_line_of_ours_or_moves_the_cursor(
+def test_text_of_a_record_cannot_forge_lines_or_move_the_cursor(
     write: Write, difference: Difference
 ) -> None:
     def hostile(stream: ConversationStream) -> None:
@@ -288,9 +289,7 @@ def test_no_text_of_a_record_passes_for_a_line_of_ours_or_moves_the_cursor(
     assert "+   + y\\rz \\u27e8… 3⟩ \\ud800" in lines
 
 
-def test_a_damaged_entry_is_said_and_the_rest_compared(
-    write: Write, difference: Difference
-) -> None:
+def test_damaged_entry_is_shown_as_such(write: Write, difference: Difference) -> None:
     before = write("a.ipynb")
     made = nbformat.read(before, as_version=4)
     made.metadata.jp.events[1] = {"type": "chat_request", "content": 7}
@@ -299,36 +298,19 @@ def test_a_damaged_entry_is_said_and_the_rest_compared(
     assert "+ damaged: " in difference(before, after)
 
 
-@pytest.mark.parametrize("content", ["{", '{"nbformat": 4, "cells": []', None])
-def test_what_cannot_be_read_ends_with_2(
-    write: Write, capsys: pytest.CaptureFixture[str], content: str | None
-) -> None:
+def test_unreadable_notebook_ends_with_2(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     one = write("a.ipynb")
     other = one.with_name("b.ipynb")
-    if content is not None:
-        other.write_text(content, encoding="utf-8")
-    assert main(["diff", str(one), str(other)]) == 2
-    said = capsys.readouterr()
-    assert "b.ipynb" in said.err
-    assert said.out == ""
+    for content in (None, "{", '{"nbformat": 4, "cells": []'):
+        if content is not None:
+            other.write_text(content, encoding="utf-8")
+        assert main(["diff", str(one), str(other)]) == 2
+        said = capsys.readouterr()
+        assert "b.ipynb" in said.err
+        assert said.out == ""
     newer = write("c.ipynb", version=9)
     assert main(["diff", str(one), str(newer)]) == 2
     assert main(["diff", str(one)]) == 2
-
-
-@pytest.mark.parametrize("command", ["show a.ipynb", "diff a.ipynb b.ipynb"])
-def test_a_reader_who_has_enough_is_no_error(write: Write, command: str) -> None:
-    folder = write("a.ipynb").parent
-    write("b.ipynb", lambda stream: talk(stream, days=3))
-    arguments = [sys.executable, "-m", "jp_nb.cli", *command.split()]
-    with subprocess.Popen(
-        arguments, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 128 + 13
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -372,12 +354,12 @@ def test_git_shows_records_and_cells(write: Write) -> None:
     git(folder, "add", ".")
     broken = git(folder, "diff", "--cached")
     assert "⟨not compared: " in broken
-    assert "+z" in broken, "what comes behind it is shown"
+    assert "+z" in broken, "the next file is shown"
 
 
-def test_the_documented_settings_of_nbdime_leave_out_what_a_record_is_kept_in() -> None:
+def test_documented_settings_of_nbdime_ignore_the_record() -> None:
     guide = Path(__file__).parents[2].joinpath("docs", "guide.md").read_text("utf-8")
     [settings] = re.findall(r'```json\n(\{"Diff".*?)\n```', guide, re.DOTALL)
-    # The form that nbdime reads: below a path, the keys that are left out.
+    # The form that nbdime reads: for a path, the keys that are ignored.
     kept_in = [jp_object.KEY, carrier.WIDGETS]
     assert json.loads(settings) == {"Diff": {"Ignore": {"/metadata": kept_in}}}

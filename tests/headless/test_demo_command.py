@@ -1,4 +1,4 @@
-"""`jp-nb demo` in a process of its own."""
+"""`jp-nb demo` opens the quickstart in JupyterLab."""
 
 from __future__ import annotations
 
@@ -13,27 +13,31 @@ from pathlib import Path
 
 import pytest
 
+from jp_nb.cli import main
+
 PATIENCE = 120.0
 
 
 @pytest.mark.parametrize("is_root", [True, False])
-def test_the_demo_opens_for_root_too_and_says_so(tmp_path: Path, is_root: bool) -> None:
-    code = (
-        f"import os; os.geteuid = lambda: {0 if is_root else 1000}\n"
-        "import subprocess\n"
-        "subprocess.call = lambda command: print(command[1:3], command[4:]) or 0\n"
-        "from jp_nb.cli import main; raise SystemExit(main(['demo']))"
-    )
-    env = {**os.environ, "DISPLAY": ":0", "TMPDIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
-    )
-    command = f"['-m', 'jupyterlab'] {['--allow-root'] if is_root else []}"
-    assert done.stdout.splitlines()[-1] == command
-    assert ("You are root" in done.stdout) is is_root
+def test_demo_opens_for_root_too_with_a_notice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    is_root: bool,
+) -> None:  # fmt: skip
+    called: list[list[str]] = []
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0 if is_root else 1000)
+    monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or 0)
+    assert main(["demo"]) == 0
+    [[_, *module, notebook, allowed]] = [[*command, ""][:5] for command in called]
+    assert module == ["-m", "jupyterlab"]
+    assert Path(notebook).is_relative_to(tmp_path)
+    assert allowed == ("--allow-root" if is_root else "")
+    assert ("You are root" in capsys.readouterr().out) is is_root
 
 
-def test_jupyterlab_runs_for_whoever_starts_it(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_demo_starts_a_jupyterlab_server(tmp_path: Path) -> None:
     runtime = tmp_path / "runtime"
     env = {
         **os.environ, "DISPLAY": ":0", "BROWSER": "true", "TMPDIR": str(tmp_path),

@@ -1,4 +1,4 @@
-"""Ctrl+C on `jp-nb run`, in a process of its own: one line, the right status, a whole file."""
+"""Ctrl+C ends `jp-nb run` with one line, the status of an interrupt and a complete file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-import nbformat
 import pytest
 
-from tests.headless.conftest import WriteNotebook, contents, printed
+from tests.headless.conftest import WriteNotebook, contents, printed, read
 
+pytestmark = pytest.mark.runners
 LOAD = "%load_ext jp_nb"
 PATIENCE = 120.0
 
 
-def wait_for(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool]) -> None:
     until = time.monotonic() + PATIENCE
     while not is_so():
         assert time.monotonic() < until
@@ -31,8 +30,10 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 @contextmanager
 def running(path: Path, *options: str, before: str = "") -> Iterator[subprocess.Popen[str]]:
-    """`jp-nb run` on the notebook at `path`; `before` is run in its process first."""
-    code = f"{before}\nimport sys\nfrom jp_nb.cli import main\nsys.exit(main())"
+    """Start `jp-nb run` on the notebook at `path`, in a process that executes `before` first."""
+    # Started in the background of a shell, this process ignores SIGINT, and so would that one.
+    listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{listen}\n{before}\nimport sys\nfrom jp_nb.cli import main\nsys.exit(main())"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "run", str(path), *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
@@ -45,38 +46,37 @@ def running(path: Path, *options: str, before: str = "") -> Iterator[subprocess.
         process.wait()
 
 
-def ended(process: subprocess.Popen[str]) -> None:
-    """It ends as one that Ctrl+C ended, and says so in one line."""
+def assert_interrupted(process: subprocess.Popen[str]) -> None:
+    """Wait for the end of `process`; check its exit code and its only line."""
     out, err = process.communicate(timeout=PATIENCE)
     ours = [line for line in err.splitlines() if not line.startswith("[IPKernelApp]")]
     assert (process.returncode, out, ours) == (130, "", ["jp-nb: interrupted"])
 
 
-def left(path: Path) -> list[str]:
+def hidden_files(path: Path) -> list[str]:
+    """Return the names of temporary files beside `path`."""
     return sorted(each.name for each in path.parent.iterdir() if each.name.startswith("."))
 
 
-def read(path: Path) -> Any:
-    return nbformat.read(path, as_version=4)
-
-
-def test_while_a_cell_runs(write_notebook: WriteNotebook, tmp_path: Path) -> None:
+def test_interrupted_cell_keeps_its_output_and_is_the_last(
+    write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
     sign = tmp_path / "begun"
     code = f"print('begun', flush=True)\nopen({str(sign)!r}, 'w')\nimport time; time.sleep(600)"
     path = write_notebook("say('one')", "print('first')", code, "print('never')")
     with running(path) as process:
-        wait_for(sign.exists)
+        wait_until(sign.exists)
         process.send_signal(signal.SIGINT)
-        ended(process)
+        assert_interrupted(process)
     notebook = read(path)
     assert contents(notebook.metadata.jp) == ["one"]
     assert "first\nbegun\n" in printed(notebook)
     assert notebook.cells[3].outputs[-1].ename == "KeyboardInterrupt"
     assert notebook.cells[4].outputs == []
-    assert left(path) == []
+    assert hidden_files(path) == []
 
 
-def test_while_a_turn_waits_for_the_model(write_notebook: WriteNotebook) -> None:
+def test_request_of_an_interrupted_turn_is_recorded(write_notebook: WriteNotebook) -> None:
     with socket.create_server(("127.0.0.1", 0)) as model:
         address = f"http://127.0.0.1:{model.getsockname()[1]}"
         ask = "%%jp -m llamacpp/slow\nWill you answer?"
@@ -87,7 +87,7 @@ def test_while_a_turn_waits_for_the_model(write_notebook: WriteNotebook) -> None
             with connection:
                 assert connection.recv(100)
                 process.send_signal(signal.SIGINT)
-                ended(process)
+                assert_interrupted(process)
     notebook = read(path)
     assert contents(notebook.metadata.jp) == ["Will you answer?"]
     assert "first\n" in printed(notebook)
@@ -95,7 +95,9 @@ def test_while_a_turn_waits_for_the_model(write_notebook: WriteNotebook) -> None
 
 
 @pytest.mark.parametrize("moment", ["async_start_new_kernel", "async_start_new_kernel_client"])
-def test_while_the_kernel_starts(write_notebook: WriteNotebook, moment: str) -> None:
+def test_interrupt_while_the_kernel_starts_leaves_the_notebook(
+    write_notebook: WriteNotebook, moment: str
+) -> None:
     path = write_notebook("print('first')")
     before = path.read_bytes()
     hold = (
@@ -111,12 +113,14 @@ def test_while_the_kernel_starts(write_notebook: WriteNotebook, moment: str) -> 
         assert process.stdout is not None
         assert process.stdout.readline() == "starting\n"
         process.send_signal(signal.SIGINT)
-        ended(process)
+        assert_interrupted(process)
     assert path.read_bytes() == before
-    assert left(path) == []
+    assert hidden_files(path) == []
 
 
-def test_while_the_file_is_written(write_notebook: WriteNotebook, tmp_path: Path) -> None:
+def test_interrupt_while_the_file_is_written_leaves_it_complete(
+    write_notebook: WriteNotebook, tmp_path: Path
+) -> None:
     path, sent = write_notebook("say('one')", "print('last')"), tmp_path / "sent"
     hold = (
         "import os, time\n"
@@ -133,14 +137,14 @@ def test_while_the_file_is_written(write_notebook: WriteNotebook, tmp_path: Path
         assert process.stdout.readline() == "writing\n"
         process.send_signal(signal.SIGINT)
         sent.touch()
-        ended(process)
+        assert_interrupted(process)
     notebook = read(path)
     assert contents(notebook.metadata.jp) == ["one"]
     assert "last\n" in printed(notebook)
-    assert left(path) == []
+    assert hidden_files(path) == []
 
 
-def test_a_cell_that_does_not_listen_is_cut_off_by_a_second_time(
+def test_second_interrupt_ends_a_cell_that_ignores_the_first(
     write_notebook: WriteNotebook, tmp_path: Path
 ) -> None:
     signs = [tmp_path / "begun", tmp_path / "heard"]
@@ -152,15 +156,15 @@ def test_a_cell_that_does_not_listen_is_cut_off_by_a_second_time(
     path = write_notebook("say('one')", "print('first')", code)
     with running(path) as process:
         for sign in signs:
-            wait_for(sign.exists)
+            wait_until(sign.exists)
             process.send_signal(signal.SIGINT)
-        ended(process)
+        assert_interrupted(process)
     notebook = read(path)
     assert contents(notebook.metadata.jp) == ["one"]
     assert "first\n" in printed(notebook)
 
 
-def test_a_cell_that_goes_on_all_the_same_is_the_last_one(
+def test_no_cell_runs_after_one_that_catches_the_interrupt(
     write_notebook: WriteNotebook, tmp_path: Path
 ) -> None:
     sign = tmp_path / "begun"
@@ -170,8 +174,8 @@ def test_a_cell_that_goes_on_all_the_same_is_the_last_one(
     )
     path = write_notebook(code, "print('never')")
     with running(path) as process:
-        wait_for(sign.exists)
+        wait_until(sign.exists)
         process.send_signal(signal.SIGINT)
-        ended(process)
+        assert_interrupted(process)
     assert "caught\n" in printed(read(path))
     assert "never" not in printed(read(path))

@@ -1,4 +1,4 @@
-"""`jp-nb check`: what may not be shared is found, with its place, and no key is told."""
+"""`jp-nb check` finds keys, damage and outdated cassettes, and prints no key."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ import pytest
 from jp_nb import cli
 from jp_nb.config.secret_names import keys_in
 from jp_nb.headless.runner import run_notebook
-from tests.support import cassette_runs
-from tests.support.cassette_runs import KEYS
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, written
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4
@@ -36,7 +33,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, in the working folder."""
+    """A copy of the recorded notebook, in the working folder."""
     shutil.copytree(recorded, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return Path("walk.ipynb")
@@ -55,13 +52,13 @@ def check(capsys: pytest.CaptureFixture[str]) -> Check:
 
 
 def changed(path: Path, change: Callable[[Any], object]) -> None:
-    """Have `change` made to the notebook at `path`."""
+    """Apply `change` to the notebook at `path`."""
     notebook = nbformat.read(path, as_version=4)
     change(notebook)
     path.write_text(json.dumps(notebook), encoding="utf-8")
 
 
-def test_a_notebook_with_its_cassette_as_a_run_leaves_them_passes(path: Path, check: Check) -> None:
+def test_notebook_and_cassette_of_a_run_pass(path: Path, check: Check) -> None:
     assert check(path) == (0, ["2 files checked: nothing found"])
     assert check(path, "walk.cassette.jsonl") == (0, ["2 files checked: nothing found"])
 
@@ -88,26 +85,23 @@ def in_a_name(notebook: Any) -> None:
     notebook.metadata["mine"] = {KEY: 1}
 
 
-@pytest.mark.parametrize(
-    ("change", "place"),
-    [
-        (in_source, "cells[1].source"),
-        (in_output, "cells[1].outputs[0].text"),
-        (in_record, "metadata.jp.events[10].message"),
-        (in_a_name, "metadata.mine"),
-    ],
-)
-def test_a_key_is_found_and_not_told(
-    path: Path, check: Check, change: Callable[[Any], None], place: str
-) -> None:
-    changed(path, change)
+def test_key_is_found_and_not_printed(path: Path, check: Check) -> None:
+    for change in (in_source, in_output, in_record, in_a_name):
+        changed(path, change)
     status, lines = check(path)
     assert status == 1
     what = f"it holds what looks like a key: sk-a… ({len(KEY)} characters)"
-    assert f"walk.ipynb: {place}: {what}" in lines
+    for place in (
+        "cells[1].source",
+        "cells[1].outputs[0].text",
+        "metadata.jp.events[10].message",
+        "metadata.mine",
+    ):
+        assert f"walk.ipynb: {place}: {what}" in lines
+    assert KEY not in "".join(lines)
 
 
-def test_what_a_variable_holds_is_found_however_it_is_spelled(
+def test_value_of_a_secret_variable_is_found_also_escaped(
     path: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WALK_PASSWORD", 'four "words" of mine')
@@ -120,32 +114,29 @@ def test_what_a_variable_holds_is_found_however_it_is_spelled(
 WEB_TOKEN = f"eyJ{'aB3dE6gH9' * 20}.eyJzdWIiOiIxMjM0In0.abc"
 
 
+NAMED_BY_A_SECRET: list[Callable[[Any, str], object]] = [
+    lambda made, secret: made.metadata.update({secret: {secret: secret}}),
+    lambda made, secret: made.metadata.update({"a" * 70 + f" {secret}": secret}),
+    lambda made, secret: made.metadata.jp.events[3].update(timestamp=f"{'a' * 60} {secret}"),
+    lambda made, secret: [e.update(event_id=secret) for e in made.metadata.jp.events[3:5]],
+]
+
+
 @pytest.mark.parametrize("secret", ["four words of mine", WEB_TOKEN])
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda made, secret: made.metadata.update({secret: {secret: secret}}),
-        lambda made, secret: made.metadata.update({"a" * 70 + f" {secret}": secret}),
-        lambda made, secret: made.metadata.jp.events[3].update(timestamp=f"{'a' * 60} {secret}"),
-        lambda made, secret: [e.update(event_id=secret) for e in made.metadata.jp.events[3:5]],
-    ],
-    ids=["name", "long name", "time", "id"],
-)
-def test_no_place_and_no_message_tells_a_key(
-    path: Path,
-    check: Check,
-    monkeypatch: pytest.MonkeyPatch,
-    change: Callable[[Any, str], object],
-    secret: str,
+def test_place_and_message_of_a_finding_hold_no_key(
+    path: Path, check: Check, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
     monkeypatch.setenv("WALK_PASSWORD", "four words of mine")
-    changed(path, lambda notebook: change(notebook, secret))
-    status, lines = check(path)
-    assert status == 1
-    assert secret[:9] not in "".join(lines)
+    before = path.read_bytes()
+    for change in NAMED_BY_A_SECRET:
+        path.write_bytes(before)
+        changed(path, lambda notebook: change(notebook, secret))
+        status, lines = check(path)
+        assert status == 1
+        assert secret[:9] not in "".join(lines)
 
 
-def test_a_request_that_is_not_on_the_cassette_is_shown_without_the_key_in_it(
+def test_request_that_is_not_on_the_cassette_is_printed_without_its_key(
     path: Path, check: Check
 ) -> None:
     def change(notebook: Any) -> None:
@@ -159,14 +150,12 @@ def test_a_request_that_is_not_on_the_cassette_is_shown_without_the_key_in_it(
     assert KEY[:12] not in "".join(lines)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("WALK_PASSWORD", "walk"), ("WALK_PLACE", "Plan a walk."), ("WALK_TOKEN", ".")],
-)
-def test_short_values_other_variables_and_paths_are_no_keys(
-    path: Path, check: Check, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+def test_short_values_other_variables_and_paths_are_not_keys(
+    path: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(name, str(path.resolve()) if value == "." else value)
+    monkeypatch.setenv("WALK_PASSWORD", "walk")
+    monkeypatch.setenv("WALK_PLACE", "Plan a walk.")
+    monkeypatch.setenv("WALK_TOKEN", str(path.resolve()))
     changed(path, lambda notebook: notebook.metadata.update(mine=str(path.resolve())))
     assert check(path)[0] == 0
 
@@ -182,26 +171,20 @@ def test_a_key_on_the_cassette_and_in_the_answers_is_found(path: Path, check: Ch
     assert any(line.endswith(found) for line in lines)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_keys_are_told_from_other_text() -> None:
+    for text in (
         "div.sk-estimator-doc-link.fitted, #sk-container-id-1 div.sk-toggleable__content",
         "password: answers are sent back to you, token = read()",
         "Bearer of the ring, sk-learn-contrib-and-other-packages",
         "AKIA", "ghp_short", "data:image/png;base64," + "QUtJQUFBQUFBQUFBQUFBQUFBQUE" * 20,
-    ],
-)  # fmt: skip
-def test_what_is_no_key_is_none(text: str) -> None:
-    assert keys_in(text) == []
-
-
-@pytest.mark.parametrize(
-    "key",
-    [KEY, "ghp_" + "a1" * 18, "AKIAIOSFODNN7EXAMPLE", "xoxb-1234567890-abc", "hf_" + "aB" * 12,
-     "Bearer " + "a1." * 10, "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"],
-)  # fmt: skip
-def test_a_key_is_found_within_other_text(key: str) -> None:
-    assert keys_in(f"x = '{key}' and so on") == [key]
+    ):  # fmt: skip
+        assert keys_in(text) == []
+    for key in (
+        KEY, "ghp_" + "a1" * 18, "AKIAIOSFODNN7EXAMPLE", "xoxb-1234567890-abc",
+        "hf_" + "aB" * 12, "Bearer " + "a1." * 10,
+        "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
+    ):  # fmt: skip
+        assert keys_in(f"x = '{key}' and so on") == [key]
 
 
 # --- the record ------------------------------------------------------------------------------
@@ -246,9 +229,8 @@ def with_a_torn_carrier(notebook: Any) -> None:
     notebook.metadata["widgets"] = model
 
 
-@pytest.mark.parametrize(
-    ("damage", "said"),
-    [
+def test_damage_of_the_record_is_found(path: Path, check: Check, subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Callable[[Any], None], str]] = [
         (without_an_end, "this tool call has no end"),
         (with_one_id_twice, "names several entries"),
         (without_a_field, "events[3].content: Field required"),
@@ -258,25 +240,26 @@ def with_a_torn_carrier(notebook: Any) -> None:
         (with_a_damaged_one_beside, "others[0].events[0]: expected an object"),
         (emptied, "the record is empty"),
         (with_a_torn_carrier, "the copy of the record that a headless run left is damaged"),
-    ],
-)
-def test_damage_of_the_record_is_found(
-    path: Path, check: Check, damage: Callable[[Any], None], said: str
-) -> None:
-    changed(path, damage)
-    status, lines = check(path)
-    assert status == 1
-    assert any(line.startswith("walk.ipynb: metadata.") and said in line for line in lines), lines
+    ]
+    before = path.read_bytes()
+    for damage, said in rows:
+        with subtests.test(damage.__name__):
+            path.write_bytes(before)
+            changed(path, damage)
+            status, lines = check(path)
+            assert status == 1
+            found = [line for line in lines if said in line]
+            assert found[0].startswith("walk.ipynb: metadata."), lines
 
 
-def test_a_file_of_a_thousand_damages_takes_few_lines(path: Path, check: Check) -> None:
+def test_findings_of_a_file_are_limited(path: Path, check: Check) -> None:
     changed(path, lambda notebook: notebook.metadata.jp.update(events=[7] * 1000))
     lines = check(path)[1]
     assert len(lines) == 21
     assert lines[20] == "walk.ipynb: and 980 more"
 
 
-def test_names_in_a_notebook_cannot_write_to_the_terminal(path: Path, check: Check) -> None:
+def test_escape_sequences_in_names_do_not_reach_the_terminal(path: Path, check: Check) -> None:
     name = f"\x1b[2J\n{KEY}: fine"
     changed(path, lambda notebook: notebook.metadata.update(mine={name: KEY}))
     text = "\n".join(check(path)[1])
@@ -288,19 +271,16 @@ def test_names_in_a_notebook_cannot_write_to_the_terminal(path: Path, check: Che
 # --- the cassette ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("now", [SHORTER.replace("shorter", "longer"), SHORTER[:-5]])
-def test_a_cell_that_asks_something_else_now_is_found(path: Path, check: Check, now: str) -> None:
-    def change(notebook: Any) -> None:
-        notebook.cells[5].source = now
-
-    changed(path, change)
-    status, [line] = check("walk.cassette.jsonl")
-    assert status == 1
-    begin = "walk.ipynb: cells[5]: what this cell asks is not on walk.cassette.jsonl: record"
-    assert line.startswith(begin)
+def test_changed_request_of_a_cell_is_found(path: Path, check: Check) -> None:
+    for now in (SHORTER.replace("shorter", "longer"), SHORTER[:-5]):
+        changed(path, lambda notebook: notebook.cells[5].update(source=now))
+        status, [line] = check("walk.cassette.jsonl")
+        assert status == 1
+        begin = "walk.ipynb: cells[5]: what this cell asks is not on walk.cassette.jsonl: record"
+        assert line.startswith(begin)
 
 
-def test_a_cell_that_no_runner_runs_asks_nothing(path: Path, check: Check) -> None:
+def test_skipped_cell_needs_no_exchange(path: Path, check: Check) -> None:
     def add_cell(notebook: Any) -> None:
         tags = {"tags": ["skip-execution"]}
         notebook.cells.append(nbformat.v4.new_code_cell("%%jp\nNever.", id="z", metadata=tags))
@@ -309,12 +289,10 @@ def test_a_cell_that_no_runner_runs_asks_nothing(path: Path, check: Check) -> No
     assert check(path)[0] == 0
 
 
-@pytest.mark.parametrize("source", ["%%jp\nAbout {{place}}.", "print('%%jp')", "", "%%jp\n\n"])
-def test_what_only_a_kernel_knows_is_not_held_against_the_cassette(
-    path: Path, check: Check, source: str
-) -> None:
-    changed(path, lambda notebook: notebook.cells.append(nbformat.v4.new_code_cell(source)))
-    assert check(path)[0] == 0
+def test_cell_whose_request_is_unknown_needs_no_exchange(path: Path, check: Check) -> None:
+    for source in ("%%jp\nAbout {{place}}.", "print('%%jp')", "", "%%jp\n\n"):
+        changed(path, lambda notebook: notebook.cells.append(nbformat.v4.new_code_cell(source)))
+        assert check(path)[0] == 0, source
 
 
 def result_changed(notebook: Any) -> None:
@@ -323,16 +301,14 @@ def result_changed(notebook: Any) -> None:
             event["content"] = "Something else."
 
 
-def test_a_run_that_went_otherwise_than_the_cassette_is_found(path: Path, check: Check) -> None:
+def test_result_that_differs_from_the_cassette_is_found(path: Path, check: Check) -> None:
     changed(path, result_changed)
     status, [line] = check(path)
     assert status == 1
     assert "metadata.jp: what followed 'Plan a walk.' in the last run is not on" in line
 
 
-def test_a_conversation_with_a_person_is_not_held_against_the_cassette(
-    path: Path, check: Check
-) -> None:
+def test_live_conversation_is_not_compared_with_the_cassette(path: Path, check: Check) -> None:
     def change(notebook: Any) -> None:
         result_changed(notebook)
         notebook.metadata.jp.conversation.made = "live"
@@ -341,35 +317,7 @@ def test_a_conversation_with_a_person_is_not_held_against_the_cassette(
     assert check(path)[0] == 0
 
 
-@pytest.mark.parametrize("protocol", KEYS)
-def test_what_a_model_said_is_held_against_the_cassette_as_it_was_sent(
-    tmp_path: Path, check: Check, monkeypatch: pytest.MonkeyPatch, protocol: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(KEYS[protocol], cassette_runs.KEY)
-    cells = (cassette_runs.LOAD.format(protocol=protocol), cassette_runs.WEATHER)
-    path = cassette_runs.write_cells(Path("talk.ipynb"), *cells, "%%jp\nSun?", "%%jp\nThanks.")
-    calls = (ToolCall("weather", {"city": "Bern"}), ToolCall("weather", {"city": "Delft"}))
-    replies = [
-        Reply(status=503),
-        Reply(text="Let me see.", reasoning="Two cities.", tool_calls=calls),
-        Reply(text="Sun everywhere.", cut_after=500 if protocol == "anthropic" else 250),
-        Reply(text="Sun everywhere."),
-        Reply(text="Welcome."),
-    ]
-    with LoopbackServer(replies) as server:
-        base_url = {f"providers.llm.{protocol}.base_url": server.url}
-        assert cassette_runs.run_with(path, "record", **base_url).ok
-    assert check(path) == (0, ["2 files checked: nothing found"])
-    assert cassette_runs.run_with(path, "replay").ok
-    assert check(path)[0] == 0
-    changed(path, result_changed)
-    status, [line] = check(path)
-    assert status == 1
-    assert "what followed 'Sun?' in the last run" in line
-
-
-def test_a_cassette_that_was_edited_is_found_with_its_line(path: Path, check: Check) -> None:
+def test_edited_cassette_is_found_with_its_line(path: Path, check: Check) -> None:
     file = Path("walk.cassette.jsonl")
     file.write_text(file.read_text().replace("Planned.", "Planted."))
     status, lines = check(path)
@@ -383,14 +331,14 @@ def test_a_cassette_that_was_edited_is_found_with_its_line(path: Path, check: Ch
 # --- files -----------------------------------------------------------------------------------
 
 
-def test_a_file_that_is_no_notebook_is_found(path: Path, check: Check) -> None:
+def test_file_that_is_not_a_notebook_is_found(path: Path, check: Check) -> None:
     path.write_text("{")
     status, lines = check(path)
     assert status == 1
     assert lines[0].startswith("walk.ipynb: is not a notebook: ")
 
 
-def test_answers_that_mean_nothing_are_found(path: Path, check: Check) -> None:
+def test_invalid_answer_in_an_answers_file_is_found(path: Path, check: Check) -> None:
     Path("walk.answers.toml").write_text("[permissions]\nplan = 'perhaps'\n")
     status, [line] = check("walk.answers.toml")
     assert status == 1
@@ -398,7 +346,7 @@ def test_answers_that_mean_nothing_are_found(path: Path, check: Check) -> None:
     assert 'expected "run" or "skip"' in line
 
 
-def test_a_folder_is_checked_but_for_what_is_hidden(path: Path, check: Check) -> None:
+def test_folder_is_checked_without_hidden_folders(path: Path, check: Check) -> None:
     for folder in ("notes/deep", ".ipynb_checkpoints"):
         Path(folder).mkdir(parents=True)
         shutil.copy(path, folder)
@@ -408,9 +356,9 @@ def test_a_folder_is_checked_but_for_what_is_hidden(path: Path, check: Check) ->
     assert {line.split(":")[0] for line in lines} == {"notes/deep/walk.ipynb"}
 
 
-@pytest.mark.parametrize("name", ["gone.ipynb", "walk.toml", "empty"])
-def test_what_cannot_be_checked_is_called_wrongly(path: Path, check: Check, name: str) -> None:
+def test_file_that_cannot_be_checked_ends_with_2(path: Path, check: Check) -> None:
     Path("empty").mkdir()
-    status, [line] = check(path, name)
-    assert status == 2
-    assert line.startswith("jp-nb: ")
+    for name in ("gone.ipynb", "walk.toml", "empty"):
+        status, [line] = check(path, name)
+        assert status == 2
+        assert line.startswith("jp-nb: ")

@@ -1,19 +1,20 @@
-"""A run in which an answers file stands in for a person, and what is said of the rest."""
+"""`jp-nb run --answers FILE`: a file answers in place of the user."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jp_nb.cli import main
 from jp_nb.headless.show import load_conversation
-from tests.support.notebook_runs import PATIENCE_S, notebook, outputs
+from tests.support.notebook_runs import notebook, outputs, run
+
+Execute = Callable[..., str]
 
 SCRIPT = """
 [[replies]]
@@ -93,22 +94,23 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-def execute(path: Path, *more: str, answers: str | None = None, code: int = 0, **env: str) -> str:
-    """Run the notebook with `answers`; return what is said on stderr, without Jupyter's lines."""
-    if answers is not None:
-        (path.parent / "in.answers.toml").write_text(answers, encoding="utf-8")
-        more = ("--answers", "in.answers.toml", *more)
-    done = subprocess.run(
-        [sys.executable, "-m", "jp_nb.cli", "run", path.name, *more],
-        cwd=path.parent,
-        env=os.environ | {"PYTHONWARNINGS": "ignore"} | env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.returncode == code, done.stderr
-    return "".join(x for x in done.stderr.splitlines(True) if x.startswith("jp-nb: "))
+@pytest.fixture
+def execute(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Execute:
+    """Run a notebook with `answers`; return the messages of `jp-nb`."""
+
+    def call(path: Path, *more: str, answers: str | None = None, code: int = 0, **env: str) -> str:
+        monkeypatch.chdir(path.parent)
+        for name, value in env.items():
+            monkeypatch.setenv(name, value)
+        if answers is not None:
+            Path("in.answers.toml").write_text(answers, encoding="utf-8")
+            more = ("--answers", "in.answers.toml", *more)
+        status = main(["run", path.name, *more])
+        said = capsys.readouterr().err
+        assert status == code, said
+        return said
+
+    return call
 
 
 def printed(path: Path) -> list[str]:
@@ -117,14 +119,14 @@ def printed(path: Path) -> list[str]:
 
 
 def closed(path: Path) -> dict[str, Any]:
-    """What became of each inquiry, by the question's text."""
+    """Return the end of each inquiry, by the text of the question."""
     entries: list[Any] = load_conversation(path).conversation.raw
     asked = {x["id"]: x["question"]["text"] for x in entries if x["type"] == "inquiry_request"}
     ends = [x for x in entries if x["type"] == "inquiry_response"]
     return {asked[end["id"]]: end for end in ends}
 
 
-def test_a_file_answers_permits_withholds_and_applies(path: Path) -> None:
+def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute) -> None:
     said = execute(path, answers=ALL, A_TOKEN="sesame-open")
     assert printed(path) == [
         "for team with 11 and (secret)",
@@ -149,7 +151,10 @@ def test_a_file_answers_permits_withholds_and_applies(path: Path) -> None:
         assert text in shown
 
 
-def test_what_nobody_decides_is_listed_and_a_template_of_it_is_filled_in(path: Path) -> None:
+@pytest.mark.runners
+def test_open_decisions_are_listed_and_their_template_is_filled_in(
+    path: Path, execute: Execute
+) -> None:
     said = execute(path, "--answers-template", "new.toml")
     assert said.startswith("jp-nb: nobody decided 5 things:\n")
     for text in (
@@ -175,7 +180,8 @@ def test_what_nobody_decides_is_listed_and_a_template_of_it_is_filled_in(path: P
     assert printed(path)[1:] == ['{"age": 30, "name": "Bo"}', "a result", "toned", "0"]
 
 
-def test_the_file_of_the_run_goes_before_that_of_the_notebook(path: Path) -> None:
+@pytest.mark.runners
+def test_file_of_the_run_overrides_that_of_the_notebook(path: Path, execute: Execute) -> None:
     source = path.read_text("utf-8").replace(
         "%load_ext jp_nb\\n", "%load_ext jp_nb\\n%jp config prompt.answers=none.toml\\n", 1
     )
@@ -185,7 +191,8 @@ def test_the_file_of_the_run_goes_before_that_of_the_notebook(path: Path) -> Non
     assert printed(path)[-1] == "4"
 
 
-def test_an_answer_that_does_not_fit_names_file_and_line(path: Path) -> None:
+@pytest.mark.runners
+def test_invalid_answer_is_reported_with_file_and_line(path: Path, execute: Execute) -> None:
     wrong = ALL.replace('"team"', '"nobody"').replace("size = 4", "size = 4.5")
     said = execute(path, answers=wrong, A_TOKEN="sesame-open")
     assert "in.answers.toml, line 3: the answer to 'audience' does not fit: expected" in said
@@ -195,35 +202,39 @@ def test_an_answer_that_does_not_fit_names_file_and_line(path: Path) -> None:
     assert closed(path)["Who is it for?"]["reason"] == "invalid_static_answer"
 
 
-def test_misspelt_key_has_a_near_match_and_fails_a_strict_run(path: Path) -> None:
+@pytest.mark.runners
+def test_misspelt_key_has_a_near_match_and_fails_a_strict_run(path: Path, execute: Execute) -> None:
     misspelt = ALL.replace("size = 4", "sise = 4")
     line = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
-    assert line in execute(path, answers=misspelt, A_TOKEN="sesame-open")
     assert line in execute(path, "--strict", answers=misspelt, code=1, A_TOKEN="sesame-open")
 
 
+@pytest.mark.runners
 @pytest.mark.parametrize(
     ("token", "why"),
     [
         ('"sesame-open"', "a secret such as 'token' is given by the name of an environment"),
-        ('{ env = "NOT_SET_HERE" }', "the environment variable 'NOT_SET_HERE' is not set"),
         ('{ env = "EMPTY" }', "the environment variable 'EMPTY' is not set, or empty"),
     ],
 )
-def test_a_secret_is_named_and_never_written(path: Path, token: str, why: str) -> None:
+def test_secret_is_given_by_name_and_never_written(
+    path: Path, execute: Execute, token: str, why: str
+) -> None:
     said = execute(path, answers=ALL.replace('{ env = "A_TOKEN" }', token), EMPTY="")
     assert f"in.answers.toml, line 4: {why}" in said
     assert "sesame" not in said + path.read_text("utf-8")
 
 
-def test_a_variable_answers_no_question_whose_answer_is_recorded(path: Path) -> None:
+@pytest.mark.runners
+def test_environment_variable_answers_only_secret_questions(path: Path, execute: Execute) -> None:
     given = ALL.replace('{ name = "Ada" }', '{ name = { env = "A_TOKEN" } }')
     said = execute(path, answers=given, A_TOKEN="sesame-open")
     assert "line 7: 'name' is no secret, and its answer is recorded and sent" in said
     assert "sesame-open" not in said + path.read_text("utf-8")
 
 
-def test_what_the_model_asks_is_answered_where_the_file_has_an_answer(tmp_path: Path) -> None:
+@pytest.mark.runners
+def test_question_of_the_model_is_answered_by_the_file(tmp_path: Path, execute: Execute) -> None:
     script = """
 [[replies]]
 tool_calls = [{name = "ask", arguments = {questions = [
@@ -239,7 +250,8 @@ text = "Planned."
     assert (end["answer"], end["metadata"]["channel"]) == ("Postgres", "answers")
 
 
-def test_what_is_skipped_is_not_answered_run_or_applied(path: Path) -> None:
+@pytest.mark.runners
+def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: Execute) -> None:
     skipped = (
         ALL.replace('"team"', "{ skip = true }")
         .replace('"w?o" = { name = "Ada" }', "who = { skip = true }")
@@ -258,14 +270,14 @@ def test_what_is_skipped_is_not_answered_run_or_applied(path: Path) -> None:
     assert closed(path)["Who is it for?"]["metadata"] == {"end": "declined", "channel": "answers"}
 
 
-def test_a_strict_run_fails_at_the_first_thing_that_the_file_leaves_open(path: Path) -> None:
+@pytest.mark.runners
+def test_strict_run_fails_at_the_first_open_decision(path: Path, execute: Execute) -> None:
     assert "nobody decided" in execute(path, "--strict", answers="", code=1)
-    said = execute(path, "--strict", answers=ALL.replace("[permissions]", "[permissions]\n"),
-                   A_TOKEN="sesame-open")  # fmt: skip
+    said = execute(path, "--strict", answers=ALL, A_TOKEN="sesame-open")
     assert "nobody decided" not in said
 
 
-def test_a_file_that_is_wrong_is_refused_before_anything_runs(path: Path) -> None:
+def test_invalid_file_is_refused_before_the_run(path: Path, execute: Execute) -> None:
     before = path.read_bytes()
     said = execute(path, answers="[questions.publish]\n\n[answers]\n", code=1)
     assert said.startswith("jp-nb: there is no [answers]: expected [questions], [permissions]")
@@ -275,12 +287,14 @@ def test_a_file_that_is_wrong_is_refused_before_anything_runs(path: Path) -> Non
     assert path.read_bytes() == before
 
 
-def test_the_same_setting_works_under_a_runner_of_jupyters(path: Path) -> None:
+@pytest.mark.runners
+def test_environment_variable_names_the_file_for_nbconvert(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (path.parent / "in.answers.toml").write_text(ALL, encoding="utf-8")
-    env = {"JP_CFG_PROMPT__ANSWERS": "in.answers.toml", "A_TOKEN": "sesame-open"}
+    monkeypatch.setenv("JP_CFG_PROMPT__ANSWERS", "in.answers.toml")
+    monkeypatch.setenv("A_TOKEN", "sesame-open")
     command = ["-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", path.name]
-    subprocess.run(
-        [sys.executable, *command], cwd=path.parent, env=os.environ | env, check=True,
-        capture_output=True, timeout=PATIENCE_S,
-    )  # fmt: skip
+    done = run(command, path.parent)
+    assert done.returncode == 0, done.stderr
     assert printed(path)[0] == "for team with 11 and (secret)"

@@ -1,4 +1,4 @@
-"""`jp-nb strip`: record and outputs go, every other byte stays."""
+"""`jp-nb strip` removes record and outputs, and keeps every other byte."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ KERNEL = {"name": "python3", "outputs": [7], "jp": 1}
 CELLS = (FULL["cells"][0], cell(), cell(id="a2"))
 
 
-def test_what_is_asked_for_goes_and_the_layout_stays(subtests: pytest.Subtests) -> None:
+def test_chosen_parts_are_removed_and_the_layout_is_kept(subtests: pytest.Subtests) -> None:
     for layout in [{"indent": 1}, {"indent": "\t"}, {"separators": (",", ":")}]:
         for parts, left in [
             (Parts(), notebook(*CELLS, kernelspec=KERNEL)),
@@ -76,22 +76,21 @@ def test_what_is_asked_for_goes_and_the_layout_stays(subtests: pytest.Subtests) 
                 assert strip_notebook(spelled(FULL), parts) == spelled(left)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"cells": [],\r\n "metadata": {}, "nbformat": 4, "x": 1e400, "y": 1.50, "é": "\\u00e9"}',
-        '\ufeff{"nbformat":4,"cells":[{"outputs":[ ],"execution_count":null}],"n":%s}'
-        % ("7" * 9999),
-        '{"nbformat": 4, "cells": [1, null, [], {"outputs": []}], "metadata": []}  \n\n',
-        '{"nbformat": 4, "cells": [], "metadata": {"widgets": {"' + STATES + '": {"state": []}}}}',
-        '{"nbformat": 4, "cells": [], "metadata": {"widgets": {}, "jpx": 1, "jp.a": {}}}',
-    ],
-)
-def test_where_there_is_nothing_to_strip_every_byte_stays(text: str) -> None:
-    assert strip_notebook(text.encode(), Parts()) == text.encode()
+NOTHING_TO_STRIP = [
+    '{"cells": [],\r\n "metadata": {}, "nbformat": 4, "x": 1e400, "y": 1.50, "é": "\\u00e9"}',
+    '\ufeff{"nbformat":4,"cells":[{"outputs":[ ],"execution_count":null}],"n":%s}' % ("7" * 9999),
+    '{"nbformat": 4, "cells": [1, null, [], {"outputs": []}], "metadata": []}  \n\n',
+    '{"nbformat": 4, "cells": [], "metadata": {"widgets": {"' + STATES + '": {"state": []}}}}',
+    '{"nbformat": 4, "cells": [], "metadata": {"widgets": {}, "jpx": 1, "jp.a": {}}}',
+]
 
 
-def test_bytes_that_are_no_utf_8_and_keys_that_come_twice_are_no_hindrance() -> None:
+def test_notebook_with_nothing_to_strip_keeps_every_byte() -> None:
+    for text in NOTHING_TO_STRIP:
+        assert strip_notebook(text.encode(), Parts()) == text.encode()
+
+
+def test_invalid_utf_8_and_repeated_keys_are_kept() -> None:
     data = b'{"nbformat": 4, "cells": [{"outputs": ["\xff"], "outputs": [1]}], "x": "\xfe"}'
     assert strip_notebook(data, Parts()) == (
         b'{"nbformat": 4, "cells": [{"outputs": [], "outputs": []}], "x": "\xfe"}'
@@ -121,7 +120,7 @@ ANY_METADATA = JSON_VALUES | st.dictionaries(NAMES, JSON_VALUES)
     parts=st.builds(Parts, st.booleans(), st.booleans()),
 )
 @example(cells=[], metadata={"jp": 1}, indent=1, parts=Parts())
-def test_any_notebook_is_stripped_once_and_for_all(
+def test_stripping_removes_the_parts_of_any_notebook_and_is_idempotent(
     cells: list[Any], metadata: Any, indent: int | None, parts: Parts
 ) -> None:
     made = {"cells": cells, "metadata": metadata, "nbformat": 4, "unknown": metadata}
@@ -142,7 +141,7 @@ def test_any_notebook_is_stripped_once_and_for_all(
 
 
 def _cells(made: dict[str, Any]) -> list[Any]:
-    """Without what stands for "none" already, in any spelling."""
+    """Return the cells without fields that are null or empty."""
     emptied = []
     for each in made["cells"]:
         if isinstance(each, dict):
@@ -163,25 +162,27 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("data", BAD.values(), ids=BAD.keys())
-def test_what_is_no_notebook_is_said_and_stays(
-    data: bytes, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: Any
-) -> None:
-    with pytest.raises(StorageError, match=r"^not a notebook"):
-        strip_notebook(data, Parts())
+def test_file_that_is_not_a_notebook_is_reported_and_kept(
+    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
+) -> None:  # fmt: skip
     path, sound = tmp_path / "a.ipynb", tmp_path / "b.ipynb"
-    path.write_bytes(data)
-    sound.write_text(json.dumps(FULL), encoding="utf-8")
-    assert main(["strip", str(path), str(sound)]) == 1
-    assert path.read_bytes() == data
-    assert b"a.ipynb: not a notebook" in capsysbinary.readouterr().err
-    assert "jp" not in json.loads(sound.read_bytes())["metadata"], "the next one is stripped"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    assert main(["strip", "-"]) == 1
-    assert capsysbinary.readouterr().out == data, "git may go on with it"
+    for name, data in BAD.items():
+        with subtests.test(name):
+            with pytest.raises(StorageError, match=r"^not a notebook"):
+                strip_notebook(data, Parts())
+            path.write_bytes(data)
+            sound.write_text(json.dumps(FULL), encoding="utf-8")
+            assert main(["strip", str(path), str(sound)]) == 1
+            assert path.read_bytes() == data
+            assert b"a.ipynb: not a notebook" in capsysbinary.readouterr().err
+            assert "jp" not in json.loads(sound.read_bytes())["metadata"], "the next is stripped"
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+            assert main(["strip", "-"]) == 1
+            assert capsysbinary.readouterr().out == data, "git may commit it"
 
 
-def test_a_file_that_is_stripped_already_is_not_written(tmp_path: Path) -> None:
+def test_stripped_file_is_not_written_again(tmp_path: Path) -> None:
     path = tmp_path / "a.ipynb"
     path.write_text(json.dumps(FULL), encoding="utf-8")
     path.chmod(0o640)
@@ -194,9 +195,7 @@ def test_a_file_that_is_stripped_already_is_not_written(tmp_path: Path) -> None:
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_a_file_that_is_not_there_is_said(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["strip", str(tmp_path / "none.ipynb")]) == 1
     assert "none.ipynb: No such file or directory" in capsys.readouterr().err
 
@@ -223,7 +222,7 @@ def git(folder: Path, *arguments: str, ok: bool = True) -> str:
     return (done.stdout + done.stderr).decode()
 
 
-def test_git_commits_a_notebook_without_what_the_filter_takes(repository: Path) -> None:
+def test_filter_of_git_commits_a_stripped_notebook(repository: Path) -> None:
     path = repository / "a.ipynb"
     made = nbformat.from_dict(FULL)
     nbformat.write(made, path)

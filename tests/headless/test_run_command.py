@@ -1,0 +1,167 @@
+"""`jp-nb run`: its options, its reports, and the links that it does not write through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import nbformat
+import pytest
+
+from jp_nb.cli import main
+from jp_nb.config.tree.provider_config import CassetteMode
+from jp_nb.errors import ConfigError
+from tests.support.cassette_runs import write_cells
+from tests.support.in_process import new_session
+from tests.support.notebook_runs import record
+from tests.support.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, written
+
+# --- links -----------------------------------------------------------------------------------
+
+ASK = "%%jp -m scripted/hello\nHello?"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A folder outside of that of the notebook, in which nothing may change."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    mine = write_cells(folder / "mine.ipynb", "1 + 1")
+    text = mine.read_text()
+    mine.write_text(
+        text.replace('"metadata": {\n  "kernelspec"', '"metadata": {"jp": {}, "kernelspec"')
+    )
+    assert mine.read_text() != text, "there is something to strip"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    yield folder
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Path:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "hello.toml").write_text('[[replies]]\ntext = "Hello."\n')
+    return write_cells(tmp_path / "work" / "talk.ipynb", "%load_ext jp_nb", ASK)
+
+
+def test_link_to_a_new_file_elsewhere_is_refused_before_the_run(
+    home: Path, talk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    subtests: pytest.Subtests,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(talk.parent)
+    before = talk.read_bytes()
+    for name, options in [
+        ("talk.cassette.jsonl", ["--record"]),
+        ("talk.cassette.jsonl", ["--replay-or-record"]),
+        ("out.xml", ["--junit", "out.xml"]),
+        ("out.json", ["--json", "out.json"]),
+        ("out.toml", ["--answers-template", "out.toml"]),
+        ("out.ipynb", ["-o", "out.ipynb"]),
+    ]:
+        with subtests.test(options=options):
+            link = talk.parent / name
+            link.symlink_to(home / f".profile{link.suffix}")
+            assert main(["run", "talk.ipynb", *options]) != 0
+            link.unlink()
+            assert name in capsys.readouterr().err
+            assert talk.read_bytes() == before
+
+
+def test_notebook_that_links_out_of_its_folder_is_not_written(
+    home: Path, talk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = talk.parent / "link.ipynb"
+    link.symlink_to(home / "mine.ipynb")
+    for command in (["run"], ["strip"]):
+        assert main([*command, str(link)]) != 0
+        assert "a link leads to" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("mode", ["record", "replay-or-record"])
+def test_cassette_of_a_session_refuses_a_link(
+    home: Path, talk: Path, mode: CassetteMode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(talk.parent)
+    (talk.parent / "talk.cassette.jsonl").symlink_to(home / ".bash_profile")
+    (talk.parent / "tapes").symlink_to(home)
+    session = new_session()
+    for name in ("talk.cassette.jsonl", "tapes/talk.cassette.jsonl"):
+        with pytest.raises(ConfigError, match="link"):
+            session.active.cassettes.choose(mode, name)
+
+
+# --- runs ------------------------------------------------------------------------------------
+
+Outcome = tuple[int, str]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Outcome]:
+    """Run `jp-nb` in the folder of the test; returns its exit code and its messages."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Outcome:
+        status = main(arguments)
+        return status, capsys.readouterr().err
+
+    return call
+
+
+@pytest.mark.runners
+def test_reports_of_a_run_list_the_open_decisions(
+    command: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
+    status, _ = command("run", "walk.ipynb", "--junit", "reports/walk.xml", "--json", "walk.json")
+    assert status == 0
+    suite = ElementTree.parse(tmp_path / "reports" / "walk.xml").getroot()[0]
+    assert (suite.get("name"), suite.get("failures")) == ("walk.ipynb", "0")
+    report = json.loads((tmp_path / "walk.json").read_text())
+    assert report["ok"] is True
+    [undecided] = report["undecided"]
+    assert (undecided["kind"], undecided["times"]) == ("question", 1)
+    assert undecided["what"] == "question place of plan: Where do you walk?"
+    said = suite.findtext("system-out", "")
+    assert said.startswith(f"nobody decided {undecided['what']}: ")
+
+
+@pytest.mark.runners
+def test_failed_run_ends_with_1_and_has_its_reports(
+    command: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    written(tmp_path, "1 / 0")
+    status, said = command("run", "walk.ipynb", "--junit", "walk.xml", "--json", "walk.json")
+    assert status == 1
+    assert said == "jp-nb: ZeroDivisionError in cell 2: division by zero\n"
+    assert ElementTree.parse(tmp_path / "walk.xml").getroot()[0].get("failures") == "1"
+    assert json.loads((tmp_path / "walk.json").read_text())["ok"] is False
+
+
+@pytest.mark.runners
+def test_unwritable_report_is_an_error_beside_the_failure(
+    command: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    written(tmp_path, "1 / 0")
+    (tmp_path / "walk.xml").mkdir()
+    status, said = command("run", "walk.ipynb", "--junit", "walk.xml")
+    assert status == 1
+    assert "ZeroDivisionError in cell 2" in said
+    assert "walk.xml cannot be written" in said
+
+
+@pytest.mark.runners
+def test_option_continue_appends_to_the_conversation(
+    command: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    cells = [nbformat.v4.new_code_cell(code) for code in ("%load_ext jp_nb", "%jp q Umbrella?")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "go.ipynb")
+    (tmp_path / "many.toml").write_text('[[replies]]\ntext = "a"\n[[replies]]\ntext = "b"\n')
+    for _ in range(2):
+        model = ("-c", "assistant.model.id=scripted/many")
+        assert command("run", "--continue", *model, "go.ipynb")[0] == 0
+    said = [e["message"] for e in record(tmp_path / "go.ipynb") if e["type"] == "chat_response"]
+    assert said == ["a", "b"]
