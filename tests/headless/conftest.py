@@ -10,6 +10,9 @@ from typing import Any
 import nbformat
 import pytest
 
+from jp_nb.headless.import_export import import_directory
+from tests.headless.jp_folders import write_folder
+from tests.support.jp_directories import G4, NAME
 from tests.support.scripted_page import SETUP
 
 WriteNotebook = Callable[..., Path]
@@ -42,6 +45,14 @@ def write_talk(
 def write_notebook(tmp_path: Path) -> WriteNotebook:
     """`write_talk` in the folder of the test."""
     return partial(write_talk, tmp_path)
+
+
+@pytest.fixture
+def notebook(tmp_path: Path) -> Path:
+    """A notebook with an imported conversation."""
+    path = tmp_path / "a.ipynb"
+    import_directory(write_folder(tmp_path / "source" / NAME, G4), path)
+    return path
 
 
 def read(path: Path) -> Any:

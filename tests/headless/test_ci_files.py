@@ -1,4 +1,4 @@
-"""The workflow and the hooks that other repositories use: what they say runs, and says it."""
+"""The workflow and the pre-commit hooks for other repositories run as documented."""
 
 from __future__ import annotations
 
@@ -30,19 +30,25 @@ def read(path: Path) -> Any:
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    """A repository with a notebook in `notebooks/` that was recorded on its cassette."""
-    folder = tmp_path / "notebooks"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a notebook that was recorded on its cassette."""
+    folder = tmp_path_factory.mktemp("recorded")
     path = written(folder, LOAD, PLAN, script=TALK)
     assert run_notebook(path, settings={"providers.cassette.mode": "record"}).ok
     (folder / "walk.toml").unlink()
+    return folder
+
+
+@pytest.fixture
+def repository(recorded: Path, tmp_path: Path) -> Path:
+    """A repository with that folder as `notebooks`."""
+    shutil.copytree(recorded, tmp_path / "notebooks")
     return tmp_path
 
 
 def shell(command: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run `command` as the runner of a workflow does, with this Python and its programs."""
+    """Run `command` as a workflow does, with the programs of this environment."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", command],
@@ -77,7 +83,8 @@ def step(name: str) -> dict[str, Any]:
     return next(each for each in workflow()[1]["steps"] if each.get("name") == name)
 
 
-def test_the_commands_of_the_workflow_check_and_run_notebooks(repository: Path) -> None:
+@pytest.mark.runners
+def test_workflow_checks_and_runs_notebooks(repository: Path) -> None:
     checked = shell(step("Check")["run"], repository, **variables())
     assert (checked.returncode, checked.stdout) == (0, "2 files checked: nothing found\n")
     ran = shell(step("Run")["run"], repository, **variables(options="--jp-strict"))
@@ -87,7 +94,8 @@ def test_the_commands_of_the_workflow_check_and_run_notebooks(repository: Path) 
     assert (suite.get("tests"), suite.get("failures")) == ("1", "0")
 
 
-def test_a_notebook_that_fails_fails_the_workflow_and_leaves_its_report(repository: Path) -> None:
+@pytest.mark.runners
+def test_failing_notebook_fails_the_workflow_which_keeps_the_report(repository: Path) -> None:
     written(repository / "notebooks", LOAD, PLAN.replace("walk.", "swim."))
     assert shell(step("Check")["run"], repository, **variables()).returncode == 1
     assert shell(step("Run")["run"], repository, **variables()).returncode == 1
@@ -96,7 +104,8 @@ def test_a_notebook_that_fails_fails_the_workflow_and_leaves_its_report(reposito
     assert (repository / kept["with"]["path"]).is_file()
 
 
-def test_several_paths_may_be_given_and_none_of_them_is_shell_code(repository: Path) -> None:
+@pytest.mark.runners
+def test_input_paths_are_split_and_not_run_as_shell_code(repository: Path) -> None:
     shutil.copytree(repository / "notebooks", repository / "more")
     checked = shell(step("Check")["run"], repository, **variables(paths="notebooks more"))
     assert checked.stdout == "4 files checked: nothing found\n"
@@ -106,7 +115,7 @@ def test_several_paths_may_be_given_and_none_of_them_is_shell_code(repository: P
     assert not (repository / "planted").exists()
 
 
-def test_no_input_is_put_into_a_command_and_each_is_used() -> None:
+def test_inputs_reach_commands_only_as_environment_variables() -> None:
     inputs, job = workflow()
     for each in job["steps"]:
         assert "${{" not in each.get("run", "")
@@ -133,7 +142,8 @@ def hooked(identifier: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return shell(f"{found['entry']} {shlex.join(matching)}", folder)
 
 
-def test_the_hook_that_checks_stops_a_key(repository: Path) -> None:
+@pytest.mark.runners
+def test_hook_for_checks_finds_a_key(repository: Path) -> None:
     assert hooked("jp-nb-check", repository).returncode == 0
     path = repository / "notebooks" / "walk.ipynb"
     path.write_text(path.read_text().replace("# A walk", f"# A walk with {KEY}"))
@@ -143,7 +153,8 @@ def test_the_hook_that_checks_stops_a_key(repository: Path) -> None:
     assert KEY not in done.stdout
 
 
-def test_the_hook_that_strips_leaves_cells_alone(repository: Path) -> None:
+@pytest.mark.runners
+def test_hook_for_stripping_keeps_the_cells(repository: Path) -> None:
     path = repository / "notebooks" / "walk.ipynb"
     assert '"jp": {' in path.read_text()
     assert hooked("jp-nb-strip", repository).returncode == 0
@@ -162,7 +173,7 @@ def examples() -> list[Any]:
     return [yaml.safe_load(block) for block in blocks]
 
 
-def test_the_page_names_inputs_and_hooks_that_exist() -> None:
+def test_documented_inputs_and_hooks_exist() -> None:
     called: dict[str, str] = {}
     hooks: set[str] = set()
     for example in examples():
