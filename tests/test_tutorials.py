@@ -1,4 +1,4 @@
-"""The tutorials run with nobody there, and what they show is what is stored in them."""
+"""The tutorials run without a user, and give the outputs that are stored in them."""
 
 from __future__ import annotations
 
@@ -12,26 +12,42 @@ from typing import Any
 import nbformat
 import pytest
 
+from jp_nb.cli import main
+from jp_nb.headless.show import load_conversation
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 
 TUTORIALS = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
+QUICKSTART, TOOLS, IN_CI = (TUTORIALS[number] for number in (0, 1, -1))
+REFUSAL = (
+    "ask_user cannot run because no interactive terminal is available. Do not retry this tool "
+    "call in this turn; continue without user input or explain what information is missing."
+)
+TutorialRun = Callable[[str], Path]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """A copy of the folder of the tutorials."""
     copy = tmp_path / "notebooks"
     shutil.copytree(NOTEBOOKS, copy, ignore=shutil.ignore_patterns("*.png"))
     return copy
 
 
 def nbval(folder: Path, *names: str, option: str = "--nbval") -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("nbval", reason="pip install -e '.[tiers]'")
     return run(["-m", "pytest", option, "-q", "-p", "no:cacheprovider", *names], folder)
 
 
-@pytest.mark.parametrize("name", TUTORIALS)
-def test_the_stored_outputs_are_what_a_run_gives(
-    name: str, tutorial_run: Callable[[str], Path]
+@pytest.mark.parametrize("name", [QUICKSTART, TOOLS, IN_CI])
+def test_stored_outputs_are_those_of_a_run(name: str, tutorial_run: TutorialRun) -> None:
+    assert outputs(tutorial_run(name)) == outputs(NOTEBOOKS / name)
+
+
+@pytest.mark.runners
+@pytest.mark.parametrize("name", sorted({*TUTORIALS} - {QUICKSTART, TOOLS, IN_CI}))
+def test_stored_outputs_of_the_other_tutorials_are_those_of_a_run(
+    name: str, tutorial_run: TutorialRun
 ) -> None:
     assert outputs(tutorial_run(name)) == outputs(NOTEBOOKS / name)
 
@@ -42,22 +58,78 @@ def test_nbval_finds_the_stored_outputs(folder: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_every_output_is_compared_also_by_the_lax_run(folder: Path) -> None:
+def test_every_cell_with_outputs_is_tagged_for_nbval_lax() -> None:
     for name in TUTORIALS:
-        notebook = nbformat.read(folder / name, as_version=4)
+        notebook = nbformat.read(NOTEBOOKS / name, as_version=4)
         shown = [cell for cell in notebook.cells if cell.get("outputs")]
+        assert shown
         assert all("nbval-check-output" in cell.metadata.get("tags", ()) for cell in shown)
-        notebook.cells = notebook.cells[: notebook.cells.index(shown[0]) + 1]
-        shown[0].outputs[0].text = "something else"
-        nbformat.write(notebook, folder / name)
-    done = nbval(folder, *TUTORIALS, option="--nbval-lax")
-    assert f"{len(TUTORIALS)} failed" in done.stdout
 
 
-def test_the_tools_tutorial_shows_each_way_a_question_is_answered(
-    tutorial_run: Callable[[str], Path],
+@pytest.mark.runners
+def test_nbval_lax_compares_tagged_outputs(folder: Path) -> None:
+    notebook = nbformat.read(folder / QUICKSTART, as_version=4)
+    first = next(number for number, cell in enumerate(notebook.cells) if cell.get("outputs"))
+    notebook.cells = notebook.cells[: first + 1]
+    notebook.cells[first].outputs[0].text = "something else"
+    nbformat.write(notebook, folder / QUICKSTART)
+    assert "1 failed" in nbval(folder, QUICKSTART, option="--nbval-lax").stdout
+
+
+# --- quickstart ------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R083-75", "R083-76")
+def test_quickstart_refuses_a_question_with_a_reason(tutorial_run: TutorialRun) -> None:
+    entries = record(tutorial_run(QUICKSTART))
+    refused = [e for e in entries if e["type"] == "tool_call_response" and e["is_error"]]
+    assert [e["content"] for e in refused] == [REFUSAL]
+    (closing,) = [e for e in entries if e["type"] == "inquiry_response"]
+    assert (closing["outcome"], closing["reason"]) == ("cancelled", "no_prompt_backend")
+    assert sum(e["type"] == "turn_start" for e in entries) == 5
+
+
+def test_show_prints_the_conversation_of_the_quickstart(
+    tutorial_run: TutorialRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written = json.loads(tutorial_run("02-tools.ipynb").read_text(encoding="utf-8"))
+    path = str(tutorial_run(QUICKSTART))
+    capsys.readouterr()
+    assert main(["show", path]) == 0
+    assert "Do I need an umbrella in Delft tomorrow?" in capsys.readouterr().out
+    assert main(["show", "--json", path]) == 0
+    whole = json.loads(capsys.readouterr().out)
+    assert whole["version"] == 1
+    assert whole["conversation"]["made"] == "headless"
+
+
+@pytest.mark.runners
+def test_second_run_of_the_quickstart_gives_the_same_outputs_and_record(
+    tmp_path: Path, tutorial_run: TutorialRun
+) -> None:
+    first = tutorial_run(QUICKSTART)
+    again = tmp_path / "in.ipynb"
+    shutil.copy(first, again)
+    assert main(["run", str(again)]) == 0
+    assert (outputs(again), record(again)) == (outputs(first), record(first))
+    assert not load_conversation(again).others
+
+
+@pytest.mark.runners
+def test_strict_run_fails_at_a_question_and_keeps_the_record(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--strict", str(folder / QUICKSTART)]) == 1
+    assert "PromptUnavailable" in capsys.readouterr().err
+    assert record(folder / QUICKSTART)[-1]["content"] == REFUSAL
+
+
+# --- tools -----------------------------------------------------------------------------------
+
+
+def test_tools_tutorial_shows_each_way_to_answer_a_question(
+    tutorial_run: TutorialRun,
+) -> None:
+    written = json.loads(tutorial_run(TOOLS).read_text(encoding="utf-8"))
     events = written["metadata"]["jp"]["events"]
     closings = [e for e in events if e["type"] == "inquiry_response"]
     assert [e["metadata"]["channel"] for e in closings] == ["model", "configured", "model"]
@@ -70,13 +142,14 @@ def test_the_tools_tutorial_shows_each_way_a_question_is_answered(
 FORMS = "04-forms.ipynb"
 
 
+@pytest.mark.runners
 @pytest.mark.req("RPI-2")
-def test_the_forms_tutorial_shows_what_becomes_of_questions_that_nobody_is_there_for(
-    tutorial_run: Callable[[str], Path],
+def test_forms_tutorial_shows_the_ends_of_questions_without_a_user(
+    tutorial_run: TutorialRun,
 ) -> None:
-    """A model is offered `ask` with nobody there where an answer is configured, and only there.
+    """Without a user, a model is offered `ask` only if an answer is configured.
 
-    RPI-2 hides it by whether there is a front end; here it is asked of each turn.
+    RPI-2 decides that once for a front end; here it is decided for each turn.
     """
     entries = record(tutorial_run(FORMS))
     first, *rest = [entry for entry in entries if entry["type"] == "tool_call_response"]
@@ -103,6 +176,7 @@ STOPPED = "You stopped the turn"
 MENU = {"type": "cancel", "step": 0, "picks": [1], "custom": None}
 
 
+@pytest.mark.runners
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 @pytest.mark.parametrize(
     ("clicks", "answer"),
@@ -112,7 +186,7 @@ MENU = {"type": "cancel", "step": 0, "picks": [1], "custom": None}
         ((MENU, {"type": "stop", "step": 1}), STOPPED),
     ],
 )
-def test_the_forms_tutorial_goes_on_whatever_its_reader_does(
+def test_forms_tutorial_works_with_any_decision_of_its_reader(
     clicks: Sequence[dict[str, object]], answer: str, folder: Path
 ) -> None:
     answered: dict[str, tuple[str, Sequence[dict[str, object]]]] = {
@@ -143,7 +217,7 @@ def test_the_forms_tutorial_goes_on_whatever_its_reader_does(
 
 
 def _shown_by(reader: FrontEnd, request: str) -> str:
-    """Return what a cell shows in the end; it fails only if the person stopped it."""
+    """Return the final outputs of a cell; it fails only if the reader stopped it."""
     reader.finish(request)
     failed = [m["content"]["evalue"] for m in reader.messages if m["msg_type"] == "error"]
     assert not failed or failed == [STOPPED]
@@ -157,9 +231,10 @@ def _shown_by(reader: FrontEnd, request: str) -> str:
 CONFIG = "03-tools-that-change-config.ipynb"
 
 
+@pytest.mark.runners
 @pytest.mark.req("R078-78", "R078-81", "R078-92", "R078-128")
-def test_the_config_tutorial_shows_what_becomes_of_proposals(
-    tutorial_run: Callable[[str], Path],
+def test_config_tutorial_shows_the_ends_of_proposals(
+    tutorial_run: TutorialRun,
 ) -> None:
     entries = record(tutorial_run(CONFIG))
     by_tools = [
@@ -180,6 +255,7 @@ def test_the_config_tutorial_shows_what_becomes_of_proposals(
     assert sum(entry["type"] == "turn_start" for entry in entries) == 6
 
 
+@pytest.mark.runners
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 @pytest.mark.parametrize(
     ("button", "verdict", "answer"),
@@ -188,7 +264,7 @@ def test_the_config_tutorial_shows_what_becomes_of_proposals(
         ("Reject", "rejected by you (form)", "You want it from me, then"),
     ],
 )
-def test_the_config_tutorial_goes_on_whatever_its_reader_decides(
+def test_config_tutorial_works_with_any_decision_of_its_reader(
     button: str, verdict: str, answer: str, folder: Path
 ) -> None:
     notebook = nbformat.read(folder / CONFIG, as_version=4)
@@ -200,7 +276,7 @@ def test_the_config_tutorial_goes_on_whatever_its_reader_decides(
     assert verdict in shown["ask"]
     assert answer in shown["ask"]
     for cell in notebook.cells[notebook.cells.index(_cell(notebook, "switch")) + 1 :]:
-        if cell.id.startswith("ask"):  # what follows does not depend on it
+        if cell.id.startswith("ask"):  # the further turns do not depend on it
             assert shown[cell.id] == cell.outputs[0].data["text/plain"]
 
 
@@ -209,7 +285,7 @@ def _cell(notebook: Any, name: str) -> Any:
 
 
 def _run_cell(reader: FrontEnd, cell: Any, button: str) -> str:
-    """Run `cell`, decide on what its form says, and return what remains of its displays."""
+    """Run `cell`, click `button` in its form, and return its final outputs."""
     request = reader.start(cell.source, cell_id=cell.id)
     if cell.id == "ask":
         reader.form("Configuration delta proposed by tool")
@@ -222,8 +298,9 @@ def _run_cell(reader: FrontEnd, cell: Any, button: str) -> str:
 BENCH = "05-tool-bench.ipynb"
 
 
-def test_the_bench_tutorial_keeps_what_is_tried_out_of_the_conversation(
-    tutorial_run: Callable[[str], Path],
+@pytest.mark.runners
+def test_bench_tutorial_keeps_trials_out_of_the_conversation(
+    tutorial_run: TutorialRun,
 ) -> None:
     written = json.loads(tutorial_run(BENCH).read_text(encoding="utf-8"))
     entries = written["metadata"]["jp"]["events"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from tests.headless.conftest import WriteNotebook
 from tests.support.notebook_runs import NOON, run
 
 EPOCH = "1700000000"
-REPRODUCIBLE = {"record.reproducible": "true"}
 LOAD = "%load_ext jp_nb\n%jp config assistant.model.id=scripted/talk"
 TOOLS = """
 import jp_nb as jp
@@ -63,30 +61,21 @@ def written(path: Path, **options: Any) -> bytes:
     return path.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("epoch", "settings", "begins"),
-    [(EPOCH, {}, "2023-11-14 22:13:20.0"), (None, REPRODUCIBLE, "1980-01-01 00:00:00.0")],
-    ids=["SOURCE_DATE_EPOCH", "record.reproducible"],
-)
-def test_a_run_again_changes_no_byte(
-    talk: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    epoch: str | None,
-    settings: Mapping[str, str],
-    begins: str,
+@pytest.mark.runners
+def test_second_run_with_source_date_epoch_writes_the_same_bytes(
+    talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if epoch is not None:
-        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
-    assert written(talk, settings=settings) == written(talk, settings=settings)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
+    assert written(talk) == written(talk)
     document = load_conversation(talk)
-    assert "signature" not in talk.read_text(encoding="utf-8"), "it would be each user's own"
+    assert "signature" not in talk.read_text(encoding="utf-8"), "it would differ for each user"
     assert len(document.others) == 1
     assert len(document.ids()) == 2
     kept = document.others[0]
     assert isinstance(kept, dict)
     entries: Any = kept["events"]
     times = [entry["timestamp"] for entry in entries]
-    assert times[0] == begins
+    assert times[0] == "2023-11-14 22:13:20.0"
     assert times == sorted(set(times))
     ids = [entry["event_id"] for entry in entries]
     assert len(set(ids)) == len(ids)
@@ -124,13 +113,18 @@ text = "Done."
 """
 
 
-def test_an_argument_of_the_run_may_ask_for_it(talk: Path) -> None:
+@pytest.mark.runners
+def test_setting_record_reproducible_writes_the_same_bytes(talk: Path) -> None:
     overrides = ["record.reproducible=true"]
     assert written(talk, overrides=overrides) == written(talk, overrides=overrides)
-    assert load_conversation(talk).conversation.id.startswith("jp-c315532800")
+    document = load_conversation(talk)
+    assert document.conversation.id.startswith("jp-c315532800")
+    kept: Any = document.others[0]
+    assert kept["events"][0]["timestamp"] == "1980-01-01 00:00:00.0"
 
 
-def test_calls_side_by_side_that_ask_in_another_order_change_no_byte(
+@pytest.mark.runners
+def test_concurrent_calls_that_ask_in_another_order_write_the_same_bytes(
     talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
@@ -145,42 +139,15 @@ def test_calls_side_by_side_that_ask_in_another_order_change_no_byte(
     assert [str(e["id"]).split(".")[0] for e in asked] == [f"call_1_{n}" for n in range(1, 5)]
 
 
-RUNNERS = {
-    "nbconvert": ["-m", "nbconvert", "--to", "notebook", "--inplace", "--execute"],
-    "jupyter execute": ["-m", "jupyter", "execute", "--inplace"],
-    "papermill": ["-m", "papermill"],
-    "papermill --engine jp": ["-m", "papermill", "--engine", "jp"],
-}
+NBCONVERT = ["-m", "nbconvert", "--to", "notebook", "--inplace", "--execute"]
 
 
-def run_by(runner: str, path: Path) -> str:
-    """Run the notebook in place; return its text without what the runner itself says of times."""
-    name = [path.name, path.name] if "papermill" in runner else [path.name]
-    done = run([*RUNNERS[runner], *name], path.parent)
-    assert done.returncode == 0, done.stderr
-    made = nbformat.read(path, as_version=4)
-    join_streams(made)
-    for metadata in (made.metadata, *(cell.metadata for cell in made.cells)):
-        metadata.pop("papermill", None)
-        metadata.pop("execution", None)
-    return str(nbformat.writes(made))
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("runner", RUNNERS)
-def test_other_runners_change_no_byte_but_for_their_own_times(
-    talk: Path, monkeypatch: pytest.MonkeyPatch, runner: str
-) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
-    first = run_by(runner, talk)
-    assert run_by(runner, talk) == first
-
-
+@pytest.mark.runners
 def test_nbconvert_without_recorded_times_writes_the_same_notebook_twice(
     talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
-    arguments = [*RUNNERS["nbconvert"], "--ExecutePreprocessor.record_timing=False", talk.name]
+    arguments = [*NBCONVERT, "--ExecutePreprocessor.record_timing=False", talk.name]
     found = []
     for _ in range(2):
         assert run(arguments, talk.parent).returncode == 0
@@ -192,7 +159,8 @@ def test_nbconvert_without_recorded_times_writes_the_same_notebook_twice(
     assert [len(key) for key in widgets[carrier.WIDGET_STATE]["state"]] == [32]
 
 
-def test_the_record_of_fewer_cells_replaces_the_one_that_begins_the_same(
+@pytest.mark.runners
+def test_record_of_fewer_cells_replaces_a_longer_one_with_the_same_beginning(
     talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
@@ -203,11 +171,12 @@ def test_the_record_of_fewer_cells_replaces_the_one_that_begins_the_same(
     made.cells.pop()
     made.metadata["jp"] = nbformat.read(talk, as_version=4).metadata["jp"]
     nbformat.write(made, talk)
-    assert run([*RUNNERS["nbconvert"], talk.name], talk.parent).returncode == 0
+    assert run([*NBCONVERT, talk.name], talk.parent).returncode == 0
     assert load_conversation(talk).conversation.turn_count == 1
 
 
-def test_a_run_that_goes_on_is_later_than_what_was_there_and_the_same_each_time(
+@pytest.mark.runners
+def test_continued_run_has_later_times_and_writes_the_same_bytes(
     talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = written(talk)
@@ -219,18 +188,19 @@ def test_a_run_that_goes_on_is_later_than_what_was_there_and_the_same_each_time(
     assert found[0] == found[1]
     conversation = load_conversation(talk).others[0]
     assert isinstance(conversation, dict)
-    assert "signature" not in conversation, "the one that was there says nothing of what came"
+    assert "signature" not in conversation, "it would not cover the new entries"
     entries: Any = conversation["events"]
     assert [entry["timestamp"] for entry in entries] == sorted(x["timestamp"] for x in entries)
 
 
-def test_a_person_s_conversation_is_kept_beside_one_that_a_run_makes_again(
+@pytest.mark.runners
+def test_live_conversation_is_kept_beside_one_that_a_run_repeats(
     talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", EPOCH)
     written(talk)
     made = nbformat.read(talk, as_version=4)
-    made.metadata["jp"]["conversation"]["made"] = "live"  # as if somebody had gone on in it
+    made.metadata["jp"]["conversation"]["made"] = "live"  # as if the user had continued it
     made.metadata["jp"]["events"].append({"type": "turn_start", "timestamp": NOON})
     nbformat.write(made, talk)
     spoken = made.metadata["jp"]["conversation"]["id"]
@@ -240,12 +210,12 @@ def test_a_person_s_conversation_is_kept_beside_one_that_a_run_makes_again(
     assert len(document.ids()) == 3
 
 
-@pytest.mark.parametrize("epoch", ["", "yesterday"])
-def test_a_wrong_epoch_is_said_before_anything_runs(
-    talk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], epoch: str
+def test_invalid_epoch_is_reported_before_the_run(
+    talk: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
     before = talk.read_bytes()
-    assert main(["run", str(talk)]) == 2
-    assert f"SOURCE_DATE_EPOCH is {epoch!r}" in capsys.readouterr().err
-    assert talk.read_bytes() == before
+    for epoch in ("", "yesterday"):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", epoch)
+        assert main(["run", str(talk)]) == 2
+        assert f"SOURCE_DATE_EPOCH is {epoch!r}" in capsys.readouterr().err
+        assert talk.read_bytes() == before

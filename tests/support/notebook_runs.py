@@ -1,4 +1,4 @@
-"""Notebooks run from a shell, and what is in them afterwards."""
+"""Run notebooks, and read their outputs and records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.runner import join_streams
+from jp_nb.headless.runner import join_streams, run_notebook
 from jp_nb.headless.show import load_conversation
 from tests.support.fakes import without_ids
 
@@ -51,7 +51,7 @@ def outputs(path: Path) -> list[Any]:
 
 
 def record(path: Path) -> list[Any]:
-    """The entries without what differs from run to run."""
+    """Return the entries without ids and times."""
     entries = load_conversation(path).conversation.raw
     return [without_ids(entry) | {"timestamp": ""} for entry in entries]
 
@@ -79,7 +79,7 @@ NOON = "2026-03-18 12:00:00.0"
 
 
 def by_a_stranger(path: Path, base_config: dict[str, Any]) -> None:
-    """Put a conversation of somebody else, with its configuration, into the notebook at `path`."""
+    """Put an untrusted conversation with `base_config` into the notebook at `path`."""
     made = nbformat.read(path, as_version=4)
     made.metadata["jp"] = {
         "version": 1,
@@ -96,14 +96,14 @@ def by_a_stranger(path: Path, base_config: dict[str, Any]) -> None:
 
 @pytest.fixture(scope="session")
 def tutorial_run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Run a tutorial with `jp-nb run`, once in all tests, and return what that wrote."""
+    """Run a tutorial as `jp-nb run` does, once in all tests; return the written notebook."""
 
     @cache
     def run_once(name: str) -> Path:
         folder = tmp_path_factory.mktemp("tutorial") / "notebooks"
         shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns("*.png"))
-        done = run(["-m", "jp_nb.cli", "run", name, "-o", f"run-{name}"], folder)
-        assert done.returncode == 0, done.stderr
-        return folder / f"run-{name}"
+        result = run_notebook(folder / name, out=folder / f"run-{name}")
+        assert result.ok, result.failure
+        return result.path
 
     return run_once
