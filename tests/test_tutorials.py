@@ -39,13 +39,13 @@ def nbval(folder: Path, *names: str, option: str = "--nbval") -> subprocess.Comp
     return run(["-m", "pytest", option, "-q", "-p", "no:cacheprovider", *names], folder)
 
 
-@pytest.mark.parametrize("name", [QUICKSTART, TOOLS, IN_CI])
+@pytest.mark.parametrize("name", [QUICKSTART, IN_CI])
 def test_stored_outputs_are_those_of_a_run(name: str, tutorial_run: TutorialRun) -> None:
     assert outputs(tutorial_run(name)) == outputs(NOTEBOOKS / name)
 
 
 @pytest.mark.runners
-@pytest.mark.parametrize("name", sorted({*TUTORIALS} - {QUICKSTART, TOOLS, IN_CI}))
+@pytest.mark.parametrize("name", sorted({*TUTORIALS} - {QUICKSTART, IN_CI}))
 def test_stored_outputs_of_the_other_tutorials_are_those_of_a_run(
     name: str, tutorial_run: TutorialRun
 ) -> None:
@@ -126,6 +126,7 @@ def test_strict_run_fails_at_a_question_and_keeps_the_record(
 # --- tools -----------------------------------------------------------------------------------
 
 
+@pytest.mark.runners
 def test_tools_tutorial_shows_each_way_to_answer_a_question(
     tutorial_run: TutorialRun,
 ) -> None:

@@ -45,7 +45,7 @@ class Person(BaseModel):
 
 @jp.tool
 def signup(ctx: jp.ToolContext) -> object:
-    """Sign somebody up."""
+    """Sign a person up."""
     if "who" not in ctx.answers:
         return jp.NeedsInput(jp.Question.form("who", Person, "Who?").with_exclusive())
     return json.dumps(ctx.answers["who"], sort_keys=True)
@@ -64,7 +64,7 @@ def set_tone(ctx: jp.ToolContext) -> object:
 '''  # noqa: E501
 CELLS = (
     f"%load_ext jp_nb\n{TOOLS}",
-    "%%jp -m scripted/tools -c conversation.tools.peek.result=ask\nGo on.",
+    "%%jp -m scripted/tools -c conversation.tools.peek.result=ask\nContinue.",
     "for call in _jp.tool_calls:\n    print(call.content)",
     "try:\n    print(jp.ask(jp.Question.integer('size', 'How large?')))\n"
     "except jp.JpNbError as exc:\n    print(type(exc).__name__)",
@@ -206,6 +206,7 @@ def test_invalid_answer_is_reported_with_file_and_line(path: Path, execute: Exec
 def test_misspelt_key_has_a_near_match_and_fails_a_strict_run(path: Path, execute: Execute) -> None:
     misspelt = ALL.replace("size = 4", "sise = 4")
     line = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
+    assert line in execute(path, answers=misspelt, A_TOKEN="sesame-open")
     assert line in execute(path, "--strict", answers=misspelt, code=1, A_TOKEN="sesame-open")
 
 

@@ -14,7 +14,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, left, run_with, write_cells
+from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, result_of, run_with, write_cells
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
 pytestmark = pytest.mark.runners
@@ -46,7 +46,7 @@ def test_replay_gives_the_same_record_without_key_and_server(
     with LoopbackServer(replies) as server:
         assert run_with(path, "record", providers__llm__anthropic__base_url=server.url).ok
         assert len(server.requests) == 5
-    recorded = left(path)
+    recorded = result_of(path)
     cassette = tmp_path / "talk.cassette.jsonl"
     text = cassette.read_text("utf-8")
     assert KEY not in text
@@ -54,7 +54,7 @@ def test_replay_gives_the_same_record_without_key_and_server(
     assert main(["check", str(path)]) == 0
     monkeypatch.delenv(KEYS["anthropic"])
     assert run_with(path, "replay").failure is None
-    assert left(path) == recorded
+    assert result_of(path) == recorded
     assert cassette.read_text("utf-8") == text
     assert main(["check", str(path)]) == 0
 
@@ -171,13 +171,13 @@ def test_questions_that_a_model_answers_concurrently_are_recorded_in_one_order(
             assert len(server.requests) == 2 + len(CITIES)
         files.append(_without_made_up_ids(cassette.read_text("utf-8")))
     assert files[0] == files[1]
-    recorded = left(path)["record"]
+    recorded = result_of(path)["record"]
     assert "size 3" in str(recorded)
     monkeypatch.delenv(KEYS["openai"])
     replays = []
     for _ in range(2):
         assert run_with(path, "replay").failure is None
-        replays.append(left(path))
+        replays.append(result_of(path))
     assert replays[0] == replays[1]
     # The order in which the answers arrived at the recording is a matter of time.
     assert sorted(map(str, replays[0]["record"])) == sorted(map(str, recorded))
@@ -240,12 +240,12 @@ def test_recorded_results_replace_tools_and_give_the_same_conversation(
     ]
     with LoopbackServer(replies) as server:
         assert run_with(path, "record", providers__llm__openai__base_url=server.url).ok
-    recorded = left(path)
+    recorded = result_of(path)
     for name in ("one", "two", "three"):
         (tmp_path / name).unlink()
     monkeypatch.delenv(KEYS["openai"])
     assert run_with(path, "replay", providers__cassette__tools="recorded").failure is None
-    assert left(path) == recorded
+    assert result_of(path) == recorded
     assert not [name for name in ("one", "two", "three") if (tmp_path / name).exists()]
     (tmp_path / "more").touch()
     failure = run_with(path, "replay").failure  # they run, and count another file

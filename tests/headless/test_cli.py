@@ -63,7 +63,7 @@ def test_output_that_is_closed_early_is_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     command: str,
 ) -> None:  # fmt: skip
-    """As with `jp-nb show NB | head`."""
+    """Such as by `head` in `jp-nb show NB | head`."""
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         said = {"type": "chat_request", "timestamp": "2026-03-18 12:00:00.0", "content": name}

@@ -13,7 +13,7 @@ import pytest
 
 from jp_nb.headless.runner import run_notebook
 from tests.headless.conftest import read
-from tests.support.cassette_runs import KEY, KEYS, LOAD, left, run_with, write_cells
+from tests.support.cassette_runs import KEY, KEYS, LOAD, result_of, run_with, write_cells
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.notebook_runs import NOON, by_a_stranger, notebook, outputs, record, run
 
@@ -64,7 +64,7 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     asks = [f"%%jp\nReport {number}, please." for number in (1, 2, 3)]
     path = write_cells(
         tmp_path / "long.ipynb", LOAD.format(protocol="openai"), REPORT, *asks,
-        "%jp compact -s --keep-first 0 --keep-last 1", "%%jp\nGo on.",
+        "%jp compact -s --keep-first 0 --keep-last 1", "%%jp\nContinue.",
         "%jp compact --undo\n%jp config conversation.compaction.auto.max_tokens=1000000",
         "%%jp\nAnd now?", "%jp log 9", "%jp usage",
     )  # fmt: skip
@@ -77,7 +77,7 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
         assert len(server.requests) == len(replies)
     sizes = [json.dumps(request.body).count("All is well. " * 300) for request in server.requests]
     assert sizes == [0, 1, 1, 2, 2, 3, 2, 1, 3, 1]
-    recorded = left(path)
+    recorded = result_of(path)
     kinds = [entry["type"] for entry in recorded["record"]]
     assert kinds.count("compaction") == 3
     shown = texts(path)
@@ -86,7 +86,7 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     assert "(taken back)" in shown
     monkeypatch.delenv(KEYS["openai"])
     assert run_with(path, "replay").failure is None
-    assert left(path) == recorded
+    assert result_of(path) == recorded
 
 
 def test_reproducible_run_with_compactions_writes_the_same_bytes(tmp_path: Path) -> None:
@@ -143,14 +143,14 @@ def test_untrusted_record_causes_no_request_of_its_own(tmp_path: Path) -> None:
     path = write_cells(
         tmp_path / "theirs.ipynb",
         "%load_ext jp_nb",
-        "%%jp -m openai/m\nGo on.",
+        "%%jp -m openai/m\nContinue.",
         "%jp log",
         "%jp compact --undo",
         "%jp config conversation.compaction",
     )
     by_a_stranger(path, {"conversation": {"compaction": compaction}})
     made = read(path)
-    events = [*said, *said, stand_in, delta]
+    events: list[dict[str, Any]] = [*said, *said, stand_in, delta]
     made.metadata.jp["events"] = [{"timestamp": NOON, **entry} for entry in events]
     nbformat.write(made, path)
     with LoopbackServer(["Gladly."]) as server:
@@ -405,7 +405,7 @@ def test_configured_answers_are_listed_and_the_next_run_shows_the_same(tmp_path:
 
 @pytest.mark.req("RCP-85")
 def test_only_the_record_is_a_widget_under_a_stock_runner(tmp_path: Path) -> None:
-    """In a folder without `.jp`, where the history is that of the notebook."""
+    """The folder has no `.jp`, so the history of questions is that of the notebook."""
     path = planning(tmp_path)
     command = ["-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", path.name]
     done = run(command, path.parent)

@@ -24,10 +24,15 @@ def test_demo_opens_for_root_too_with_a_notice(
     is_root: bool,
 ) -> None:  # fmt: skip
     called: list[list[str]] = []
+
+    def call(command: list[str]) -> int:
+        called.append(command)
+        return 0
+
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0 if is_root else 1000)
-    monkeypatch.setattr(subprocess, "call", lambda command: called.append(command) or 0)
+    monkeypatch.setattr(subprocess, "call", call)
     assert main(["demo"]) == 0
     [[_, *module, notebook, allowed]] = [[*command, ""][:5] for command in called]
     assert module == ["-m", "jupyterlab"]

@@ -39,7 +39,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """As with `/dev/stdout`; root could otherwise replace `/dev/null`."""
+    """A path such as `/dev/stdout` is a pipe; root could even replace `/dev/null`."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDWR)

@@ -237,24 +237,24 @@ def test_escape_sequences_of_a_model_do_not_reach_the_terminal(tmp_path: Path) -
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("record", "files", "settings"),
-    [
-        (False, (), {}),
-        (False, ("walk.cassette.jsonl",), {"mode": "replay", "path": "walk.cassette.jsonl"}),
-        (False, ("walk.answers.toml",), {"answers": "walk.answers.toml"}),
-        (True, (), {"mode": "record", "path": "walk.cassette.jsonl"}),
-        (True, ("walk.cassette.jsonl",), {"mode": "record", "path": "walk.cassette.jsonl"}),
-    ],
-)
-def test_files_beside_a_notebook_become_settings(
-    tmp_path: Path, record: bool, files: tuple[str, ...], settings: dict[str, str]
-) -> None:
-    for name in (*files, "other.cassette.jsonl", "other.answers.toml"):
-        (tmp_path / name).touch()
-    found = settings_for(tmp_path / "walk.ipynb", record=record)
-    said = {path.rpartition(".")[2]: Path(text).name for path, text in found.items()}
-    assert said == settings
+def test_files_beside_a_notebook_become_settings(tmp_path: Path) -> None:
+    replayed = {"mode": "replay", "path": "walk.cassette.jsonl"}
+    recorded = {"mode": "record", "path": "walk.cassette.jsonl"}
+    rows: list[tuple[bool, str, dict[str, str]]] = [
+        (False, "", {}),
+        (False, "walk.cassette.jsonl", replayed),
+        (False, "walk.answers.toml", {"answers": "walk.answers.toml"}),
+        (True, "", recorded),
+        (True, "walk.cassette.jsonl", recorded),
+    ]
+    for number, (record, name, settings) in enumerate(rows):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for file in filter(None, (name, "other.cassette.jsonl", "other.answers.toml")):
+            (folder / file).touch()
+        found = settings_for(folder / "walk.ipynb", record=record)
+        said = {path.rpartition(".")[2]: Path(text).name for path, text in found.items()}
+        assert said == settings
 
 
 def test_plugin_loads_no_library_before_the_option_is_given() -> None:

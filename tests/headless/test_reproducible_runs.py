@@ -1,4 +1,4 @@
-"""With `SOURCE_DATE_EPOCH` or `record.reproducible` a run again writes the same file."""
+"""Reproducible runs (`SOURCE_DATE_EPOCH`, `record.reproducible`) write the same file."""
 
 from __future__ import annotations
 

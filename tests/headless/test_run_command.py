@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -79,15 +80,15 @@ def test_notebook_that_links_out_of_its_folder_is_not_written(
         assert "a link leads to" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("mode", ["record", "replay-or-record"])
 def test_cassette_of_a_session_refuses_a_link(
-    home: Path, talk: Path, mode: CassetteMode, monkeypatch: pytest.MonkeyPatch
+    home: Path, talk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(talk.parent)
     (talk.parent / "talk.cassette.jsonl").symlink_to(home / ".bash_profile")
     (talk.parent / "tapes").symlink_to(home)
     session = new_session()
-    for name in ("talk.cassette.jsonl", "tapes/talk.cassette.jsonl"):
+    modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
+    for mode, name in product(modes, ("talk.cassette.jsonl", "tapes/talk.cassette.jsonl")):
         with pytest.raises(ConfigError, match="link"):
             session.active.cassettes.choose(mode, name)
 

@@ -204,7 +204,7 @@ def test_record_of_a_kernel_that_died_is_written(write_notebook: WriteNotebook) 
 def test_kernel_that_does_not_start_is_started_once_more(
     write_notebook: WriteNotebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, starts: int
 ) -> None:
-    """As when another process takes a port first."""
+    """It may fail because another process takes its port first."""
     times = tmp_path / "times"
     ends = f"from pathlib import Path as P; t = P({str(times)!r}); t.open('a').write('x')\n"
     ends += f"if len(t.read_text()) < {starts}: raise SystemExit(1)\n"

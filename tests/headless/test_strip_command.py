@@ -50,7 +50,8 @@ CELLS = (FULL["cells"][0], cell(), cell(id="a2"))
 
 
 def test_chosen_parts_are_removed_and_the_layout_is_kept(subtests: pytest.Subtests) -> None:
-    for layout in [{"indent": 1}, {"indent": "\t"}, {"separators": (",", ":")}]:
+    layouts: list[dict[str, Any]] = [{"indent": 1}, {"indent": "\t"}, {"separators": (",", ":")}]
+    for layout in layouts:
         for parts, left in [
             (Parts(), notebook(*CELLS, kernelspec=KERNEL)),
             (
@@ -155,7 +156,7 @@ BAD = {
     "a list": b"[]",
     "no cells": b'{"nbformat": 4}',
     "an older format": b'{"nbformat": 3, "cells": []}',
-    "something behind it": b'{"nbformat": 4, "cells": []} {}',
+    "text after it": b'{"nbformat": 4, "cells": []} {}',
     "nested too deeply": b'{"nbformat": 4, "cells": [' + b"[" * 100_000,
     "nothing": b"",
     "UTF-16": '{"nbformat": 4, "cells": []}'.encode("utf-16"),

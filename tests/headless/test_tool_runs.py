@@ -37,7 +37,7 @@ FILE = """
 source = "local"
 command = "sh -c 'pwd; cat' where"
 run = "unattended"
-summary = "Says where it runs and what it was told."
+summary = "Print the folder and the call."
 parameters.city = { type = "string", required = true }
 parameters.days = { type = "integer", default = 2 }
 options = { unit = "C" }

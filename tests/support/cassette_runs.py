@@ -47,6 +47,6 @@ def run_with(path: Path, mode: str, **settings: str) -> RunResult:
     return run_notebook(path, settings={"providers.cassette.mode": mode, **more})
 
 
-def left(path: Path) -> Mapping[str, Any]:
-    """What a run left: the record without ids and times, and the outputs."""
+def result_of(path: Path) -> Mapping[str, Any]:
+    """Return the record of a run, without ids and times, and its outputs."""
     return {"record": record(path), "outputs": outputs(path)}

@@ -39,7 +39,7 @@ def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 def outputs(path: Path) -> list[Any]:
     """Return the outputs of all cells: without execution counts, adjacent streams joined.
 
-    Where a stream is cut depends on time, and stock runners keep the pieces.
+    The time of a flush cuts a stream, and stock runners keep the pieces.
     """
     notebook = nbformat.read(path, as_version=4)
     join_streams(notebook)
