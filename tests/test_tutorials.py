@@ -13,7 +13,6 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless.show import load_conversation
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 
@@ -102,27 +101,6 @@ def test_show_prints_the_conversation_of_the_quickstart(
     assert whole["conversation"]["made"] == "headless"
 
 
-@pytest.mark.runners
-def test_second_run_of_the_quickstart_gives_the_same_outputs_and_record(
-    tmp_path: Path, tutorial_run: TutorialRun
-) -> None:
-    first = tutorial_run(QUICKSTART)
-    again = tmp_path / "in.ipynb"
-    shutil.copy(first, again)
-    assert main(["run", str(again)]) == 0
-    assert (outputs(again), record(again)) == (outputs(first), record(first))
-    assert not load_conversation(again).others
-
-
-@pytest.mark.runners
-def test_strict_run_fails_at_a_question_and_keeps_the_record(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["run", "--strict", str(folder / QUICKSTART)]) == 1
-    assert "PromptUnavailable" in capsys.readouterr().err
-    assert record(folder / QUICKSTART)[-1]["content"] == REFUSAL
-
-
 # --- tools -----------------------------------------------------------------------------------
 
 
@@ -183,7 +161,6 @@ MENU = {"type": "cancel", "step": 0, "picks": [1], "custom": None}
     ("clicks", "answer"),
     [
         (ANSWERS, "A **morning** it is"),
-        ((MENU, {"type": "reply", "step": 1, "value": "Not today."}), "go by what you said"),
         ((MENU, {"type": "stop", "step": 1}), STOPPED),
     ],
 )

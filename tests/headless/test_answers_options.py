@@ -127,7 +127,13 @@ def closed(path: Path) -> dict[str, Any]:
 
 
 def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute) -> None:
-    said = execute(path, answers=ALL, A_TOKEN="sesame-open")
+    """It replaces the answers file that the notebook configures."""
+    source = path.read_text("utf-8").replace(
+        "%load_ext jp_nb\\n", "%load_ext jp_nb\\n%jp config prompt.answers=none.toml\\n", 1
+    )
+    assert "prompt.answers=none.toml" in source
+    path.write_text(source, encoding="utf-8")
+    said = execute(path, "--strict", answers=ALL, A_TOKEN="sesame-open")
     assert printed(path) == [
         "for team with 11 and (secret)",
         '{"age": 30, "name": "Ada"}',
@@ -181,57 +187,37 @@ def test_open_decisions_are_listed_and_their_template_is_filled_in(
 
 
 @pytest.mark.runners
-def test_file_of_the_run_overrides_that_of_the_notebook(path: Path, execute: Execute) -> None:
-    source = path.read_text("utf-8").replace(
-        "%load_ext jp_nb\\n", "%load_ext jp_nb\\n%jp config prompt.answers=none.toml\\n", 1
+def test_invalid_answers_are_reported_with_file_and_line(path: Path, execute: Execute) -> None:
+    wrong = (
+        ALL.replace('{ env = "A_TOKEN" }', '"sesame-open"')
+        .replace('{ name = "Ada" }', '{ name = { env = "A_TOKEN" } }')
+        .replace("size = 4", "size = 4.5")
     )
-    assert "prompt.answers=none.toml" in source
-    path.write_text(source, encoding="utf-8")
-    execute(path, answers=ALL, A_TOKEN="sesame-open")
-    assert printed(path)[-1] == "4"
-
-
-@pytest.mark.runners
-def test_invalid_answer_is_reported_with_file_and_line(path: Path, execute: Execute) -> None:
-    wrong = ALL.replace('"team"', '"nobody"').replace("size = 4", "size = 4.5")
-    said = execute(path, answers=wrong, A_TOKEN="sesame-open")
-    assert "in.answers.toml, line 3: the answer to 'audience' does not fit: expected" in said
-    assert "in.answers.toml, line 9: the answer to 'size' does not fit" in said
-    assert printed(path)[0].startswith("publish: in.answers.toml, line 3: ")
+    said = execute(path, answers=wrong, A_TOKEN="sesame-token")
+    place = "in.answers.toml, line"
+    assert f"{place} 4: a secret such as 'token' is given by the name of an environment" in said
+    assert f"{place} 7: 'name' is no secret, and its answer is recorded and sent" in said
+    assert f"{place} 9: the answer to 'size' does not fit" in said
+    assert printed(path)[0].startswith("publish: in.answers.toml, line 4: ")
     assert printed(path)[-1] == "ConfigError"
-    assert closed(path)["Who is it for?"]["reason"] == "invalid_static_answer"
-
-
-@pytest.mark.runners
-def test_misspelt_key_has_a_near_match_and_fails_a_strict_run(path: Path, execute: Execute) -> None:
-    misspelt = ALL.replace("size = 4", "sise = 4")
-    line = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
-    assert line in execute(path, answers=misspelt, A_TOKEN="sesame-open")
-    assert line in execute(path, "--strict", answers=misspelt, code=1, A_TOKEN="sesame-open")
-
-
-@pytest.mark.runners
-@pytest.mark.parametrize(
-    ("token", "why"),
-    [
-        ('"sesame-open"', "a secret such as 'token' is given by the name of an environment"),
-        ('{ env = "EMPTY" }', "the environment variable 'EMPTY' is not set, or empty"),
-    ],
-)
-def test_secret_is_given_by_name_and_never_written(
-    path: Path, execute: Execute, token: str, why: str
-) -> None:
-    said = execute(path, answers=ALL.replace('{ env = "A_TOKEN" }', token), EMPTY="")
-    assert f"in.answers.toml, line 4: {why}" in said
+    assert closed(path)["Which token?"]["reason"] == "invalid_static_answer"
     assert "sesame" not in said + path.read_text("utf-8")
 
 
 @pytest.mark.runners
-def test_environment_variable_answers_only_secret_questions(path: Path, execute: Execute) -> None:
-    given = ALL.replace('{ name = "Ada" }', '{ name = { env = "A_TOKEN" } }')
-    said = execute(path, answers=given, A_TOKEN="sesame-open")
-    assert "line 7: 'name' is no secret, and its answer is recorded and sent" in said
-    assert "sesame-open" not in said + path.read_text("utf-8")
+def test_unset_variable_and_misspelt_key_are_reported(path: Path, execute: Execute) -> None:
+    wrong = ALL.replace("A_TOKEN", "EMPTY").replace("size = 4", "sise = 4")
+    said = execute(path, answers=wrong, EMPTY="")
+    assert "line 4: the environment variable 'EMPTY' is not set, or empty" in said
+    misspelt = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
+    assert misspelt in said
+
+
+@pytest.mark.runners
+def test_misspelt_key_fails_a_strict_run(path: Path, execute: Execute) -> None:
+    misspelt = ALL.replace("size = 4", "sise = 4")
+    line = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
+    assert line in execute(path, "--strict", answers=misspelt, code=1, A_TOKEN="sesame-open")
 
 
 @pytest.mark.runners
@@ -273,9 +259,11 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
 
 @pytest.mark.runners
 def test_strict_run_fails_at_the_first_open_decision(path: Path, execute: Execute) -> None:
-    assert "nobody decided" in execute(path, "--strict", answers="", code=1)
-    said = execute(path, "--strict", answers=ALL, A_TOKEN="sesame-open")
-    assert "nobody decided" not in said
+    said = execute(path, "--strict", answers="", code=1)
+    assert "PromptUnavailable in cell 2: " in said
+    assert "nobody decided 1 thing:" in said
+    [request] = [x for x in load_conversation(path).conversation.raw if x["type"] == "chat_request"]
+    assert request["content"] == "Continue."
 
 
 def test_invalid_file_is_refused_before_the_run(path: Path, execute: Execute) -> None:

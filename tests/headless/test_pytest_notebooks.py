@@ -27,8 +27,6 @@ from jp_nb.tooling.question import Question
 from tests.support.notebook_runs import NOTEBOOKS, run
 from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, written
 
-FAILS = "def half(n):\n    return n / 0\nhalf(3)"
-
 
 def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run pytest in `folder`; warnings are errors."""
@@ -51,32 +49,23 @@ def test_notebook_is_one_test_and_is_not_changed(tmp_path: Path) -> None:
     assert facts["unanswered_questions"] == "1"
 
 
-@pytest.mark.runners
-def test_failure_names_cell_error_and_open_questions(tmp_path: Path) -> None:
-    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, f"print('so far')\n{FAILS}")
-    done = pytest_in(tmp_path, "--jp")
-    assert done.returncode == 1
-    assert "walk.ipynb: cell 6 failed: print('so far')" in done.stdout
-    assert "return n / 0" in done.stdout
-    assert "question call_1_1.place.1 of plan: 'Where do you walk?'" in done.stdout
-    assert "so far\n" in done.stdout
-    assert "jp_nb/headless" not in done.stdout
-
-
 KEY = "sk-abcdefgh1234567890123"
-LEAKS = f"""
+LEAKS = f"""print('so far')
 print("key: {KEY[:5]}" "{KEY[5:]}")
 raise ValueError("no such key: {KEY[:5]}" "{KEY[5:]}")
 """
 
 
 @pytest.mark.runners
-@pytest.mark.parametrize("command", [["pytest", "--jp", "-q"], ["jp_nb.cli", "run", "walk.ipynb"]])
-def test_no_key_is_in_the_text_of_a_failure(tmp_path: Path, command: list[str]) -> None:
-    written(tmp_path, LEAKS)
-    done = run(["-m", *command], tmp_path)
+def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path) -> None:
+    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, LEAKS)
+    done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
-    assert "no such key: (set, not shown)" in done.stdout + done.stderr
+    assert "walk.ipynb: cell 6 failed: print('so far')" in done.stdout
+    assert "no such key: (set, not shown)" in done.stdout
+    assert "question call_1_1.place.1 of plan: 'Where do you walk?'" in done.stdout
+    assert "so far\n" in done.stdout
+    assert "jp_nb/headless" not in done.stdout
     assert KEY not in done.stdout + done.stderr
 
 
@@ -140,7 +129,7 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
 
 @pytest.mark.runners
 def test_notebook_is_not_a_test_without_the_option(tmp_path: Path) -> None:
-    written(tmp_path, FAILS)
+    written(tmp_path, "1 / 0")
     assert "no tests ran" in pytest_in(tmp_path).stdout
 
 
@@ -174,7 +163,7 @@ def test_file_that_is_not_a_notebook_fails_without_a_traceback(tmp_path: Path) -
 
 
 @pytest.mark.runners
-def test_cassette_is_recorded_replayed_and_must_have_every_request(tmp_path: Path) -> None:
+def test_cassette_must_have_every_request_and_strictly_no_others(tmp_path: Path) -> None:
     written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
     assert pytest_in(tmp_path, "--jp-record").returncode == 0
     assert (tmp_path / "walk.cassette.jsonl").is_file()
@@ -188,11 +177,6 @@ def test_cassette_is_recorded_replayed_and_must_have_every_request(tmp_path: Pat
     assert ": 'Plan a swim.'\n" in done.stdout
     assert '"Plan a walk." → "Plan a swim."' in done.stdout
 
-
-@pytest.mark.runners
-def test_unused_exchange_fails_only_a_strict_test(tmp_path: Path) -> None:
-    written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
-    assert pytest_in(tmp_path, "--jp-record").returncode == 0
     written(tmp_path, LOAD, PLAN)
     assert pytest_in(tmp_path, "--jp").returncode == 0
     done = pytest_in(tmp_path, "--jp-strict")
@@ -211,30 +195,23 @@ def test_answers_beside_a_notebook_are_used_and_unused_ones_fail_a_strict_test(
     tmp_path: Path,
 ) -> None:
     written(tmp_path, LOAD, TOOLS, PLAN)
-    answers = tmp_path / "walk.answers.toml"
-    answers.write_text('[questions.plan]\ndogs = true\nplace = "Wood"\n')
-    done = pytest_in(tmp_path, "--jp-strict")
-    assert done.returncode == 0, done.stdout
-    answers.write_text(f'{answers.read_text()}day = "Monday"\n')
+    answers = '[questions.plan]\ndogs = true\nplace = "Wood"\nday = "Monday"\n'
+    (tmp_path / "walk.answers.toml").write_text(answers)
     done = pytest_in(tmp_path, "--jp-strict")
     assert done.returncode == 1
     assert "walk.answers.toml, line 4: questions.plan.day was not used" in done.stdout
+    assert done.stdout.count("was not used") == 1
+    assert "nobody" not in done.stdout
 
 
-HOSTILE = """
-[[replies]]
-tool_calls = [{ name = "\\u001b[2Jsweep", arguments = {} }]
-[[replies]]
-text = "Swept."
-"""
-
-
-@pytest.mark.runners
-def test_escape_sequences_of_a_model_do_not_reach_the_terminal(tmp_path: Path) -> None:
-    written(tmp_path, LOAD, PLAN, "1 / 0", script=HOSTILE)
-    done = pytest_in(tmp_path, "--jp", "--color=no")
-    assert "sweep: error" in done.stdout
-    assert "\x1b" not in done.stdout
+def test_escape_sequences_of_a_model_do_not_reach_the_terminal() -> None:
+    call = ToolCall("c1", "\x1b[2Jsweep", {}, content="no\x1b[2J such tool", is_error=True)
+    turn = ReportedTurn("jp-c1", Turn(0, "Plan it.\x1b[2J", tool_calls=(call,)), 1, (), {})
+    cell = ReportedCell(1, "", "failed", 0.0, "E: \x1b[2J", "", (turn,))
+    report = RunReport("walk.ipynb", None, (cell,), (turn,))
+    lines = [*failures(report, strict=False), *turn_lines(turn)]
+    assert any("sweep: error" in line for line in lines)
+    assert "\x1b" not in shown_text("\n".join(lines))
 
 
 def test_files_beside_a_notebook_become_settings(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import nbformat
@@ -14,9 +15,10 @@ import pytest
 from jp_nb.cli import main
 from jp_nb.config.tree.provider_config import CassetteMode
 from jp_nb.errors import ConfigError
+from jp_nb.headless import run_command
+from jp_nb.headless.runner import CellFailure, RunResult
 from tests.support.cassette_runs import write_cells
 from tests.support.in_process import new_session
-from tests.support.notebook_runs import record
 from tests.support.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, written
 
 # --- links -----------------------------------------------------------------------------------
@@ -131,38 +133,59 @@ def test_reports_of_a_run_list_the_open_decisions(
 
 
 @pytest.mark.runners
-def test_failed_run_ends_with_1_and_has_its_reports(
+def test_failed_run_ends_with_1_and_its_reports_hold_no_key(
     command: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    written(tmp_path, "1 / 0")
+    key = "sk-abcdefgh1234567890123"
+    written(tmp_path, f"raise ValueError('no such key: {key[:5]}' '{key[5:]}')")
     status, said = command("run", "walk.ipynb", "--junit", "walk.xml", "--json", "walk.json")
     assert status == 1
-    assert said == "jp-nb: ZeroDivisionError in cell 2: division by zero\n"
+    assert said == "jp-nb: ValueError in cell 2: no such key: (set, not shown)\n"
     assert ElementTree.parse(tmp_path / "walk.xml").getroot()[0].get("failures") == "1"
     assert json.loads((tmp_path / "walk.json").read_text())["ok"] is False
+    assert key not in (tmp_path / "walk.xml").read_text() + (tmp_path / "walk.json").read_text()
 
 
-@pytest.mark.runners
 def test_unwritable_report_is_an_error_beside_the_failure(
-    command: Callable[..., Outcome], tmp_path: Path
+    command: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path, "1 / 0")
+    path = written(tmp_path, "1 / 0")
     (tmp_path / "walk.xml").mkdir()
+    failure = CellFailure(1, "ZeroDivisionError", "division by zero")
+    result = RunResult(path, nbformat.read(path, as_version=4), failure)
+    monkeypatch.setattr(run_command, "run_notebook", lambda *_, **__: result)
     status, said = command("run", "walk.ipynb", "--junit", "walk.xml")
     assert status == 1
     assert "ZeroDivisionError in cell 2" in said
     assert "walk.xml cannot be written" in said
 
 
-@pytest.mark.runners
-def test_option_continue_appends_to_the_conversation(
-    command: Callable[..., Outcome], tmp_path: Path
+def test_options_are_passed_to_the_run(
+    command: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cells = [nbformat.v4.new_code_cell(code) for code in ("%load_ext jp_nb", "%jp q Umbrella?")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "go.ipynb")
-    (tmp_path / "many.toml").write_text('[[replies]]\ntext = "a"\n[[replies]]\ntext = "b"\n')
-    for _ in range(2):
-        model = ("-c", "assistant.model.id=scripted/many")
-        assert command("run", "--continue", *model, "go.ipynb")[0] == 0
-    said = [e["message"] for e in record(tmp_path / "go.ipynb") if e["type"] == "chat_response"]
-    assert said == ["a", "b"]
+    path = written(tmp_path, "1")
+    (tmp_path / "a.toml").touch()
+    given: dict[str, Any] = {}
+
+    def run_notebook(notebook: Path, **options: Any) -> RunResult:
+        given.update(options, notebook=notebook)
+        return RunResult(path, nbformat.v4.new_notebook())
+
+    monkeypatch.setattr(run_command, "run_notebook", run_notebook)
+    options = ["--strict", "--continue", "-c", "a=1", "--cfg", "b:=2", "-o", "out.ipynb"]
+    more = ["--answers", "a.toml", "--replay", "--tools", "recorded"]
+    assert command("run", "walk.ipynb", *options, *more) == (0, "")
+    del given["decisions"]
+    assert given == {
+        "notebook": Path("walk.ipynb"),
+        "out": Path("out.ipynb"),
+        "strict": True,
+        "continue_": True,
+        "overrides": ["a=1", "b:=2"],
+        "answers": Path("a.toml"),
+        "settings": {
+            "providers.cassette.mode": "replay",
+            "providers.cassette.path": str(tmp_path / "walk.cassette.jsonl"),
+            "providers.cassette.tools": "recorded",
+        },
+    }

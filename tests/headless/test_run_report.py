@@ -19,7 +19,7 @@ from jp_nb.headless.run_report import RunReport, report_of
 from jp_nb.headless.runner import NOT_WHOLE, CellFailure, RunResult, run_notebook
 from tests.headless.conftest import LIVE
 from tests.support import reported_notebook
-from tests.support.reported_notebook import ANSWER, CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
+from tests.support.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
 
 HOSTILE = "raise ValueError('\\x1b[31m]]> <b>\\x00\\ufffe & \\x0b' + 'sk-' + 'a1' * 20)"
 
@@ -79,15 +79,6 @@ def test_tokens_are_counted_by_turn_and_in_total(report: dict[str, Any]) -> None
     assert report["tokens"] == {"scripted/walk": {"input_tokens": 350, "output_tokens": 10}}
 
 
-@pytest.mark.runners
-def test_secret_setting_is_in_no_report(tmp_path: Path) -> None:
-    secret = "conversation.tools.plan.options.password=Sesame-4711"
-    path = reported_notebook.written(tmp_path, LOAD, TOOLS, f"%jp config {secret}", PLAN)
-    found = reported(run_notebook(path))
-    assert found.turns[0].turn.config_changes
-    assert "Sesame" not in json_report(found) + junit_xml([found]).decode()
-
-
 # --- JUnit -----------------------------------------------------------------------------------
 
 
@@ -137,15 +128,6 @@ def test_counts_are_properties_of_the_suite(suite: ElementTree.Element) -> None:
     assert facts["input_tokens scripted/walk"] == "350"
 
 
-@pytest.mark.runners
-def test_cell_that_fails_without_a_user_names_turn_and_question(tmp_path: Path) -> None:
-    path = reported_notebook.written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
-    root = ElementTree.fromstring(junit_xml([reported(run_notebook(path, strict=True))]))
-    said = root.findtext("testsuite/testcase/failure", "")
-    assert "in turn 0 of jp-c" in said
-    assert "question call_1_1.place.1 of plan: 'Where do you walk?'" in said
-
-
 # --- other ends of a run ---------------------------------------------------------------------
 
 
@@ -158,6 +140,8 @@ def test_kernel_that_dies_fails_the_running_cell(tmp_path: Path) -> None:
     assert cells[4]["error"] == "DeadKernelError: Kernel died"
     turns: Any = found["turns"]
     assert [turn["cell"] for turn in turns] == [4]
+    stored = nbformat.read(path, as_version=4).metadata.jp.events
+    assert stored[-1]["message"] == "Planned.", "the record is written"
 
 
 @pytest.mark.runners
@@ -188,31 +172,28 @@ def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
 
 @pytest.mark.runners
 def test_turns_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
+    """A reproducible run has the id of the one before it, and still reports all its turns."""
     path = reported_notebook.written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
-    run_notebook(path)
-    again = reported(run_notebook(path))
-    assert [(turn.turn.number, turn.cell) for turn in again.turns] == [(0, 2), (1, 3)]
+    for _ in range(2):
+        found = reported(run_notebook(path, settings={"record.reproducible": "true"}))
+        assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 2), (1, 3)]
     more = reported(run_notebook(path, continue_=True))
     assert [(turn.turn.number, turn.cell) for turn in more.turns] == [(2, 2), (3, 3)]
 
 
 @pytest.mark.runners
-def test_reproducible_run_reports_its_turns_each_time(tmp_path: Path) -> None:
-    path = reported_notebook.written(tmp_path, LOAD, PLAN, script=TALK)
-    for _ in range(2):
-        found = reported(run_notebook(path, settings={"record.reproducible": "true"}))
-        assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 2)]
-
-
-@pytest.mark.runners
-def test_each_conversation_of_a_run_is_reported_and_no_live_one(tmp_path: Path) -> None:
-    path = reported_notebook.written(tmp_path, LOAD, TOOLS, PLAN, "%jp new", PLAN, PLAN)
+def test_each_conversation_of_a_run_is_reported_without_secrets(tmp_path: Path) -> None:
+    secret = "%jp config conversation.tools.plan.options.password=Sesame-4711"
+    cells = [LOAD, TOOLS, secret, PLAN, "%jp new", PLAN, PLAN]
+    path = reported_notebook.written(tmp_path, *cells)
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata["jp"] = {"version": 1, **LIVE}
     nbformat.write(notebook, path)
     found = reported(run_notebook(path))
-    assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 3), (0, 5), (1, 6)]
+    assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 4), (0, 6), (1, 7)]
     assert len({turn.conversation for turn in found.turns}) == 2
+    assert found.turns[0].turn.config_changes
+    assert "Sesame" not in json_report(found) + junit_xml([found]).decode()
 
 
 @pytest.mark.runners

@@ -191,15 +191,6 @@ def test_incomplete_record_fails_its_run_and_no_later_one(write_notebook: WriteN
 
 
 @pytest.mark.runners
-def test_record_of_a_kernel_that_died_is_written(write_notebook: WriteNotebook) -> None:
-    path = write_notebook("say('one')", "say('two')", "say('three'); import os; os._exit(1)")
-    result = run_notebook(path)
-    assert result.failure is not None
-    assert result.failure.name == "DeadKernelError"
-    assert contents(read(path).metadata.jp)[:2] == ["one", "two"]
-
-
-@pytest.mark.runners
 @pytest.mark.parametrize("starts", [2, 3])
 def test_kernel_that_does_not_start_is_started_once_more(
     write_notebook: WriteNotebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, starts: int
