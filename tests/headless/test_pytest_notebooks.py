@@ -67,6 +67,7 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
     assert "so far\n" in done.stdout
     assert "jp_nb/headless" not in done.stdout
     assert KEY not in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout, "as in the traceback of the kernel"
 
 
 def before_a_key(limit: int) -> str:
@@ -159,7 +160,7 @@ def test_file_that_is_not_a_notebook_fails_without_a_traceback(tmp_path: Path) -
     assert "Traceback" not in done.stdout
 
 
-# --- the files beside it ---------------------------------------------------------------------
+# --- files beside a notebook -----------------------------------------------------------------
 
 
 @pytest.mark.runners
@@ -204,14 +205,14 @@ def test_answers_beside_a_notebook_are_used_and_unused_ones_fail_a_strict_test(
     assert "nobody" not in done.stdout
 
 
-def test_escape_sequences_of_a_model_do_not_reach_the_terminal() -> None:
+def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
     call = ToolCall("c1", "\x1b[2Jsweep", {}, content="no\x1b[2J such tool", is_error=True)
-    turn = ReportedTurn("jp-c1", Turn(0, "Plan it.\x1b[2J", tool_calls=(call,)), 1, (), {})
-    cell = ReportedCell(1, "", "failed", 0.0, "E: \x1b[2J", "", (turn,))
-    report = RunReport("walk.ipynb", None, (cell,), (turn,))
-    lines = [*failures(report, strict=False), *turn_lines(turn)]
+    asked = ReportedQuestion(Inquiry("q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J", "cancelled")
+    turn = ReportedTurn("jp-c1", Turn(0, "Plan it.\x1b[2J", tool_calls=(call,)), 1, (asked,), {})
+    cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
+    lines = [*went_wrong(cell), *turn_lines(turn)]
     assert any("sweep: error" in line for line in lines)
-    assert "\x1b" not in shown_text("\n".join(lines))
+    assert "\x1b" not in "".join(lines)
 
 
 def test_files_beside_a_notebook_become_settings(tmp_path: Path) -> None:
