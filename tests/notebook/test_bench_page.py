@@ -1,4 +1,4 @@
-"""A tool called on the bench in a real page: its question, its proposal, what a model reads."""
+"""A tool called on the bench in a page: its question, its proposal, its result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def change_model(target: str) -> jp.Success:
 '''
 
 
-def test_a_question_and_a_proposal_of_a_call_are_decided_in_the_cell(
+def test_a_question_and_a_change_of_a_bench_call_are_decided_in_the_cell(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(

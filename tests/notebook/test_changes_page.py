@@ -1,4 +1,4 @@
-"""A configuration change that a tool proposes, in a real page: looked at, decided, kept or not."""
+"""A configuration change that a tool proposes, in a page of JupyterLab."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jp_nb.record.proposals import PROPOSED_BY
-from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.browser import Lab, NotebookPage
 from tests.support.page_actions import (
     IN_SIGHT,
     MODEL,
@@ -20,6 +20,7 @@ from tests.support.page_actions import (
     picture,
     stop,
 )
+from tests.support.prompt_pages import Opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -39,19 +40,36 @@ SCRIPTS = {
     "strong": '[[replies]]\nexpect = "The model was changed."\ntext = "The strong one here."\n'
     + '[[replies]]\ntext = "Still the strong one."\n',
     "batch": calling("be_sure", "change_model"),
-    "many": calling("change_much"),
     "evil": calling("rename") + '[[replies]]\ntext = "The end."\n',
 }
-LOAD = """
+NAME = "<img src=x onerror='window.pwned=1'> \x1b[31mred\x1b[0m \u202egnihsif `$\\href{x:y}{a}$`"
+KEY = "<script>window.pwned=1</script><h1>k</h1>"
+PROMPT = " ".join(f"rule{n:05}" for n in range(500)) + " THE END"
+FIRST_CELL = f"""
 %load_ext jp_nb
 import jp_nb as jp
 
 @jp.tool(access=[jp.ConfigRule("assistant.model", read=True, write=True, delete=True)])
 def change_model(ctx: jp.ToolContext) -> jp.Success:
     if ctx.delta_rejection:
-        return jp.Success(f"The model was kept: {ctx.delta_rejection.reason}.")
-    model = {"id": "scripted/strong"}
-    return jp.Success("The model was changed.", config={"assistant": {"model": model}})
+        return jp.Success(f"The model was kept: {{ctx.delta_rejection.reason}}.")
+    model = {{"id": "scripted/strong"}}
+    return jp.Success("The model was changed.", config={{"assistant": {{"model": model}}}})
+
+@jp.tool
+def be_sure(ctx: jp.ToolContext) -> jp.Outcome:
+    if "sure" not in ctx.answers:
+        return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
+    return jp.Success(f"Sure: {{ctx.answers['sure']}}")
+
+@jp.tool(access=[
+    jp.ConfigRule("assistant", write=True), jp.ConfigRule("template.values", write=True),
+])
+def rename() -> jp.Success:
+    assistant = {{"name": {NAME!r}, "system_prompt": {PROMPT!r}}}
+    values = {{{KEY!r}: {NAME!r}}}
+    config = {{"assistant": assistant, "template": {{"values": values}}}}
+    return jp.Success("Renamed.", config=config)
 """
 PROPOSED = "Configuration delta proposed by tool"
 CHANGE = 'change_model: assistant.model.id: "scripted/weak" → "scripted/strong"'
@@ -66,15 +84,9 @@ def scripts(lab: Lab) -> None:
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
-def opened(
-    open_notebook: OpenNotebook, script: str, *cells: str, tools: str = "", options: str = ""
-) -> NotebookPage:
-    """A loaded notebook whose cell 1 has `script` call its tools in a conversation of its own."""
-    ask = f"%%jp -n -m scripted/{script} {options}\nGo."
-    page = open_notebook(f"{LOAD}\n{tools}", ask, *cells)
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
-    return page
+def ask(script: str) -> str:
+    """A turn in a conversation of its own whose `script` calls tools."""
+    return f"%%jp -n -m scripted/{script}\nGo."
 
 
 def change_form(page: NotebookPage) -> Locator:
@@ -111,7 +123,7 @@ def proposed_entries(document: Any) -> list[Any]:
 
 
 def assert_nothing_is_kept(page: NotebookPage) -> None:
-    """Neither the page's notebook nor the file tells of the proposed model."""
+    """Neither the page's notebook nor the file has the proposed model."""
     page.save()
     for document in (in_page(page), page.saved().metadata["jp"]):
         assert document["events"][-1]["type"] in ("tool_call_request", "chat_response")
@@ -146,10 +158,10 @@ def assert_applied(page: NotebookPage) -> None:
 
 
 @pytest.mark.req("R078-75", "R078-77", "R078-128", "R078-129")
-def test_a_change_is_applied_by_a_click_and_the_turn_goes_on_with_the_other_model(
-    open_notebook: OpenNotebook,
+def test_a_change_is_applied_by_a_click_and_the_turn_continues_with_the_other_model(
+    opened: Opened,
 ) -> None:
-    page = opened(open_notebook, "weak", "%%jp\nAgain.")
+    page = opened(ask("weak"), "%%jp\nAgain.")
     page.run_cell(1)
     form = change_form(page)
     assert rows(form) == [
@@ -175,10 +187,8 @@ def test_a_change_is_applied_by_a_click_and_the_turn_goes_on_with_the_other_mode
 
 
 @pytest.mark.req("R078-77")
-def test_a_change_is_rejected_by_a_click_and_applied_by_a_chosen_button(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = opened(open_notebook, "weak")
+def test_a_change_is_rejected_by_a_click_and_applied_by_a_chosen_button(opened: Opened) -> None:
+    page = opened(ask("weak"))
     page.run_cell(1)
     change_form(page)
     click(page, "Reject")
@@ -199,69 +209,8 @@ def test_a_change_is_rejected_by_a_click_and_applied_by_a_chosen_button(
     assert_applied(page)
 
 
-@pytest.mark.req("R078-75", "R078-77")
-def test_many_changes_are_one_form_and_one_entry(open_notebook: OpenNotebook) -> None:
-    page = opened(
-        open_notebook,
-        "many",
-        tools=MUCH,
-        options="-c assistant.model.parameters.temperature=0.7 "
-        "-c assistant.model.parameters.stop_words+=STOP",
-    )
-    page.run_cell(1)
-    form = change_form(page)
-    parameters = "assistant.model.parameters"
-    table = rows(form)[1:]
-    assert [[path, proposed] for path, _, proposed in table] == [
-        ["template.values.tone", '{"formal": true}'],
-        ["assistant.name", '"Ada"'],
-        ["assistant.model.id", '"scripted/strong"'],
-        [f"{parameters}.max_tokens", "2000"],
-        [f"{parameters}.stop_words", '+ "END"'],
-        [f"{parameters}.temperature", "(unset)"],
-    ]
-    now = {path: now for path, now, _ in table}
-    assert now["assistant.name"] == "(unset)"
-    assert now["assistant.model.id"] == '"scripted/many"'
-    assert now[f"{parameters}.temperature"] == "0.7"
-    picture(page, "changes-six")
-    click(page, "Apply")
-    text = page.output_text(1, contains="The strong one here.")
-    assert "change_much: 6 configuration changes — applied by you (form)" in text
-    for line in (
-        'assistant.name: (unset) → "Ada"',
-        f'{parameters}.stop_words: + "END"',
-        f"{parameters}.temperature: (unset)",
-    ):
-        assert line in text
-    entry = last_turn(page, *APPLIED)[-2]
-    assert entry["unsets"] == [f"{parameters}.temperature"]
-    assert entry["delta"]["assistant"]["name"] == "Ada"
-    assert entry["delta"]["template"] == {"values": {"tone": {"formal": True}}}
-    picture(page, "changes-six-applied")
-
-
-MUCH = """
-@jp.tool(access=[
-    jp.ConfigRule("assistant", write=True, delete=True), jp.ConfigRule("template", write=True),
-])
-def change_much() -> jp.Success:
-    parameters = {"max_tokens": 2000, "stop_words": ["END"]}
-    config = {
-        "assistant": {
-            "name": "Ada", "model": {"id": "scripted/strong", "parameters": parameters},
-        },
-        "template": {"values": {"tone": {"formal": True}}},
-    }
-    unset = ["assistant.model.parameters.temperature"]
-    return jp.Success("The model was changed.", config=config, unset=unset)
-"""
-
-
-def test_a_question_and_a_change_of_one_batch_come_one_after_the_other(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = opened(open_notebook, "batch", tools=BE_SURE)
+def test_a_question_and_a_change_of_one_batch_come_one_after_the_other(opened: Opened) -> None:
+    page = opened(ask("batch"))
     page.run_cell(1)
     form = page.form()
     form.get_by_text("Sure?").wait_for()
@@ -281,20 +230,11 @@ def test_a_question_and_a_change_of_one_batch_come_one_after_the_other(
     assert len(proposed_entries(in_page(page))) == 1
 
 
-BE_SURE = """
-@jp.tool
-def be_sure(ctx: jp.ToolContext) -> jp.Outcome:
-    if "sure" not in ctx.answers:
-        return jp.NeedsInput(jp.Question.boolean("sure", "Sure?"))
-    return jp.Success(f"Sure: {ctx.answers['sure']}")
-"""
-
-
 # --- interrupted, reloaded -------------------------------------------------------------------
 
 
-def test_an_interrupt_decides_nothing(open_notebook: OpenNotebook) -> None:
-    page = opened(open_notebook, "weak", "print(6 * 7)", "%%jp\nWho is it?")
+def test_an_interrupt_decides_nothing(opened: Opened) -> None:
+    page = opened(ask("weak"), "print(6 * 7)", "%%jp\nWho is it?")
     page.run_cell(1)
     change_form(page)
     stop(page)
@@ -326,8 +266,8 @@ def test_an_interrupt_decides_nothing(open_notebook: OpenNotebook) -> None:
     page.output_text(3, contains="Still the weak one.")
 
 
-def test_a_reloaded_page_brings_the_change_back(open_notebook: OpenNotebook) -> None:
-    page = opened(open_notebook, "weak", "print(6 * 7)")
+def test_a_reloaded_page_shows_the_change_again(opened: Opened) -> None:
+    page = opened(ask("weak"), "print(6 * 7)")
     page.run_cell(1)
     change_form(page)
     page.save()
@@ -348,24 +288,10 @@ def test_a_reloaded_page_brings_the_change_back(open_notebook: OpenNotebook) -> 
 
 # --- hostile text ----------------------------------------------------------------------------
 
-NAME = "<img src=x onerror='window.pwned=1'> \x1b[31mred\x1b[0m \u202egnihsif `$\\href{x:y}{a}$`"
-KEY = "<script>window.pwned=1</script><h1>k</h1>"
-PROMPT = " ".join(f"rule{n:05}" for n in range(500)) + " THE END"
-EVIL = f"""
-@jp.tool(access=[
-    jp.ConfigRule("assistant", write=True), jp.ConfigRule("template.values", write=True),
-])
-def rename() -> jp.Success:
-    assistant = {{"name": {NAME!r}, "system_prompt": {PROMPT!r}}}
-    values = {{{KEY!r}: {NAME!r}}}
-    config = {{"assistant": assistant, "template": {{"values": values}}}}
-    return jp.Success("Renamed.", config=config)
-"""
-
 
 @pytest.mark.req("R078-75")
-def test_hostile_values_run_nothing_and_are_seen_as_they_are(open_notebook: OpenNotebook) -> None:
-    page = opened(open_notebook, "evil", tools=EVIL)
+def test_hostile_values_run_nothing_and_are_shown_exactly(opened: Opened) -> None:
+    page = opened(ask("evil"))
     page.run_cell(1)
     form = change_form(page)
     name = json.dumps(NAME)  # which escapes what nobody would see

@@ -54,12 +54,9 @@ def scripts(lab: Lab) -> None:
     (lab.root / "go-on").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("classic", [False, True])
-def test_a_block_becomes_a_cell_below_that_does_not_run(
-    open_notebook: OpenNotebook, classic: bool
-) -> None:
+def test_a_block_becomes_a_cell_below_in_notebook_7(open_notebook: OpenNotebook) -> None:
     page = open_notebook(
-        LOAD, "%%jp -m scripted/answer\nHow?", "%jp code 1", "'last'", classic=classic
+        LOAD, "%%jp -m scripted/answer\nHow?", "%jp code 1", "'last'", classic=True
     )
     load(page)
     page.run_cell(1)
@@ -71,8 +68,6 @@ def test_a_block_becomes_a_cell_below_that_does_not_run(
     assert page.cell(3).locator(".cm-content").inner_text() == "found = 6 * 7\nfound"
     assert page.cell(4).locator(".cm-content").inner_text() == "'last'"
     assert page.cell(3).locator(".jp-InputPrompt").inner_text().strip() == "[ ]:"
-    if not classic:
-        picture(page, "code-cell")
     page.run_cell(3)
     page.output_text(3, contains="42")
 

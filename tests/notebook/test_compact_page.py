@@ -1,4 +1,4 @@
-"""A conversation that gets too long, in a real page: the menu, the line, the report."""
+"""A conversation that gets too long, in a page of JupyterLab: menu, notice, report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCRIPT = (
 )
 
 
-def test_a_person_sees_the_choice_and_what_came_of_it(
+def test_a_conversation_that_is_too_long_is_summarized_and_restored(
     lab: Lab, open_notebook: OpenNotebook
 ) -> None:
     (lab.root / "long.toml").write_text(SCRIPT, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Only a click in the form permits a call, in a real page whose kernel and processor are busy."""
+"""Only a click in the form permits a call, also while kernel and processor are busy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.page_actions import click
 
 pytestmark = pytest.mark.browser
 
-ROUNDS = int(os.environ.get("JP_NB_ROUNDS", "2"))
+ROUNDS = int(os.environ.get("JP_NB_ROUNDS", "1"))
 WORK_S = 5.0
 """Longer than a page has to show the form here."""
 OPTIONS = "-n -m scripted/both -c prompt.rendered_timeout_s=0.5"
@@ -75,7 +75,7 @@ def published(page: NotebookPage) -> str:
     return page.output_text(3, contains="published")
 
 
-def test_a_click_made_while_a_function_holds_the_kernel_counts(page: NotebookPage) -> None:
+def test_a_click_counts_while_a_function_keeps_the_kernel_busy(page: NotebookPage) -> None:
     for round_ in range(ROUNDS):
         begin(page)
         click(page, "Run")

@@ -1,4 +1,4 @@
-"""A folder's file, agreed to in a real page."""
+"""A folder's configuration, trusted in a page of JupyterLab."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def file(lab: Lab) -> Iterator[Path]:
     path.write_text(before, encoding="utf-8")
 
 
-def test_what_a_folder_sets_counts_once_a_person_said_so(
+def test_settings_of_a_folder_count_once_the_user_trusts_it(
     file: Path, open_notebook: OpenNotebook
 ) -> None:
     page = open_notebook(LOAD, "%jp trust --workspace", "%jp tools look")

@@ -15,8 +15,6 @@ import pytest
 from jp_nb.rendering.markdown import safe_markdown
 from tests.support.browser import Lab, OpenNotebook
 
-pytestmark = pytest.mark.browser
-
 END = "This is the end."
 
 
@@ -88,6 +86,7 @@ def every_spelling(host: str) -> str:
     )  # fmt: skip
 
 
+@pytest.mark.browser
 def test_no_image_is_fetched(lab: Lab, open_notebook: OpenNotebook, server: CountingServer) -> None:
     text = every_spelling(server.host)
     thought = json.dumps(text.removesuffix(END))
@@ -111,7 +110,8 @@ def test_no_image_is_fetched(lab: Lab, open_notebook: OpenNotebook, server: Coun
     assert server.paths == []
 
 
-def test_the_same_page_fetches_what_is_allowed(
+@pytest.mark.browser
+def test_an_allowed_image_is_fetched(
     lab: Lab, open_notebook: OpenNotebook, server: CountingServer
 ) -> None:
     """The server hears of an image that is loaded: the test above could fail."""
@@ -133,7 +133,7 @@ def test_the_same_page_fetches_what_is_allowed(
         assert other.paths == []
 
 
-def test_the_markdown_that_is_saved_holds_no_image(server: CountingServer) -> None:
+def test_saved_markdown_has_no_image(server: CountingServer) -> None:
     shown = safe_markdown(every_spelling(server.host))
     assert "![" not in shown
     assert "mermaid\n" not in shown.replace("text mermaid\n", "")

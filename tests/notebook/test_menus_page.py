@@ -1,11 +1,12 @@
-"""Menus, permissions, editing and delivery in a real page, by mouse and by keyboard."""
+"""The menus of an interrupt, and permissions, in a page of JupyterLab."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.browser import Lab, NotebookPage
 from tests.support.page_actions import click, keys, picture, stop
+from tests.support.prompt_pages import Opened
 
 pytestmark = pytest.mark.browser
 
@@ -16,10 +17,9 @@ SCRIPTS = {
     "tools": '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
     '[[replies]]\ntext = "Went on."\n',
     "send": "[[replies]]\ntool_calls = [{ name = 'send', arguments = { to = 'ada@example.org', "
-    f"subject = 'Minutes', text = \"{'A long letter, line by line. ' * 40}\" }} }}]\n"
-    "[[replies]]\ntext = 'So be it.'\n",
+    "text = 'A letter.' } }]\n[[replies]]\ntext = 'So be it.'\n",
 }
-LOAD = """
+FIRST_CELL = """
 %load_ext jp_nb
 import asyncio
 import jp_nb as jp
@@ -30,10 +30,9 @@ async def hold() -> str:
     return "held"
 
 @jp.tool(run="ask")
-def send(to: str, subject: str, text: str) -> str:
-    return f"sent to {to}, {len(text)} letters: {subject}"
+def send(to: str, text: str) -> str:
+    return f"sent to {to}: {text}"
 """
-ASK_RESULT = "-c conversation.tools.send.run=unattended -c conversation.tools.send.result=ask"
 
 
 @pytest.fixture(autouse=True)
@@ -42,37 +41,22 @@ def scripts(lab: Lab) -> None:
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
-def begun(
-    open_notebook: OpenNotebook, script: str, seen: str = "", options: str = ""
-) -> NotebookPage:
-    page = open_notebook(LOAD, f"%%jp -n -m scripted/{script} {options}\nGo.", "print(6 * 7)")
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
+def begun(opened: Opened, script: str, seen: str = "") -> NotebookPage:
+    """A page in which a turn runs; its output shows `seen`."""
+    page = opened(f"%%jp -n -m scripted/{script}\nGo.", "print(6 * 7)")
     page.run_cell(1)
     if seen:
         page.output_text(1, contains=seen)
     return page
 
 
-def works_on(page: NotebookPage) -> None:
+def assert_next_cell_runs(page: NotebookPage) -> None:
     page.run_cell(2)
     page.output_text(2, contains="42")
 
 
-def test_the_menu_while_the_model_answers_by_mouse(open_notebook: OpenNotebook) -> None:
-    page = begun(open_notebook, "endless", "word")
-    stop(page)
-    picture(page, "streaming")
-    click(page, "Tell the model something …")
-    page.form().locator("textarea").fill("Shorter!")
-    picture(page, "reply")
-    click(page, "Submit")
-    page.output_text(1, contains="Understood.")
-    works_on(page)
-
-
-def test_the_menu_while_the_model_answers_by_keyboard(open_notebook: OpenNotebook) -> None:
-    page = begun(open_notebook, "endless", "word")
+def test_a_message_is_sent_from_the_menu_with_the_keyboard(opened: Opened) -> None:
+    page = begun(opened, "endless", "word")
     page.cell(1).locator(".jp-InputPrompt").click()
     page.page.keyboard.press("i")
     page.page.keyboard.press("i")
@@ -81,13 +65,11 @@ def test_the_menu_while_the_model_answers_by_keyboard(open_notebook: OpenNoteboo
     page.form().get_by_text("Your message:").wait_for()
     keys(page, "S", "h", "o", "r", "t", "e", "r", "!", "Control+Enter")
     page.output_text(1, contains="Understood.")
-    works_on(page)
+    assert_next_cell_runs(page)
 
 
-def test_escape_goes_on_and_a_reloaded_page_has_the_menu_again(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = begun(open_notebook, "tools", "hold")
+def test_escape_continues_and_a_reloaded_page_shows_the_menu_again(opened: Opened) -> None:
+    page = begun(opened, "tools", "hold")
     stop(page)
     keys(page, "Escape")
     page.page.locator(".jp-nb-form").wait_for(state="detached")  # by the kernel, once it goes on
@@ -98,33 +80,11 @@ def test_escape_goes_on_and_a_reloaded_page_has_the_menu_again(
     page.reload(status="")
     click(page, "End the turn")
     page.output_text(1, contains="⊘ hold() — The user cancelled")
-    works_on(page)
+    assert_next_cell_runs(page)
 
 
-def test_a_call_is_allowed_by_mouse_after_its_arguments_were_edited(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = begun(open_notebook, "send")
-    page.form().get_by_text("Run Python send tool?").wait_for()
-    picture(page, "permission")
-    click(page, "Edit")
-    page.form().locator("textarea").fill('{"to": "bob@example.org", "subject": }')
-    click(page, "Submit")
-    page.form().get_by_text("Invalid JSON").wait_for()
-    picture(page, "edit")
-    page.form().locator("textarea").fill(
-        '{"to": "bob@example.org", "subject": "Minutes", "text": "Short."}'
-    )
-    keys(page, "Control+Enter")
-    text = page.output_text(1, contains="So be it.")
-    assert 'send(to="bob@example.org", subject="Minutes", text="Short.")' in text
-    works_on(page)
-
-
-def test_escape_leaves_a_permission_for_the_cell_and_the_keyboard_runs_the_call(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = begun(open_notebook, "send")
+def test_escape_leaves_a_permission_and_the_keyboard_permits_the_call(opened: Opened) -> None:
+    page = begun(opened, "send")
     page.form().get_by_text("Run Python send tool?").wait_for()
     keys(page, "Escape")
     assert_left(page)
@@ -135,7 +95,7 @@ def test_escape_leaves_a_permission_for_the_cell_and_the_keyboard_runs_the_call(
     keys(page, "ArrowRight", "Enter")
     page.page.locator(".jp-nb-form:visible").wait_for(state="hidden")
     assert '✓ send(to="ada@example.org"' in page.output_text(1, contains="So be it.")
-    works_on(page)
+    assert_next_cell_runs(page)
 
 
 def assert_left(page: NotebookPage) -> None:
@@ -145,20 +105,3 @@ def assert_left(page: NotebookPage) -> None:
     assert page.page.evaluate(
         "() => document.activeElement === document.querySelectorAll('.jp-Notebook .jp-Cell')[1]"
     )
-
-
-def test_a_result_is_delivered_or_not(open_notebook: OpenNotebook) -> None:
-    page = begun(open_notebook, "send", options=ASK_RESULT)
-    page.form().get_by_text("Deliver send result to assistant?").wait_for()
-    picture(page, "delivery")
-    click(page, "Edit")
-    page.form().locator("textarea").fill("sent, more or less")
-    keys(page, "Control+Enter")
-    page.output_text(1, contains="So be it.")
-    page.run_cell(1)
-    page.form().get_by_text("Deliver send result to assistant?").wait_for()
-    keys(page, "Escape")
-    page.page.wait_for_timeout(500)
-    click(page, "Skip")
-    assert "Result delivery skipped by user." in page.output_text(1, contains="So be it.")
-    works_on(page)

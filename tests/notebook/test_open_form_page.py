@@ -1,4 +1,4 @@
-"""In a real page: a form stays while tools change what its cell shows."""
+"""Exactly one live form is in the page, whatever tools show beside it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import pytest
 
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
 from tests.support.cells import calls
-from tests.support.page_actions import LOAD, click, keys, load, picture
+from tests.support.page_actions import LOAD, click, keys, picture
+from tests.support.prompt_pages import Opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import ViewportSize
 
 pytestmark = pytest.mark.browser
+
+FIRST_CELL = LOAD
 
 TOOLS = """
 import sys, time
@@ -155,11 +158,10 @@ def script(*cycles: str) -> str:
     return "".join(cycles) + '[[replies]]\ntext = "That is all."\n'
 
 
-def begun(open_notebook: OpenNotebook, lab: Lab, name: str, *cycles: str) -> NotebookPage:
+def begun(opened: Opened, lab: Lab, name: str, *cycles: str, alone: bool = False) -> NotebookPage:
     """A notebook in which a turn has begun that calls tools in these cycles."""
     (lab.root / f"{name}.toml").write_text(script(*cycles), encoding="utf-8")
-    page = open_notebook(LOAD, TOOLS, f"%%jp -n -m scripted/{name}\nGo.", fresh=True)
-    load(page)
+    page = opened(TOOLS, f"%%jp -n -m scripted/{name}\nGo.", alone=alone)
     page.run_cell(1)
     page.wait_for_kernel_status("idle")
     page.run_cell(2)
@@ -186,12 +188,10 @@ def assert_one_form(page: NotebookPage) -> None:
     assert page.page.locator(FORM).count() == page.page.locator(LIVE).count() == 1
 
 
-def test_one_form_is_live_whatever_tools_show_beside_it(
-    open_notebook: OpenNotebook, lab: Lab
-) -> None:
+def test_one_form_is_live_while_tools_show_something_beside_it(opened: Opened, lab: Lab) -> None:
     cycles = [cycle(number, kind) for number, kind in enumerate(KINDS)]
     threads = [cycle(9, "print_around", "show_in_thread")]
-    page = begun(open_notebook, lab, "shows", *cycles, *threads)
+    page = begun(opened, lab, "shows", *cycles, *threads)
     for kind in KINDS:
         wait_for_next_form(page)
         wait_for_end(page, kind)
@@ -209,10 +209,10 @@ def test_one_form_is_live_whatever_tools_show_beside_it(
 
 
 def test_a_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
-    open_notebook: OpenNotebook, lab: Lab
+    opened: Opened, lab: Lab
 ) -> None:
     cycles = [cycle(number, kind) for number, kind in enumerate(CLEARS)]
-    page = begun(open_notebook, lab, "clears", *cycles)
+    page = begun(opened, lab, "clears", *cycles)
     for kind in CLEARS:
         wait_for_end(page, kind)
         assert_one_form(page)
@@ -229,10 +229,10 @@ def test_a_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
         assert shown.count("That is all.") == 1
 
 
-def test_a_page_that_is_loaded_again_or_opened_beside_has_the_form_that_was_split(
-    open_notebook: OpenNotebook, lab: Lab
+def test_a_reloaded_page_and_a_second_one_show_the_form_that_was_split(
+    opened: Opened, lab: Lab
 ) -> None:
-    page = begun(open_notebook, lab, "again", cycle(0, "print_around"), cycle(1, "clear_now"))
+    page = begun(opened, lab, "again", cycle(0, "print_around"), cycle(1, "clear_now"), alone=True)
     page.form()
     wait_for_end(page, "print_around")
     page.save()
@@ -253,10 +253,10 @@ def test_a_page_that_is_loaded_again_or_opened_beside_has_the_form_that_was_spli
         assert each.page.locator(".jp-nb-form").count() == 0
 
 
-def test_a_text_stays_in_its_box_while_a_tool_prints(open_notebook: OpenNotebook, lab: Lab) -> None:
+def test_a_text_stays_in_its_box_while_a_tool_prints(opened: Opened, lab: Lab) -> None:
     asks = ("ask_user", {"question": "What is its name?", "answer_type": "text"})
     both = calls(asks, ("show", {"kind": "many_lines"}))
-    page = begun(open_notebook, lab, "writes", both)
+    page = begun(opened, lab, "writes", both)
     page.form().locator("textarea").fill("Ada")
     wait_for_end(page, "many_lines")
     assert_one_form(page)
@@ -265,23 +265,21 @@ def test_a_text_stays_in_its_box_while_a_tool_prints(open_notebook: OpenNotebook
     assert "Ada" in page.output_text(2, contains="That is all.")
 
 
-@pytest.mark.parametrize("kind", ["text", "secret"])
-def test_typed_text_is_sent_by_a_key_after_a_tool_has_cleared_the_cell(
-    open_notebook: OpenNotebook, lab: Lab, kind: str
+def test_a_typed_text_is_sent_with_a_key_after_a_tool_has_cleared_the_cell(
+    opened: Opened, lab: Lab
 ) -> None:
-    asks = ("inquire", {"kind": "free_text" if kind == "text" else kind})
-    clears = ("show_in_thread", {"kind": "clear_at_gate"})
-    (lab.root / "gate").unlink(missing_ok=True)
-    page = begun(open_notebook, lab, f"types-{kind}", calls(asks, clears))
-    box = "textarea" if kind == "text" else "input[type=password]"
-    page.form().locator(box).fill("Ada")
-    wait_for_next_form(page)
-    (lab.root / "gate").touch()
-    wait_for_next_form(page)
-    assert page.form().locator(box).input_value() == "Ada"
-    keys(page, "Control+Enter")
-    page.output_text(2, contains="That is all.")
-    assert page.page.locator(FORM).count() == 0
+    for kind, box in (("free_text", "textarea"), ("secret", "input[type=password]")):
+        clears = ("show_in_thread", {"kind": "clear_at_gate"})
+        (lab.root / "gate").unlink(missing_ok=True)
+        page = begun(opened, lab, f"types-{kind}", calls(("inquire", {"kind": kind}), clears))
+        page.form().locator(box).fill("Ada")
+        wait_for_next_form(page)
+        (lab.root / "gate").touch()
+        wait_for_next_form(page)
+        assert page.form().locator(box).input_value() == "Ada"
+        keys(page, "Control+Enter")
+        page.output_text(2, contains="That is all.")
+        assert page.page.locator(FORM).count() == 0
 
 
 # --- where a form is in the view ---------------------------------------------------------------
@@ -299,7 +297,6 @@ IN_VIEW = """cell => {
     };
 }"""
 FILLER = "print('\\n'.join(map(str, range(25))))"
-SIZES: list[ViewportSize] = [{"width": 800, "height": 600}, {"width": 1280, "height": 800}]
 
 
 def run_all(
@@ -327,19 +324,19 @@ def run_all(
     return found
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
 def test_after_run_all_the_request_is_in_view_above_the_form(
-    open_notebook: OpenNotebook, lab: Lab, size: ViewportSize
+    open_notebook: OpenNotebook, lab: Lab
 ) -> None:
+    size: ViewportSize = {"width": 800, "height": 600}
     found = run_all(open_notebook, lab, size, "Deploy it, please.", "I will deploy it.")
     assert found["cell"] >= 0
     assert found["below"] >= 0
 
 
-@pytest.mark.parametrize("size", SIZES, ids=["narrow", "wide"])
 def test_after_run_all_a_form_in_a_long_cell_is_at_the_lower_edge_of_the_view(
-    open_notebook: OpenNotebook, lab: Lab, size: ViewportSize
+    open_notebook: OpenNotebook, lab: Lab
 ) -> None:
+    size: ViewportSize = {"width": 1280, "height": 800}
     words = "\n\n".join(f"Paragraph {number} about the deployment." for number in range(40))
     found = run_all(open_notebook, lab, size, "Deploy it, please.", words)
     assert 0 <= found["below"] < 30

@@ -1,19 +1,26 @@
-"""The whole way in a real page: ask, be asked, answer, save, open again."""
+"""The essentials in a page of JupyterLab: ask, answer, permit, reload, interrupt, save."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import nbformat
 import pytest
 
-from tests.support.browser import Lab, OpenNotebook
-from tests.support.page_actions import LOAD, answer, assert_harmless, load, outputs, question
+from tests.support.browser import Lab, NotebookPage
+from tests.support.page_actions import answer, click, keys, outputs, question
+from tests.support.prompt_pages import Opened
 
-pytestmark = pytest.mark.browser
+FIRST_CELL = """
+%load_ext jp_nb
+import jp_nb as jp
 
-
+@jp.tool(run="ask")
+def send(to: str, text: str) -> str:
+    return f"sent to {to}: {text}"
+"""
+SEND = (
+    "[[replies]]\ntool_calls = [{ name = 'send', "
+    "arguments = { to = 'ada@example.org', text = 'A letter.' } }]\n"
+    "[[replies]]\ntext = 'So be it.'\n"
+)
 THREE = (
     '[[replies]]\ntext = "I have **three** questions."\n'
     'tool_calls = [{ name = "ask_user", arguments = '
@@ -21,28 +28,34 @@ THREE = (
     + question(question="Where to?", answer_type="select", options=["north", "south"])
     + question(question="Any wishes?", answer_type="text")
     + '[[replies]]\nexpect = ["true", "south", "a *quiet* place"]\ntext = "Thank you."\n'
-    + '[[replies]]\ntext = "Still here."\n'
 )
 ONE = (
     question(question="Ship it?", answer_type="boolean")
     + '[[replies]]\nwhen = \'"answer":true\'\ntext = "Shipped."\n'
-    + '[[replies]]\nwhen = \'"answer":false\'\ntext = "Not shipped."\n'
-    + '[[replies]]\nwhen = "cancelled by user"\ntext = "Not shipped."\n'
     + '[[replies]]\nwhen = "an interrupt closed it"\ntext = "Not shipped."\n'
-) * 2
+)
 
 
 @pytest.fixture(autouse=True)
 def scripts(lab: Lab) -> None:
-    for name, text in {"three": THREE, "one": ONE, "hostile": hostile_script()}.items():
+    for name, text in {"three": THREE, "one": ONE, "send": SEND}.items():
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
-def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(
-        LOAD, "%%jp -m scripted/three\nAsk me.", "order = ['second']", "order += ['third']; order"
-    )
-    load(page)
+def ask(script: str) -> str:
+    return f"%%jp -n -m scripted/{script}\nGo."
+
+
+def assert_three_answers(page: NotebookPage) -> None:
+    """The cell shows three questions with their answers, and no form."""
+    text = page.output_text(1, contains="Thank you.")
+    for line in ("Ship it? → Yes", "Where to? → south", "Any wishes? → a *quiet* place"):
+        assert line in text
+    assert page.page.locator(".jp-nb-form:visible").count() == 0
+
+
+def test_questions_are_answered_with_the_mouse_and_saved_in_the_notebook(opened: Opened) -> None:
+    page = opened(ask("three"), "order = ['second']", "order += ['third']; order")
     page.run_cell(1)
     form = page.form()
     assert page.cell(1).locator("strong", has_text="three").is_visible()
@@ -57,10 +70,7 @@ def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: Open
     form.get_by_text("Any wishes?").wait_for()
     form.locator("textarea").fill("a *quiet* place")
     form.get_by_role("button", name="Submit").click()
-    text = page.output_text(1, contains="Thank you.")
-    assert "Ship it? → Yes" in text
-    assert "Where to? → south" in text
-    assert "Any wishes? → a *quiet* place" in text
+    assert_three_answers(page)
     assert "['second', 'third']" in page.output_text(3, contains="third")
     page.wait_for_record("record.events.filter(e => e.type === 'inquiry_response').length === 3")
     page.save()
@@ -70,21 +80,36 @@ def test_three_questions_are_answered_by_clicking_and_typing(open_notebook: Open
     assert kinds.count("inquiry_request") == kinds.count("inquiry_response") == 3
 
 
-def test_a_question_is_answered_with_the_keyboard_alone(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.")
-    load(page)
-    page.run_cell(1)
+def test_questions_are_answered_with_the_keyboard(opened: Opened) -> None:
+    page = opened(ask("three"), "")
+    page.run_cell(1, "Shift+Enter")  # the selection moves on, the focus lands in the form
     page.form()
-    page.page.wait_for_function("document.activeElement?.closest('.jp-nb-form') !== null")
-    page.page.wait_for_timeout(400)  # the form ignores keys meant for what had the focus before
-    page.page.keyboard.press("Escape")
-    text = page.output_text(1, contains="Not shipped.")
-    assert "no answer: cancelled" in text
+    keys(page, "Tab", "Enter")
+    page.form().get_by_text("Where to?").wait_for()
+    keys(page, "ArrowDown", "Enter")
+    page.form().get_by_text("Any wishes?").wait_for()
+    keys(page, *"a *quiet* place", "Control+Enter")
+    assert_three_answers(page)
+    assert page.page.locator(".jp-Notebook .jp-Cell").count() == 3
 
 
-def test_a_reloaded_page_brings_the_question_back(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "print('after')")
-    load(page)
+def test_a_call_is_edited_and_permitted(opened: Opened) -> None:
+    page = opened(ask("send"))
+    page.run_cell(1)
+    page.form().get_by_text("Run Python send tool?").wait_for()
+    keys(page, "Enter", "Control+Enter")  # nothing is chosen
+    page.form().get_by_text("Nothing is chosen yet").wait_for()
+    click(page, "Edit")
+    page.form().locator("textarea").fill('{"to": }')
+    click(page, "Submit")
+    page.form().get_by_text("Invalid JSON").wait_for()
+    page.form().locator("textarea").fill('{"to": "bob@example.org", "text": "Short."}')
+    keys(page, "Control+Enter")
+    assert 'send(to="bob@example.org", text="Short.")' in page.output_text(1, contains="So be it.")
+
+
+def test_a_reloaded_page_shows_the_question_again(opened: Opened) -> None:
+    page = opened(ask("one"), "print('after')")
     page.run_cell(1)
     page.form()
     page.save()
@@ -95,11 +120,8 @@ def test_a_reloaded_page_brings_the_question_back(open_notebook: OpenNotebook) -
     page.output_text(2, contains="after")
 
 
-def test_an_interrupt_takes_the_question_away_and_the_next_cell_works(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAgain.")
-    load(page)
+def test_an_interrupt_closes_the_form_and_the_next_cell_runs(opened: Opened) -> None:
+    page = opened(ask("one"), "%%jp\nAgain.")
     page.run_cell(1)
     page.form()
     page.interrupt()
@@ -109,177 +131,3 @@ def test_an_interrupt_takes_the_question_away_and_the_next_cell_works(
     assert page.page.locator(".jp-nb-form:visible").count() == 0
     page.run_cell(2)
     page.output_text(2, contains="Not shipped.")
-
-
-def test_after_a_restart_no_form_looks_alive(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.")
-    load(page)
-    page.run_cell(1)
-    page.form()
-    page.wait_for_record("record.events.length")
-    page.save()
-    page.restart_kernel()
-    page.reload()
-    assert page.cell(1).get_by_role("button", disabled=False).count() == 0
-    load(page, contains="conversation restored (1 turn)")
-    page.run_cell(1)
-    answer(page, "No")
-    page.output_text(1, contains="Not shipped.")
-
-
-def test_a_reopened_notebook_goes_on_with_a_new_kernel(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAnd again.", "%jp log")
-    load(page, contains="new conversation")
-    page.run_cell(1)
-    answer(page, "Yes")
-    page.output_text(1, contains="Shipped.")
-    page.wait_for_record("record.events.at(-1).message === 'Shipped.'")
-    page.save()
-    page.restart_kernel()
-    page.reload()
-    load(page, contains="model scripted/one · conversation restored (1 turn)")
-    page.run_cell(2)
-    answer(page, "No")
-    page.output_text(2, contains="Not shipped.")
-    page.wait_for_record("record.events.at(-1).message === 'Not shipped.'")
-    page.save()
-    events = page.saved().metadata["jp"]["events"]
-    assert sum(event["type"] == "turn_start" for event in events) == 2
-    page.run_cell(3)
-    log = page.output_text(3, contains="And again.")
-    assert "Go." in log
-
-
-def test_run_all_in_a_reopened_notebook_restores_before_it_asks(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(
-        LOAD, "%%jp -m scripted/three -c conversation.tools.ask_user.enable=off\nGo."
-    )
-    page.command("notebook:run-all-cells")
-    page.output_text(0, contains="new conversation")
-    page.output_text(1, contains="three questions")
-    page.wait_for_record("record.events.length")
-    page.save()
-    page.restart_kernel()
-    page.command("notebook:run-all-cells")
-    page.output_text(0, contains="conversation restored (1 turn)")
-    page.output_text(1, contains="a new one starts here")
-    page.wait_for_record("record.others?.length")
-    page.save()
-    stored = page.saved().metadata["jp"]
-    assert len(stored["others"]) == 1
-
-
-# --- hostile text ----------------------------------------------------------------------------
-
-ATTACKS = (
-    "<img src=x onerror='window.pwned=1'>",
-    "<script>window.pwned=1</script>",
-    "<style>body{display:none}</style>",
-    "[a](javascript:window.pwned=1)",
-    "![a](x:y)",
-    "$\\href{javascript:window.pwned=1}{a}$",
-    "</div></div><h1>big</h1>",
-    "\x1b[31mred\x1b[0m \u202egnihsif",
-    "W" * 5000,
-)
-ATTACK = " ".join(ATTACKS)
-
-
-def test_what_a_stranger_configured_counts_once_a_person_said_so(
-    open_notebook: OpenNotebook,
-) -> None:
-    show = "%jp config providers.llm.openai.base_url"
-    page = open_notebook(LOAD, "%jp config user.name=me", "%jp trust", show, "%jp fork")
-    load(page)
-    page.run_cell(1)
-    page.cell(1).get_by_text("[2]:").wait_for()
-    page.wait_for_record("record.events.length && record.signature")
-    page.save()
-    notebook = page.saved()
-    assert notebook.metadata["jp"]["signature"].startswith("2:")
-    evil = {"providers": {"llm": {"openai": {"base_url": "http://evil.example"}}}}
-    notebook.metadata["jp"]["events"][-1]["delta"] = evil
-    nbformat.write(notebook, page.path)
-
-    page.reload(status="")
-    page.restart_kernel()
-    text = load(page, contains="ignored until")
-    assert "providers.llm.openai.base_url" in text
-    page.run_cell(3)
-    assert "evil" not in page.output_text(3, contains="api.openai.com")
-    page.run_cell(2)
-    form = page.form()
-    assert "http://evil.example" in page.output_text(2)
-    form.get_by_role("button", name="No", exact=True).click()
-    page.output_text(2, contains="stays untrusted")
-    page.run_cell(2)
-    answer(page, "Yes")
-    page.output_text(2, contains="it is signed")
-    page.run_cell(3)
-    page.output_text(3, contains="http://evil.example")
-    page.run_cell(4)  # a fork of what is trusted is so too, and the old one stays
-    page.output_text(4, contains="kept in this notebook")
-    page.wait_for_record("record.others?.length")
-    page.save()
-
-    page.reload(status="")
-    page.restart_kernel()
-    assert "ignored" not in load(page)
-    page.run_cell(3)
-    page.output_text(3, contains="http://evil.example")
-    page.save()
-    stored = page.saved().metadata["jp"]
-    assert [other["conversation"]["id"] for other in stored["others"]] == [
-        stored["conversation"]["parent"]["id"]
-    ]
-
-
-def hostile_script() -> str:
-    text = ATTACK.replace("\x1b", "\\u001B").replace("\\href", "\\\\href")
-    options = [attack.replace("\x1b", "") for attack in ATTACKS[:6]]
-    return (
-        f'[[replies]]\ntext = """\n- ```\n  x\n  ```\n{text}\n\n| ` | {text} ` |\n|---|---|\n"""\n'
-        f"reasoning = {json.dumps(ATTACK)}\n"
-        'tool_calls = [{ name = "echo", arguments = { text = "x" } }, '
-        f"{{ name = {json.dumps(ATTACKS[0])}, arguments = {{ a = {json.dumps(ATTACK)} }} }}]\n"
-        + question(
-            question=ATTACK,
-            context=ATTACK + "\n" + ATTACK,
-            answer_type="select",
-            options=options,
-            default=options[0],
-        )
-        + f"[[replies]]\ntext = {json.dumps(ATTACK + ' The end.')}\n"
-    )
-
-
-TOOL = f"""
-import jp_nb as jp
-
-@jp.tool
-def echo(text: str) -> str:
-    raise ValueError({ATTACK!r})
-"""
-
-
-def test_hostile_text_runs_nothing_and_breaks_nothing(
-    open_notebook: OpenNotebook, tmp_path: Path
-) -> None:
-    page = open_notebook(LOAD, TOOL, "%%jp -m scripted/hostile\nGo.", "%jp log", "%jp tools")
-    load(page)
-    page.run_cell(1)
-    page.run_cell(2)
-    form = page.form()
-    assert_harmless(page)
-    assert form.bounding_box()["width"] <= page.cell(2).bounding_box()["width"]  # type: ignore[index]
-    form.get_by_role("button", name="Submit").click()
-    page.output_text(2, contains="The end.")
-    for cell in (3, 4):
-        page.run_cell(cell)
-    page.output_text(4, contains="ask_user")
-    page.save()
-    page.reload()
-    page.output_text(2, contains="The end.")
-    assert_harmless(page)

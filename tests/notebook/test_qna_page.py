@@ -1,4 +1,4 @@
-"""The history of questions in JupyterLab: what is answered in the page is kept, and listed."""
+"""The question log in JupyterLab: an answer given in the page is logged and listed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def context(lab: Lab) -> Iterator[Path]:
 
 
 @pytest.mark.req("RCP-27", "RCP-38", "RCP-84", "RCP-69")
-def test_an_answer_of_the_page_is_kept_and_shown_as_a_table(
+def test_an_answer_given_in_the_page_is_logged_and_listed_as_a_table(
     context: Path, open_notebook: OpenNotebook
 ) -> None:
     context.parent.mkdir(exist_ok=True)

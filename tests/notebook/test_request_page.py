@@ -1,4 +1,4 @@
-"""A request in JupyterLab: tables that a person reads, whatever is in it."""
+"""A request in JupyterLab is shown as tables, also if its text is hostile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cell that is run again in a real page: each choice, and a page that is loaded meanwhile.
+"""A cell that is run again in a page of JupyterLab: each choice, and a page that is reloaded.
 
 `%jp why` and `%jp retry` there, too: the request stands folded above the answer.
 """
@@ -42,47 +42,41 @@ def requests(page: NotebookPage, cell: int = 4) -> str:
     return page.output_text(cell, contains="asked").strip()
 
 
-def test_replace_by_mouse_goes_on_in_a_branch(open_notebook: OpenNotebook) -> None:
-    page = asked_again(open_notebook)
-    picture(page, "rerun")
-    click(page, REPLACE)
-    said = page.output_text(2, contains="goes back")
-    assert "turns 1 to 2 are replaced in a branch" in said
-    assert "answer 1" in said
-    picture(page, "rerun-replaced")
-    assert requests(page) == "asked ['First.', 'Second.']"
+def run_again(page: NotebookPage) -> None:
+    """Run the second cell once more, and wait for the question about it."""
+    page.run_cell(2)
+    page.form().get_by_text("This cell has asked already").wait_for()
 
 
-def test_append_by_keyboard_is_one_more_turn(open_notebook: OpenNotebook) -> None:
-    page = asked_again(open_notebook)
-    keys(page, "Tab", "Tab", "Enter")
-    page.output_text(2, contains="answer 3")
-    assert requests(page) == "asked ['First.', 'Second.', 'Third.', 'Second.']"
-
-
-def test_cancel_by_mouse_asks_nothing_and_is_no_error(open_notebook: OpenNotebook) -> None:
+def test_a_cell_that_runs_again_is_cancelled_appended_or_replaced(
+    open_notebook: OpenNotebook,
+) -> None:
     page = asked_again(open_notebook)
     click(page, CANCEL)
     said = page.output_text(2, contains="nothing was asked")
     assert "Traceback" not in said
     assert "PromptCancelled" not in said
-    picture(page, "rerun-cancelled")
-    assert requests(page) == "asked ['First.', 'Second.', 'Third.']"
-
-
-def test_escape_asks_nothing(open_notebook: OpenNotebook) -> None:
-    page = asked_again(open_notebook)
+    run_again(page)
     keys(page, "Escape")
     page.output_text(2, contains="nothing was asked")
     assert requests(page) == "asked ['First.', 'Second.', 'Third.']"
+    run_again(page)
+    keys(page, "Tab", "Tab", "Enter")
+    page.output_text(2, contains="answer 3")
+    assert requests(page) == "asked ['First.', 'Second.', 'Third.', 'Second.']"
 
 
-def test_a_page_that_is_loaded_again_has_the_question(open_notebook: OpenNotebook) -> None:
+def test_a_reloaded_page_shows_the_question_again_and_replace_branches(
+    open_notebook: OpenNotebook,
+) -> None:
     page = asked_again(open_notebook)
     page.save()
     page.reload(status="")
+    picture(page, "rerun")
     click(page, REPLACE)
-    page.output_text(2, contains="answer 1")
+    said = page.output_text(2, contains="goes back")
+    assert "turns 1 to 2 are replaced in a branch" in said
+    assert "answer 1" in said
     assert requests(page) == "asked ['First.', 'Second.']"
 
 

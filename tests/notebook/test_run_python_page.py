@@ -1,14 +1,17 @@
-"""`run_python` in JupyterLab: the person sees the exact code, edits it, runs it or refuses it."""
+"""`run_python` in JupyterLab: the user reads the exact code, edits, runs or refuses it."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.browser import Lab, NotebookPage, OpenNotebook
+from tests.support.browser import Lab, NotebookPage
 from tests.support.cells import calls
-from tests.support.page_actions import LOAD, click, keys, load, outputs, picture, stop
+from tests.support.page_actions import LOAD, click, keys, outputs, picture, stop
+from tests.support.prompt_pages import Opened
 
 pytestmark = pytest.mark.browser
+
+FIRST_CELL = LOAD
 
 CODE = """\
 import matplotlib.pyplot as plt
@@ -30,21 +33,18 @@ def script(*codes: str) -> str:
 def scripts(lab: Lab) -> None:
     texts = {
         "plot": script(CODE),
-        "long": script("".join(f"line_{n} = {n}\n" for n in range(200))),
         "sleep": script("import time\nprint('asleep')\ntime.sleep(600)"),
-        "hostile": script("```\n<img src=x onerror=alert(1)>\nx = '\u202e\x1b[31m' # " + "w" * 500),
     }
     for name, text in texts.items():
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
 def ask(name: str) -> str:
-    return f"%%jp -m scripted/{name} -t run_python\nPlot it."
+    return f"%%jp -n -m scripted/{name} -t run_python\nPlot it."
 
 
-def test_code_is_seen_edited_and_run_and_its_figure_appears(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, ask("plot"), "answer")
-    load(page)
+def test_code_is_shown_edited_and_run_and_its_figure_appears(opened: Opened) -> None:
+    page = opened(ask("plot"), "answer")
     page.page.set_viewport_size({"width": 800, "height": 900})
     page.run_cell(1)
     form = page.form()
@@ -86,11 +86,8 @@ def press_button(page: NotebookPage, label: str) -> None:
     keys(page, "Enter")
 
 
-def test_with_the_keyboard_alone_code_is_edited_put_back_and_refused(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(LOAD, ask("plot"), "'answer' in globals()")
-    load(page)
+def test_code_is_edited_restored_and_refused_with_the_keyboard(opened: Opened) -> None:
+    page = opened(ask("plot"), "'unseen' in globals()")
     page.run_cell(1)
     page.form().get_by_text("code (python)").wait_for()
     press_button(page, "Edit")
@@ -109,9 +106,8 @@ def test_with_the_keyboard_alone_code_is_edited_put_back_and_refused(
     page.output_text(2, contains="False")
 
 
-def test_an_interrupt_ends_the_code(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, ask("sleep"), "'still ' + 'here'")
-    load(page)
+def test_an_interrupt_ends_the_code(opened: Opened) -> None:
+    page = opened(ask("sleep"), "'still ' + 'here'")
     page.run_cell(1)
     page.form()
     click(page, "Run")
@@ -121,27 +117,3 @@ def test_an_interrupt_ends_the_code(open_notebook: OpenNotebook) -> None:
     page.output_text(1, contains="Interrupted. What arrived so far is in the record.")
     page.run_cell(2)
     page.output_text(2, contains="still here")
-
-
-def test_long_code_scrolls_in_its_box_and_hostile_code_is_seen_as_it_is(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(LOAD, ask("long"), ask("hostile"))
-    load(page)
-    page.page.set_viewport_size({"width": 800, "height": 900})
-    page.run_cell(1)
-    box = page.form().locator(".jp-nb-exact .widget-html-content")
-    assert box.locator("> div").count() == 200
-    assert box.evaluate("box => box.scrollHeight > box.clientHeight")
-    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
-    click(page, "Skip")
-    page.output_text(1, contains="That is all.")
-    page.run_cell(2)
-    lines = page.form().locator(".jp-nb-exact .widget-html-content > div").all_text_contents()
-    assert lines[:2] == ["```", "<img src=x onerror=alert(1)>"]
-    assert lines[2].startswith("x = '⟨U+202E⟩⟨U+001B⟩[31m' # www")
-    picture(page, "run-python-hostile")
-    click(page, "Skip")
-    page.output_text(2, contains="That is all.")
-    assert page.cell(2).locator("img[src=x]").count() == 0
-    assert page.dialogs == []

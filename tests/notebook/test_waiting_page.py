@@ -1,4 +1,4 @@
-"""In a real page: what is waited for, where tools print, and a reload in the middle."""
+"""A running turn in a page of JupyterLab: its status, the output of tools, and a reload."""
 
 from __future__ import annotations
 
@@ -41,33 +41,10 @@ PARTS = (
 @pytest.fixture(autouse=True)
 def scripts(lab: Lab) -> None:
     (lab.root / "parts.toml").write_text(PARTS, encoding="utf-8")
-    hold = '[[replies]]\ntool_calls = [{ name = "hold", arguments = { gate = %s } }]\n'
-    (lab.root / "hold.toml").write_text(hold % json.dumps("gate") + '[[replies]]\ntext = "Done."\n')
     (lab.root / "gate").unlink(missing_ok=True)
 
 
-def test_what_tools_print_stands_at_their_calls_in_the_page_and_in_the_file(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(LOAD, TOOLS, "%%jp -m scripted/parts\nGo.")
-    load(page)
-    page.run_cell(1)
-    page.run_cell(2)
-    answer(page, "Yes")
-    text = page.output_text(2, contains="Third part.")
-    order = ["First part.", "looking at Delft", "Ship it?", "Second part.", "looking at Gouda"]
-    places = [text.index(part) for part in (*order, "Third part.")]
-    assert places == sorted(places)
-    page.wait_for_kernel_status("idle")
-    page.save()
-    saved = outputs(page, 2)
-    assert [output["output_type"] for output in saved] == [
-        *("display_data", "stream", "display_data", "stream", "display_data")
-    ]
-    assert all(output["metadata"] == {} for output in saved[::2])
-
-
-def test_parts_that_begin_after_a_reload_are_shown_below_the_others(
+def test_output_of_tools_stands_at_their_calls_also_after_a_reload(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(LOAD, TOOLS, "%%jp -m scripted/parts\nGo.")
@@ -79,29 +56,17 @@ def test_parts_that_begin_after_a_reload_are_shown_below_the_others(
     page.reload(status="")
     answer(page, "Yes")
     text = page.output_text(2, contains="Third part.")
-    places = [text.index(part) for part in ("First part.", "Second part.", "Third part.")]
+    order = ["First part.", "looking at Delft", "Ship it?", "Second part.", "looking at Gouda"]
+    places = [text.index(part) for part in (*order, "Third part.")]
     assert places == sorted(places)
     assert text.count("Third part.") == 1
     page.wait_for_kernel_status("idle")
     page.save()
-    displays = [each for each in outputs(page, 2) if each["output_type"] == "display_data"]
-    assert [each["metadata"] for each in displays] == [{}, {}, {}]
-
-
-def test_a_person_sees_what_is_waited_for_and_that_an_interrupt_was_heard(
-    open_notebook: OpenNotebook, lab: Lab
-) -> None:
-    page = open_notebook(LOAD, TOOLS, "%%jp -m scripted/hold\nGo.")
-    load(page)
-    page.run_cell(1)
-    page.run_cell(2)
-    page.output_text(2, contains="Waiting for hold · 2 s")
-    page.interrupt()
-    page.form().get_by_role("button", name="Run `hold` again").click()
-    page.output_text(2, contains="Waiting for hold · 1 s")
-    (lab.root / "gate").touch()
-    text = page.output_text(2, contains="Done.")
-    assert "Waiting" not in text
+    saved = outputs(page, 2)
+    assert [output["output_type"] for output in saved] == [
+        *("display_data", "stream", "display_data", "stream", "display_data")
+    ]
+    assert all(output["metadata"] == {} for output in saved[::2])
 
 
 COUNTED = """
@@ -115,7 +80,7 @@ usage = { input_tokens = 12900, output_tokens = 20 }
 """
 
 
-def test_tokens_are_counted_while_a_turn_runs_and_known_after_a_restart(
+def test_the_status_shows_the_awaited_tool_and_the_tokens(
     open_notebook: OpenNotebook, lab: Lab
 ) -> None:
     (lab.root / "counted.toml").write_text(COUNTED, encoding="utf-8")
@@ -123,11 +88,16 @@ def test_tokens_are_counted_while_a_turn_runs_and_known_after_a_restart(
     load(page)
     page.run_cell(1)
     page.run_cell(2)
-    page.output_text(2, contains="Waiting for hold")
+    page.output_text(2, contains="Waiting for hold · 2 s")
     page.output_text(2, contains="· 12,300 tokens in, 480 out")
     picture(page, "tokens")
+    page.interrupt()
+    page.form().get_by_role("button", name="Run `hold` again").click()
+    page.output_text(2, contains="Waiting for hold · 1 s")
     (lab.root / "gate").touch()
-    assert "tokens" not in page.output_text(2, contains="Done.")
+    text = page.output_text(2, contains="Done.")
+    assert "Waiting" not in text
+    assert "tokens" not in text
     page.wait_for_kernel_status("idle")
     page.save()
     assert "tokens" not in json.dumps(outputs(page, 2))
@@ -136,4 +106,4 @@ def test_tokens_are_counted_while_a_turn_runs_and_known_after_a_restart(
     page.run_cell(3)
     shown = page.output_text(3, contains="scripted/counted")
     assert "25,200" in shown
-    assert "37%" in shown  # of what was sent came from the cache
+    assert "37%" in shown  # of the sent tokens came from the cache

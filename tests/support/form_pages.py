@@ -12,30 +12,19 @@ if TYPE_CHECKING:
 SCRIPT = (
     '[[replies]]\ntool_calls = [{ name = "plan", arguments = {} }]\n[[replies]]\ntext = "Done."\n'
 )
-LOAD = """
+TOOL = """
 %load_ext jp_nb
 import jp_nb as jp
-
-QUESTIONS = [
-    jp.Question.select(
-        "store", "Which store?", ["Redis", "Postgres", "SQLite"], recommended=1, other=True
-    ).with_header("Store").with_context("It keeps **sessions**."),
-    jp.Question.select(
-        "extras", "Which extras?", ["logs", "metrics", "traces"], multi=True, other=True
-    ),
-    jp.Question.text("why", "Why?").with_required(False),
-    jp.Question.integer("size", "How many?", minimum=1, maximum=9),
-]
 
 @jp.tool
 def plan(ctx: jp.ToolContext) -> jp.Success | jp.NeedsInput:
     if not ctx.ends:
-        return jp.NeedsInput(*QUESTIONS, partial=True, menu=True)
+        return jp.NeedsInput(*FOUR, partial=True, menu=True)
     print("answers", dict(ctx.answers))
     print("ends", {name: end.end for name, end in ctx.ends.items()}, "reply", ctx.reply)
     return jp.Success("noted")
 """
-TURN = "%%jp -m scripted/plan\nGo."
+TURN = "%%jp -n -m scripted/plan\nGo."
 FOUR = """
 FOUR = [
     Question.select('store', 'Which store?', ['Redis', 'Postgres', 'SQLite'], recommended=1,
@@ -46,7 +35,7 @@ FOUR = [
     Question.integer('size', 'How many?', minimum=1, maximum=9),
 ]
 """
-"""The same questions without a turn, for `prompt_in_cell.py`."""
+"""The questions of the tool; with the names of `prompt_in_cell.py`."""
 
 
 class FormOnPage:

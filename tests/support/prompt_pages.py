@@ -1,4 +1,4 @@
-"""Notebooks whose cells put questions without a model."""
+"""One notebook for all tests of a module: its kernel starts once."""
 
 from __future__ import annotations
 
@@ -13,28 +13,35 @@ from tests.support.browser import Lab, NotebookPage, Notebooks, Pages
 
 Opened = Callable[..., NotebookPage]
 
-LOAD = "from in_cell import *"
+FIRST_CELL = "from in_cell import *"
 
 BOOLEAN = "Question.boolean('sure', 'Sure?')"
 
 
-class PromptPages:
-    """One notebook whose kernel has loaded `in_cell.py`, for as many tests as leave it quiet."""
+class SharedNotebook:
+    """A notebook whose first cell has run, for as many tests as leave its kernel idle.
 
-    def __init__(self, notebooks: Notebooks) -> None:
+    Args:
+        notebooks: Opens it.
+        first_cell: The source of its first cell.
+    """
+
+    def __init__(self, notebooks: Notebooks, first_cell: str) -> None:
         self._notebooks = notebooks
+        self._first_cell = first_cell
         self._shared: NotebookPage | None = None
 
-    def open(self, *cells: str, alone: bool = False) -> NotebookPage:
-        """Return a notebook with `cells` below a first one that has run.
+    def open(self, *cells: str, alone: bool = False, classic: bool = False) -> NotebookPage:
+        """Return a notebook with `cells` below the first one, which has run.
 
-        `alone`: another one, which no other test gets.
+        `alone`: another one, which no other test gets. `classic`: that one in Notebook 7.
         """
+        alone = alone or classic
         if not alone and self._shared is not None and self._shared.is_quiet():
             self._shared.replace_cells(*cells)
             return self._shared
         self.close()
-        notebook = self._notebooks.open(LOAD, *cells)
+        notebook = self._notebooks.open(self._first_cell, *cells, classic=classic)
         notebook.run_cell(0)
         notebook.wait_for_kernel_status("idle")
         self._shared = None if alone else notebook
@@ -47,19 +54,25 @@ class PromptPages:
 
 
 @pytest.fixture(scope="module")
-def prompt_pages(lab: Lab, pages: Pages, request: pytest.FixtureRequest) -> Iterator[PromptPages]:
-    """The notebooks of a module's tests."""
+def shared_notebook(
+    lab: Lab, pages: Pages, request: pytest.FixtureRequest
+) -> Iterator[SharedNotebook]:
+    """The notebook of a module's tests. Its first cell is the module's `FIRST_CELL`."""
     shutil.copy(Path(in_cell.__file__), lab.root / "in_cell.py")
-    made = PromptPages(Notebooks(lab, pages, Path(request.node.name).stem))
+    name = Path(request.node.name).stem
+    made = SharedNotebook(
+        Notebooks(lab, pages, name), getattr(request.module, "FIRST_CELL", FIRST_CELL)
+    )
     yield made
     made.close()
 
 
 @pytest.fixture
-def opened(prompt_pages: PromptPages) -> Opened:
-    """A function that opens a notebook, as `PromptPages.open` does."""
-    return prompt_pages.open
+def opened(shared_notebook: SharedNotebook) -> Opened:
+    """A function that opens the module's notebook, as `SharedNotebook.open` does."""
+    return shared_notebook.open
 
 
 def answer_of(notebook: NotebookPage, cell: int = 1) -> str:
+    """Return the printed end of a prompt below `cell`, once it is there."""
     return notebook.output_text(cell, contains="nswered(")

@@ -1,4 +1,4 @@
-"""A form with pages in JupyterLab: walked by mouse and by keyboard, reloaded, left, timed out.
+"""A form with pages in JupyterLab and Notebook 7: mouse, keyboard, reload, ways out, time.
 
 Settled otherwise: RCP-89 has a long question scroll by its own keys. Here the browser's keys scroll
 whatever has the focus, and its box is as high as fits.
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import Lab, OpenNotebook
-from tests.support.form_pages import FOUR, LOAD, SCRIPT, TURN, FormOnPage, axe_of
+from tests.support.browser import Lab
+from tests.support.form_pages import FOUR, SCRIPT, TOOL, TURN, FormOnPage, axe_of
 from tests.support.prompt_pages import Opened
 
 pytestmark = [
@@ -23,23 +23,25 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def planned(lab: Lab, open_notebook: OpenNotebook) -> Any:
-    """A function that opens a notebook whose turn asks four questions."""
+# A tool that asks, and prompts without a turn.
+FIRST_CELL = f"{TOOL}\nfrom in_cell import *\n{FOUR}"
+
+
+@pytest.fixture(autouse=True)
+def script(lab: Lab) -> None:
     (lab.root / "plan.toml").write_text(SCRIPT, encoding="utf-8")
 
-    def ask(*, classic: bool = False) -> FormOnPage:
-        page = open_notebook(LOAD, TURN, classic=classic)
-        page.run_cell(0)
-        page.output_text(0, contains="kept in this notebook")
-        page.run_cell(1)
-        return FormOnPage(page)
 
-    return ask
+def plan(opened: Opened, **where: bool) -> FormOnPage:
+    """Run a turn whose tool asks four questions."""
+    notebook = opened(TURN, **where)
+    notebook.run_cell(1)
+    return FormOnPage(notebook)
 
 
 def asked(opened: Opened, code: str, *more: str, alone: bool = False) -> FormOnPage:
-    notebook = opened(f"{FOUR}\nprint({code})", *more, alone=alone)
+    """Run `code`, which shows a form and returns its end."""
+    notebook = opened(f"print({code})", *more, alone=alone)
     notebook.run_cell(1)
     return FormOnPage(notebook)
 
@@ -48,9 +50,8 @@ def asked(opened: Opened, code: str, *more: str, alone: bool = False) -> FormOnP
 
 
 @pytest.mark.req("RPI-1", "RPI-57", "RPI-58", "RPI-60")
-@pytest.mark.parametrize("classic", [False, True], ids=["lab", "notebook"])
-def test_a_turn_s_form_by_mouse(planned: Any, classic: bool) -> None:
-    form = planned(classic=classic)
+def test_a_form_in_notebook_7_is_answered_with_the_mouse(opened: Opened) -> None:
+    form = plan(opened, classic=True)
     box = form.on(1)
     assert box.get_by_text("Store", exact=True).is_visible()
     assert box.get_by_role("button", name="Back").is_disabled()
@@ -84,8 +85,8 @@ def test_a_turn_s_form_by_mouse(planned: Any, classic: bool) -> None:
 
 
 @pytest.mark.req("RCP-21", "RCP-91", "RPI-57")
-def test_a_turn_s_form_by_keyboard_alone(planned: Any) -> None:
-    form = planned()
+def test_a_form_is_answered_with_the_keyboard(opened: Opened) -> None:
+    form = plan(opened)
     form.on(1)
     keys = form.page.keyboard
     form.wait_for_focus("input", "Postgres")  # what is recommended
@@ -133,11 +134,15 @@ def test_a_turn_s_form_by_keyboard_alone(planned: Any) -> None:
 
 
 @pytest.mark.req("HB-12", "RPI-62")
-def test_cancel_leads_to_a_reply_with_the_answers_so_far(planned: Any) -> None:
-    form = planned()
+def test_cancel_leads_back_to_a_reply_or_to_the_end_of_the_turn(opened: Opened) -> None:
+    form = plan(opened)
     form.on(1)
     form.turn("Next", 2)
     form.box.get_by_label("metrics").check()
+    form.press("Cancel")
+    form.box.get_by_role("button", name="Stop the turn").wait_for()
+    form.turn("Back", 2)
+    assert form.box.get_by_label("metrics").is_checked()
     form.press("Cancel")
     form.box.get_by_label("Your reply").fill("What would they cost?")
     form.press("Reply to the assistant")
@@ -146,19 +151,8 @@ def test_cancel_leads_to_a_reply_with_the_answers_so_far(planned: Any) -> None:
     assert "reply What would they cost?" in text
     ends = {"store": "answered", "extras": "answered", "why": "cancelled", "size": "cancelled"}
     assert f"ends {ends}" in text
-
-
-@pytest.mark.req("HB-12")
-def test_cancel_stops_the_turn_or_leads_back(planned: Any) -> None:
-    form = planned()
+    form = plan(opened)
     form.on(1)
-    form.turn("Next", 2)
-    form.turn("Next", 3)
-    form.box.get_by_label("Why?").fill("half a sent")
-    form.press("Cancel")
-    form.box.get_by_role("button", name="Stop the turn").wait_for()
-    form.turn("Back", 3)
-    assert form.box.get_by_label("Why?").input_value() == "half a sent"
     form.press("Cancel")
     form.press("Stop the turn")
     form.notebook.wait_for_kernel_status("idle")
@@ -171,10 +165,13 @@ def test_cancel_stops_the_turn_or_leads_back(planned: Any) -> None:
 # --- what may happen to it -------------------------------------------------------------------
 
 
-@pytest.mark.req("RPI-61")
-def test_the_summary_lists_what_is_open_and_leads_to_it(opened: Opened) -> None:
+@pytest.mark.req("RPI-61", "RCP-88")
+def test_the_summary_lists_open_questions_and_leads_to_them(opened: Opened) -> None:
     form = asked(opened, "ask_form(*FOUR, partial=True, menu=True)")
     form.on(1)
+    form.box.get_by_role("button", name="Next", exact=True).dblclick()  # turns one page
+    form.on(2)
+    form.turn("Back", 1)
     for number in (2, 3, 4):
         form.turn("Next", number)
     form.press("Submit")
@@ -206,12 +203,11 @@ def test_the_summary_lists_what_is_open_and_leads_to_it(opened: Opened) -> None:
     assert text.count("end='declined'") == 1
 
 
-@pytest.mark.parametrize("saved", [False, True])
 @pytest.mark.req("RPI-58")
-def test_a_reloaded_page_has_the_same_page_of_the_form_and_all_answers(
-    planned: Any, saved: bool
+def test_a_reloaded_page_shows_the_same_page_of_the_form_with_all_answers(
+    opened: Opened,
 ) -> None:
-    form = planned()
+    form = plan(opened)
     form.on(1)
     form.box.get_by_label("SQLite").check()
     form.turn("Next", 2)
@@ -221,8 +217,7 @@ def test_a_reloaded_page_has_the_same_page_of_the_form_and_all_answers(
     form.box.get_by_label("Why?").fill("half a sent")
     form.turn("Back", 2)  # with it, what was typed is sent
     form.turn("Next", 3)
-    if saved:
-        form.notebook.save()
+    form.notebook.save()
     form.notebook.reload(status="busy")
     form = FormOnPage(form.notebook)
     form.on(3)
@@ -238,19 +233,8 @@ def test_a_reloaded_page_has_the_same_page_of_the_form_and_all_answers(
         assert words in text
 
 
-@pytest.mark.req("RCP-88")
-def test_a_double_click_on_next_turns_one_page(opened: Opened) -> None:
-    notebook = opened(f"{FOUR}\nprint(ask_form(*FOUR, partial=True))")
-    notebook.run_cell(1)
-    form = FormOnPage(notebook)
-    form.on(1)
-    form.box.get_by_role("button", name="Next", exact=True).dblclick()
-    form.on(2)
-    form.turn("Back", 1)
-
-
 @pytest.mark.req("RPI-66", "RPI-68", "RPI-75", "HB-2")
-def test_the_second_page_times_out_and_the_third_is_up(opened: Opened) -> None:
+def test_after_the_time_of_the_second_page_the_third_is_up(opened: Opened) -> None:
     quick = "ask_form(FOUR[0], FOUR[1], FOUR[2], partial=True, timeout=3)"
     form = asked(opened, quick)
     form.on(1, 3)
@@ -268,18 +252,7 @@ def test_the_second_page_times_out_and_the_third_is_up(opened: Opened) -> None:
     assert "value='because'" in text
 
 
-@pytest.mark.req("RPI-77", "RPI-80")
-def test_an_interrupt_takes_it_away(opened: Opened) -> None:
-    form = asked(opened, "ask_form(*FOUR, partial=True, menu=True)")
-    form.on(1)
-    form.turn("Next", 2)
-    form.notebook.interrupt()
-    text = form.notebook.output_text(1, contains="nswered(")
-    assert "NotAnswered(end='interrupted', channel='form', by=None)" in text
-    assert not form.box.is_visible()
-
-
-def test_two_pages_of_the_browser_show_the_same_page_of_the_form(opened: Opened, lab: Lab) -> None:
+def test_two_pages_of_the_browser_show_the_same_page_of_the_form(opened: Opened) -> None:
     form = asked(opened, "ask_form(*FOUR, partial=True)", alone=True)
     form.on(1)
     form.notebook.save()  # another page has no outputs but the saved ones
@@ -333,32 +306,61 @@ SETTINGS = Question(id='f', text='Server settings', answer_type=FormAnswer(field
 """
 
 
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_an_accessibility_engine_finds_nothing_wrong_with_any_step(
-    opened: Opened, theme: str, tmp_path: Path
-) -> None:
-    form = _with_fields(opened)
-    page = form.page
-    page.evaluate(
+DESCRIBED = """label => {
+    const box = [...document.querySelectorAll('.jp-nb-form :is(input, textarea)')]
+        .find(each => document.getElementById(each.getAttribute('aria-labelledby'))
+            ?.textContent === label);
+    const about = box.getAttribute('aria-describedby').split(' ')
+        .map(id => document.getElementById(id).textContent.trim()).filter(Boolean);
+    return [about, box.getAttribute('aria-required'), box.getAttribute('aria-invalid')];
+}"""
+
+
+def use_theme(form: FormOnPage, theme: str) -> None:
+    """Switch JupyterLab to a theme, `Light` or `Dark`."""
+    form.page.evaluate(
         "theme => window.jupyterapp.commands.execute('apputils:change-theme', { theme })",
         f"JupyterLab {theme}",
     )
-    page.wait_for_function(
+    form.page.wait_for_function(
         "light => document.body.dataset.jpThemeLight === light", arg=str(theme == "Light").lower()
     )
+
+
+def test_every_step_is_accessible_in_light_or_dark(opened: Opened, tmp_path: Path) -> None:
+    notebook = opened(
+        f"{FIELDS}\nend = ask_form(FOUR[0], FOUR[1], SETTINGS, partial=True, menu=True)\n"
+        "print(type(end))"
+    )
+    notebook.run_cell(1)
+    form = FormOnPage(notebook)
+    page, found = form.page, {}
     page.set_viewport_size({"width": 800, "height": 1100})
-    found = {}
+    use_theme(form, "Light")
     form.on(1, 3)
+    assert page.get_by_role("group", name="Which store?").count() >= 1
+    assert form.box.locator(".jp-nb-progress").get_attribute("role") == "status"
     found["choice"] = axe_of(page)
     form.turn("Next", 2, 3)
     form.box.get_by_label("logs").check()
+    use_theme(form, "Dark")
     found["several"] = axe_of(page)
     form.turn("Next", 3, 3)
+    form.wait_for_focus("textarea", "Name")
     form.box.get_by_label("Port").fill("77000")
     form.press("Submit")
     form.box.get_by_text("Expected a whole number").wait_for()
+    assert page.evaluate(DESCRIBED, "Port") == [
+        ["Expected a whole number from 1 to 65535"],
+        "true",
+        "true",
+    ]
+    about, *_ = page.evaluate(DESCRIBED, "Name")
+    assert about[0] == "The name of the server."
+    found["problems, dark"] = axe_of(page)
+    use_theme(form, "Light")
     found["problems"] = axe_of(page)
-    form.notebook.screenshot(tmp_path / "problems.png")
+    notebook.screenshot(tmp_path / "problems.png")
     assert form.box.evaluate("form => form.scrollWidth <= form.clientWidth")
     form.box.get_by_label("Port").fill("8080")
     form.press("Cancel")
@@ -372,56 +374,13 @@ def test_an_accessibility_engine_finds_nothing_wrong_with_any_step(
     form.box.get_by_label("API key").fill("hunter2")
     form.press("Submit")
     form.box.get_by_text("Not every question is answered").wait_for()
+    use_theme(form, "Dark")
     found["summary"] = axe_of(page)
+    use_theme(form, "Light")
     assert "hunter2" not in page.content()
     form.press("Send as it is")
-    form.notebook.output_text(1, contains="FormEnd")
+    notebook.output_text(1, contains="FormEnd")
     assert [each for step in found.values() for each in step] == []
-    page.evaluate(
-        "window.jupyterapp.commands.execute('apputils:change-theme', { theme: 'JupyterLab Light' })"
-    )
-
-
-def _with_fields(opened: Opened) -> FormOnPage:
-    notebook = opened(
-        f"{FOUR}{FIELDS}\nend = ask_form(FOUR[0], FOUR[1], SETTINGS, partial=True, menu=True)\n"
-        "print(type(end))"
-    )
-    notebook.run_cell(1)
-    return FormOnPage(notebook)
-
-
-def test_names_descriptions_and_problems_are_there_for_who_does_not_see_them(
-    opened: Opened,
-) -> None:
-    form = _with_fields(opened)
-    form.on(1, 3)
-    assert form.page.get_by_role("group", name="Which store?").count() >= 1
-    assert form.box.locator(".jp-nb-progress").get_attribute("role") == "status"
-    form.turn("Next", 2, 3)
-    form.turn("Next", 3, 3)
-    form.wait_for_focus("textarea", "Name")
-    form.box.get_by_label("Port").fill("0")
-    form.press("Submit")
-    form.box.get_by_text("Expected a whole number").wait_for()
-    described = """label => {
-        const box = [...document.querySelectorAll('.jp-nb-form :is(input, textarea)')]
-            .find(each => document.getElementById(each.getAttribute('aria-labelledby'))
-                ?.textContent === label);
-        const said = box.getAttribute('aria-describedby').split(' ')
-            .map(id => document.getElementById(id).textContent.trim()).filter(Boolean);
-        return [said, box.getAttribute('aria-required'), box.getAttribute('aria-invalid')];
-    }"""
-    assert form.page.evaluate(described, "Port") == [
-        ["Expected a whole number from 1 to 65535"],
-        "true",
-        "true",
-    ]
-    said, *_ = form.page.evaluate(described, "Name")
-    assert said[0] == "The name of the server."
-    form.page.keyboard.press("Escape")
-    form.press("Stop the turn")
-    form.notebook.output_text(1, contains="FormEnd")
 
 
 IN_VIEW = """words => {
@@ -444,7 +403,7 @@ HOSTILE = [
 
 
 @pytest.mark.req("RPI-38")
-def test_hostile_and_right_to_left_text_is_shown_as_it_is(opened: Opened, tmp_path: Path) -> None:
+def test_hostile_and_right_to_left_text_runs_nothing(opened: Opened, tmp_path: Path) -> None:
     notebook = opened(
         f"{EVIL}\nend = ask_form(*HOSTILE, partial=True, menu=True)\nprint(type(end))"
     )
@@ -490,43 +449,41 @@ RECORD = """([granted, hidden]) => {
 }"""
 
 
+NOTIFIES: list[tuple[bool, bool, bool, int]] = [
+    (True, True, True, 1),
+    (True, False, True, 0),  # the form is in view
+    (False, True, True, 0),
+    (True, True, False, 0),
+]
+"""Permission granted, page hidden, notification configured; how often the browser notifies."""
+
+
 @pytest.mark.req("RPI-45", "RPI-46", "RPI-48")
-@pytest.mark.parametrize(
-    ("granted", "hidden", "notify", "times"),
-    [
-        (True, True, True, 1),
-        (True, False, True, 0),  # the form is in view
-        (False, True, True, 0),
-        (True, True, False, 0),
-    ],
-)
-def test_the_browser_notifies_once_whom_the_form_does_not_reach(
-    opened: Opened, granted: bool, hidden: bool, notify: bool, times: int
-) -> None:
-    notebook = opened(f"{FOUR}\nprint(ask_form(*FOUR, partial=True, notify={notify}))")
-    notebook.page.evaluate(RECORD, [granted, hidden])
-    notebook.run_cell(1)
-    form = FormOnPage(notebook)
-    form.on(1)
-    form.turn("Next", 2)
-    form.turn("Next", 3)
-    told = form.page.evaluate("window.told")
-    assert len(told) == times
-    for title, body, tag in told:
-        assert title == "A notebook waits for your answer"
-        assert body.startswith("Store · ")
-        assert tag == "string"
-    form.press("Cancel")
-    form.press("Throw it away")
-    notebook.output_text(1, contains="cancelled")
-    form.page.evaluate("delete document.hidden")
-    assert json.dumps(told).count("asked") == 0
+def test_the_browser_notifies_once_if_the_user_does_not_see_the_form(opened: Opened) -> None:
+    for granted, hidden, notify, times in NOTIFIES:
+        notebook = opened(f"print(ask_form(*FOUR, partial=True, notify={notify}))")
+        notebook.page.evaluate(RECORD, [granted, hidden])
+        notebook.run_cell(1)
+        form = FormOnPage(notebook)
+        form.on(1)
+        form.turn("Next", 2)
+        told = form.page.evaluate("window.told")
+        assert len(told) == times
+        for title, body, tag in told:
+            assert title == "A notebook waits for your answer"
+            assert body.startswith("Store · ")
+            assert tag == "string"
+        form.press("Cancel")
+        form.press("Throw it away")
+        notebook.output_text(1, contains="cancelled")
+        form.page.evaluate("delete document.hidden")
+        assert json.dumps(told).count("asked") == 0
 
 
 def test_a_form_that_is_scrolled_out_of_sight_notifies(opened: Opened) -> None:
     tall = "from IPython.display import HTML\nHTML('<div style=\"height: 3000px\">tall</div>')"
     wait = "import os, time\nwhile not os.path.exists('away'): time.sleep(0.02)"
-    notebook = opened(tall, f"{FOUR}{wait}\nprint(ask_form(*FOUR))", "typing = 1", alone=True)
+    notebook = opened(tall, f"{wait}\nprint(ask_form(*FOUR))", "typing = 1", alone=True)
     notebook.run_cell(1)
     notebook.output_text(1, contains="tall")
     notebook.page.evaluate(RECORD, [True, False])
@@ -535,3 +492,4 @@ def test_a_form_that_is_scrolled_out_of_sight_notifies(opened: Opened) -> None:
     notebook.path.with_name("away").touch()
     notebook.page.wait_for_function("window.told.length === 1")
     notebook.interrupt()
+    notebook.output_text(2, contains="interrupted")

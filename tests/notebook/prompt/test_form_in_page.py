@@ -1,4 +1,4 @@
-"""The forms in JupyterLab: seen, clicked, typed into, reloaded, interrupted, restarted."""
+"""A form with one question in JupyterLab: seen, clicked, typed into, reloaded, interrupted."""
 
 from __future__ import annotations
 
@@ -29,77 +29,80 @@ def settle(notebook: NotebookPage) -> None:
     notebook.page.wait_for_timeout(400)
 
 
-@pytest.mark.parametrize(
-    ("question", "clicks", "answer"),
-    [
-        (SELECT, lambda form: form.get_by_label("green").check(), "'green'"),
-        (MANY, lambda form: form.locator("select").select_option("colour 7"), "'colour 7'"),
-        (TEXT, lambda form: form.locator("textarea").fill("no\nreason"), "'no\\nreason'"),
-        (SECRET, lambda form: form.locator("input").fill("hunter2"), "'hunter2'"),
-    ],
-    ids=["select", "many", "text", "secret"],
-)
-def test_answered_with_the_mouse(
-    opened: Opened, question: str, clicks: Callable[[Any], None], answer: str
-) -> None:
-    notebook = opened(f"print(ask({question}))")
+DEFAULT = "a\\u200bb\\r\\n\\u202ec"
+CLICKS: list[tuple[str, Callable[[Any], None], str]] = [
+    (SELECT, lambda form: form.get_by_label("green").check(), "'green'"),
+    (MANY, lambda form: form.locator("select").select_option("colour 7"), "'colour 7'"),
+    (TEXT, lambda form: form.locator("textarea").fill("no\nreason"), "'no\\nreason'"),
+    (SECRET, lambda form: form.locator("input").fill("hunter2"), "'hunter2'"),
+]
+
+
+def test_each_kind_of_question_is_answered_with_the_mouse(opened: Opened) -> None:
+    for question, clicks, answer in CLICKS:
+        notebook = opened(f"print(ask({question}))")
+        notebook.run_cell(1)
+        form = notebook.form()
+        if question == SELECT:
+            form.get_by_text("Submit").click()
+            form.get_by_text("Please choose an option first.").wait_for()
+        clicks(form)
+        form.get_by_text("Submit").click()
+        assert f"value={answer}" in answer_of(notebook)
+        notebook.save()
+        assert "widget-view" not in str(notebook.saved())
+        assert "No such comm" not in str(notebook.saved())
+
+
+ACTIVE = """() => [...document.querySelectorAll('.jp-Notebook .jp-Cell')]
+    .findIndex(cell => cell.classList.contains('jp-mod-active'))"""
+PRESSES: list[tuple[str, list[str], str]] = [
+    (BOOLEAN, ["Tab", "Enter"], "value=True, channel='form', remember=False"),
+    (BOOLEAN, ["ArrowRight", "ArrowDown", "Space"], "value=True, channel='form', remember=True"),
+    (BOOLEAN, ["ArrowUp", "ArrowLeft", "Enter"], "value=False, channel='form', remember=True"),
+    (BOOLEAN, ["Escape"], "NotAnswered(end='cancelled', channel='form', by=None)"),
+    (f"{SELECT}.with_default('green')", ["Space", "Enter"], "value='green'"),
+    (f"{SELECT}.with_default('green')", ["Tab", "Enter"], "value='green'"),
+    (SELECT, ["ArrowDown", "ArrowDown", "Enter"], "value='blue'"),
+    (MANY, ["ArrowDown", "ArrowDown", "Enter"], "value='colour 1'"),
+    (MANY, ["Escape"], "NotAnswered(end='cancelled'"),
+    (
+        TEXT,
+        ["a", "Enter", "b", "Shift+Enter", "c", "ArrowUp", "Home", "d", "Control+Enter"],
+        "value='a\\ndb\\nc'",
+    ),
+    (f"{TEXT}.with_default('so')", ["Tab", "Space"], "value='so'"),
+    (SECRET, ["h", "ArrowLeft", "i", "Enter"], "value='ih'"),
+    (SECRET, ["h", "ArrowDown", "Escape"], "NotAnswered(end='cancelled'"),
+]
+
+
+def test_each_kind_of_question_is_answered_with_the_keyboard(opened: Opened) -> None:
+    for question, keys, answer in PRESSES:
+        notebook = opened(f"print(ask({question}))", "")
+        notebook.run_cell(1, "Shift+Enter")  # the selection moves on, the focus lands in the form
+        notebook.form()
+        settle(notebook)
+        selected = notebook.page.evaluate(ACTIVE)
+        for key in keys[:-1]:
+            notebook.page.keyboard.press(key)
+        assert notebook.page.evaluate(ACTIVE) == selected
+        notebook.page.keyboard.press(keys[-1])
+        assert answer in answer_of(notebook)
+        assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 3
+
+
+def test_text_with_characters_that_cannot_be_seen_is_edited_as_it_is(opened: Opened) -> None:
+    notebook = opened(f"print(ask({TEXT}.with_default('{DEFAULT}')))")
     notebook.run_cell(1)
     form = notebook.form()
-    clicks(form)
+    box = form.locator("textarea")
+    assert box.input_value() == "a⟨U+200B⟩b⟨U+000D⟩\n⟨U+202E⟩c"
+    form.get_by_text("stands for one character that could not be seen").wait_for()
+    box.press("Control+End")
+    box.type("!")
     form.get_by_text("Submit").click()
-    assert f"value={answer}" in answer_of(notebook)
-    notebook.save()
-    assert "widget-view" not in str(notebook.saved())
-    assert "No such comm" not in str(notebook.saved())
-
-
-@pytest.mark.parametrize(
-    ("question", "keys", "answer"),
-    [
-        (BOOLEAN, ["Tab", "Enter"], "True, channel='form', remember=False"),
-        (BOOLEAN, ["ArrowRight", "ArrowDown", "Space"], "True, channel='form', remember=True"),
-        (BOOLEAN, ["ArrowUp", "ArrowLeft", "Enter"], "False, channel='form', remember=True"),
-        (f"{SELECT}.with_default('green')", ["Space", "Enter"], "'green'"),
-        (f"{SELECT}.with_default('green')", ["Tab", "Enter"], "'green'"),
-        (f"{TEXT}.with_default('so')", ["Tab", "Space"], "'so'"),
-        (SELECT, ["ArrowDown", "ArrowDown", "Enter"], "'blue'"),
-        (MANY, ["ArrowDown", "ArrowDown", "Enter"], "'colour 1'"),
-        (TEXT, ["a", "Enter", "b", "Shift+Enter", "c", "Control+Enter"], "'a\\nb\\nc'"),
-        (SECRET, ["h", "i", "Enter"], "'hi'"),
-    ],
-)
-def test_answered_with_the_keyboard(
-    opened: Opened, question: str, keys: list[str], answer: str
-) -> None:
-    notebook = opened(f"print(ask({question}))", "")
-    notebook.run_cell(1, "Shift+Enter")  # the selection moves on, the focus lands in the form
-    notebook.form()
-    settle(notebook)
-    for key in keys:
-        notebook.page.keyboard.press(key)
-    assert f"value={answer}" in answer_of(notebook)
-    assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 3
-
-
-@pytest.mark.parametrize("question", [BOOLEAN, SELECT, MANY, TEXT, SECRET])
-def test_escape_cancels(opened: Opened, question: str) -> None:
-    notebook = opened(f"print(ask({question}))")
-    notebook.run_cell(1)
-    notebook.form()
-    settle(notebook)
-    notebook.page.keyboard.press("Escape")
-    assert "NotAnswered(end='cancelled', channel='form', by=None)" in answer_of(notebook)
-
-
-def test_nothing_chosen_is_said(opened: Opened) -> None:
-    notebook = opened(f"print(ask({SELECT}))")
-    notebook.run_cell(1)
-    form = notebook.form()
-    form.get_by_text("Submit").click()
-    form.get_by_text("Please choose an option first.").wait_for()
-    form.get_by_label("red").check()
-    form.get_by_text("Submit").click()
-    assert "'red'" in answer_of(notebook)
+    assert f"value='{DEFAULT}!'" in answer_of(notebook)
 
 
 CONSENTS = {
@@ -111,49 +114,52 @@ CONSENTS = {
 }
 
 
-@pytest.mark.parametrize("kind", CONSENTS)
-def test_no_key_chooses_what_nobody_chose(opened: Opened, kind: str) -> None:
-    notebook = opened(f"print({CONSENTS[kind]})")
-    notebook.run_cell(1)
-    form = notebook.form()
-    settle(notebook)
-    keys = ["Enter", "Space", "Control+Enter", "d", "d", "a"]
-    if kind == "text":
-        keys = ["Control+Enter"]
-    elif kind == "select":
-        keys = ["Enter", "Control+Enter"]
-    for key in keys:
-        notebook.page.keyboard.press(key)
-    said = form.locator(".jp-nb-note[role='status']")
-    said.get_by_text("press Submit" if kind in ("text", "select") else "goes to the but").wait_for()
-    assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 2
-    assert form.is_visible()
-    notebook.page.keyboard.press("Escape")
-    if kind == "apply":  # Esc decides nothing there
-        form.get_by_text("Reject", exact=True).click()
-    notebook.output_text(1, contains="rejected" if kind == "apply" else "end='cancelled'")
+def test_no_key_chooses_what_the_user_did_not_choose(opened: Opened) -> None:
+    for kind, code in CONSENTS.items():
+        notebook = opened(f"print({code})")
+        notebook.run_cell(1)
+        form = notebook.form()
+        settle(notebook)
+        keys = ["Enter", "Space", "Control+Enter", "d", "d", "a"]
+        if kind == "text":
+            keys = ["Control+Enter"]
+        elif kind == "select":
+            keys = ["Enter", "Control+Enter"]
+        for key in keys:
+            notebook.page.keyboard.press(key)
+        note = form.locator(".jp-nb-note[role='status']")
+        expected = "press Submit" if kind in ("text", "select") else "goes to the but"
+        note.get_by_text(expected).wait_for()
+        assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 2
+        assert form.is_visible()
+        notebook.page.keyboard.press("Escape")
+        if kind == "apply":  # Esc decides nothing there
+            form.get_by_text("Reject", exact=True).click()
+        notebook.output_text(1, contains="rejected" if kind == "apply" else "end='cancelled'")
 
 
-@pytest.mark.parametrize("key", ["Enter", "Escape", " "])
-def test_a_key_that_was_held_down_before_chooses_nothing(opened: Opened, key: str) -> None:
+def test_a_key_that_was_held_down_before_the_form_chooses_nothing(opened: Opened) -> None:
     wait = "import os, time\nwhile not os.path.exists('held'): time.sleep(0.02)"
-    notebook = opened(f"{wait}\nprint(prompter.ask_here(PERMISSION))")
-    notebook.run_cell(1)
-    page = notebook.page
-    page.evaluate("document.activeElement.blur()")
-    page.keyboard.down(key)
-    notebook.path.with_name("held").touch()
-    form = notebook.form()
-    settle(notebook)
-    for _ in range(5):
-        page.keyboard.down(key)  # once more without `up`: it repeats
-    page.keyboard.up(key)
-    page.keyboard.press("Tab")  # heard after the others
-    page.wait_for_function("document.activeElement.tagName === 'BUTTON'")
-    assert form.is_visible()
-    assert form.locator(".jp-nb-note").inner_text() == ""
-    page.keyboard.press("Enter")
-    assert "value='run'" in answer_of(notebook)
+    for key in ("Enter", "Escape", " "):
+        notebook = opened(f"{wait}\nprint(prompter.ask_here(PERMISSION))")
+        held = notebook.path.with_name("held")
+        held.unlink(missing_ok=True)
+        notebook.run_cell(1)
+        page = notebook.page
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.down(key)
+        held.touch()
+        form = notebook.form()
+        settle(notebook)
+        for _ in range(5):
+            page.keyboard.down(key)  # once more without `up`: it repeats
+        page.keyboard.up(key)
+        page.keyboard.press("Tab")  # heard after the others
+        page.wait_for_function("document.activeElement.tagName === 'BUTTON'")
+        assert form.is_visible()
+        assert form.locator(".jp-nb-note").inner_text() == ""
+        page.keyboard.press("Enter")
+        assert "value='run'" in answer_of(notebook)
 
 
 def test_the_second_click_of_two_presses_nothing_of_the_next_form(opened: Opened) -> None:
@@ -172,8 +178,9 @@ def test_the_second_click_of_two_presses_nothing_of_the_next_form(opened: Opened
     assert text.count("value=False") == 1
 
 
-def test_a_suggestion_is_marked_and_the_focus_is_seen_beside_it(opened: Opened) -> None:
-    notebook = opened(f"print(ask({BOOLEAN}.with_default(True)))")
+def test_a_form_shows_the_suggestion_has_the_focus_and_marks_the_title(opened: Opened) -> None:
+    suggests = f"{BOOLEAN}.with_default(True)"
+    notebook = opened(f"print(ask({suggests}))", f"print(ask({BOOLEAN}, notify=False))")
     notebook.run_cell(1)
     form = notebook.form()
     labels = form.get_by_role("button").all_inner_texts()
@@ -187,9 +194,17 @@ def test_a_suggestion_is_marked_and_the_focus_is_seen_beside_it(opened: Opened) 
     assert form.evaluate("form => form === document.activeElement")
     assert form.evaluate("form => getComputedStyle(form).outlineStyle") == "solid"
     assert notebook.page.get_by_role("group", name="Sure?").count() == 1
+    for cell, marked in ((1, True), (2, False)):
+        if cell == 2:
+            notebook.run_cell(2)
+        form = notebook.form()
+        assert notebook.page.title().startswith("● ") is marked
+        form.get_by_text("Cancel").click()
+        answer_of(notebook, cell)
+        notebook.page.wait_for_function("!document.title.startsWith('● ')")
 
 
-def test_who_types_elsewhere_keeps_the_focus(opened: Opened) -> None:
+def test_typing_in_another_cell_keeps_the_focus_there(opened: Opened) -> None:
     wait = "import os, time\nwhile not os.path.exists('typing'): time.sleep(0.02)"
     notebook = opened(f"{wait}\nprint(ask({BOOLEAN}))", "x = 1")
     notebook.run_cell(1)
@@ -201,27 +216,6 @@ def test_who_types_elsewhere_keeps_the_focus(opened: Opened) -> None:
     notebook.page.keyboard.type(" + 22")
     assert "x = 1 + 22" in notebook.cell(2).inner_text()
     assert form.is_visible()
-
-
-def test_queued_cells_run_after_it_in_order(opened: Opened) -> None:
-    later = ["order.append(1)", "order.append(2); print(order)"]
-    notebook = opened(f"order = [ask({BOOLEAN})[0].value]", *later)
-    for index in (1, 2, 3):
-        notebook.run_cell(index)
-    form = notebook.form()
-    form.get_by_text("Yes", exact=True).click()
-    assert "[True, 1, 2]" in notebook.output_text(3, contains="[")
-
-
-def test_the_title_says_that_a_prompt_waits(opened: Opened) -> None:
-    notebook = opened(f"print(ask({BOOLEAN}))", f"print(ask({BOOLEAN}, notify=False))")
-    for index, mark in ((1, True), (2, False)):
-        notebook.run_cell(index)
-        form = notebook.form()
-        assert notebook.page.title().startswith("● ") is mark
-        form.get_by_text("Cancel").click()
-        answer_of(notebook, index)
-        notebook.page.wait_for_function("!document.title.startsWith('● ')")
 
 
 WATCH = """typed => {
@@ -237,7 +231,7 @@ WATCH = """typed => {
 }"""
 
 
-def test_a_reloaded_page_has_the_form_and_what_was_typed(opened: Opened) -> None:
+def test_a_reloaded_page_shows_the_form_with_the_typed_text(opened: Opened) -> None:
     notebook = opened(f"answers = ask({TEXT})", "print(answers)", alone=True)
     notebook.run_cell(1)
     textarea = notebook.form().locator("textarea")
@@ -256,7 +250,7 @@ def test_a_reloaded_page_has_the_form_and_what_was_typed(opened: Opened) -> None
     assert "'half a sentence'" in answer_of(notebook, 2)
 
 
-def test_an_interrupt_takes_the_form_away(opened: Opened) -> None:
+def test_an_interrupt_closes_the_form_and_input_works(opened: Opened) -> None:
     notebook = opened(f"print(ask({BOOLEAN}))", "print(input())")
     notebook.run_cell(1)
     form = notebook.form()
@@ -267,24 +261,6 @@ def test_an_interrupt_takes_the_form_away(opened: Opened) -> None:
     notebook.page.locator(".jp-Stdin-input").fill("still here")
     notebook.page.keyboard.press("Enter")
     assert notebook.output_text(2, contains="still here")
-
-
-def test_after_a_restart_no_form_looks_alive(opened: Opened) -> None:
-    notebook = opened(f"print(ask({BOOLEAN}))", alone=True)
-    notebook.run_cell(1)
-    notebook.form()
-    notebook.save()
-    notebook.restart_kernel()
-    dead = notebook.page.locator(".jp-nb-form")
-    assert dead.locator("button:visible, input:visible").count() == 0
-    said = "element => getComputedStyle(element, '::before').content"
-    assert dead.evaluate(said) == '"This prompt is no longer open."'
-    assert not notebook.page.title().startswith("● ")
-    notebook.reload()
-    notebook.page.wait_for_timeout(1000)
-    assert notebook.outputs(1).locator("button, input").count() == 0
-    plain = notebook.saved().cells[1].outputs[0]["data"]["text/plain"]
-    assert plain.endswith("[Open only while its form is shown; without one it is asked as text.]")
 
 
 CHANGES = """
@@ -299,8 +275,10 @@ changes = [
 """
 
 
-@pytest.mark.req("R078-75")
-def test_every_change_can_be_read_before_it_is_decided(opened: Opened, tmp_path: Path) -> None:
+@pytest.mark.req("R078-75", "R078-77")
+def test_every_change_can_be_read_before_the_changes_are_rejected(
+    opened: Opened, tmp_path: Path
+) -> None:
     notebook = opened(f"{CHANGES}\nprint(propose('change_model', *changes))")
     notebook.run_cell(1)
     form = notebook.form()
@@ -311,21 +289,8 @@ def test_every_change_can_be_read_before_it_is_decided(opened: Opened, tmp_path:
         line = table.locator("bdi", has_text=text).locator("visible=true").last
         assert line.evaluate(IN_SIGHT), text
     notebook.screenshot(tmp_path / "changes_end.png", form)
-
-
-@pytest.mark.req("R078-77")
-@pytest.mark.parametrize(("key", "decision"), [("Apply", "applied"), ("Reject", "rejected")])
-def test_changes_are_decided_by_a_key_or_a_button(opened: Opened, key: str, decision: str) -> None:
-    notebook = opened(f"{CHANGES}\nprint(propose('change_model', *changes))")
-    notebook.run_cell(1)
-    form = notebook.form()
-    settle(notebook)
-    if key == "Reject":
-        form.get_by_text(key, exact=True).click()
-    else:
-        notebook.page.keyboard.press("ArrowRight")
-        notebook.page.keyboard.press("Enter")
-    made = f"Approval(decision='{decision}', channel='form', reason='', by=None)"
+    form.get_by_text("Reject", exact=True).click()
+    made = "Approval(decision='rejected', channel='form', reason='', by=None)"
     notebook.output_text(1, contains=made)
 
 
@@ -341,7 +306,7 @@ EVIL = [
 HOSTILE = """
 evil = [{evil}]
 all_of_it = ' '.join(evil)
-question = Question.select('q', all_of_it, {options}).with_context('\\n'.join(evil * 10))
+question = Question.select('q', all_of_it, evil).with_context('\\n'.join(evil * 10))
 print(prompter.ask_here(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
 print(prompter.ask_here(ActionPrompt(
     all_of_it, (Action('y', all_of_it, 'yes'), Action('n', evil[0], 'no')), label=all_of_it,
@@ -352,12 +317,9 @@ print(prompter.ask_here(ActionPrompt(
 """
 
 
-@pytest.mark.parametrize("options", ["evil", "evil + [str(n) for n in range(9)]"])
-def test_hostile_text_runs_nothing_and_breaks_nothing(
-    opened: Opened, options: str, tmp_path: Path
-) -> None:
+def test_hostile_text_runs_nothing_and_breaks_nothing(opened: Opened, tmp_path: Path) -> None:
     texts = ", ".join(f'"""{text}"""' if '"' not in text else f"'{text}'" for text in EVIL)
-    notebook = opened(HOSTILE.format(evil=texts, options=options))
+    notebook = opened(HOSTILE.format(evil=texts))
     notebook.run_cell(1)
     form = notebook.form()
     notebook.page.wait_for_timeout(1000)  # for mathematics to be typeset, if it were
@@ -368,10 +330,7 @@ def test_hostile_text_runs_nothing_and_breaks_nothing(
     assert form.locator(f":is({dangerous}):not({context} *)").count() == 0
     notebook.screenshot(tmp_path / "question.png", form)
     assert within(notebook, form)
-    if form.locator("select").count():
-        form.locator("select").select_option(index=1)
-    else:
-        form.locator("input").nth(1).check()
+    form.locator("input").nth(1).check()
     form.get_by_text("Submit", exact=True).click()
     notebook.output_text(1, contains="<scri")
     form = notebook.form()
@@ -389,7 +348,7 @@ def test_hostile_text_runs_nothing_and_breaks_nothing(
 
 
 def within(notebook: NotebookPage, form: Any) -> bool:
-    """Whether the form is no wider than the cell and its buttons can be reached."""
+    """Return whether the form is no wider than the cell, with all buttons in reach."""
     area = notebook.cell(1).locator(".jp-OutputArea").first.bounding_box()
     box = form.bounding_box()
     last = form.locator(".jp-nb-actions button").last.bounding_box()

@@ -1,4 +1,4 @@
-"""The list of options in a page, by mouse and by keyboard: what is on screen, and what is answered.
+"""`choices.js` in a bare page: options are picked with mouse and keyboard, and read as an answer.
 
 RPI-50 and RPI-51 are settled otherwise: the ticks and the own text are on one page, which a button
 ends; RPI-65: the box for an own text keeps its text.
@@ -47,8 +47,8 @@ def ticked(shown: ChoicesPage) -> list[bool]:
 # --- one of several --------------------------------------------------------------------------
 
 
-@pytest.mark.req("RPI-49", "RPI-14", "RCP-11")
-def test_the_options_and_a_row_for_an_own_text(choices: OpenChoices) -> None:
+@pytest.mark.req("RPI-49", "RPI-14", "RCP-11", "RCP-8")
+def test_options_have_a_row_for_an_own_text_if_one_is_allowed(choices: OpenChoices) -> None:
     shown = choices(select(other=True))
     group = shown.page.get_by_role("radiogroup", name="Which?")
     assert group.get_by_role("radio").count() == 4
@@ -61,17 +61,13 @@ def test_the_options_and_a_row_for_an_own_text(choices: OpenChoices) -> None:
     shown.page.keyboard.type("pink")
     assert ticked(shown) == [False, False, False, True]
     assert shown.read() == own("pink")
-
-
-@pytest.mark.req("RCP-8")
-def test_no_row_for_an_own_text_where_none_is_wanted(choices: OpenChoices) -> None:
     shown = choices(select(recommended=0))
     assert shown.page.get_by_role("radio").count() == 3
     assert shown.own_text.count() == 0
 
 
 @pytest.mark.req("RPI-12")
-def test_without_options_there_is_the_box_alone(choices: OpenChoices) -> None:
+def test_without_options_the_box_for_an_own_text_is_alone(choices: OpenChoices) -> None:
     question = Question.select("q", "Which?", [], other=True)
     shown = choices(question)
     assert shown.page.get_by_role("radio").count() == 0
@@ -83,7 +79,7 @@ def test_without_options_there_is_the_box_alone(choices: OpenChoices) -> None:
 
 
 @pytest.mark.req("RPI-63", "HB-5", "RPI-65", "RPI-58")
-def test_the_earlier_pick_comes_back_when_the_own_text_is_left(choices: OpenChoices) -> None:
+def test_an_emptied_own_text_gives_way_to_the_earlier_pick(choices: OpenChoices) -> None:
     shown = choices(select(other=True))
     shown.option("green").check()
     shown.own_text.fill("pink")
@@ -98,21 +94,16 @@ def test_the_earlier_pick_comes_back_when_the_own_text_is_left(choices: OpenChoi
     assert shown.own_text.input_value() == "pink and more"
     shown.page.get_by_role("radio", name=OTHER).check()
     assert shown.read() == own("pink and more")
-
-
-@pytest.mark.req("RPI-65")
-def test_a_click_into_a_text_that_was_left_takes_it_up_again(choices: OpenChoices) -> None:
+    shown.option("red").check()
+    shown.own_text.click()
+    assert shown.read() == own("pink and more")
     shown = choices(select(other=True))
     shown.own_text.click()
     assert shown.read() == Unread("Please choose an option first.", blank=True)
-    shown.own_text.fill("pink")
-    shown.option("red").check()
-    shown.own_text.click()
-    assert shown.read() == own("pink")
 
 
-@pytest.mark.req("RPI-18", "RPI-22", "RCP-9", "HB-8", "RPI-20")
-def test_what_is_recommended_is_marked_and_picked_at_first(choices: OpenChoices) -> None:
+@pytest.mark.req("RPI-18", "RPI-22", "RCP-9", "HB-8", "RPI-20", "RPI-19")
+def test_a_recommended_option_is_marked_and_picked_at_first(choices: OpenChoices) -> None:
     shown = choices(select(recommended=1))
     rows = shown.page.locator(".jp-nb-option")
     assert rows.all_inner_texts() == ["red", "green (recommended) ★", "blue"]
@@ -121,30 +112,26 @@ def test_what_is_recommended_is_marked_and_picked_at_first(choices: OpenChoices)
     twice = choices(select("red", "Green (Recommended)", recommended=1))
     assert rows.all_inner_texts() == ["red", "Green (Recommended) ★"]
     assert twice.read() == Answered("Green (Recommended)", "form")
+    several = choices(select(recommended=1, multi=True))
+    assert rows.all_inner_texts() == [*COLOURS]
+    assert ticked(several) == [False] * 3
 
 
-@pytest.mark.req("RPI-19")
-def test_of_several_none_is_marked_or_ticked(choices: OpenChoices) -> None:
-    shown = choices(select(recommended=1, multi=True))
-    assert shown.page.locator(".jp-nb-option").all_inner_texts() == [*COLOURS]
-    assert ticked(shown) == [False] * 3
-
-
-@pytest.mark.parametrize("key", ["Enter", "Space", "click"])
-def test_a_choice_that_may_be_left_open_can_be_cleared(choices: OpenChoices, key: str) -> None:
-    shown = choices(select(other=True).with_required(False))
-    clear = shown.page.get_by_role("button", name="Clear the choice")
-    assert clear.count() == 0
-    shown.option("green").check()
-    if key == "click":
-        clear.click()
-    else:
-        clear.focus()
-        press(shown, key)
-    assert ticked(shown) == [False] * 4
-    assert isinstance(shown.read(), Unread)
-    assert clear.count() == 0
-    assert shown.option("red").evaluate("box => box === document.activeElement")
+def test_a_choice_that_may_be_left_open_can_be_cleared(choices: OpenChoices) -> None:
+    for key in ("Enter", "Space", "click"):
+        shown = choices(select(other=True).with_required(False))
+        clear = shown.page.get_by_role("button", name="Clear the choice")
+        assert clear.count() == 0
+        shown.option("green").check()
+        if key == "click":
+            clear.click()
+        else:
+            clear.focus()
+            press(shown, key)
+        assert ticked(shown) == [False] * 4
+        assert isinstance(shown.read(), Unread)
+        assert clear.count() == 0
+        assert shown.option("red").evaluate("box => box === document.activeElement")
 
 
 # --- several ---------------------------------------------------------------------------------
@@ -181,7 +168,7 @@ def test_an_own_text_stands_beside_the_ticks(choices: OpenChoices) -> None:
     assert shown.read() == Answered(["blue", "red"], "form")
 
 
-def test_how_many_are_wanted_is_said_beside_the_count(choices: OpenChoices) -> None:
+def test_the_wanted_number_of_picks_is_beside_the_count(choices: OpenChoices) -> None:
     kind = SelectAnswer(options=tuple(Option(value=x) for x in COLOURS), multi=True, min_picks=2)
     shown = choices(Question(id="q", text="Which?", answer_type=kind))
     assert shown.counts == "Please pick at least 2."
@@ -198,7 +185,7 @@ def test_an_own_text_may_have_lines(choices: OpenChoices) -> None:
     assert shown.read() == own("one\n two\n")
 
 
-# What somebody may do, and what it means without any page.
+# Actions of a user, and their meaning without any page.
 ACTS = st.lists(
     st.one_of(
         st.tuples(st.just("click"), st.integers(0, 11)),
@@ -257,11 +244,11 @@ def act(shown: ChoicesPage, what: str, value: Any) -> None:
 
 
 @pytest.mark.req("RPI-56", "RPI-32", "HB-5", "RPI-58")
-@pytest.mark.parametrize("multi", [True, False])
-def test_whatever_is_clicked_the_answer_is_on_screen(choices: OpenChoices, multi: bool) -> None:
+@pytest.mark.parametrize("multi", [True, False], ids=["several", "one"])
+def test_after_any_clicks_the_answer_is_on_screen(choices: OpenChoices, multi: bool) -> None:
     question = select(*range(12), multi=multi, other=True)
 
-    @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
     @given(ACTS)
     def holds(acts: list[tuple[str, Any]]) -> None:
         shown, meant = choices(question), Meant(multi=multi)
@@ -344,15 +331,12 @@ def test_a_filter_hides_rows_and_changes_no_pick(choices: OpenChoices) -> None:
     assert shown.read() == Answered([3, 20], "form")
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"), [("resume", "Résumé"), ("RÉSUMÉ", "Résumé"), ("straße", "Straße")]
-)
-def test_a_filter_finds_letters_whatever_stands_on_them(
-    choices: OpenChoices, typed: str, found: str
-) -> None:
+def test_a_filter_ignores_case_and_accents(choices: OpenChoices) -> None:
     shown = choices(select("Résumé", "Straße", *range(8), other=True))
-    shown.filter.fill(typed)
-    assert shown.page.locator(".jp-nb-options .jp-nb-option:visible").all_inner_texts() == [found]
+    visible = shown.page.locator(".jp-nb-options .jp-nb-option:visible")
+    for typed, found in (("resume", "Résumé"), ("RÉSUMÉ", "Résumé"), ("straße", "Straße")):
+        shown.filter.fill(typed)
+        assert visible.all_inner_texts() == [found]
 
 
 def test_few_options_have_no_filter(choices: OpenChoices) -> None:
@@ -386,7 +370,7 @@ def test_a_long_description_is_whole_where_the_focus_or_the_pick_is(choices: Ope
     are_whole(False, False, False)
 
 
-def test_nothing_moves_while_it_is_clicked(choices: OpenChoices) -> None:
+def test_nothing_moves_while_the_mouse_button_is_down(choices: OpenChoices) -> None:
     plans = [Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
     shown = choices(select(*plans, multi=True))
     shown.option("Plan 0").focus()
@@ -401,7 +385,7 @@ def test_nothing_moves_while_it_is_clicked(choices: OpenChoices) -> None:
 
 
 @pytest.mark.req("RPI-38", "RPI-10")
-def test_hostile_texts_are_texts(choices: OpenChoices) -> None:
+def test_hostile_text_stays_text(choices: OpenChoices) -> None:
     evil = [
         "<img src=x onerror=window.pwned=1>",
         "<script>window.pwned=1</script>",
@@ -430,7 +414,7 @@ def test_hostile_texts_are_texts(choices: OpenChoices) -> None:
     assert directions == ["auto"] * len(evil)
 
 
-# --- by keyboard, and to those who do not see ------------------------------------------------
+# --- keyboard, accessibility ------------------------------------------------
 
 
 def press(shown: ChoicesPage, *keys: str) -> None:
@@ -443,7 +427,7 @@ def press(shown: ChoicesPage, *keys: str) -> None:
 
 
 @pytest.mark.req("RPI-49")
-def test_one_is_picked_by_keys_alone(choices: OpenChoices) -> None:
+def test_one_option_is_picked_with_the_keyboard(choices: OpenChoices) -> None:
     shown = choices(select(other=True))
     shown.option("red").focus()
     press(shown, "ArrowDown", "ArrowDown")
@@ -458,7 +442,7 @@ def test_one_is_picked_by_keys_alone(choices: OpenChoices) -> None:
 
 
 @pytest.mark.req("RPI-50")
-def test_several_are_ticked_by_keys_alone(choices: OpenChoices) -> None:
+def test_several_options_are_ticked_with_the_keyboard(choices: OpenChoices) -> None:
     shown = choices(select(*range(12), multi=True, other=True))
     shown.filter.focus()
     shown.page.keyboard.type("1")
@@ -481,7 +465,7 @@ def test_escape_empties_the_filter_before_it_leaves(choices: OpenChoices) -> Non
     assert isinstance(shown.read(), Unread)
 
 
-def test_names_and_descriptions_are_told(choices: OpenChoices) -> None:
+def test_options_have_accessible_names_and_descriptions(choices: OpenChoices) -> None:
     shown = choices(select(Option(value=1, label="one", description="The first."), "two"))
     box = shown.page.get_by_role("radio", name="one", exact=True)
     described = box.evaluate(
@@ -494,12 +478,10 @@ def test_names_and_descriptions_are_told(choices: OpenChoices) -> None:
     assert several.page.get_by_role("textbox", name="Your own answer").is_visible()
 
 
-@pytest.mark.parametrize("multi", [True, False])
-def test_the_button_below_stays_where_it_is_when_something_is_chosen(
-    choices: OpenChoices, multi: bool
-) -> None:
-    shown = choices(select(multi=multi).with_required(False))
-    button = shown.page.get_by_role("button", name="Next")
-    before = button.bounding_box()
-    shown.option("green").click()
-    assert button.bounding_box() == before
+def test_the_button_below_does_not_move_when_an_option_is_picked(choices: OpenChoices) -> None:
+    for multi in (True, False):
+        shown = choices(select(multi=multi).with_required(False))
+        button = shown.page.get_by_role("button", name="Next")
+        before = button.bounding_box()
+        shown.option("green").click()
+        assert button.bounding_box() == before
