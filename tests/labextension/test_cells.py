@@ -1,4 +1,4 @@
-"""In a real page the model reads the notebook as it stands there, while its cell runs."""
+"""The model reads the notebook of the page, edits included, while its cell runs."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def scripts(lab: Lab) -> None:
     (lab.root / "look.toml").write_text(look, encoding="utf-8")
 
 
-def test_the_model_sees_cells_edits_states_and_images_as_the_page_has_them(
+def test_the_model_reads_cells_states_and_images_of_the_page(
     open_notebook: OpenNotebook,
 ) -> None:
     ask = "%%jp -m scripted/look -t notebook\nLook around."
@@ -104,7 +104,7 @@ def test_the_model_sees_cells_edits_states_and_images_as_the_page_has_them(
     assert sum(event["type"] == "image" for event in record["events"]) == 1
 
 
-def test_a_huge_notebook_is_told_in_a_few_megabytes(
+def test_a_huge_notebook_is_sent_in_a_few_megabytes(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(LOAD, "from jp_nb.session.current import loaded\n"

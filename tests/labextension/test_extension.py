@@ -1,8 +1,9 @@
-"""The lab extension as it is installed, and its merging rules in a browser."""
+"""The lab extension: its package, and its rules about records, run in a bare page."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import jp_nb
 from jp_nb.record import carrier, segments
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Page
 
 ROOT = Path(jp_nb.__file__).parent / "labextension"
 PACKAGE = json.loads((ROOT / "package.json").read_text(encoding="utf-8"))
@@ -36,53 +37,51 @@ def test_it_is_declared_to_be_installed_with_pip() -> None:
     }
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_merging_is_the_same_in_the_page(chromium: Browser, case: dict[str, Any]) -> None:
+@pytest.fixture(scope="module")
+def script_page(chromium: Browser) -> Iterator[Page]:
+    """A bare page with the extension's script."""
     page = chromium.new_page()
     page.add_script_tag(path=SCRIPT)
-    merged = page.evaluate(
-        """async text => {
-            const { merge } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
-            const { stored, carried, seen } = JSON.parse(text);
-            return JSON.stringify(merge(stored, carried, seen));
-        }""",
-        json.dumps({k: v for k, v in case.items() if k not in ("name", "merged")}),
-    )
+    yield page
     page.close()
-    assert json.loads(merged) == case["merged"]
+
+
+MERGES = """async text => {
+    const { merge } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
+    return JSON.stringify(JSON.parse(text).map(
+        ({ stored, carried, seen }) => merge(stored, carried, seen)));
+}"""
+
+
+def test_records_are_merged_in_the_page_as_in_python(script_page: Page) -> None:
+    merged = json.loads(script_page.evaluate(MERGES, json.dumps(CASES)))
+    assert {case["name"]: found for case, found in zip(CASES, merged, strict=True)} == {
+        case["name"]: case["merged"] for case in CASES
+    }
 
 
 HEAD = {"version": 1, "conversation": {"id": "jp-c1"}}
 ONE, TWO = ({"type": "turn_start", "event_id": str(i)} for i in range(2))
+STATES: list[dict[str, Any]] = [
+    {"jp": HEAD, "events.0": [ONE], "events.1": [TWO], "length": 2},
+    {"jp": HEAD, "events.0": [ONE]},
+    {"jp": HEAD, "events.0": [ONE], "length": 2},
+    {"jp": HEAD, "events.0": [ONE], "length": None},
+    {"jp": HEAD, "events.1": [TWO]},
+]
+CARRIERS = """async widgets => {
+    const { carriersIn } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
+    return carriersIn(widgets).map(({ doc }) => doc);
+}"""
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"jp": HEAD, "events.0": [ONE], "events.1": [TWO], "length": 2},
-        {"jp": HEAD, "events.0": [ONE]},
-        {"jp": HEAD, "events.0": [ONE], "length": 2},
-        {"jp": HEAD, "events.0": [ONE], "length": None},
-        {"jp": HEAD, "events.1": [TWO]},
-    ],
-)
-def test_carriers_are_read_the_same_in_the_page(chromium: Browser, state: dict[str, Any]) -> None:
-    model = {"model_name": "RecordModel", "model_module": carrier.MODULE, "state": state}
-    widgets = {carrier.WIDGET_STATE: {"state": {"mine": model}}}
-    page = chromium.new_page()
-    page.add_script_tag(path=SCRIPT)
-    found = page.evaluate(
-        """async widgets => {
-            const { carriersIn } = (await window._JUPYTERLAB["jp-nb"].get("./extension"))();
-            return carriersIn(widgets).map(({ doc }) => doc);
-        }""",
-        widgets,
-    )
-    page.close()
-    read = carrier.read({carrier.WIDGETS: widgets})
-    assert found == ([] if read is None else [read])
+def test_a_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) -> None:
+    for state in STATES:
+        model = {"model_name": "RecordModel", "model_module": carrier.MODULE, "state": state}
+        widgets = {carrier.WIDGET_STATE: {"state": {"mine": model}}}
+        read = carrier.read({carrier.WIDGETS: widgets})
+        found = script_page.evaluate(CARRIERS, widgets)
+        assert found == ([] if read is None else [read]), state
 
 
 IN_SEGMENTS = """async text => {
@@ -124,14 +123,11 @@ def _record(count: int, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.browser
-def test_segments_that_a_page_wrote_are_read_the_same_everywhere(chromium: Browser) -> None:
+def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> None:
     shelf = {"conversation": {"id": "jp-c0"}, "base_config": {}, "events": [ONE, TWO]}
     before, now = _record(20), _record(30, others=[shelf, {"damaged": True}])
-    page = chromium.new_page()
-    page.add_script_tag(path=SCRIPT)
-    metadata, after, read, added = json.loads(page.evaluate(IN_SEGMENTS, json.dumps([before, now])))
-    page.close()
+    written = script_page.evaluate(IN_SEGMENTS, json.dumps([before, now]))
+    metadata, after, read, added = json.loads(written)
     as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))
     assert segments.read(after) == read == as_javascript
     assert segments.read(metadata)["events"] == as_javascript["events"][:20]  # type: ignore[call-overload, index]

@@ -1,4 +1,4 @@
-"""What kernel and page say to each other follows the table; what does not changes nothing."""
+"""The messages of kernel and page have the fields of the table; others change nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def said(page: NotebookPage) -> list[tuple[str, dict[str, Any]]]:
     return [(who, json.loads(text)) for who, text in page.page.evaluate("window.said")]
 
 
-def test_every_message_of_both_sides_is_as_the_table_says(open_notebook: OpenNotebook) -> None:
+def test_every_message_has_the_fields_of_the_table(open_notebook: OpenNotebook) -> None:
     long = "use_tool({'text': 'x' * 5_000_000}); flushed(60)"
     page = open_notebook(
         SETUP,
@@ -98,7 +98,7 @@ EVIL = {
 
 
 def messages_of_strangers(path: str) -> list[dict[str, Any]]:
-    """What must change nothing, whoever says it."""
+    """Messages that must change nothing."""
     head = {"v": 1, "ctl": True, "seq": 900}
     good = {**head, "path": path}
     return [
@@ -134,38 +134,33 @@ def messages_of_strangers(path: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("mine", [False, True], ids=["another comm", "our comm"])
-def test_a_message_that_is_not_for_this_notebook_changes_nothing(
-    open_notebook: OpenNotebook, mine: bool
-) -> None:
+FAILS_ONCE = """() => {
+    const { model } = window.jupyterapp.shell.currentWidget.context;
+    const set = model.setMetadata;
+    model.setMetadata = () => {
+        model.setMetadata = set;
+        throw new Error("not now");
+    };
+}"""
+WRITE_CELL = """source => window.jupyterapp.shell.currentWidget.context.model
+    .cells.get(3).sharedModel.setSource(source)"""
+
+
+def plant(page: NotebookPage, call: str) -> None:
+    """Have the kernel send messages, in a cell."""
+    page.page.evaluate(WRITE_CELL, f"import json\n{call}\nprint('planted')")
+    page.run_cell(3)
+    page.output_text(3, contains="planted")
+    page.wait_for_kernel_status("idle")
+
+
+def test_forged_and_broken_messages_change_nothing(open_notebook: OpenNotebook) -> None:
     page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "", "say('two'); flushed()")
     for cell in (0, 1, 2):
         page.run_cell(cell)
     page.output_text(1, contains="flushed")
     page.wait_for_kernel_status("idle")
-    before = page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])")
-    text = json.dumps(messages_of_strangers(page.path.name))
-    planted = f"import json\nplant(*json.loads({text!r}), mine={mine})\nprint('planted')"
-    page.page.evaluate(
-        "source => window.jupyterapp.shell.currentWidget.context.model"
-        ".cells.get(3).sharedModel.setSource(source)",
-        planted,
-    )
-    page.run_cell(3)
-    page.output_text(3, contains="planted")
-    page.wait_for_kernel_status("idle")
-    assert page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])") == before
-    assert page.page.locator(".jp-Notebook .jp-Cell").count() == 5
-    page.run_cell(4)
-    page.output_text(4, contains="flushed")
-
-
-def test_an_append_leaves_a_record_that_can_be_read(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "")
-    for cell in (0, 1, 2):
-        page.run_cell(cell)
-    page.output_text(1, contains="flushed")
-    stream = page.page.evaluate(f"{JP}.conversation.id")
+    stream, base = page.page.evaluate(f"[{JP}.conversation.id, {JP}.events.length]")
     good = {"v": 1, "seq": 900, "path": page.path.name, "type": "append", "stream": stream}
     bad = [
         {**good, "base": 0, "events": [None, 7, "x", []] * 4},
@@ -176,52 +171,19 @@ def test_an_append_leaves_a_record_that_can_be_read(open_notebook: OpenNotebook)
         {**good, "base": 3, "events": [], "head": {"base_config": []}},
         {**good, "base": 3, "events": [], "head": {"signature": {}}},
     ]
-    before = page.page.evaluate(f"JSON.stringify({JP})")
-    text = json.dumps(bad)
-    page.page.evaluate(
-        "source => window.jupyterapp.shell.currentWidget.context.model"
-        ".cells.get(3).sharedModel.setSource(source)",
-        f"import json\nplant(*json.loads({text!r}), mine=True)\nprint('planted')",
-    )
-    page.run_cell(3)
-    page.output_text(3, contains="planted")
-    page.wait_for_kernel_status("idle")
-    assert page.page.evaluate(f"JSON.stringify({JP})") == before
-
-
-FAILS_ONCE = """() => {
-    const { model } = window.jupyterapp.shell.currentWidget.context;
-    const set = model.setMetadata;
-    model.setMetadata = () => {
-        model.setMetadata = set;
-        throw new Error("not now");
-    };
-}"""
-
-
-def test_what_could_not_be_written_is_not_acknowledged_when_it_is_sent_again(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "")
-    for cell in (0, 1, 2):
-        page.run_cell(cell)
-    page.output_text(1, contains="flushed")
-    stream, base = page.page.evaluate(f"[{JP}.conversation.id, {JP}.events.length]")
-    append = {"v": 1, "seq": 900, "path": page.path.name, "type": "append", "stream": stream}
-    append |= {"base": base, "events": [{"type": "sent again"}]}
-    page.page.evaluate(FAILS_ONCE)
-    page.page.evaluate(
-        "source => window.jupyterapp.shell.currentWidget.context.model"
-        ".cells.get(3).sharedModel.setSource(source)",
-        f"plant(*[{append!r}] * 2, mine=True)\nprint('planted')",
-    )
-    page.run_cell(3)
-    page.output_text(3, contains="planted")
-    page.wait_for_kernel_status("idle")
+    forged = messages_of_strangers(page.path.name)
+    before = page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])")
+    for messages, mine in ((forged, False), (forged, True), (bad, True)):
+        plant(page, f"plant(*json.loads({json.dumps(messages)!r}), mine={mine})")
+        assert page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])") == before
+    assert page.page.locator(".jp-Notebook .jp-Cell").count() == 5
+    append = good | {"base": base, "events": [{"type": "sent again"}]}
+    page.page.evaluate(FAILS_ONCE)  # it acknowledges nothing that could not be written
+    plant(page, f"plant(*[{append!r}] * 2, mine=True)")
     assert page.page.evaluate(f"{JP}.events.slice({base})") == append["events"]
 
 
-def test_code_of_one_notebook_writes_nothing_into_another_on_its_kernel(
+def test_a_second_notebook_on_the_kernel_has_no_part_of_the_record(
     open_notebook: OpenNotebook,
 ) -> None:
     first = open_notebook(SETUP, PLANT, "say('one'); flushed()")
@@ -230,7 +192,8 @@ def test_code_of_one_notebook_writes_nothing_into_another_on_its_kernel(
     )
     switch = {"v": 1, "seq": 9, "type": "switch", "doc": EVIL}
     second = open_notebook(
-        f"plant({switch!r}, {switch | {'path': ''}!r}, mine=True)\nprint('planted')", "print(1)"
+        f"plant({switch!r}, {switch | {'path': ''}!r}, mine=True)\nprint('planted')",
+        "say('two'); flushed()",
     )
     second.page.evaluate(
         "id => window.jupyterapp.shell.currentWidget.context.sessionContext.changeKernel({ id })",
@@ -246,10 +209,14 @@ def test_code_of_one_notebook_writes_nothing_into_another_on_its_kernel(
     second.wait_for_kernel_status("idle")
     first.wait_for_kernel_status("idle")
     assert first.page.evaluate(f"JSON.stringify({JP})") == before
+    second.run_cell(1)
+    second.output_text(1, contains="flushed")
+    contents = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"
+    assert first.page.evaluate(contents) == ["one", "two"]
     assert second.page.evaluate(f"{JP} === undefined")
 
 
-def test_a_renamed_notebook_goes_on(open_notebook: OpenNotebook) -> None:
+def test_a_renamed_notebook_keeps_its_record(open_notebook: OpenNotebook) -> None:
     page = open_notebook(SETUP, "say('one'); flushed()", "say('two'); flushed(30)")
     page.run_cell(0)
     page.output_text(0, contains="kept in this notebook")

@@ -20,19 +20,8 @@ QUESTION = (
 SCRIPTS = {
     "one": f'{QUESTION}[[replies]]\ntext = "Shipped."\n',
     "endless": f'[[replies]]\ntext = "{"word " * 3000}"\nchunk_ms = 400\n',
-    "tools": '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
-    '[[replies]]\ntext = "Went on."\n',
 }
-LOAD = """
-%load_ext jp_nb
-import jp_nb as jp
-
-@jp.tool
-def hold() -> str:
-    import os, time
-    while not os.path.exists("let go"): time.sleep(0.02)
-    return "held"
-"""
+LOAD = "%load_ext jp_nb"
 NEVER_IDLE = """() => {
     const said = window.saidIdle = [];
     const { sessionContext } = window.jupyterapp.shell.currentWidget.context;
@@ -61,11 +50,17 @@ def answer(page: NotebookPage) -> None:
     form.get_by_role("button", name="Yes", exact=True).click()
 
 
-def test_a_reload_before_the_first_save_brings_the_form_back(
+def test_a_page_reloaded_before_the_first_save_shows_the_form_and_is_never_idle(
     open_notebook: OpenNotebook,
 ) -> None:
     page = begun(open_notebook, "one")
-    page.form()
+    form = page.form()
+    assert page.page.evaluate(NEVER_IDLE) == "busy"
+    note = page.page.locator(".jp-nb-note").last
+    while not (note.text_content() or "").strip():  # keys are not heard in the first moment
+        form.press("Enter")  # the kernel answers that it chooses nothing
+        page.page.wait_for_timeout(100)
+    assert page.page.evaluate("window.saidIdle") == []
     for _ in range(2):
         page.reload(status="busy")
         page.form()
@@ -87,7 +82,7 @@ def test_a_reload_before_the_first_save_brings_the_form_back(
     assert saved.metadata["jp"]["events"][-1]["message"] == "Shipped."
 
 
-def test_a_new_notebook_that_was_never_saved_gets_its_waiting_cell_back(
+def test_a_new_unsaved_notebook_gets_its_waiting_cell_back(
     open_notebook: OpenNotebook, lab: Lab
 ) -> None:
     page = open_notebook("")
@@ -115,7 +110,9 @@ def stop_and_see_the_menu(page: NotebookPage) -> None:
     page.form().get_by_text("Interrupted: ").wait_for()
 
 
-def test_a_reload_while_the_model_answers_goes_on_showing_it(open_notebook: OpenNotebook) -> None:
+def test_a_page_reloaded_while_the_model_answers_shows_the_rest(
+    open_notebook: OpenNotebook,
+) -> None:
     page = begun(open_notebook, "endless")
     page.output_text(1, contains="word word")
     page.reload(status="busy")
@@ -129,27 +126,6 @@ def test_a_reload_while_the_model_answers_goes_on_showing_it(open_notebook: Open
     page.wait_for_kernel_status("idle")
     page.run_cell(2)
     page.output_text(2, contains="42")
-
-
-def test_after_a_reload_while_a_tool_runs_the_stop_button_opens_the_menu(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = begun(open_notebook, "tools")
-    page.output_text(1, contains="hold")
-    page.reload(status="busy")
-    page.output_text(1, contains="hold")
-    stop_and_see_the_menu(page)
-
-
-def test_the_page_never_says_idle_while_a_turn_runs(open_notebook: OpenNotebook) -> None:
-    page = begun(open_notebook, "one")
-    page.form()
-    assert page.page.evaluate(NEVER_IDLE) == "busy"
-    form, note = page.form(), page.page.locator(".jp-nb-note").last
-    while not (note.text_content() or "").strip():  # keys are not heard in the first moment
-        form.press("Enter")  # the kernel says that it chooses nothing
-        page.page.wait_for_timeout(100)
-    assert page.page.evaluate("window.saidIdle") == []
 
 
 def test_running_the_waiting_cell_again_keeps_the_form(open_notebook: OpenNotebook) -> None:
@@ -169,22 +145,11 @@ def test_running_the_waiting_cell_again_keeps_the_form(open_notebook: OpenNotebo
         assert conversation["events"][-1]["message"] == "Shipped."
 
 
-def test_a_question_of_a_cells_own_code_comes_back_too(open_notebook: OpenNotebook) -> None:
-    ask = 'print("said", jp.ask(jp.Question.boolean("sure", "Sure?")))'
-    page = open_notebook(LOAD, ask)
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
-    page.run_cell(1)
-    page.form()
-    page.reload(status="busy")
-    answer(page)
-    page.output_text(1, contains="Sure? → Yes")
-    page.wait_for_kernel_status("idle")
-
-
-def test_notebook_7_has_the_form_again(open_notebook: OpenNotebook, lab: Lab) -> None:
+def test_a_reloaded_page_of_notebook_7_shows_the_form_again(
+    open_notebook: OpenNotebook, lab: Lab
+) -> None:
     pytest.importorskip("notebook")
-    page = open_notebook("%load_ext jp_nb", "%%jp -m scripted/one\nGo.", fresh=True)
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", fresh=True)
     page.page.goto(f"{lab.url}/notebooks/{page.path.name}?token={TOKEN}")
     classic = page.page
     classic.locator(".jp-Notebook .jp-CodeCell").nth(1).wait_for()
@@ -202,3 +167,5 @@ def test_notebook_7_has_the_form_again(open_notebook: OpenNotebook, lab: Lab) ->
     answer(page)
     page.output_text(1, contains="Shipped.")
     page.wait_for_kernel_status("idle")
+    page.save()
+    assert page.saved().metadata["jp"]["events"][-1]["message"] == "Shipped."

@@ -52,10 +52,11 @@ def run(page: NotebookPage, cell: int, *, until: str) -> str:
     return page.output_text(cell, contains=until)
 
 
-def test_a_long_record_is_in_segments_that_both_pages_and_the_file_hold(
+def test_a_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     shared_pages: SharedPages,
 ) -> None:
-    first, second = shared_pages.open(SETUP, LONG, "print(in_cell.opened.store.save())")
+    cells = [LONG, "print(in_cell.opened.store.save())", "say('one more')\nflushed()"]
+    first, second = shared_pages.open(SETUP, *cells)
     assert run(first, 0, until="kept").startswith("kept in this notebook; new")
     run(first, 1, until="flushed")
     metadata = metadata_in(first)
@@ -67,12 +68,19 @@ def test_a_long_record_is_in_segments_that_both_pages_and_the_file_hold(
     assert carrier.read(metadata_in(second)) == record
     run(first, 2, until="saved as")
     assert carrier.read(first.saved().metadata) == record
+    first.restart_kernel()
+    second.wait_for_kernel_status("idle")
+    assert "restored, 40 turns" in run(second, 0, until="restored")
+    run(second, 3, until="flushed")
+    after = metadata_in(second)
+    assert contents(carrier.read(after))[-2:] == ["turn 39", "one more"]
+    assert after["jp.1"] == metadata["jp.1"]
 
 
-@pytest.mark.parametrize("seals", ["abc", [None]])
 def test_the_record_is_kept_beside_damaged_segments_of_another_conversation(
-    shared_pages: SharedPages, seals: Any
+    shared_pages: SharedPages,
 ) -> None:
+    seals = [None]
     (page,) = shared_pages.open(SETUP, "say('one')\nflushed()", LONG, pages=1)
     run(page, 0, until="kept")
     run(page, 1, until="flushed")
@@ -82,20 +90,6 @@ def test_the_record_is_kept_beside_damaged_segments_of_another_conversation(
     assert contents(record) == ["one", *(f"turn {i}" for i in range(40))]
     assert record["others"][0]["segments"]["jp"]["sealed"] == seals
     assert "jp.1" in metadata_in(page)
-
-
-def test_another_kernel_goes_on_from_segments(shared_pages: SharedPages) -> None:
-    first, second = shared_pages.open(SETUP, LONG, "say('one more')\nflushed()")
-    run(first, 0, until="kept")
-    run(first, 1, until="flushed")
-    sealed = metadata_in(first)["jp.1"]
-    first.restart_kernel()
-    second.wait_for_kernel_status("idle")
-    assert "restored, 40 turns" in run(second, 0, until="restored")
-    run(second, 2, until="flushed")
-    metadata = metadata_in(second)
-    assert contents(carrier.read(metadata))[-2:] == ["turn 39", "one more"]
-    assert metadata["jp.1"] == sealed
 
 
 def test_one_page_writes_each_batch_and_another_takes_over(shared_pages: SharedPages) -> None:
@@ -129,15 +123,13 @@ def test_one_page_writes_each_batch_and_another_takes_over(shared_pages: SharedP
     assert contents(record) == ["0", "1", "2", "3"]
 
 
-@pytest.mark.parametrize("broken", ["gone", "changed"])
-def test_a_broken_segment_is_said_and_put_aside_by_a_new_conversation(
-    shared_pages: SharedPages, broken: str
+def test_a_broken_segment_is_named_and_set_aside_by_a_new_conversation(
+    shared_pages: SharedPages,
 ) -> None:
     first, _ = shared_pages.open(SETUP, LONG, "new()\nsay('anew')\nflushed()")
     run(first, 0, until="kept")
     run(first, 1, until="flushed")
-    change = {"gone": "m.deleteMetadata('jp.1')", "changed": "m.setMetadata('jp.1', {})"}[broken]
-    first.page.evaluate(f"() => {{ const m = {MODEL}; {change}; }}")
+    first.page.evaluate(f"() => {{ const m = {MODEL}; m.setMetadata('jp.1', {{}}); }}")
     kept = metadata_in(first)
     first.restart_kernel()
     assert "jp.1: a segment is missing or was changed" in run(first, 0, until="kept")
@@ -163,7 +155,7 @@ HOSTILE = "Bo</b><img src=x onerror=alert(1)>\u202e\n" + "x" * 10_000
 SHOWN = '"Bo</b><img src=x onerror=alert(1)>⟨U+202E⟩⟨U+000A⟩xxxxxxxxx…"'
 
 
-def test_two_people_share_questions_who_answered_them_the_queue_and_the_interrupt(
+def test_two_users_share_questions_answers_queue_and_interrupt(
     shared_pages: SharedPages,
 ) -> None:
     (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
@@ -222,7 +214,7 @@ def assert_noted_once(*pages: NotebookPage, by: str) -> None:
         page.cell(1).get_by_text("[*]").wait_for(state="hidden")
 
 
-def test_pages_opened_or_loaded_again_while_a_form_is_up_show_and_answer_it(
+def test_opened_and_reloaded_pages_show_and_answer_an_open_form(
     shared_pages: SharedPages,
 ) -> None:
     (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
@@ -251,7 +243,7 @@ def test_pages_opened_or_loaded_again_while_a_form_is_up_show_and_answer_it(
 def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
     shared_pages: SharedPages,
 ) -> None:
-    asks = [question(question=f"Name {n}?", answer_type="text") for n in range(6)]
+    asks = [question(question=f"Name {n}?", answer_type="text") for n in range(4)]
     script = "".join(asks) + '[[replies]]\ntext = "Noted."\n'
     (shared_pages.lab.root / "names.toml").write_text(script)
     cells = ["%load_ext jp_nb", "%%jp -n -m scripted/names\nAsk me."]
@@ -259,11 +251,11 @@ def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
         first, second = shared_pages.open(*cells, people=["Ada", "Bo"])
         run(first, 0, until="kept")
         first.run_cell(1)
-        for number in range(6):
+        for number in range(4):
             page = first if number % 2 else second
             page.page.locator(FORMS).get_by_text(f"Name {number}?").wait_for()
             page.form().locator("textarea").fill(f"Answer {number}")
-            if number < 3:
+            if number < 2:
                 click(page, "Submit")
             else:
                 keys(page, "Control+Enter")
@@ -271,7 +263,7 @@ def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
             shown = page.output_text(1, contains="Noted.")
             page.wait_for_kernel_status("idle")
             assert page.page.locator(FORMS).count() == 0
-            for number in range(6):
+            for number in range(4):
                 by = "Ada" if number % 2 else "Bo"
                 assert shown.count(f"Answer {number} (by {by})") == 1
 
@@ -299,7 +291,7 @@ def test_a_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> Non
 
 
 @pytest.mark.deep
-def test_500_turns_cost_the_shared_document_as_much_each_as_the_first_ones(
+def test_each_of_500_turns_costs_the_shared_document_as_much_as_the_first(
     shared_pages: SharedPages,
 ) -> None:
     turns = "for i in range({}): say(f'turn {{i}}', 'x' * 500); in_cell.opened.store.flush(30)\n"

@@ -16,7 +16,6 @@ ANSWERS = "".join(f'[[replies]]\ntext = "answer {n}"\n' for n in range(6))
 LOAD = "%load_ext jp_nb\n%jp new\n%jp config assistant.model.id=scripted/answers"
 REQUESTS = "import jp_nb as jp; print('asked', [t.request for t in jp.conversation().turns])"
 REPLACE = "Replace: go on from before it, in a branch"
-APPEND = "Append: ask as one more turn"
 CANCEL = "Cancel: ask nothing"
 
 
@@ -48,10 +47,11 @@ def run_again(page: NotebookPage) -> None:
     page.form().get_by_text("This cell has asked already").wait_for()
 
 
-def test_a_cell_that_runs_again_is_cancelled_appended_or_replaced(
+def test_a_cell_that_runs_again_is_cancelled_replaced_or_appended(
     open_notebook: OpenNotebook,
 ) -> None:
     page = asked_again(open_notebook)
+    picture(page, "rerun")
     click(page, CANCEL)
     said = page.output_text(2, contains="nothing was asked")
     assert "Traceback" not in said
@@ -61,23 +61,15 @@ def test_a_cell_that_runs_again_is_cancelled_appended_or_replaced(
     page.output_text(2, contains="nothing was asked")
     assert requests(page) == "asked ['First.', 'Second.', 'Third.']"
     run_again(page)
-    keys(page, "Tab", "Tab", "Enter")
-    page.output_text(2, contains="answer 3")
-    assert requests(page) == "asked ['First.', 'Second.', 'Third.', 'Second.']"
-
-
-def test_a_reloaded_page_shows_the_question_again_and_replace_branches(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = asked_again(open_notebook)
     page.save()
     page.reload(status="")
-    picture(page, "rerun")
     click(page, REPLACE)
-    said = page.output_text(2, contains="goes back")
-    assert "turns 1 to 2 are replaced in a branch" in said
-    assert "answer 1" in said
+    assert "answer 1" in page.output_text(2, contains="answer 1")
     assert requests(page) == "asked ['First.', 'Second.']"
+    run_again(page)
+    keys(page, "Tab", "Tab", "Enter")
+    page.output_text(2, contains="answer 2")
+    assert requests(page) == "asked ['First.', 'Second.', 'Second.']"
 
 
 def test_why_and_retry_show_the_request_folded(open_notebook: OpenNotebook) -> None:
