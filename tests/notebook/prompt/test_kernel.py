@@ -1,4 +1,4 @@
-"""A real kernel, a front end without a page: what a click does while the cell waits for it.
+"""Prompts in a real kernel, with a front end without a page: clicks while the cell waits.
 
 Runs against the interpreter in `JP_NB_KERNEL_PYTHON`; `tests/ipykernel_matrix.py` does so for
 each version of ipykernel.
@@ -32,27 +32,25 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 @pytest.fixture
 def user(kernel: FrontEnd) -> FrontEnd:
-    """The front end, with nothing left over from the test before."""
-    kernel.receive(0.0)
-    kernel.messages.clear()
-    kernel.models.clear()
+    """The front end, without the messages of the test before."""
+    forget(kernel)
     return kernel
 
 
-def test_a_click_resumes_the_waiting_cell(user: FrontEnd) -> None:
+def forget(user: FrontEnd) -> None:
+    """Forget all messages and widgets that came so far."""
+    user.receive(0.0)
+    user.messages.clear()
+    user.models.clear()
+
+
+def test_a_click_resumes_the_waiting_cell_and_leaves_the_kernel_busy(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     user.form("Sure?")
     click = user.click("No")
     user.finish(cell)
     assert "Answered(value=False, channel='form', remember=False, " in user.printed(cell)
     assert statuses(user, click) == ["busy", "idle"]
-
-
-def test_a_handled_click_leaves_the_kernel_busy_with_the_cell(user: FrontEnd) -> None:
-    cell = user.start(f"print(ask({BOOLEAN}))")
-    user.form("Sure?")
-    user.click("Yes")
-    user.finish(cell)
     states = [
         (m["parent_header"]["msg_type"], m["content"]["execution_state"])
         for m in user.messages
@@ -66,7 +64,8 @@ def test_a_handled_click_leaves_the_kernel_busy_with_the_cell(user: FrontEnd) ->
     assert states[-1] == ("execute_request", "idle")
 
 
-def test_a_form_that_is_drawn_again_gives_no_more_time(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_a_form_that_is_drawn_again_has_no_more_time(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}, timeout=2.0))")
     beacon = user.form("Sure?")
     until = monotonic() + PATIENCE
@@ -79,25 +78,26 @@ def test_a_form_that_is_drawn_again_gives_no_more_time(user: FrontEnd) -> None:
     assert "NotAnswered(end='timed_out', channel='form', by=None)" in user.printed(cell)
 
 
-@pytest.mark.parametrize(
-    ("label", "answer"),
-    [
-        ("Yes", "value=True, channel='form', remember=False"),
-        ("Yes, for this turn", "value=True, channel='form', remember=True"),
-        ("No", "value=False, channel='form', remember=False"),
-        ("No, for this turn", "value=False, channel='form', remember=True"),
-        ("Cancel", "end='cancelled'"),
-    ],
-)
-def test_a_boolean_s_buttons_act_at_once(user: FrontEnd, label: str, answer: str) -> None:
-    cell = user.start(f"print(ask({BOOLEAN}))")
-    user.form("Sure?")
-    user.click(label)
-    user.finish(cell)
-    assert answer in user.printed(cell)
+BUTTONS: list[tuple[str, str]] = [
+    ("Yes", "value=True, channel='form', remember=False"),
+    ("Yes, for this turn", "value=True, channel='form', remember=True"),
+    ("No", "value=False, channel='form', remember=False"),
+    ("No, for this turn", "value=False, channel='form', remember=True"),
+    ("Cancel", "end='cancelled'"),
+]
 
 
-def test_stock_buttons_submit_too(user: FrontEnd) -> None:
+def test_each_button_of_a_boolean_question_answers_at_once(user: FrontEnd) -> None:
+    for label, answer in BUTTONS:
+        cell = user.start(f"print(ask({BOOLEAN}))")
+        user.form("Sure?")
+        user.click(label)
+        user.finish(cell)
+        assert answer in user.printed(cell)
+        forget(user)
+
+
+def test_a_click_on_the_stock_button_submits(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({SELECT}))")
     user.form("Which?")
     user.set(user.model("RadioButtons"), index=1)
@@ -106,7 +106,8 @@ def test_stock_buttons_submit_too(user: FrontEnd) -> None:
     assert "Answered(value='blue'" in user.printed(cell)
 
 
-def test_nothing_chosen_is_no_answer(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_no_option_is_no_answer(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({SELECT}))")
     beacon = user.form("Which?")
     user.send(beacon, {"type": "submit", "index": None})
@@ -117,35 +118,29 @@ def test_nothing_chosen_is_no_answer(user: FrontEnd) -> None:
     assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "text", "message", "says"),
-    [
-        (f"QuestionPrompt({BOOLEAN}.with_default(True))", "Sure?", {}, NOTHING_CHOSEN),
-        ("PERMISSION", "Run local rename tool?", {}, NOTHING_CHOSEN),
-        (
-            f"QuestionPrompt({SELECT}.with_default('blue'))",
-            "Which?",
-            {"index": 1},
-            NOTHING_CHANGED,
-        ),
-        (f"QuestionPrompt({SELECT})", "Which?", {"index": None}, "choose an option first"),
-        (f"QuestionPrompt({TEXT}.with_default('x'))", "Why?", {"value": "x"}, NOTHING_CHANGED),
-    ],
-)
-def test_what_nobody_chose_is_no_answer_and_why_is_said(
-    user: FrontEnd, prompt: str, text: str, message: dict[str, object], says: str
-) -> None:
-    cell = user.start(f"print(prompter.ask_here({prompt}))")
-    beacon = user.form(text)
-    user.send(beacon, {"type": "unchosen", **message})
-    user.wait(lambda m: says in str(m["content"].get("data", "")))
-    user.send(beacon, {"type": "submit"} if "PERMISSION" in prompt else {"type": "unchosen"})
-    user.send(beacon, {"type": "cancel"})
-    user.finish(cell)
-    assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
+UNCHOSEN: list[tuple[str, str, dict[str, object], str]] = [
+    ("PERMISSION", "Run local rename tool?", {}, NOTHING_CHOSEN),
+    (f"QuestionPrompt({BOOLEAN}.with_default(True))", "Sure?", {}, NOTHING_CHOSEN),
+    (f"QuestionPrompt({SELECT}.with_default('blue'))", "Which?", {"index": 1}, NOTHING_CHANGED),
+    (f"QuestionPrompt({SELECT})", "Which?", {"index": None}, "choose an option first"),
+    (f"QuestionPrompt({TEXT}.with_default('x'))", "Why?", {"value": "x"}, NOTHING_CHANGED),
+]
 
 
-def test_a_permission_button_acts_at_once(user: FrontEnd) -> None:
+def test_a_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> None:
+    for prompt, text, message, says in UNCHOSEN:
+        cell = user.start(f"print(prompter.ask_here({prompt}))")
+        beacon = user.form(text)
+        user.send(beacon, {"type": "unchosen", **message})
+        user.wait(lambda m: says in str(m["content"].get("data", "")))
+        user.send(beacon, {"type": "submit"} if "PERMISSION" in prompt else {"type": "unchosen"})
+        user.send(beacon, {"type": "cancel"})
+        user.finish(cell)
+        assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
+        forget(user)
+
+
+def test_a_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
     cell = user.start("print(prompter.ask_here(PERMISSION))")
     user.form("Run local rename tool?")
     user.click("Run all its calls this turn")
@@ -155,28 +150,20 @@ def test_a_permission_button_acts_at_once(user: FrontEnd) -> None:
     assert user.displays(cell)[0]["text/plain"] == record
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_a_click_counts_that_was_made_while_a_function_kept_the_kernel(
-    user: FrontEnd, known: bool
-) -> None:
-    user.run("" if known else "forget_pages()")
-    cell = user.start("print(permit_beside(2.0, rendered_timeout=0.5))")
-    user.form("Run local rename tool?")
-    user.click("Run")
-    user.finish(cell)
-    assert "Answered(value='run', channel='form', " in user.printed(cell)
-    assert not user.wants_input()
-    assert NOT_SEEN not in str(user.messages)
+@pytest.mark.kernel
+def test_a_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> None:
+    for known in (False, True):
+        user.run("" if known else "forget_pages()")
+        cell = user.start("print(permit_beside(1.5, rendered_timeout=0.5, timeout=1.0))")
+        user.form("Run local rename tool?")
+        user.click("Run")
+        user.finish(cell)
+        assert "Answered(value='run', channel='form', " in user.printed(cell)
+        assert not user.wants_input()
+        assert NOT_SEEN not in str(user.messages)
 
 
-def test_the_time_to_answer_stands_still_while_a_function_keeps_the_kernel(user: FrontEnd) -> None:
-    cell = user.start("print(permit_beside(2.0, timeout=1.0))")
-    user.form("Run local rename tool?")
-    user.click("Skip")
-    user.finish(cell)
-    assert "Answered(value='skip', channel='form', " in user.printed(cell)
-
-
+@pytest.mark.kernel
 def test_a_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
     user: FrontEnd,
 ) -> None:
@@ -194,6 +181,7 @@ def test_a_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
     assert NOT_SEEN not in str(user.outputs(cell))
 
 
+@pytest.mark.kernel
 def test_an_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEnd) -> None:
     user.run("note_page()")
     for code in ("print(ask({}, rendered_timeout=0.2))", "print(prompter.ask_here(as_prompt({})))"):
@@ -209,12 +197,14 @@ def test_an_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: Fron
         assert NOT_SEEN not in str(user.outputs(cell))
 
 
+@pytest.mark.kernel
 def test_the_time_to_answer_ends_a_form_that_no_page_shows(user: FrontEnd) -> None:
     user.run("note_page()")
     printed = user.run(f"print(ask({BOOLEAN}, rendered_timeout=0.2, timeout=0.5))")
     assert "NotAnswered(end='timed_out', channel='form', by=None)" in printed
 
 
+@pytest.mark.kernel
 def test_a_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: FrontEnd) -> None:
     user.run(
         "from jp_nb.notebook.prompt import form\n"
@@ -235,6 +225,7 @@ def test_a_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: Fro
     user.run("form.Form.show = whole; logging.disable(logging.NOTSET)")
 
 
+@pytest.mark.kernel
 def test_a_known_page_is_waited_for_by_the_widget_channel_too(user: FrontEnd) -> None:
     user.run("note_page()")
     cell = user.start(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
@@ -257,6 +248,7 @@ def test_later_cells_stay_queued_and_run_in_order(user: FrontEnd) -> None:
     assert user.run("print(order)") == "['waited', 0, 1]\n"
 
 
+@pytest.mark.kernel
 def test_questions_of_one_batch_are_shown_one_after_the_other(user: FrontEnd) -> None:
     cell = user.start(f"for end in ask({BOOLEAN}, {TEXT}): print(end)")
     user.form("Sure?")
@@ -281,7 +273,8 @@ def test_no_widget_remains_of_a_form(user: FrontEnd) -> None:
 PAGES = f"{BOOLEAN}, {SELECT}, {TEXT}"
 
 
-@pytest.mark.req("RCP-87", "RPI-77", "RPI-78")
+@pytest.mark.kernel
+@pytest.mark.req("RCP-87", "RPI-77", "RPI-78", "RPI-80")
 def test_an_interrupt_closes_every_widget_of_every_page(user: FrontEnd) -> None:
     cell = user.start(f"print(ask_form({PAGES}, partial=True, menu=True))")
     beacon = user.form("Sure?")
@@ -297,8 +290,9 @@ def test_an_interrupt_closes_every_widget_of_every_page(user: FrontEnd) -> None:
     assert user.printed(late) == ""
 
 
+@pytest.mark.kernel
 @pytest.mark.req("RPI-79", "RCP-86")
-def test_a_form_whose_asker_is_gone_before_it_is_its_turn_is_never_shown(user: FrontEnd) -> None:
+def test_a_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None:
     user.run(
         "async def gone():\n"
         "    first = asyncio.ensure_future(prompter.ask(QuestionPrompt("
@@ -317,6 +311,7 @@ def test_a_form_whose_asker_is_gone_before_it_is_its_turn_is_never_shown(user: F
     assert "Never shown?" not in str(user.messages)
 
 
+@pytest.mark.kernel
 @pytest.mark.req("RPI-81", "RCP-92")
 def test_a_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
     user.run(
@@ -335,8 +330,9 @@ def test_a_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
     user.run("paged_form.PagedForm._draw = whole; logging.disable(logging.NOTSET)")
 
 
+@pytest.mark.kernel
 @pytest.mark.req("RPI-73", "HB-2")
-def test_what_is_typed_in_time_is_not_lost(user: FrontEnd) -> None:
+def test_an_answer_picked_in_time_is_kept(user: FrontEnd) -> None:
     cell = user.start(f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=1.5))")
     beacon = user.form("Which?")
     listed = user.model("RadioButtons")
@@ -353,7 +349,8 @@ def test_what_is_typed_in_time_is_not_lost(user: FrontEnd) -> None:
     assert "NotAnswered(end='timed_out', channel='form', by=None)" in user.printed(cell)
 
 
-def test_the_time_passes_for_a_page_that_nobody_shows_any_more(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_the_time_passes_for_a_form_whose_page_was_closed(user: FrontEnd) -> None:
     cell = user.start(
         f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=0.3, rendered_timeout=5))"
     )
@@ -389,7 +386,8 @@ def test_other_widgets_work_while_a_prompt_waits(user: FrontEnd) -> None:
     assert user.printed(cell) == "[7]\n"
 
 
-def test_what_a_reloaded_page_asks_is_answered(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_requests_of_a_reloaded_page_are_answered(user: FrontEnd) -> None:
     cell = user.start(f"_ = ask({BOOLEAN})")
     beacon = user.form("Sure?")
     reply = user.client.comm_info(target_name="jupyter.widget", reply=True, timeout=PATIENCE)
@@ -399,7 +397,8 @@ def test_what_a_reloaded_page_asks_is_answered(user: FrontEnd) -> None:
     user.finish(cell)
 
 
-def test_what_the_cell_prints_stays_with_the_cell(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_output_of_the_cell_stays_with_the_cell(user: FrontEnd) -> None:
     cell = user.start(
         f"print('before', end=' '); prompter.ask_here(QuestionPrompt({TEXT})); print('after')"
     )
@@ -408,6 +407,7 @@ def test_what_the_cell_prints_stays_with_the_cell(user: FrontEnd) -> None:
     assert user.printed(cell) == "before after\n"
 
 
+@pytest.mark.kernel
 def test_input_works_afterwards(user: FrontEnd) -> None:
     cell = user.start(f"_ = ask({BOOLEAN}); print(input('name? '))")
     user.form("Sure?")
@@ -418,7 +418,8 @@ def test_input_works_afterwards(user: FrontEnd) -> None:
     assert user.printed(cell) == "Ada\n"
 
 
-def test_interrupting_ends_every_prompt_and_the_kernel_goes_on(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_an_interrupt_ends_every_prompt_of_the_cell(user: FrontEnd) -> None:
     cell = user.start(f"for end in ask({BOOLEAN}, {TEXT}): print(end)")
     user.form("Sure?")
     user.manager.interrupt_kernel()
@@ -429,11 +430,12 @@ def test_interrupting_ends_every_prompt_and_the_kernel_goes_on(user: FrontEnd) -
     assert user.run("print(cell_loop._listener is cell_loop._bell)") == "True\n"
 
 
+@pytest.mark.kernel
 def test_an_interrupt_at_any_moment_leaves_the_kernel_as_it_was(user: FrontEnd) -> None:
-    for moment in range(30):
+    for moment in range(15):
         cell = user.start(f"_ = ask({BOOLEAN})")
         user.form("Sure?")  # and with it a message that is handled just now
-        sleep(moment % 10 / 2000)
+        sleep(moment % 8 / 1600)
         user.interrupt(cell)
         user.messages.clear()
         user.models.clear()
@@ -442,6 +444,7 @@ def test_an_interrupt_at_any_moment_leaves_the_kernel_as_it_was(user: FrontEnd) 
     assert user.printed(request) == "None {} None\n"
 
 
+@pytest.mark.kernel
 def test_code_in_the_cell_is_interrupted_while_it_asks(user: FrontEnd) -> None:
     cell = user.start(f"prompter.ask_here(QuestionPrompt({TEXT})); print('not reached')")
     user.form("Why?")
@@ -472,6 +475,7 @@ def test_a_secret_on_stdin_is_a_password(user: FrontEnd) -> None:
     assert "hunter2" not in str(user.messages)
 
 
+@pytest.mark.kernel
 def test_an_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({TEXT}, channel='stdin'))")
     user.input_request()
@@ -480,6 +484,7 @@ def test_an_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
     assert "NotAnswered(end='interrupted', channel='stdin', by=None)" in user.printed(cell)
 
 
+@pytest.mark.kernel
 def test_the_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({TEXT}, timeout=0.2))")
     user.form("Why?")
@@ -492,6 +497,7 @@ def test_the_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
     assert user.run("print('next')") == "next\n"
 
 
+@pytest.mark.kernel
 def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
     user.run(
         "from pathlib import Path\n"
@@ -521,6 +527,7 @@ def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
     assert user.printed(cell).endswith("gave up\n")
 
 
+@pytest.mark.kernel
 def test_a_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
     user.run(
         "def asks():\n"
@@ -538,7 +545,7 @@ def test_a_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
 
 
 @pytest.mark.req("R083-99")
-def test_with_nobody_there_the_end_comes_at_once_and_says_why(user: FrontEnd) -> None:
+def test_without_a_user_the_prompt_ends_at_once_with_a_reason(user: FrontEnd) -> None:
     began = monotonic()
     request = user.start(f"print(ask({BOOLEAN})); print(prompter.nobody())", allow_stdin=False)
     user.finish(request)
@@ -547,13 +554,15 @@ def test_with_nobody_there_the_end_comes_at_once_and_says_why(user: FrontEnd) ->
     assert user.printed(request).count(reason) == 2
 
 
+@pytest.mark.kernel
 def test_a_page_is_demanded_by_the_widget_channel(user: FrontEnd) -> None:
     user.run("forget_pages()")
     printed = user.run(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
     assert "no page showed the form within 0.2 s and prompt.channel is 'widget'" in printed
 
 
-def test_consoles_get_a_short_try(user: FrontEnd) -> None:
+@pytest.mark.kernel
+def test_a_console_is_asked_on_stdin_after_a_short_try(user: FrontEnd) -> None:
     began = monotonic()
     request = user.start(f"_ = ask({TEXT})", cell_id=None)
     user.input_request()
@@ -562,6 +571,7 @@ def test_consoles_get_a_short_try(user: FrontEnd) -> None:
     user.finish(request)
 
 
+@pytest.mark.kernel
 def test_open_figures_are_shown_with_the_question_and_by_no_click(user: FrontEnd) -> None:
     if "yes" not in user.run(
         "import importlib.util\nprint('yes' if importlib.util.find_spec('matplotlib') else 'no')"

@@ -462,8 +462,8 @@ def test_a_page_is_shown_once_however_often_it_is_drawn() -> None:
 # --- bounded, hostile, any way through ---------------------------------------------------------
 
 
-@pytest.mark.req("RCP-87")
 def heading(user: FormUser) -> str:
+    """Return the line above the summary."""
     (screen,) = user.form._body.children
     return str(screen.children[0].value)
 
@@ -495,6 +495,7 @@ def test_a_summary_that_was_left_is_closed() -> None:
     assert (user.draft.screen, summary.comm) == ("page", None)
 
 
+@pytest.mark.req("RCP-87")
 def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> None:
     user = FormUser(*(NAME.model_copy(update={"id": f"q{n}"}) for n in range(20)))
     assert [*user.form._pages] == [0]

@@ -385,7 +385,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(STEPS, st.booleans(), st.booleans())
 def test_whatever_is_typed_ends_and_every_answer_fits(
     typed: list[str], partial: bool, menu: bool

@@ -9,7 +9,10 @@ import pytest
 
 from tests.support.kernel_client import FrontEnd, front_end
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+pytestmark = [
+    pytest.mark.kernel,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
+]
 
 QUESTIONS = (
     "Question.select('store', 'Which store?', ['pg', 'rd'], multi=True, other=True), "
@@ -26,7 +29,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 @pytest.fixture
 def user(kernel: FrontEnd) -> FrontEnd:
-    """The front end, with nothing left over from the test before."""
+    """The front end, without the messages of the test before."""
     kernel.receive(0.0)
     kernel.messages.clear()
     kernel.models.clear()
@@ -34,7 +37,7 @@ def user(kernel: FrontEnd) -> FrontEnd:
 
 
 def type_in(user: FrontEnd, *lines: str) -> list[str]:
-    """Type `lines`, each when it is wanted; return what stood before them."""
+    """Type `lines`, each when it is wanted; return the prompts before them."""
     prompts = []
     for line in lines:
         wanted = user.input_request()
@@ -68,14 +71,14 @@ def test_a_form_is_answered_line_by_line(user: FrontEnd) -> None:
 
 
 @pytest.mark.req("RPI-75")
-def test_each_line_has_its_own_time_and_what_was_answered_stays(user: FrontEnd) -> None:
+def test_each_line_has_its_own_time_and_earlier_answers_stay(user: FrontEnd) -> None:
     cell = user.start(
         f"for end in ask_form({QUESTIONS}, partial=True, channel='stdin', timeout=2).ends:\n"
         "    print(end)"
     )
     type_in(user, "2,1")
     for _ in range(2):
-        user.input_request()  # and nobody types
+        user.input_request()  # and no line comes
     user.finish(cell)
     *_, first, second, third, _ = user.printed(cell).split("\n")
     assert "['rd', 'pg']" in first
