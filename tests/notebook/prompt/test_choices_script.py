@@ -107,7 +107,7 @@ def test_a_recommended_option_is_marked_and_picked_at_first(choices: OpenChoices
     shown = choices(select(recommended=1))
     rows = shown.page.locator(".jp-nb-option")
     assert rows.all_inner_texts() == ["red", "green (recommended) ★", "blue"]
-    assert shown.option("green (recommended)").is_checked()  # to those who only hear it, too
+    assert shown.option("green (recommended)").is_checked()  # in a screen reader as well
     assert shown.read() == Answered("green", "form")
     twice = choices(select("red", "Green (Recommended)", recommended=1))
     assert rows.all_inner_texts() == ["red", "Green (Recommended) ★"]
@@ -227,7 +227,7 @@ def act(shown: ChoicesPage, what: str, value: Any) -> None:
     box = shown.page.locator(".jp-nb-options input")
     match what:
         case "click":
-            # Of what the filter hides nothing can be clicked: somebody empties it before.
+            # A row that the filter hides cannot be clicked: the user empties the filter first.
             if not box.nth(value).is_visible():
                 shown.filter.fill("")
             box.nth(value).click()

@@ -1,7 +1,7 @@
-"""What the controls of a form answer: to what a page sends, and to what nobody should send.
+"""The controls of a form read the messages of a page, forged ones included.
 
 Settled otherwise: RPI-52 has the button of a page always there, and an answer without a pick is
-confirmed; RCP-13 has an option that nobody offered refused, instead of taken as it is.
+confirmed; RCP-13 has an unknown option refused, instead of taken as it is.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def test_an_own_text_replaces_a_pick_and_stands_beside_several() -> None:
 
 
 @pytest.mark.req("RPI-14", "RCP-7", "RPI-20", "HB-8", "RPI-37")
-def test_an_option_may_say_what_a_row_of_ours_says() -> None:
+def test_an_option_may_have_the_text_of_a_row_of_the_form() -> None:
     options = [OTHER, "__other__", "red (recommended)"]
     control = field(select(options=options, other=True, recommended=2))
     assert isinstance(control.widget, Choices)
@@ -138,7 +138,7 @@ def test_a_recommendation_of_nothing_marks_nothing(recommended: int | None) -> N
 
 
 @pytest.mark.req("RPI-22", "RPI-19")
-def test_what_is_recommended_is_picked_at_first_where_one_is_picked() -> None:
+def test_a_recommended_option_is_picked_at_first_where_one_is_picked() -> None:
     recommended = field(select(recommended=1))
     preset = field(select(recommended=1).with_default("blue"))
     several = field(select(recommended=1, multi=True))
@@ -186,7 +186,7 @@ def bounded(least: int, most: int | None, *, other: bool = False) -> FormControl
         (1, 2, "Please pick 1 to 2."),
     ],
 )
-def test_how_many_are_picked_is_said_and_kept_to(least: int, most: int | None, said: str) -> None:
+def test_the_number_of_picks_is_limited(least: int, most: int | None, said: str) -> None:
     control = bounded(least, most)
     assert isinstance(control.widget, Choices)
     assert control.widget.wanted == said
@@ -257,7 +257,7 @@ def test_an_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
 
 
 @pytest.mark.req("RCP-13")
-def test_what_no_page_of_ours_sends_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_a_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
     for forged in FORGED:
         with subtests.test(forged=forged):
             control = field(select(other=True))
@@ -292,7 +292,7 @@ json_values = st.recursive(
     st.booleans(),
     st.booleans(),
 )
-def test_whatever_a_page_sends_an_answer_fits_the_question(
+def test_any_message_gives_a_fitting_answer_or_none(
     message: dict[str, Any], confirmed: Any, multi: bool, other: bool
 ) -> None:
     question = select(multi=multi, other=other, recommended=0)
@@ -301,7 +301,9 @@ def test_whatever_a_page_sends_an_answer_fits_the_question(
 
 
 @given(json_values, json_values)
-def test_whatever_a_page_sends_of_the_other_controls_fits_too(value: Any, confirmed: Any) -> None:
+def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
+    value: Any, confirmed: Any
+) -> None:
     for question in (
         select(),
         Question.boolean("q", "Sure?"),
@@ -350,9 +352,7 @@ def test_a_text_is_sent_as_it_was_typed() -> None:
         ({"min_length": 3, "max_length": 5}, "no", "expected a text of 3 to 5 characters"),
     ],
 )
-def test_what_does_not_fit_is_said_and_stays_in_the_box(
-    kind: dict[str, Any], typed: str, why: str
-) -> None:
+def test_a_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, why: str) -> None:
     control = field(text(**kind))
     assert control.read({"value": typed, "confirmed": True}) == Unread(why)
     assert control.read({"value": "", "confirmed": True}) == Unread(

@@ -1,4 +1,4 @@
-"""The prompter without a kernel: in a terminal, or where nobody is. With one: `test_kernel.py`."""
+"""The prompter without a kernel, in a terminal or without a user. With one: `test_kernel.py`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_what_expired_before_it_began_does_not_begin(elsewhere: bool) -> None:
+def test_a_deadline_that_expired_before_its_block_ends_it(elsewhere: bool) -> None:
     deadline = Deadline()
     deadline.expire()
     began: list[bool] = []
@@ -153,7 +153,7 @@ def test_an_interrupt_while_the_cell_asks_is_an_interrupt_of_the_cell(
     assert not prompter._open
 
 
-def test_refused_input_means_nobody_is_there(
+def test_refused_input_makes_the_user_unavailable(
     prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from IPython.core.error import StdinNotImplementedError
@@ -174,7 +174,7 @@ def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
     assert prompter.nobody() is None
 
 
-def test_before_the_first_cell_nobody_is_there() -> None:
+def test_before_the_first_cell_no_user_is_available() -> None:
     assert isinstance(NotebookPrompter(CellLoop()).nobody(), Unavailable)
 
 

@@ -1,6 +1,6 @@
 """A form with pages without a page: what clicks and keys do, and what they cannot do.
 
-Settled otherwise: RPI-62 would drop the answers that were given when somebody cancels. The menu's
+Settled otherwise: RPI-62 would drop the answers that were given when the user cancels. The menu's
 reply sends them along.
 """
 
@@ -83,7 +83,7 @@ def test_earlier_answers_stay_and_can_be_taken_back() -> None:
 
 
 @pytest.mark.req("RCP-88", "RPI-59")
-def test_a_click_on_what_is_not_up_any_more_changes_nothing_and_says_so() -> None:
+def test_a_click_on_an_earlier_page_changes_nothing() -> None:
     user = FormUser(COLOUR, NAME, SIZE)
     step = user.draft.step
     for _ in range(2):
@@ -94,14 +94,14 @@ def test_a_click_on_what_is_not_up_any_more_changes_nothing_and_says_so() -> Non
     assert (user.draft.page, user.note) == (0, "")
 
 
-def test_what_the_page_shows_at_the_click_counts_although_its_change_comes_later() -> None:
+def test_the_state_at_the_click_counts_although_its_change_arrives_later() -> None:
     user = FormUser(NAME, NAME.model_copy(update={"id": "other"}))
     user.send("next", value="typed just now")
     user.send("submit", value="this too")
     assert user.ends == [FormEnd((given_("typed just now"), given_("this too")))]
 
 
-def test_what_was_said_stays_when_the_change_comes_that_it_is_about() -> None:
+def test_a_problem_stays_when_the_change_arrives_that_it_is_about() -> None:
     user = FormUser(SIZE, NAME)
     user.send("next", value="12")
     user.boxes[0].value = "12"  # on its way when the button was clicked
@@ -110,7 +110,7 @@ def test_what_was_said_stays_when_the_change_comes_that_it_is_about() -> None:
     assert user.problems == [""]
 
 
-def test_what_is_demanded_stays_said_when_a_change_comes_that_was_sent_with_the_click() -> None:
+def test_a_demand_stays_when_a_change_arrives_that_was_sent_with_the_click() -> None:
     user = FormUser(COLOUR, NAME, partial=False)
     user.send("next")
     (box,) = user.boxes
@@ -123,7 +123,7 @@ def test_what_is_demanded_stays_said_when_a_change_comes_that_was_sent_with_the_
 
 
 @pytest.mark.req("RPI-53", "RPI-61")
-def test_next_goes_on_without_an_answer_and_submit_shows_what_is_open() -> None:
+def test_next_needs_no_answer_and_submit_lists_open_questions() -> None:
     user = FormUser(COLOUR, NAME, EXTRAS)
     user.send("next")
     user.boxes[0].value = "Ada"
@@ -153,7 +153,7 @@ def test_without_partial_submit_goes_to_what_must_be_answered_and_loses_nothing(
     assert user.ends == [FormEnd((given_("Ada"), given_("red"), given_(4)))]
 
 
-def test_what_does_not_fit_is_said_beside_its_field_and_stays_there() -> None:
+def test_a_value_that_does_not_fit_stays_with_its_message() -> None:
     user = FormUser(SIZE, NAME)
     user.boxes[0].value = "12"
     user.send("next")
@@ -255,7 +255,7 @@ def test_reply_sends_what_was_answered_so_far_and_the_text() -> None:
 
 
 @pytest.mark.req("HB-12", "RPI-58")
-def test_what_stood_on_a_page_that_was_left_by_back_is_an_answer_so_far() -> None:
+def test_an_entry_on_a_page_left_by_back_is_an_answer_so_far() -> None:
     user = FormUser(COLOUR, NAME)
     user.send("next")
     user.boxes[0].value = "Ada"
@@ -265,7 +265,7 @@ def test_what_stood_on_a_page_that_was_left_by_back_is_an_answer_so_far() -> Non
     assert user.ends == [FormEnd((CANCELLED, given_("Ada")), "reply", "Why?")]
 
 
-def test_a_key_goes_on_where_an_answer_was_sent_before_and_nowhere_else() -> None:
+def test_a_key_continues_only_where_an_answer_was_sent_before() -> None:
     user = FormUser(COLOUR, NAME)
     user.send("unchosen")
     assert (user.draft.page, user.note) == (0, form_words.UNTOUCHED.format("Next"))
@@ -289,7 +289,7 @@ def test_back_returns_to_the_same_page_with_the_same_answers() -> None:
     assert (user.draft.screen, user.draft.page) == ("page", 1)
 
 
-def test_what_is_merely_proposed_is_no_answer_so_far() -> None:
+def test_a_proposed_option_is_no_answer_so_far() -> None:
     proposed = Question.select("q", "Which?", ["x", "y"], recommended=1)
     user = FormUser(proposed, proposed.model_copy(update={"id": "r"}))
     user.send("next")
@@ -352,7 +352,7 @@ def test_a_page_of_fields_that_is_half_filled_in_is_not_passed_over() -> None:
     assert user.draft.page == 1
 
 
-def test_what_a_check_finds_is_said_beside_the_field_or_below_all() -> None:
+def test_problems_of_a_check_are_shown_beside_the_field_or_below_all() -> None:
     def check(values: Any) -> dict[str, str]:
         if values["name"] == "Ada":
             return {"name": "that one is taken"}
@@ -408,7 +408,7 @@ def test_at_the_deadline_of_a_page_what_was_picked_counts_and_the_next_page_is_u
         FormEnd(
             (
                 Answered(["c", "a"], "form", marks=late),  # type: ignore[arg-type]
-                LATE,  # required, and nobody chose what was proposed
+                LATE,  # required, and the user did not choose the proposed option
                 Answered("red", "form", marks=auto),  # type: ignore[arg-type]
             )
         )
@@ -508,7 +508,7 @@ def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> N
 
 
 def test_a_message_that_no_page_sends_changes_nothing(subtests: pytest.Subtests) -> None:
-    for message in [
+    messages: list[dict[str, Any]] = [
         {"type": "submit"},  # not offered yet
         {"type": "go-1"},
         {"type": "next", "step": "0"},
@@ -520,7 +520,8 @@ def test_a_message_that_no_page_sends_changes_nothing(subtests: pytest.Subtests)
         {"type": "send"},
         {"type": None},
         {"type": "_cancel"},
-    ]:
+    ]
+    for message in messages:
         with subtests.test(message=message):
             user = FormUser(form_of(NAME, SIZE), COLOUR)
             user.form._beacon._handle_custom_msg({"step": 0, "fields": "x"} | message, [])

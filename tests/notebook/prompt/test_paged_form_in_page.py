@@ -91,7 +91,7 @@ def test_a_form_is_answered_with_the_keyboard(opened: Opened) -> None:
     keys = form.page.keyboard
     form.wait_for_focus("input", "Postgres")  # what is recommended
     form.page.wait_for_timeout(400)  # it ignores keys meant for what had the focus before
-    keys.press("Enter")  # chooses nothing that nobody chose
+    keys.press("Enter")  # chooses nothing by itself
     form.box.get_by_text("Nothing was changed here: press Next to go on.").wait_for()
     keys.press("ArrowDown")
     keys.press("Enter")

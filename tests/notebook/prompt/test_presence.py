@@ -11,6 +11,7 @@ from jp_nb.notebook.prompt.presence import (
     FormRoute,
     Presence,
     PromptSettings,
+    Route,
     StdinRoute,
 )
 
@@ -28,8 +29,8 @@ HEADLESS_REASON = "the front end does not allow input (the notebook runs headles
 
 
 @pytest.mark.req("RCP-26")
-def test_the_way_to_ask(subtests: pytest.Subtests) -> None:
-    for where, channel, route in [
+def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Presence, Any, Route]] = [
         (PAGE, "auto", FormRoute(3.0, stdin=True, stays=True)),
         (PAGE, "widget", FormRoute(3.0, stdin=False, stays=True)),
         (PAGE, "stdin", StdinRoute("stdin")),
@@ -58,8 +59,9 @@ def test_the_way_to_ask(subtests: pytest.Subtests) -> None:
         ),
         (PIPE, "auto", Unavailable("there is neither a kernel nor a terminal to ask in")),
         (CALLBACK, "auto", Unavailable("no cell is running in which to ask")),
-    ]:
-        with subtests.test(where=where):
+    ]
+    for where, channel, route in rows:
+        with subtests.test(where=where, channel=channel):
             assert where.route(PromptSettings(channel=channel)) == route
 
 
@@ -77,7 +79,7 @@ class Kernel:
         return self.request
 
 
-def test_the_request_of_the_cell_says_who_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel(
         header={"msg_type": "execute_request"},
         content={"allow_stdin": True},
@@ -92,7 +94,7 @@ def test_the_request_of_the_cell_says_who_is_there(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.req("RCP-26")
-def test_where_nothing_is_known_of_the_other_side_nobody_is_there(
+def test_a_request_that_says_nothing_of_its_front_end_has_no_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     silent = Kernel(header={"msg_type": "execute_request"})

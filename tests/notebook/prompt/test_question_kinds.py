@@ -165,13 +165,13 @@ def test_a_new_kind_is_recorded_and_read(prompt: QuestionPrompt) -> None:
         decode(raw, 0)
 
 
-# --- a kind that nobody knows ----------------------------------------------------------------
+# --- an unknown kind --------------------------------------------------------------------------
 
 KNOWN = "known are `boolean`, `select`, `text`, `secret`"
 
 
 @pytest.mark.parametrize("spelled", [{"type": "date"}, "Date", {"Date": {"format": "iso"}}])
-def test_a_kind_that_nobody_knows_is_an_error_that_names_it_and_the_known_ones(
+def test_an_unknown_kind_is_an_error_that_names_it_and_the_known_ones(
     spelled: Any,
 ) -> None:
     why = f"'date' is not a kind of question: {KNOWN}"
@@ -187,13 +187,13 @@ def test_a_class_that_is_in_no_table_is_such_a_kind() -> None:
         Question(id="q", text="How many?", answer_type=VersionAnswer())
 
     class Impostor(TextAnswer):
-        """Has the name of a kind that somebody else is."""
+        """Has the name of another kind."""
 
     with pytest.raises(ValidationError, match="'text' is not a kind of question"):
         Question(id="q", text="Why?", answer_type=Impostor())
 
 
-def test_a_record_with_a_kind_that_nobody_knows_says_so() -> None:
+def test_a_record_with_an_unknown_kind_is_an_error() -> None:
     question: dict[str, JsonValue] = {"text": "When?", "answer_type": {"type": "date"}}
     source: dict[str, JsonValue] = {"source": "tool", "name": "t"}
     entry: dict[str, JsonValue] = {"type": "inquiry_request", "id": "q", "source": source}

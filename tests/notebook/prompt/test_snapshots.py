@@ -1,4 +1,4 @@
-"""What a person sees of each kind of question: on a form, on stdin, in the record that remains."""
+"""Snapshots of each kind of prompt: on a form, on stdin, and as the record that remains."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _counted(run: re.Match[str]) -> str:
 
 @pytest.mark.req("R083-66", "R083-19", "R083-60", "R083-61", "R083-62", "R083-64", "R083-65")
 @pytest.mark.parametrize(("kind", "part"), PROMPTS)
-def test_what_a_person_sees(kind: str, part: str, shown: Any) -> None:
+def test_prompts_match_their_snapshots(kind: str, part: str, shown: Any) -> None:
     stored = parts_of((SNAPSHOTS / f"{kind}.txt").read_text(encoding="utf-8"))
     prompt = PROMPTS[kind, part]
     typed = TYPED[part if part in TYPED else kind]
@@ -154,7 +154,7 @@ def test_there_is_a_snapshot_of_everything_and_of_nothing_else() -> None:
         (Unavailable("prompt.channel is 'never'"), "not asked (prompt.channel is 'never')"),
     ],
 )
-def test_every_end_without_an_answer_has_its_own_words(end: PromptEnd, told: str) -> None:
+def test_each_end_without_an_answer_has_its_own_text(end: PromptEnd, told: str) -> None:
     assert static_record(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
 
 
@@ -203,7 +203,9 @@ CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in promp
 
 
 @pytest.mark.parametrize(("part", "change"), CHANGES)
-def test_nobody_approves_what_is_cut_off(part: str, change: ProposedChange, shown: Any) -> None:
+def test_a_change_is_shown_whole_before_it_is_approved(
+    part: str, change: ProposedChange, shown: Any
+) -> None:
     form, typed = "\n".join(shown(DELTAS[part])), Scribe(["d", "y"])
     ask_on_stdin(DELTAS[part], typed, "stdin")
     stdin = "\n".join(typed.read_so_far).replace(f"\n  {GOES_ON}", "")

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from jp_nb.agent.prompts import (
     Action,
@@ -110,8 +111,8 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
     assert "Please type one of y, n, or ? for help." in typist.shown
 
 
-def test_what_a_line_says(subtests: pytest.Subtests) -> None:
-    for prompt, typed, value in [
+def test_a_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Prompt, str, JsonValue]] = [
         (BOOLEAN, "yes", True),
         (SELECT, "3", "green"),
         (SELECT, "red", "red"),
@@ -133,13 +134,14 @@ def test_what_a_line_says(subtests: pytest.Subtests) -> None:
         (APPROVAL, "y", "apply"),
         (APPROVAL, "n", "reject"),
         (APPROVAL, "N", "reject"),
-    ]:
+    ]
+    for prompt, typed, value in rows:
         with subtests.test(prompt=prompt):
             assert ask_on_stdin(prompt, Typist(typed), "terminal") == Answered(value, "terminal")
 
 
 def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
-    for prompt, bad in [
+    rows: list[tuple[Prompt, str]] = [
         (BOOLEAN, ""),
         (BOOLEAN, "1"),
         (SELECT, ""),
@@ -157,7 +159,8 @@ def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
         (DELTA, "Y"),
         (APPROVAL, "x"),
         *((consent, blank) for consent in CONSENTS for blank in ("", " ")),
-    ]:
+    ]
+    for prompt, bad in rows:
         with subtests.test(prompt=prompt):
             typist = Typist(*[bad] * 4, bad, "never read")
             assert ask_on_stdin(prompt, typist, "stdin") == NotAnswered("cancelled", "stdin")

@@ -121,7 +121,7 @@ def each_said(end: Any) -> str:
 
 
 @pytest.mark.req("RCP-22", "RCP-11", "RCP-13", "RPI-36", "RPI-58", "RPI-59", "RPI-61")
-def test_what_a_person_reads_and_types(subtests: pytest.Subtests) -> None:
+def test_dialogues_match_their_snapshots(subtests: pytest.Subtests) -> None:
     for case in CASES:
         with subtests.test(case=case):
             stored = parts_of(SNAPSHOTS.read_text(encoding="utf-8"))
@@ -205,13 +205,13 @@ def test_the_input_ends_twice_and_the_turn_stops() -> None:
     assert ended(ASKED, "1", "!", "r") == FormEnd((left("cancelled"),) * 3, then="stop")
 
 
-def test_who_comes_back_from_the_ways_out_sees_all_answers_again() -> None:
+def test_a_return_from_the_ways_out_shows_all_answers_again() -> None:
     answers = FormEnd((given_("pg"), given_(["rd"]), given_("so")))
     assert ended(ASKED, "1", "2", "so", "!", "b", "s") == answers
     assert ended(form(WHY, COUNT), "so", "4", "!", "n", "s") == FormEnd((given_("so"), given_(4)))
 
 
-def test_what_is_wrong_on_a_page_of_fields_is_said_where_submit_leads_to_it() -> None:
+def test_submit_leads_to_the_field_that_is_wrong() -> None:
     page = form(fields(WHY, COUNT, check=no_twins))
     scribe = Scribe(["3", "3", "", "s", "because", "", "s"])
     end = ask_form_on_stdin(page, scribe, "stdin")
@@ -226,7 +226,7 @@ def test_fields_that_hold_something_at_first_are_answered_by_enter() -> None:
     assert ended(form(held), "", "", "s") == FormEnd((given_({"why": "so", "count": 4}),))
 
 
-def test_enter_alone_sends_no_suggestion_of_a_yes_or_no_that_nobody_sees_again() -> None:
+def test_enter_alone_sends_no_suggested_yes_or_no_without_a_summary() -> None:
     assert ended(form(SURE, partial=True), "", "s") == FormEnd((left("declined"),))
     assert ended(form(SURE, WHY, partial=True), "", "so", "s") == FormEnd(
         (given_(True), given_("so"))
@@ -240,7 +240,7 @@ def test_a_reply_carries_what_was_answered_so_far() -> None:
     )
 
 
-def test_nobody_who_only_presses_enter_is_asked_for_ever() -> None:
+def test_only_empty_lines_cancel_the_form_in_the_end() -> None:
     needs = form(fields(WHY, EXTRAS, COUNT))
     clock = Clock(*[""] * 1000)
     assert ask_form_on_stdin(needs, clock, "terminal") == left("cancelled")
@@ -260,7 +260,7 @@ def test_an_answer_can_be_taken_back_and_the_sign_for_it_be_an_answer() -> None:
 
 
 @pytest.mark.req("RPI-63", "HB-5")
-def test_whoever_comes_back_from_an_own_text_finds_the_earlier_choice() -> None:
+def test_an_own_text_that_is_left_gives_way_to_the_earlier_choice() -> None:
     again = ["2", "<", "4", "", "", "so", "s"]
     assert ended(form(STORE, WHY), *again) == FormEnd((given_("rd"), given_("so")))
 
@@ -331,7 +331,7 @@ def test_what_does_not_fit_is_asked_again_one_question_and_a_form(
 
 @pytest.mark.req("RPI-27", "RPI-32", "RPI-56", "RCP-20")
 def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.Subtests) -> None:
-    for question, typed, value in [
+    rows: list[tuple[Question, list[str], JsonValue]] = [
         (EXTRAS, ["3,1"], ["SQLite", "pg"]),
         (EXTRAS, ["", "4 2", "mine"], {"selected": ["rd"], "custom": "mine"}),
         (EXTRAS, ["0"], []),
@@ -341,7 +341,8 @@ def test_one_question_alone_takes_several_picks_and_own_texts(subtests: pytest.S
         (STORE, ["4", " mine, all of it "], {"selected": [], "custom": " mine, all of it "}),
         (STORE, ["4", '""', "n", '""', "x", "y"], {"selected": [], "custom": ""}),
         (Question.select("q", "?", [], other=True), ["", "1"], {"selected": [], "custom": "1"}),
-    ]:
+    ]
+    for question, typed, value in rows:
         with subtests.test(question=question):
             end = ask_on_stdin(QuestionPrompt(question), Clock(*typed), "terminal")
             empty = ["empty"] if '""' in typed else []
@@ -387,9 +388,7 @@ STEPS = st.lists(
 
 @settings(max_examples=20, deadline=None)
 @given(STEPS, st.booleans(), st.booleans())
-def test_whatever_is_typed_ends_and_every_answer_fits(
-    typed: list[str], partial: bool, menu: bool
-) -> None:
+def test_any_input_ends_and_every_answer_fits(typed: list[str], partial: bool, menu: bool) -> None:
     prompt = form(STORE, EXTRAS, fields(WHY, COUNT), SURE, partial=partial, menu=menu)
     end = ended(prompt, *typed)
     if isinstance(end, FormEnd):
