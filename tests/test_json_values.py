@@ -24,7 +24,6 @@ from jp_nb.json_values import (
     to_utf8,
     whole_text,
 )
-from tests.support.examples import PLAIN
 from tests.support.record_strategies import json_values
 
 
@@ -39,7 +38,6 @@ def nested(levels: int) -> Any:
 
 
 @given(json_values)
-@PLAIN
 def test_written_json_is_read(value: Any) -> None:
     assert read_json(json.dumps(value)) == value
 
@@ -74,7 +72,6 @@ def test_infinite_numbers_and_deep_values_are_not_storable() -> None:
 
 
 @given(json_values)
-@PLAIN
 def test_any_other_json_is_storable(value: Any) -> None:
     assert is_storable(value)
 
@@ -127,7 +124,6 @@ def test_canonical_forms_of_different_values_differ(subtests: pytest.Subtests) -
 
 
 @given(json_values)
-@PLAIN
 def test_canonical_form_is_one_line_of_ascii(value: Any) -> None:
     text = canonical_json(value)
     assert text.isascii()
@@ -164,7 +160,6 @@ def test_storable_replaces_only_the_parts_that_a_file_cannot_hold() -> None:
 
 
 @given(st.text(st.characters()))
-@PLAIN
 def test_any_text_can_be_encoded(text: str) -> None:
     whole = whole_text(text)
     whole.encode()
@@ -174,7 +169,6 @@ def test_any_text_can_be_encoded(text: str) -> None:
 
 
 @given(json_values)
-@PLAIN
 def test_copy_shares_nothing_and_equals_a_json_copy(value: Any) -> None:
     assert json.dumps(copied(value)) == json.dumps(json_copy(value))
     value = {"items": [value, {"key": []}], "pair": (1, [2])}

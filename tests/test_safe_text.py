@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.safe_text import escape_markdown, escape_unseen, one_line, plain, shown_name
-from tests.support.examples import PLAIN
 
 
 def test_plain_text_has_no_escapes_controls_and_reordering(subtests: pytest.Subtests) -> None:
@@ -29,7 +28,6 @@ def test_plain_text_has_no_escapes_controls_and_reordering(subtests: pytest.Subt
 
 
 @given(st.text())
-@PLAIN
 def test_plain_text_of_any_text_is_printable_and_stable(text: str) -> None:
     shown = plain(text)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", shown)
@@ -53,7 +51,6 @@ def test_exact_text_hides_no_character(subtests: pytest.Subtests) -> None:
 
 
 @given(st.text())
-@PLAIN
 def test_exact_text_of_any_text_is_one_plain_line(text: str) -> None:
     assert plain(escape_unseen(text)) == escape_unseen(text) == escape_unseen(escape_unseen(text))
     assert "\n" not in escape_unseen(text)

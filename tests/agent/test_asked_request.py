@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.asked_request import AskedRequest, AskedRequests
@@ -30,7 +30,6 @@ def other_value(value: object, position: int, bit: int) -> object:
     return value[:position] + chr(ord(value[position]) ^ (1 << bit)) + value[position + 1 :]
 
 
-@settings(max_examples=20)
 @given(st.sampled_from(PLACES), st.integers(0, 10_000), st.integers(0, 6))
 def test_every_change_of_a_request_is_found_and_shown(
     place: Place, position: int, bit: int
@@ -47,7 +46,6 @@ def test_every_change_of_a_request_is_found_and_shown(
     assert all(line.startswith(f"  {part}") for line in heads)
 
 
-@settings(max_examples=20)
 @given(st.sampled_from([p for p in PLACES if p[0] == "message"]), st.data())
 def test_one_changed_message_is_shown_alone(place: Place, data: st.DataObject) -> None:
     before = at(SPEC, place)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -35,7 +35,6 @@ from jp_nb.tooling.templates import TemplateError, render
 from tests.support.exact_blocks import SPELLED, blocks, object_of, text_of
 from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
 
-EXAMPLES = settings(max_examples=20)
 posix = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
 
 # --- hostile text ------------------------------------------------------------------------------
@@ -93,7 +92,6 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 # --- text --------------------------------------------------------------------------------------
 
 
-@EXAMPLES
 @given(objects)
 @example({"path": "a", "content": "x\n\n"})
 @example({"a": "2 lines", "b": ["a\nb", {"c": "d\ne"}], "[0]": 1})
@@ -103,13 +101,11 @@ def test_lines_of_an_object_spell_it_exactly(arguments: dict[str, JsonValue]) ->
         assert_all_is_seen(line.replace("⇥\t", ""))
 
 
-@EXAMPLES
 @given(texts)
 def test_lines_of_a_text_spell_it_exactly(text: str) -> None:
     assert text_of(*spelled_lines(text)) == text
 
 
-@EXAMPLES
 @given(texts)
 def test_edit_box_spells_the_text_exactly(text: str) -> None:
     assert unspell(spell_editable(text)) == text
@@ -120,7 +116,6 @@ def test_edit_box_spells_trailing_white_space() -> None:
     assert spell_editable("a\t\nb \t\nc ") == "a⟨U+0009⟩\nb ⟨U+0009⟩\nc⟨U+0020⟩"
 
 
-@EXAMPLES
 @given(texts, texts)
 def test_names_with_invisible_characters_look_different(one: str, other: str) -> None:
     assert (spell_unseen(one) == spell_unseen(other)) == (one == other)
@@ -227,7 +222,6 @@ async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[
     return prompt, {"value": value}
 
 
-@EXAMPLES
 @given(objects)
 async def test_permission_prompt_shows_the_exact_arguments(arguments: dict[str, JsonValue]) -> None:
     prompt, ran = await ran_with(arguments)
@@ -377,7 +371,6 @@ async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) 
 # --- edit boxes, results -------------------------------------------------------------------------
 
 
-@EXAMPLES
 @given(objects, st.booleans())
 async def test_unchanged_edit_box_gives_the_arguments_back(
     arguments: dict[str, JsonValue], on_a_console: bool
@@ -428,7 +421,6 @@ def _notes(seen: list[Any]) -> Any:
     return tool
 
 
-@EXAMPLES
 @given(texts.filter(str.strip))
 async def test_result_is_shown_and_edited_exactly(content: str) -> None:
     prompts: list[Prompt] = []

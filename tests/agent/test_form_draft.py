@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
@@ -299,7 +299,6 @@ class Person:
         self.do("submit")
 
 
-@settings(max_examples=20)
 @given(MOVES)
 def test_random_moves_submit_the_visible_answers(moves: list[str | int]) -> None:
     person = Person()

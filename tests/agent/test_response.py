@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.response import Seam
 
 
-@settings(max_examples=20)
 @given(st.text("ab \n", max_size=30), st.text("ab \n", max_size=30), st.integers(1, 5))
 def test_seam_removes_repeated_text_and_nothing_else(before: str, after: str, size: int) -> None:
     seam = Seam(before)

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config import grants as grants_module
@@ -228,7 +228,6 @@ def _places(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 @pytest.mark.req("R078-16", "R078-23", "R078-24", "R078-26")
-@settings(max_examples=20)
 @given(_rules, _targets)
 def test_longest_match_that_was_declared_last_decides(
     rules: list[ConfigRule], keys: list[str]
@@ -236,7 +235,6 @@ def test_longest_match_that_was_declared_last_decides(
     assert Grants(rules).rule(tuple(keys)) is _deciding_rule(rules, keys)
 
 
-@settings(max_examples=20)
 @given(_rules, _targets)
 def test_whole_value_is_granted_if_all_its_parts_are(
     rules: list[ConfigRule], keys: list[str]
@@ -419,7 +417,6 @@ def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
     assert seen == build(f"{TOOL}.options", options)
 
 
-@settings(max_examples=20)
 @given(partials)
 def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
     config = validate(checked(partial, layer="test"))
@@ -428,7 +425,6 @@ def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
     assert list(changed_leaves(seen)) == list(changed_leaves(resolve_partial(dumped, {})))
 
 
-@settings(max_examples=20)
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
 def test_denied_part_is_invisible_and_the_rest_visible(partial: Any, denied: str) -> None:
     config = validate(checked(partial, layer="test"))

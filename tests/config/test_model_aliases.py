@@ -23,7 +23,6 @@ from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import NAMES
 from tests.support.config_spellings import partials
-from tests.support.record_strategies import QUICK
 
 GPT = ModelId(provider="openai", name="gpt")
 TABLE = {"provider": "openai", "name": "gpt"}
@@ -83,7 +82,6 @@ names = st.sampled_from("abcde")
 
 
 @given(st.dictionaries(names, names | st.just("openai/gpt")))
-@QUICK
 def test_circular_aliases_are_refused_and_no_others(aliases: dict[str, str]) -> None:
     def ends(name: str) -> bool:
         for _ in range(len(aliases) + 1):
@@ -160,7 +158,6 @@ def test_model_id_in_a_layer_becomes_a_table() -> None:
 
 
 @given(partials)
-@QUICK
 def test_resolving_a_layer_is_idempotent(partial: dict[str, Any]) -> None:
     once = settle(partial, ALIASES)
     assert settle(once, ALIASES) == once

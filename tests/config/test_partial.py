@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from jp_nb.config.partial import (
@@ -26,7 +26,6 @@ from jp_nb.config.partial import (
 )
 from jp_nb.config.validation import validate
 from tests.support.config_strategies import A, B, C, partials
-from tests.support.record_strategies import QUICK
 
 PROMPT = "assistant.system_prompt"
 ENUM = "conversation.tools.t.parameters.p.enum"
@@ -151,7 +150,6 @@ values = st.one_of(
 
 
 @given(st.lists(values, min_size=1, max_size=4))
-@QUICK
 def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
     partials = [build(WORDS, part) for part in parts]
     before = repr(partials)
@@ -180,7 +178,6 @@ def normal(partial: Any) -> Partial:
 
 
 @given(partials)
-@QUICK
 def test_partial_does_not_differ_from_itself(partial: Any) -> None:
     assert not diff(strip_strategies(partial), strip_strategies(partial))
 
@@ -194,22 +191,11 @@ def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> No
 
 @given(partials, partials)
 @example({}, build(f"{OPTIONS}.a", {"value": None, "strategy": None}))
-@settings(max_examples=20)
 def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> None:
     assert_difference_leads_from_one_to_the_other(before, after)
 
 
-@pytest.mark.deep
 @given(partials, partials)
-@settings(max_examples=1000)
-def test_difference_applied_to_one_makes_the_other_in_many_examples(
-    before: Any, after: Any
-) -> None:
-    assert_difference_leads_from_one_to_the_other(before, after)
-
-
-@given(partials, partials)
-@QUICK
 def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: Any) -> None:
     over = plain(strip_strategies(merge(merge({}, below), as_replacement(merge({}, partial)))))
     for path, value in leaves(normal(partial)):
@@ -217,7 +203,6 @@ def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: 
 
 
 @given(partials, partials)
-@QUICK
 def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, below: Any) -> None:
     config = validate(merge({}, partial))
     assume(getattr(config.assistant.model.parameters, "other_thing", 0) is not None)  # not written
@@ -233,7 +218,6 @@ def test_dumped_configuration_is_restored_over_any_lower_layer(partial: Any, bel
 
 
 @given(partials, partials, partials)
-@QUICK
 def test_merge_without_strategies_is_associative(one: Any, two: Any, three: Any) -> None:
     assert merge(merge(one, two), three) == merge(one, merge(two, three))
 

@@ -25,7 +25,7 @@ from tests.support.config_spellings import (
     under,
     wholes,
 )
-from tests.support.record_strategies import QUICK, json_values
+from tests.support.record_strategies import json_values
 
 TOOL = "conversation.tools.t"
 
@@ -58,13 +58,11 @@ def test_every_accepted_spelling_has_no_problem(subtests: pytest.Subtests) -> No
 
 
 @given(partials)
-@QUICK
 def test_valid_layer_has_no_problems(partial: dict[str, Any]) -> None:
     assert problems(partial) == []
 
 
 @given(wholes)
-@QUICK
 def test_normalized_form_means_the_same_and_is_stable(whole: dict[str, Any]) -> None:
     kept = normal(whole)
     assert AppConfig.model_validate(kept) == AppConfig.model_validate(whole)
@@ -254,7 +252,6 @@ def test_problem_repeats_no_possible_secret(subtests: pytest.Subtests) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(sorted(AppConfig.model_fields)), json_values))
-@QUICK
 def test_any_json_has_readable_problems_or_none(partial: dict[str, Any]) -> None:
     found = problems(partial)
     assert len({problem.path for problem in found}) == len(found)
@@ -266,7 +263,6 @@ def test_any_json_has_readable_problems_or_none(partial: dict[str, Any]) -> None
 
 
 @given(partials)
-@QUICK
 def test_valid_layer_is_a_valid_configuration_unless_a_field_is_missing(
     partial: dict[str, Any],
 ) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jp_nb.config.paths import Element, format_path, lookup, parse_path
 from jp_nb.errors import ConfigError
-from tests.support.record_strategies import QUICK, json_values
+from tests.support.record_strategies import json_values
 
 
 def test_path_is_parsed_and_formatted_in_one_form(subtests: pytest.Subtests) -> None:
@@ -64,7 +64,6 @@ def test_index_is_written_in_ascii_digits() -> None:
     st.lists(st.text(min_size=1, max_size=6), min_size=1, max_size=4),
     st.none() | json_values,
 )
-@QUICK
 def test_any_keys_have_a_path_that_parses_to_them(keys: list[str], item: Any) -> None:
     wanted: tuple[str, ...] = tuple(keys)
     if item is not None:

@@ -8,7 +8,7 @@ from functools import cache, reduce
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -373,18 +373,8 @@ def assert_squashed_change_has_the_same_effect(
 
 
 @given(batches())
-@settings(max_examples=20)
 @pytest.mark.req("R078-112", "R078-113", "R078-51", "R078-52", "R078-55")
 def test_squashed_change_has_the_effect_of_the_changes_in_order(
-    batch: tuple[list[Change], Partial, Partial],
-) -> None:
-    assert_squashed_change_has_the_same_effect(batch)
-
-
-@pytest.mark.deep
-@given(batches())
-@settings(max_examples=1000)
-def test_squashed_change_has_the_effect_of_the_changes_in_many_examples(
     batch: tuple[list[Change], Partial, Partial],
 ) -> None:
     assert_squashed_change_has_the_same_effect(batch)

@@ -29,7 +29,6 @@ from jp_nb.providers.registry import create
 from jp_nb.tooling.python import PythonTool
 from tests.support.config_spellings import CASES, lookup, under, wholes
 from tests.support.fakes import offer_now
-from tests.support.record_strategies import QUICK
 
 # --- fields ----------------------------------------------------------------------------------
 
@@ -155,7 +154,6 @@ def test_every_spelling_has_one_stored_form(subtests: pytest.Subtests) -> None:
 
 
 @given(wholes)
-@QUICK
 def test_stored_form_is_read_as_the_same_configuration(whole: dict[str, Any]) -> None:
     config = AppConfig.model_validate(whole)
     kept = config.model_dump(mode="json", exclude_none=True)
@@ -169,7 +167,6 @@ some = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 
 
 @given(names, some, st.dictionaries(some, some | st.lists(some, min_size=2, max_size=3)))
-@QUICK
 def test_attachment_means_the_same_as_a_table_and_as_a_url(
     kind: str, path: str, params: dict[str, str | list[str]]
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
@@ -211,7 +211,6 @@ def text_of(value: Any, form: dict[str, Any], end: str) -> bytes:
     return (json.dumps(value, **form) + end).encode("utf-8", "backslashreplace")
 
 
-@settings(max_examples=20)
 @given(
     records.flatmap(lambda r: st.just(r) | st.lists(json_values, max_size=3).map(lambda j: r + j)),
     st.dictionaries(st.text(max_size=4), json_values, max_size=3),
@@ -231,7 +230,6 @@ def test_any_directory_is_preserved_byte_for_byte(
     assert write_directory(kept(jp)).files == files
 
 
-@settings(max_examples=20)
 @given(records, forms)
 def test_appending_preserves_the_bytes_before(events: Any, form: dict[str, Any]) -> None:
     files = directory([]) | {"events.json": text_of([*events, {"type": "x"}], form, "\n")}

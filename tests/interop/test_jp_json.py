@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from jp_nb.interop.jp_files import write_directory
 from jp_nb.interop.jp_json import number_text, read_value, render_json, same_json
@@ -114,7 +114,6 @@ def test_numbers_are_written_as_jp_does() -> None:
     assert written[4:] == ["1000000000000000.0", "1.5e300", "0.0001", "5", "2.0"]
 
 
-@settings(max_examples=20)
 @given(json_values)
 def test_rendered_json_reads_as_the_same_value(value: Any) -> None:
     assert same_json(read_value(render_json(value), "x").value, value)

@@ -110,9 +110,7 @@ def debug(user: FrontEnd, *commands: str) -> str:
 @pytest.mark.parametrize(
     ("name", "local"), [("fails", "42"), ("fails_async", "63"), ("fails_in_thread", "84")]
 )
-def test_debug_opens_in_the_frame_of_the_called_tool(
-    user: FrontEnd, name: str, local: str
-) -> None:
+def test_debug_opens_in_the_frame_of_the_called_tool(user: FrontEnd, name: str, local: str) -> None:
     user.run("1 / 0")  # an earlier error of a cell is not what is looked at
     request = user.start(f"%jp call {name} number=21")
     user.finish(request)

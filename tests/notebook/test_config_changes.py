@@ -237,9 +237,7 @@ def test_strict_fails_the_cell_when_no_user_could_confirm(user: FrontEnd) -> Non
 
 
 @pytest.mark.req("R078-76")
-@pytest.mark.parametrize(
-    "keys", [["", "?", "y"], ["N"], ["\x04"]], ids=repr
-)
+@pytest.mark.parametrize("keys", [["", "?", "y"], ["N"], ["\x04"]], ids=repr)
 def test_question_about_a_change_on_stdin(user: FrontEnd, keys: list[str]) -> None:
     request = start(user, "first", STDIN)
     for key in keys:

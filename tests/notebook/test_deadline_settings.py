@@ -14,6 +14,7 @@ from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError
 from tests.support.magic_shell import Notebook
 
+
 @pytest.mark.req("RPI-43")
 def test_no_deadline_is_set_by_default() -> None:
     assert AppConfig().prompt.timeout_s == 0

@@ -398,9 +398,7 @@ def test_change_is_recorded_whole_or_not_at_all(kernels: Kernels, step: Step) ->
 @pytest.mark.deep
 @pytest.mark.req("R078-124")
 @pytest.mark.parametrize("step", STEPS)
-def test_change_is_recorded_whole_or_not_at_all_at_every_step(
-    kernels: Kernels, step: Step
-) -> None:
+def test_change_is_recorded_whole_or_not_at_all_at_every_step(kernels: Kernels, step: Step) -> None:
     kill_at(kernels, step)
 
 

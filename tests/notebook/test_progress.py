@@ -80,9 +80,7 @@ def texts(user: FrontEnd, request: str) -> list[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_progress_of_every_kind_of_tool_is_shown_in_its_cell(
-    kernel: FrontEnd, way: str
-) -> None:
+def test_progress_of_every_kind_of_tool_is_shown_in_its_cell(kernel: FrontEnd, way: str) -> None:
     request = turn(kernel, f"shows_{way}")
     shown = [m for m in kernel.messages if m["header"]["msg_type"] not in ("status", "comm_close")]
     assert {m["parent_header"]["msg_id"] for m in shown} == {request}

@@ -11,7 +11,7 @@ import pytest
 from jp_nb.agent.call_runner import UNAVAILABLE
 from jp_nb.agent.interrupts import LEFT_RUNNING
 from jp_nb.agent.questions import STOPPED_BY_USER
-from tests.support.cells import calls, contents, error, events, kernel_with, start, value
+from tests.support.cells import calls, contents, error, events, kernel_with, start
 from tests.support.fresh_session import fresh_session
 from tests.support.kernel_client import FrontEnd
 
@@ -234,7 +234,6 @@ FORM_SCRIPTS = {
 }
 TYPED = ["Atlantis", "2", "2", "", "Delft", "s"]
 """On stdin: the city, the days, Large, no date; another city; all of it is to be sent."""
-
 
 
 STDIN = "-c prompt.channel=stdin"

@@ -11,7 +11,9 @@ from jp_nb.notebook.commands import action_of
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, subcommand_groups, subcommand_rows
 
 
-def test_every_subcommand_has_an_action_and_its_options_are_listed(subtests: pytest.Subtests) -> None:
+def test_every_subcommand_has_an_action_and_its_options_are_listed(
+    subtests: pytest.Subtests,
+) -> None:
     for subcommand in SUBCOMMANDS.values():
         with subtests.test(subcommand=subcommand):
             assert callable(action_of(subcommand))

@@ -250,7 +250,9 @@ def test_figure_is_shown_below_the_call_that_drew_it(user: FrontEnd, allow_stdin
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("allow_stdin", [True, False])
-def test_prints_of_coroutines_are_shown_below_their_lines(user: FrontEnd, allow_stdin: bool) -> None:
+def test_prints_of_coroutines_are_shown_below_their_lines(
+    user: FrontEnd, allow_stdin: bool
+) -> None:
     assert order(user, run(user, "murmured", allow_stdin=allow_stdin)) == [
         "✓ murmur()",
         "from async def\n",

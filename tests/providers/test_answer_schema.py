@@ -5,7 +5,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.model_inquiry import ModelInquiry
@@ -304,7 +304,6 @@ def lists_and_alternatives(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy
     return lists | either
 
 
-@settings(max_examples=20)
 @given(
     asked=st.recursive(
         SCALARS, lambda inner: objects(inner) | lists_and_alternatives(inner), max_leaves=12

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config.secret_names import PROVIDER_KEY
@@ -65,7 +65,6 @@ def test_repr_does_not_hold_the_key() -> None:
     assert "sk-" not in repr(Redaction(KEY))
 
 
-@settings(max_examples=20)
 @given(st.lists(st.sampled_from([KEY, KEY[:9], KEY[9:], "sk-", "s", "a b", "é"]), max_size=6),
        st.lists(st.integers(1, 9), min_size=1, max_size=9))  # fmt: skip
 def test_key_in_pieces_is_hidden(parts: list[str], cuts: list[int]) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import ProviderError
@@ -76,7 +76,6 @@ def test_x_should_retry_overrides_the_status(subtests: pytest.Subtests) -> None:
             assert error.retryable is (seconds is not None)
 
 
-@settings(max_examples=20)
 @given(
     st.sampled_from(RETRYABLE + FATAL), st.sampled_from(WAITS), st.sampled_from(["", "true", "no"])
 )

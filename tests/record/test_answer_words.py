@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 
 from jp_nb.record.answer_words import answer_in_words
-from tests.support.examples import PLAIN
 from tests.support.record_strategies import json_values
 
 SIZES = {
@@ -54,7 +53,6 @@ def test_answer_text_uses_the_label_of_an_option(subtests: pytest.Subtests) -> N
             assert answer_in_words(kind, answer) == words
 
 
-@PLAIN
 @given(json_values, json_values)
 def test_any_json_has_a_text(kind: Any, answer: Any) -> None:
     assert answer_in_words(kind, answer)

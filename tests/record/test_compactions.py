@@ -32,7 +32,6 @@ from jp_nb.record.fork import fork
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of, thread_of_turns
 from tests.support.entries import ASKED, SAID, START, called, result
-from tests.support.examples import PLAIN
 from tests.support.fakes import FakeClock, new_stream
 from tests.support.record_strategies import records
 
@@ -189,7 +188,6 @@ def is_well_paired(thread: Thread) -> bool:
     return not any(waiting.values())
 
 
-@PLAIN
 @given(records, st.lists(st.tuples(RANGES, POLICIES, st.booleans()), max_size=6))
 def test_no_compaction_separates_a_call_from_its_result(
     entries: list[dict[str, Any]], made: list[tuple[tuple[int, int], dict[str, Any], bool]]

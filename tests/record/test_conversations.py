@@ -15,7 +15,6 @@ from jp_nb.record.conversations import Listed, drop, listing, switch
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.timestamps import utc_now
-from tests.support.examples import PLAIN
 from tests.support.record_strategies import STAMP, json_values
 
 
@@ -177,7 +176,6 @@ def test_conversations_with_the_same_id_get_distinct_names() -> None:
 entries = st.builds(entry, st.sampled_from(["a", "a~2", "jp-c10"]) | json_values, st.just("q"))
 
 
-@PLAIN
 @given(st.lists(json_values | entries, max_size=6))
 def test_every_conversation_has_a_distinct_name(others: list[Any]) -> None:
     for item in listing(document(*others)):

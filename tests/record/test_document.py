@@ -16,7 +16,6 @@ from jp_nb.record.notices import notices
 from jp_nb.record.stream import ConversationStream, Damage
 from jp_nb.record.thread import thread_of
 from tests.support.entries import ASKED, SAID, START, raw
-from tests.support.examples import PLAIN
 from tests.support.fakes import FakeClock
 from tests.support.record_strategies import damaged, json_values, records
 
@@ -80,7 +79,6 @@ def test_tolerant_load_of_a_valid_record_allows_changes() -> None:
 
 
 @given(st.lists(damaged, max_size=3), records, st.randoms())
-@PLAIN
 def test_damage_at_any_place_is_kept_there(
     bad: list[Any], entries: list[dict[str, Any]], random: Any
 ) -> None:
@@ -116,7 +114,6 @@ anything = st.recursive(
 
 
 @given(anything, st.booleans())
-@PLAIN
 def test_any_json_is_loaded_or_rejected_with_a_place(value: Any, tolerant: bool) -> None:
     before = json.dumps(value)
     try:
@@ -150,7 +147,6 @@ def test_entry_nested_too_deeply_is_damage() -> None:
 
 
 @given(records)
-@PLAIN
 def test_loaded_record_is_stored_byte_for_byte(entries: list[dict[str, Any]]) -> None:
     stored = {
         "version": 1,

@@ -16,7 +16,6 @@ from jp_nb.record.fork import fork, undo
 from jp_nb.record.repair import INTERRUPTED
 from jp_nb.record.stream import ConversationStream
 from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, raw, result
-from tests.support.examples import PLAIN
 from tests.support.fakes import FakeClock, NumberedIds, new_stream, without_ids
 from tests.support.record_strategies import records
 
@@ -133,7 +132,6 @@ def containers(value: Any) -> Iterator[int]:
 
 
 @given(records, st.integers(0, 3))
-@PLAIN
 def test_fork_of_any_record_shares_nothing_and_is_well_formed(
     entries: list[dict[str, Any]], less: int
 ) -> None:

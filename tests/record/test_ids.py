@@ -28,7 +28,6 @@ from jp_nb.record.notices import notices
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
 from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, result
-from tests.support.examples import PLAIN
 from tests.support.fakes import FakeClock, new_stream
 from tests.support.record_strategies import records
 
@@ -130,7 +129,6 @@ def test_used_id_is_drawn_again() -> None:
 
 
 @given(records)
-@PLAIN
 def test_no_two_entries_have_the_same_id(entries: list[dict[str, Any]]) -> None:
     stream = new_stream(*entries)
     stream.append(ChatResponse(message="a"))

@@ -13,7 +13,6 @@ from jp_nb.config.paths import parse_path
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.own_paths import OwnPaths
 from jp_nb.record.steps import Step, related
-from tests.support.examples import PLAIN
 
 PATHS = (
     "assistant",
@@ -69,7 +68,6 @@ def found_by_a_walk(steps: Sequence[Step], path: str) -> bool:
     return False
 
 
-@PLAIN
 @given(st.lists(st.none() | changes(), max_size=6))
 def test_indexed_lookup_equals_a_walk_over_all_changes(made: list[Change | None]) -> None:
     steps = steps_of(made)

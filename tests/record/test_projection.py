@@ -22,7 +22,6 @@ from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
 from tests.support.config_strategies import partials
 from tests.support.entries import ASKED, START
-from tests.support.examples import MANY, PLAIN
 from tests.support.fakes import FakeClock, new_stream
 
 T = "2026-03-18 13:19:06.841464"
@@ -194,17 +193,7 @@ FOLDED = (partials, partials, deltas, st.booleans())
 
 
 @given(*FOLDED)
-@PLAIN
 def test_folding_as_the_record_grows_equals_replaying_it(
-    below: Any, base: Any, entries: Any, trusted: bool
-) -> None:
-    check_folding(below, base, entries, trusted)
-
-
-@pytest.mark.deep
-@given(*FOLDED)
-@MANY
-def test_folding_many_records_equals_replaying_them(
     below: Any, base: Any, entries: Any, trusted: bool
 ) -> None:
     check_folding(below, base, entries, trusted)
@@ -255,7 +244,6 @@ def found_at(partial: Partial, path: str) -> Any:
 
 
 @given(partials, partials, partials, deltas, st.sampled_from(UNSET_PATHS))
-@PLAIN
 def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
     lower: Any, other: Any, base: Any, entries: Any, path: str
 ) -> None:

@@ -18,7 +18,6 @@ from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
 from tests.support.config_strategies import partials
 from tests.support.entries import ASKED, START
-from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 
 T = "2026-03-18 13:19:06.841464"
@@ -96,7 +95,6 @@ def test_untrusted_record_unsets_harmless_paths() -> None:
 
 
 @given(st.lists(st.builds(delta, partials), max_size=4), partials)
-@PLAIN
 def test_untrusted_deltas_change_no_leaf_with_authority(entries: Any, below: Any) -> None:
     mine = strip_strategies(merge({}, below))
     found = Projection(

@@ -24,7 +24,6 @@ from jp_nb.record.question_entry import (
 )
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.select_kind import Option
-from tests.support.examples import PLAIN
 
 KEY = SecretBytes(b"k" * 32)
 HERE = "/home/ada/work"
@@ -160,7 +159,6 @@ TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(t
 
 
 @given(TEXT, TEXT)
-@PLAIN
 @example("one\u2028two\x85", "three\u2029\nfour")  # lines, for some readers
 @pytest.mark.req("RCP-39")
 def test_entry_is_one_line_for_any_text(question: str, answer: str) -> None:
@@ -260,7 +258,6 @@ def test_own_lines_count_among_lines_of_others() -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b", None]), min_size=2, max_size=8), st.data())
-@PLAIN
 def test_no_line_before_a_change_of_the_log_counts(
     answers: list[str | None], data: st.DataObject
 ) -> None:

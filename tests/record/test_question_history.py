@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from jp_nb.errors import UsageError
 from jp_nb.record.events import InquiryRequest, InquiryResponse
 from jp_nb.record.question_history import QuestionHistory, answers_of, ended_inquiries
-from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 
 
@@ -125,7 +124,6 @@ def test_search_ignores_case_in_questions_and_answers() -> None:
 
 
 @given(st.lists(st.sampled_from(["ask", "answer", "turn"]), max_size=30))
-@PLAIN
 def test_appended_entries_keep_the_ids_of_earlier_answers(steps: list[str]) -> None:
     raw: list[dict[str, Any]] = turn()
     waiting: list[dict[str, Any]] = []

@@ -34,7 +34,6 @@ from tests.support.entries import (
     raw,
     result,
 )
-from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream, without_ids
 from tests.support.record_strategies import records
 
@@ -109,7 +108,6 @@ def test_repair_leaves_a_well_formed_record_alone() -> None:
 
 @pytest.mark.req("HB-17")
 @given(records)
-@PLAIN
 def test_repair_makes_any_record_well_formed_and_is_idempotent(
     entries: list[dict[str, Any]],
 ) -> None:

@@ -10,7 +10,6 @@ from hypothesis import given
 from jp_nb.record.request_places import request_places
 from jp_nb.record.thread import thread_of
 from tests.support.entries import ASKED, CHANGED, SAID, START, called, raw, result
-from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
 
@@ -52,7 +51,6 @@ def test_positions_of_requests(subtests: pytest.Subtests) -> None:
             assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
 
 
-@PLAIN
 @given(records)
 def test_positions_are_in_order_and_within_the_record(raw_entries: list[Any]) -> None:
     stream = new_stream(*raw_entries)

@@ -20,7 +20,6 @@ from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.signature import Signer, is_signature
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
-from tests.support.examples import PLAIN
 from tests.support.record_strategies import STAMP, json_values, texts
 
 KEY = SecretBytes(bytes(range(32)))
@@ -95,7 +94,6 @@ def with_whole_doubles(value: Any) -> Any:
     return float(value)
 
 
-@PLAIN
 @given(records, st.integers(0, 3))
 def test_signature_survives_pages_and_files(record: dict[str, Any], times: int) -> None:
     changed = record
@@ -150,7 +148,6 @@ def test_any_change_of_messages_or_settings_breaks_the_signature(subtests: pytes
             assert signature(changed) != signature(RECORD)
 
 
-@PLAIN
 @given(records, records)
 def test_different_records_have_different_signatures(
     one: dict[str, Any], other: dict[str, Any]

@@ -28,7 +28,6 @@ from tests.support.entries import (
     raw,
     result,
 )
-from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
 
@@ -115,7 +114,6 @@ def test_first_entry_opens_a_turn_unless_it_is_refused() -> None:
 
 
 @given(records)
-@PLAIN
 def test_last_turn_is_the_last_of_all_turns(entries: list[dict[str, Any]]) -> None:
     stream = new_stream(*entries)
     turns = list(stream.turns())
@@ -147,7 +145,6 @@ def test_events_have_their_turn_and_position() -> None:
 
 
 @given(records)
-@PLAIN
 def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
     stream = new_stream(*entries)
     numbered = [(e.turn, e.entry) for e in stream.events()]

@@ -14,7 +14,6 @@ from jp_nb.record.events import ChatResponse
 from jp_nb.record.projection import Projection
 from jp_nb.record.thread import VISIBLE, Thread, thread_of
 from tests.support.entries import ASKED, SAID, START, STRANGE, called, closed, inquiry, raw, result
-from tests.support.examples import PLAIN
 from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
 
@@ -71,7 +70,6 @@ def test_provider_of_a_response_follows_layers_and_aliases() -> None:
 
 
 @given(records)
-@PLAIN
 def test_provider_is_sent_visible_entries_only(entries: list[dict[str, Any]]) -> None:
     before = json.dumps(entries)
     for item in thread_of(new_stream(*entries)):

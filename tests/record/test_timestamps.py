@@ -14,7 +14,6 @@ from jp_nb.record.timestamps import (
     new_conversation_id,
     parse_timestamp,
 )
-from tests.support.examples import PLAIN
 
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, 841464, tzinfo=UTC)
 
@@ -65,13 +64,11 @@ def test_invalid_timestamp_is_none(subtests: pytest.Subtests) -> None:
 
 
 @given(st.datetimes(min_value=datetime(1970, 1, 1), timezones=st.just(UTC)))
-@PLAIN
 def test_written_timestamp_is_read(moment: datetime) -> None:
     assert parse_timestamp(format_timestamp(moment)) == moment
 
 
 @given(st.text(max_size=40))
-@PLAIN
 def test_any_text_is_read_without_an_error(text: str) -> None:
     parse_timestamp(text)
 

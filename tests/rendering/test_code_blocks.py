@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.rendering.code_blocks import CodeBlock, code_blocks
@@ -36,14 +36,12 @@ def test_code_blocks_are_found_with_their_exact_text(subtests: pytest.Subtests) 
             assert code_blocks(text) == [CodeBlock(*block) for block in blocks]
 
 
-@settings(max_examples=20)
 @given(st.text(alphabet="`~> -1.\n\tx", max_size=60))
 def test_blocks_of_any_text_contain_only_its_characters(text: str) -> None:
     for block in code_blocks(text):
         assert block.text.replace("\n", "").strip("> \t") == "" or set(block.text) & set(text)
 
 
-@settings(max_examples=20)
 @given(st.text(max_size=80).filter(lambda x: "\r" not in x and "`" not in x))
 def test_fenced_text_is_found_unchanged(text: str) -> None:
     assert code_blocks(f"a\n```python\n{text}\n```\nb") == [CodeBlock("python", text)]

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -114,7 +114,6 @@ ANSWERS = JSON | st.fixed_dictionaries({"selected": JSON, "custom": JSON})
 @example({"type": "select", "options": [{"label": "no value"}]}, "a", True)
 @example({"type": "select"}, {"selected": [], "custom": None}, True)
 @example({"type": "form", "fields": []}, {}, True)
-@settings(max_examples=20)
 def test_any_json_in_a_record_has_a_card(kind: Any, answer: Any, answered: bool) -> None:
     card = question_card(kind, answer, answered=answered)
     assert bool(card.words) is answered
@@ -147,7 +146,6 @@ def test_readable_parts_of_a_damaged_record_are_shown(subtests: pytest.Subtests)
             assert [card.words, *card_text(card)] == lines
 
 
-@settings(max_examples=20)
 @given(st.permutations(["pg", "rd", "SQLite"]), st.integers(0, 3), st.none() | ONE_LINE)
 def test_text_of_a_valid_answer_is_that_of_its_type(
     values: list[JsonValue], count: int, own: str | None

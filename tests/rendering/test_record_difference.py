@@ -13,7 +13,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
 from jp_nb.rendering.record_difference import ComparedRecord, record_difference
 from tests.support.entries import ASKED, SAID, START, called, result
-from tests.support.record_strategies import QUICK, damaged, json_values, records, texts
+from tests.support.record_strategies import damaged, json_values, records, texts
 
 UNSEEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 ENTRIES = records | st.lists(damaged, max_size=3)
@@ -27,7 +27,6 @@ def compared(events: list[Any], title: str = "", others: Any = ()) -> ComparedRe
 
 @example(one=[START, ASKED, called(), result(), SAID], two=[START, ASKED], title="", others=[])
 @given(one=ENTRIES, two=ENTRIES, title=texts, others=st.lists(json_values, max_size=3))
-@QUICK
 def test_any_two_records_can_be_compared(
     one: list[Any], two: list[Any], title: str, others: list[Any]
 ) -> None:

@@ -26,7 +26,7 @@ from jp_nb.rendering.traced_request import TracedRequest
 from tests.support.fakes import new_stream
 from tests.support.markdown_readers import dangers, markdowns
 from tests.support.provider_helpers import TODAY, WEATHER, ask, called, result, said, thought, user
-from tests.support.record_strategies import QUICK, json_values, records
+from tests.support.record_strategies import json_values, records
 from tests.support.reports import HOSTILE
 
 SIZE = (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
@@ -123,14 +123,12 @@ def test_hostile_text_is_shown_as_text(full: bool) -> None:
             assert not {"\x1b", "\u202e", "\x07"} & set(shown)
 
 
-@QUICK
 @given(st.lists(markdowns, min_size=1, max_size=4), st.booleans())
 def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> None:
     request = ask(*(user(text) for text in texts), system=tuple(texts))
     assert dangers(request_report(traced(request), full=full).markdown) == []
 
 
-@QUICK
 @given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
 def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) -> None:
     thread = thread_of(new_stream(*raw), ("openai",), in_turn=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from jp_nb.agent.display_events import (
     ChangeEnds,
@@ -254,7 +254,6 @@ def with_context(context: str) -> QuestionEnds:
 
 
 @given(markdowns, markdowns)
-@settings(max_examples=20)
 def test_context_of_a_question_is_safe(context: str, reply: str) -> None:
     transcript = folded(with_context(f"{context}{HTML}"), *text(reply))
     assert dangers(transcript.markdown()) == []

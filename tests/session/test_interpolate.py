@@ -7,7 +7,7 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import UsageError
@@ -47,7 +47,6 @@ def put_in(text: str, max_chars: int = 100) -> str:
 
 
 @given(st.text(alphabet="{} ab\n\"':", max_size=20).filter(lambda t: "{{" not in t))
-@settings(max_examples=20)
 def test_single_braces_are_unchanged(text: str) -> None:
     assert put_in(text) == text
 

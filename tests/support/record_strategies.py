@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
-QUICK = settings(max_examples=60, deadline=None)
 STAMP = "2026-03-18 13:19:06.841464"
 
 texts = st.text(max_size=8)

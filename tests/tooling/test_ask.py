@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -411,7 +411,6 @@ QUESTION = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20)
 @given(st.lists(QUESTION | JSON, max_size=4) | JSON)
 def test_any_call_is_asked_or_refused_in_printable_lines(
     questions: Any,

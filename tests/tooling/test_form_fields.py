@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -20,7 +20,6 @@ from jp_nb.tooling.question_kinds import (
     TextAnswer,
 )
 from jp_nb.tooling.select_kind import Option, SelectAnswer
-from tests.support.properties import with_examples
 
 
 def asked(schema: dict[str, Any], required: list[str] | None = None) -> FormAnswer:
@@ -225,7 +224,6 @@ LIKELY = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20)
 @given(ANYTHING | LIKELY, st.booleans())
 def test_any_schema_is_a_form_or_an_error_with_its_place(schema: Any, required: bool) -> None:
     try:
@@ -236,9 +234,3 @@ def test_any_schema_is_a_form_or_an_error_with_its_place(schema: Any, required: 
     [field] = form.fields
     assert field.default is None or field.misfit(field.default) is None
     json.dumps(form.answer_schema(), allow_nan=False)
-
-
-@pytest.mark.deep
-def test_schemas_of_servers_in_many_examples() -> None:
-    test = test_any_schema_is_a_form_or_an_error_with_its_place
-    with_examples(600, ANYTHING | LIKELY, st.booleans(), test)()

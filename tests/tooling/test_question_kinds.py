@@ -12,7 +12,7 @@ from time import process_time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from pydantic import ValidationError
@@ -22,14 +22,12 @@ from jp_nb.tooling.question import FormAnswer, Question, read_answer_type
 from jp_nb.tooling.question_kinds import AnswerType, IntegerAnswer, NumberAnswer, TextAnswer
 from jp_nb.tooling.select_kind import Option, Picks, SelectAnswer
 from jp_nb.tooling.text_formats import FORMATS
-from tests.support.properties import with_examples
 from tests.support.question_strategies import KINDS, SELECTS, answers
 
 PAIRS = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))
 SELECT_PAIRS = SELECTS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))
 
 
-@settings(max_examples=20)
 @given(PAIRS)
 def test_schema_accepts_exactly_the_valid_answers(pair: tuple[AnswerType, Any]) -> None:
     kind, answer = pair
@@ -39,7 +37,6 @@ def test_schema_accepts_exactly_the_valid_answers(pair: tuple[AnswerType, Any]) 
     assert fits is (kind.misfit(answer) is None), (schema, answer)
 
 
-@settings(max_examples=20)
 @given(PAIRS)
 def test_answers_are_stored_settled_and_described_unchanged(pair: tuple[AnswerType, Any]) -> None:
     kind, answer = pair
@@ -55,7 +52,6 @@ def test_answers_are_stored_settled_and_described_unchanged(pair: tuple[AnswerTy
             assert kind.kept(answer) == answer
 
 
-@settings(max_examples=20)
 @given(KINDS)
 def test_kinds_round_trip_through_json(kind: AnswerType) -> None:
     text = kind.model_dump_json()
@@ -65,7 +61,6 @@ def test_kinds_round_trip_through_json(kind: AnswerType) -> None:
     assert again.reworded(lambda words: words) == again
 
 
-@settings(max_examples=20)
 @given(SELECT_PAIRS)
 def test_picks_and_answers_are_equivalent(pair: tuple[SelectAnswer, Any]) -> None:
     kind, answer = pair
@@ -124,14 +119,12 @@ def test_own_text_is_added_to_several_picks_and_replaces_one() -> None:
         assert kind.answer(picks) == {"selected": selected, "custom": "mine"}
 
 
-@settings(max_examples=20)
 @given(KINDS)
 def test_automatic_answer_is_valid(kind: AnswerType) -> None:
     automatic = kind.automatic
     assert automatic is None or kind.misfit(automatic) is None
 
 
-@settings(max_examples=20)
 @given(SELECTS)
 def test_label_settles_to_the_value_of_its_option(kind: SelectAnswer) -> None:
     for option in kind.options:
@@ -312,16 +305,3 @@ def test_configured_list_does_not_answer_a_single_choice() -> None:
     )
     assert several.settled("Small") == ["s"]
     assert several.settled(["m", "Small"]) == ["m", "s"]
-
-
-@pytest.mark.deep
-def test_kinds_of_questions_hold_for_many_examples() -> None:
-    for examples, strategy, test in (
-        (300, PAIRS, test_schema_accepts_exactly_the_valid_answers),
-        (300, PAIRS, test_answers_are_stored_settled_and_described_unchanged),
-        (150, KINDS, test_kinds_round_trip_through_json),
-        (150, SELECT_PAIRS, test_picks_and_answers_are_equivalent),
-        (150, KINDS, test_automatic_answer_is_valid),
-        (150, SELECTS, test_label_settles_to_the_value_of_its_option),
-    ):
-        with_examples(examples, strategy, test)()

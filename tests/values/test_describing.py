@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
-from tests.support.examples import MANY, PLAIN
 from tests.support.hide_names import HideNames
 from tests.support.sample_values import BUDGETS, OPTIONAL, descriptions, sample_values
 
@@ -208,21 +207,12 @@ def check_budget(value: Any, chars: int, name: str) -> None:
 
 
 @given(*BUDGETED)
-@PLAIN
 def test_any_description_keeps_to_its_budget(value: Any, chars: int, name: str) -> None:
-    check_budget(value, chars, name)
-
-
-@pytest.mark.deep
-@given(*BUDGETED)
-@MANY
-def test_many_descriptions_keep_to_their_budget(value: Any, chars: int, name: str) -> None:
     check_budget(value, chars, name)
 
 
 @example({"k" * 500: None})
 @given(_NESTED.filter(lambda value: not isinstance(value, str | bytes)))
-@PLAIN
 def test_plain_data_is_described_by_its_repr(value: Any) -> None:
     def has_sets(part: Any) -> bool:
         inner = part.values() if isinstance(part, dict) else part

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import tomlkit
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import ConfigError
@@ -119,7 +119,6 @@ answers = st.one_of(
 )
 
 
-@settings(max_examples=20)
 @given(st.dictionaries(names, st.dictionaries(names, answers, max_size=4), max_size=4))
 def test_any_names_and_answers_are_read_at_their_lines(
     tools: dict[str, dict[str, object]],

@@ -20,7 +20,6 @@ from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.workspace.config_writing import ConfigFile
 from tests.support.folder_trust import EVIL, URL, Opened, configure, work  # noqa: F401
 from tests.support.magic_shell import Notebook, folder  # noqa: F401
-from tests.support.record_strategies import QUICK
 
 WRITTEN = """\
 # mine
@@ -171,7 +170,6 @@ FILES = [
     ],
 )
 @given(st.sampled_from(FILES), st.lists(st.sampled_from(ASSIGNMENTS), max_size=5))
-@QUICK
 def test_saved_file_means_exactly_the_requested_changes(text: str, changes: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ConfigFile, "_text", lambda _: text)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
@@ -392,7 +392,6 @@ ENTRIES = st.lists(
 )
 
 
-@settings(max_examples=20)
 @given(st.lists(ENTRIES, max_size=4), st.integers(1, 7))
 @pytest.mark.req("RCP-48", "RCP-49")
 def test_any_answers_are_read_back_in_order_across_files(
@@ -411,7 +410,6 @@ def test_any_answers_are_read_back_in_order_across_files(
             ]
 
 
-@settings(max_examples=20)
 @given(st.integers(1, 30), st.sets(st.integers(0, 29)), st.binary(max_size=40), st.integers(1, 7))
 @pytest.mark.req("RCP-42", "RCP-50")
 def test_undamaged_lines_keep_their_ids(count: int, lost: set[int], junk: bytes, full: int) -> None:
@@ -434,7 +432,6 @@ def test_undamaged_lines_keep_their_ids(count: int, lost: set[int], junk: bytes,
         assert answered(log) == [*left, (count + 1, "new")]
 
 
-@settings(max_examples=20)
 @given(st.lists(st.binary(max_size=200), max_size=5))
 def test_file_of_any_bytes_is_read_and_appended_to(parts: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:

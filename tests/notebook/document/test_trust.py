@@ -164,9 +164,7 @@ def signed(tmp_path: Path) -> Any:
     return run.lifted()["jp"]
 
 
-def test_replaced_key_does_not_verify_older_signatures(
-    tmp_path: Path, signed: Any
-) -> None:
+def test_replaced_key_does_not_verify_older_signatures(tmp_path: Path, signed: Any) -> None:
     key = tmp_path / "key"
     assert trust_in(signed, key).trusted
     key.unlink()
@@ -180,9 +178,7 @@ def test_replaced_key_does_not_verify_older_signatures(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
-def test_key_that_others_can_read_neither_signs_nor_verifies(
-    tmp_path: Path, signed: Any
-) -> None:
+def test_key_that_others_can_read_neither_signs_nor_verifies(tmp_path: Path, signed: Any) -> None:
     (tmp_path / "key").chmod(0o644)
     assert "open to other users" in str(trust_in(signed, tmp_path / "key").why_not)
     run = Run(tmp_path / "key")
