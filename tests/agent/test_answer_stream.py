@@ -24,9 +24,9 @@ from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.python import PythonTool
+from tests.agent.over_http import over_http, sent_calls, sent_results
 from tests.support.fakes import Bench, FakePrompter, call, forever, reply, say, until, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.over_http import over_http, sent_calls, sent_results
 
 
 def returning(content: str, *, name: str = "t") -> PythonTool:

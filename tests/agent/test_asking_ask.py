@@ -28,7 +28,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.ask_turns import (
+from tests.agent.ask_turns import (
     DATABASE,
     DONE,
     NAME,

@@ -18,8 +18,7 @@ from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.record.events import ConfigDelta
 from jp_nb.tooling.outcome import Success
-from tests.support.fakes import FakePrompter, for_tool
-from tests.support.proposers import (
+from tests.agent.proposers import (
     APPLY,
     FULL,
     NAMED,
@@ -29,6 +28,7 @@ from tests.support.proposers import (
     bench_of,
     reviewed,
 )
+from tests.support.fakes import FakePrompter, for_tool
 
 
 async def test_prompt_shows_current_and_proposed_values() -> None:

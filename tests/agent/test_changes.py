@@ -20,8 +20,7 @@ from jp_nb.record.proposals import ProposedBy, proposed_by
 from jp_nb.rendering.conversation_log import by_tools
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
-from tests.support.fakes import FakePrompter, call, for_tool, reply, until, yes
-from tests.support.proposers import (
+from tests.agent.proposers import (
     APPLY,
     DONE,
     NAMED,
@@ -36,6 +35,7 @@ from tests.support.proposers import (
     responses,
     shown_texts,
 )
+from tests.support.fakes import FakePrompter, call, for_tool, reply, until, yes
 
 
 @pytest.mark.req("R078-30", "R078-32", "R078-46", "R078-56", "R078-59", "R078-75", "R078-77")

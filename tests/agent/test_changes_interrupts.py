@@ -16,19 +16,7 @@ from jp_nb.record.events import ChatRequest, ConfigDelta, InquiryRequest
 from jp_nb.record.proposals import proposed_by
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
-from tests.support.fakes import (
-    Bench,
-    EventProvider,
-    FakePrompter,
-    call,
-    for_tool,
-    forever,
-    reply,
-    say,
-    until,
-    yes,
-)
-from tests.support.proposers import (
+from tests.agent.proposers import (
     APPLY,
     FULL,
     NAMED,
@@ -42,6 +30,18 @@ from tests.support.proposers import (
     reloaded,
     responses,
     shown_texts,
+)
+from tests.support.fakes import (
+    Bench,
+    EventProvider,
+    FakePrompter,
+    call,
+    for_tool,
+    forever,
+    reply,
+    say,
+    until,
+    yes,
 )
 
 MENU: Partial = {"interrupt": {"escalation_cooldown_secs": 0}}

@@ -17,16 +17,7 @@ from jp_nb.record.events import ChatRequest, ConfigDelta, TurnStart
 from jp_nb.record.thread import thread_of
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
-from tests.support.fakes import (
-    EventProvider,
-    FakePrompter,
-    MockInquiryBackend,
-    call,
-    for_tool,
-    reply,
-    say,
-)
-from tests.support.proposers import (
+from tests.agent.proposers import (
     APPLY,
     DONE,
     NAMED,
@@ -38,6 +29,15 @@ from tests.support.proposers import (
     count_resolves,
     reloaded,
     responses,
+)
+from tests.support.fakes import (
+    EventProvider,
+    FakePrompter,
+    MockInquiryBackend,
+    call,
+    for_tool,
+    reply,
+    say,
 )
 
 

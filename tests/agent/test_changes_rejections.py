@@ -12,8 +12,7 @@ from jp_nb.agent.display_events import ChangeEnds
 from jp_nb.record.events import ConfigDelta, InquiryRequest, ToolCallResponse
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from tests.support.fakes import FakePrompter, call, for_tool, reply, yes
-from tests.support.proposers import (
+from tests.agent.proposers import (
     APPLY,
     DONE,
     NAMED,
@@ -25,6 +24,7 @@ from tests.support.proposers import (
     responses,
     shown_texts,
 )
+from tests.support.fakes import FakePrompter, call, for_tool, reply, yes
 
 BOGUS = Success("Bogus.", config={"assistant": {"model": {"id": {"provider": "bogus"}}}})
 FORBIDDEN = Success("Hidden.", config={"style": {"tool_call": {"show": False}}})

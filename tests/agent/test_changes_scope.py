@@ -22,8 +22,7 @@ from jp_nb.tooling.command import CommandTool
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply
-from tests.support.proposers import (
+from tests.agent.proposers import (
     DONE,
     EVERYTHING,
     FULL,
@@ -37,6 +36,7 @@ from tests.support.proposers import (
     responses,
     reviewed,
 )
+from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply
 
 
 class Builtin(ToolDefaults):

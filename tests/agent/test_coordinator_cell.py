@@ -20,6 +20,15 @@ from jp_nb.config.tree.tool_config import CANCELLATION
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.tooling.base import CallInterrupted
 from jp_nb.tooling.python import PythonTool
+from tests.agent.interrupted_turns import (
+    DONE,
+    TWO_RUN,
+    CuttingCell,
+    Slow,
+    acting,
+    contents,
+    menus,
+)
 from tests.support.fakes import (
     CANCELLED,
     Bench,
@@ -29,15 +38,6 @@ from tests.support.fakes import (
     reply,
     until,
     yes,
-)
-from tests.support.interrupted_turns import (
-    DONE,
-    TWO_RUN,
-    CuttingCell,
-    Slow,
-    acting,
-    contents,
-    menus,
 )
 
 

@@ -28,17 +28,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import (
-    Bench,
-    FakePrompter,
-    call,
-    for_tool,
-    forever,
-    reply,
-    until,
-    yes,
-)
-from tests.support.interrupted_turns import (
+from tests.agent.interrupted_turns import (
     DONE,
     Slow,
     acting,
@@ -48,6 +38,16 @@ from tests.support.interrupted_turns import (
     interrupted,
     menus,
     one_interrupt,
+)
+from tests.support.fakes import (
+    Bench,
+    FakePrompter,
+    call,
+    for_tool,
+    forever,
+    reply,
+    until,
+    yes,
 )
 
 SLOW_RUNS = ["Continue", "Tell the model something …", "Run `slow` again", "End the turn"]

@@ -22,6 +22,16 @@ from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.tooling.python import PythonTool
+from tests.agent.interrupted_turns import (
+    DONE,
+    CuttingCell,
+    acting,
+    answering,
+    has_said,
+    interrupted,
+    menus,
+    one_interrupt,
+)
 from tests.support.fakes import (
     CANCELLED,
     Bench,
@@ -32,16 +42,6 @@ from tests.support.fakes import (
     say,
     until,
     yes,
-)
-from tests.support.interrupted_turns import (
-    DONE,
-    CuttingCell,
-    acting,
-    answering,
-    has_said,
-    interrupted,
-    menus,
-    one_interrupt,
 )
 
 STREAMING = [

@@ -29,6 +29,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
+from tests.agent.over_http import over_http
 from tests.support.fakes import (
     Bench,
     EventProvider,
@@ -40,7 +41,6 @@ from tests.support.fakes import (
     until,
 )
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.over_http import over_http
 
 DONE = reply(say("Done."))
 BROKEN = ProviderError("it broke", kind="transient")

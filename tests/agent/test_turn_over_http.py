@@ -16,9 +16,9 @@ from jp_nb.tooling.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
 from jp_nb.tooling.builtin.ask import SCHEMA
 from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.tooling.python import PythonTool
+from tests.agent.over_http import over_http, sent_calls, sent_results
 from tests.support.fakes import Bench, FakePrompter, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.over_http import over_http, sent_calls, sent_results
 from tests.support.raw_server import STREAM, raw_server
 
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}

@@ -15,7 +15,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.validation import checked, validate
 from jp_nb.errors import ConfigError
-from tests.support.grants import RULES, allowed, grants, not_acknowledged
+from tests.config.grants import RULES, allowed, grants, not_acknowledged
 
 
 @pytest.mark.req("R078-17")

@@ -22,7 +22,7 @@ from jp_nb.config.tree.model_config import ModelChoice, ModelId
 from jp_nb.config.tree.provider_table import PROVIDER_NAMES
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import NAMES
-from tests.support.config_spellings import partials
+from tests.config.config_spellings import partials
 
 GPT = ModelId(provider="openai", name="gpt")
 TABLE = {"provider": "openai", "name": "gpt"}

@@ -15,7 +15,7 @@ from jp_nb.config.schema import field_paths
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.validation import without_left_out
 from jp_nb.errors import ConfigProblem
-from tests.support.config_spellings import (
+from tests.config.config_spellings import (
     ANNOTATED,
     CASES,
     HALVES,

@@ -27,7 +27,7 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
 from jp_nb.providers.registry import create
 from jp_nb.tooling.python import PythonTool
-from tests.support.config_spellings import CASES, lookup, under, wholes
+from tests.config.config_spellings import CASES, lookup, under, wholes
 from tests.support.fakes import offer_now
 
 # --- fields ----------------------------------------------------------------------------------

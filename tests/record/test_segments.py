@@ -15,7 +15,7 @@ from jp_nb.record import carrier, segments
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.jp_object import shape_of
 from jp_nb.record.timestamps import utc_now
-from tests.support.segments import in_segments
+from tests.record.segments import in_segments
 
 SHELVED = {
     "conversation": {"id": "jp-c0"},

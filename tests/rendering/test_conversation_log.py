@@ -17,10 +17,10 @@ from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, read_turn
 from jp_nb.rendering import conversation_log
 from jp_nb.rendering.report import Report
+from tests.rendering.reports import HOSTILE, rendered
 from tests.support.entries import ASKED, SAID, START, T, called, closed, inquiry, raw, result
 from tests.support.fakes import new_stream
 from tests.support.images import figure
-from tests.support.reports import HOSTILE, rendered
 
 
 def test_every_entry_of_a_log_is_one_plain_line() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jp_nb.rendering.report import in_one_line, table
-from tests.support.reports import HOSTILE, rendered
+from tests.rendering.reports import HOSTILE, rendered
 
 
 def test_hostile_text_in_a_table_stays_in_its_cell() -> None:

@@ -23,11 +23,11 @@ from jp_nb.record.thread import ThreadItem, thread_of
 from jp_nb.rendering.request_difference import request_difference
 from jp_nb.rendering.request_report import request_report
 from jp_nb.rendering.traced_request import TracedRequest
+from tests.rendering.reports import HOSTILE
 from tests.support.fakes import new_stream
 from tests.support.markdown_readers import dangers, markdowns
 from tests.support.provider_helpers import TODAY, WEATHER, ask, called, result, said, thought, user
 from tests.support.record_strategies import json_values, records
-from tests.support.reports import HOSTILE
 
 SIZE = (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + SIZE + b"\x08\2" + b"\0" * 31_000

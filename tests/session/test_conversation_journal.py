@@ -17,9 +17,9 @@ from jp_nb.record.events import ChatRequest, ToolCallRequest, decode
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
+from tests.session.journals import journals, kinds, lines, opened, other_conversations
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore
 from tests.support.fakes import FakePrompter, yes
-from tests.support.journals import journals, kinds, lines, opened, other_conversations
 from tests.support.killed_session import NOTEBOOK, killed, saved
 
 TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'

@@ -12,8 +12,8 @@ from jp_nb.config.directives import Directive
 from jp_nb.record.call_progress import CallProgress, open_calls
 from jp_nb.record.events import ChatRequest, ConfigDelta, ToolCallRequest, ToolCallResponse
 from jp_nb.session.session import Session
+from tests.session.journals import journals, kinds, lines, opened
 from tests.support.fake_host import FakeHome, FakeHost
-from tests.support.journals import journals, kinds, lines, opened
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
 

@@ -9,7 +9,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import PromptUnavailable, ReplayError, UsageError
-from tests.support.bench_notebook import kept, notebook
+from tests.session.bench_notebook import kept, notebook
 from tests.support.images import figure
 from tests.support.magic_shell import Notebook, folder
 

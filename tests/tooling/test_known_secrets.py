@@ -16,7 +16,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from jp_nb.errors import ToolError
 from jp_nb.tooling.known_secrets import KnownSecrets
 from jp_nb.tooling.variable_reports import variable, variables
-from tests.support.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
+from tests.tooling.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
 
 ENVIRONMENT = "outside-4711-of-the-notebook"
 PIECES = [SECRET[start : start + PIECE] for start in range(len(SECRET) - PIECE + 1)]

@@ -29,8 +29,8 @@ from jp_nb.tooling.python import REGISTRY, PythonTool, as_outcome, read_docstrin
 from jp_nb.tooling.question import Question
 from jp_nb.values.describing import describe
 from tests.support.fakes import InlineCell
-from tests.support.result_values import Holder, Members, Model
 from tests.support.sample_values import figure
+from tests.tooling.result_values import Holder, Members, Model
 
 
 @pytest.fixture(autouse=True)
@@ -415,7 +415,7 @@ def first_iterator(value: Any) -> Any:
 
 
 RESULTS = """
-from tests.support.result_values import Holder, Model
+from tests.tooling.result_values import Holder, Model
 from jp_nb.tooling.python import as_outcome
 from jp_nb.values.describing import describe
 words = {"pear", "apple", "fig", "cherry", "date"}

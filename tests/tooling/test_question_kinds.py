@@ -22,7 +22,7 @@ from jp_nb.tooling.question import FormAnswer, Question, read_answer_type
 from jp_nb.tooling.question_kinds import AnswerType, IntegerAnswer, NumberAnswer, TextAnswer
 from jp_nb.tooling.select_kind import Option, Picks, SelectAnswer
 from jp_nb.tooling.text_formats import FORMATS
-from tests.support.question_strategies import KINDS, SELECTS, answers
+from tests.tooling.question_strategies import KINDS, SELECTS, answers
 
 PAIRS = KINDS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))
 SELECT_PAIRS = SELECTS.flatmap(lambda kind: st.tuples(st.just(kind), answers(kind)))

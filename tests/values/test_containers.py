@@ -13,8 +13,8 @@ import pytest
 
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
-from tests.support.hide_names import HideNames
 from tests.values.helpers import text
+from tests.values.hide_names import HideNames
 
 
 @dataclass

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
-from tests.support.hide_names import HideNames
 from tests.support.sample_values import BUDGETS, OPTIONAL, descriptions, sample_values
+from tests.values.hide_names import HideNames
 
 VALUES = sample_values()
 TELL = """

@@ -14,8 +14,8 @@ import ipywidgets as widgets
 
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
-from tests.support.hide_names import HideNames
 from tests.values.helpers import PNG, text
+from tests.values.hide_names import HideNames
 
 
 async def streams() -> AsyncGenerator[int, None]:
