@@ -123,7 +123,7 @@ def test_unreadable_directory_is_refused_with_the_place(subtests: pytest.Subtest
 
 def test_entries_nested_too_deeply_are_refused() -> None:
     text = b"[" + b'{"a":' * 900 + b"1" + b"}" * 900 + b"]"
-    with pytest.raises(StorageError):
+    with pytest.raises(StorageError, match="nested too deeply: more than 100 levels"):
         read_directory(NAME, directory([]) | {"events.json": text}, clock=clock)
 
 

@@ -108,7 +108,10 @@ def test_errors_of_a_malformed_cassette_name_the_line(
         ("[1]", ":1: expected a JSON object"),
         ('{"jp_nb":"cassette","version":2}', ":1: this cassette is of version 2, and this jp_nb"),
         ('{"jp_nb":"cassette","version":1}\n{"x":1}', ":2: the line is neither a part"),
-        ('{"jp_nb":"cassette","version":1}\n' + "[" * 5000, ":2: not JSON: nested too deeply"),
+        (
+            '{"jp_nb":"cassette","version":1}\n' + "[" * 5000 + "]" * 5000,
+            ":2: not JSON: nested too deeply",
+        ),
         ('{"jp_nb":"cassette","version":1}\n{"tool":"0","name":"x"}', ":2: this tool is not as"),
         ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request is not as"),
         ('{"jp_nb":"cassette","version":1}\n\xff', ":2: not JSON"),
