@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from pydantic import JsonValue
 
@@ -59,6 +59,8 @@ def _refuse(word: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(parse_float=_Token, parse_int=_Token, parse_constant=_refuse)
+
+_TOO_DEEP: Final = f"nested too deeply: more than {MAX_LEVELS} levels"
 
 # --- reading ---------------------------------------------------------------------------------
 
@@ -113,8 +115,10 @@ def _scan(text: str, place: int, file: str) -> tuple[Any, int]:
         return _DECODER.raw_decode(text, place)
     except json.JSONDecodeError as exc:
         raise _not_json(file, text, exc.pos, exc.msg) from exc
-    except (ValueError, RecursionError) as exc:
+    except ValueError as exc:
         raise _not_json(file, text, place, str(exc)) from exc
+    except RecursionError as exc:
+        raise StorageError(_TOO_DEEP, place=file) from exc
 
 
 def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
@@ -123,13 +127,12 @@ def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
 
 
 def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
+    if is_deeper(scanned, MAX_LEVELS):  # how deep a parser goes depends on the Python
+        raise StorageError(_TOO_DEEP, place=file)
     numbers: dict[str, str] = {}
     try:
-        value = _plain(scanned, "", numbers)
-        if is_deeper(value, MAX_LEVELS):  # how deep a parser goes depends on the Python
-            raise ValueError(f"nested too deeply: more than {MAX_LEVELS} levels")
-        return JsonText(text, value, numbers, gap)
-    except (ValueError, OverflowError, RecursionError) as exc:
+        return JsonText(text, _plain(scanned, "", numbers), numbers, gap)
+    except (ValueError, OverflowError) as exc:
         raise StorageError(f"a value that cannot be kept: {exc}", place=file) from exc
 
 

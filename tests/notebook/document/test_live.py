@@ -252,7 +252,7 @@ def test_failed_save_gives_the_reason(pages: Pages) -> None:
     pages.view.save_error = "disk full"
     pages.begin()
     pages.say("one")
-    with pytest.raises(StorageError, match="^the record is not saved: disk full$"):
+    with pytest.raises(StorageError, match=r"^the record is not saved: disk full$"):
         pages.store.save()
 
 
