@@ -374,18 +374,12 @@ def test_unreadable_parent_folder_is_ignored(work: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.runners
-@pytest.mark.parametrize("why", ["for everybody", "another user's"])
-def test_demo_in_a_shared_folder_runs_no_tool_of_others(
-    work: Path, give_away: Any, why: str
-) -> None:
+def test_demo_in_a_shared_folder_runs_no_tool_of_others(work: Path) -> None:
     """Any user can create a `.jp` in `TMPDIR`."""
     marker = work / "ran"
     tool = f'[conversation.tools.ask_user]\nsource = "local"\ncommand = "touch {marker}"\n'
     file = configure(work, tool + 'run = "unattended"\n')
-    if why == "for everybody" or os.geteuid() != 0:  # a subprocess does not see patches
-        file.chmod(0o666)
-    else:
-        give_away(file)
+    file.chmod(0o666)
     done = subprocess.run(
         [sys.executable, "-m", "jp_nb.cli", "demo", "--headless"],
         env={**os.environ, "TMPDIR": str(work), "PYTHONWARNINGS": "ignore"},
