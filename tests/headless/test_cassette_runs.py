@@ -67,7 +67,7 @@ def test_replay_gives_the_same_record_and_shows_a_changed_request(
     failure = run_with(path, "replay").failure
     assert failure is not None
     assert failure.name == "UnrecordedError"
-    assert 'message 4 (result): "Bern: sun for 1" → "Bern: rain for 1"' in failure.message
+    assert 'message 6 (result): "Bern: sun for 1" → "Bern: rain for 1"' in failure.message
     assert "--record" in failure.message
 
 
