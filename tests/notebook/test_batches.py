@@ -17,10 +17,7 @@ from tests.support.kernel_client import FrontEnd
 from tests.support.scripted_page import ROOT, kernel
 from tests.support.scripted_page import FrontEnd as Page
 
-pytestmark = [
-    pytest.mark.kernel,
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
-]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
 BATCH_S = 0.1
 FEW = 4
@@ -153,6 +150,7 @@ def test_turn_sends_the_page_at_most_one_batch_in_100_ms(page: Page, script: str
     assert record[-1]["type"] == "chat_response"  # at its end the page has all
 
 
+@pytest.mark.kernel
 def test_start_and_end_of_a_cell_do_not_wait_for_a_batch(page: Page) -> None:
     page.run_in_notebook(WAIT_FOREVER)
     try:
@@ -188,12 +186,14 @@ def count(user: FrontEnd, kind: str) -> int:
     return sum(message["msg_type"] == kind for message in user.messages)
 
 
+@pytest.mark.kernel
 def test_many_printed_lines_are_shown_in_order(user: FrontEnd) -> None:
     _, printed, done = texts(user, "prints")
     assert printed.splitlines() == [f"line {number}" for number in range(1000)]
     assert done.endswith("Done.")
 
 
+@pytest.mark.kernel
 def test_last_frame_of_a_tool_that_clears_and_shows_again_is_kept(user: FrontEnd) -> None:
     shown = texts(user, "plays")
     assert [text for text in shown if "frame" in text] == ["frame 199"]
@@ -201,6 +201,7 @@ def test_last_frame_of_a_tool_that_clears_and_shows_again_is_kept(user: FrontEnd
     assert count(user, "clear_output") < 100
 
 
+@pytest.mark.kernel
 def test_newest_update_of_a_display_is_shown_as_it_was(user: FrontEnd) -> None:
     _, before, state, after, data, _ = texts(user, "advances")
     assert (before, state, after, data) == ("before", "state 199", "after", "json")
@@ -209,10 +210,12 @@ def test_newest_update_of_a_display_is_shown_as_it_was(user: FrontEnd) -> None:
     assert [b["application/json"] for b in bundles if "application/json" in b] == [{"kept": True}]
 
 
+@pytest.mark.kernel
 def test_print_of_a_forked_process_is_shown(user: FrontEnd) -> None:
     assert "from a child" in texts(user, "forks")
 
 
+@pytest.mark.kernel
 def test_outputs_before_a_widget_are_sent_before_it(user: FrontEnd) -> None:
     user.run(WAIT_FOREVER)
     try:
@@ -225,6 +228,7 @@ def test_outputs_before_a_widget_are_sent_before_it(user: FrontEnd) -> None:
         user.run(WAIT_AS_BEFORE)
 
 
+@pytest.mark.kernel
 def test_question_and_outputs_before_it_do_not_wait_for_a_batch(user: FrontEnd) -> None:
     user.run(WAIT_FOREVER)
     try:

@@ -1,4 +1,4 @@
-"""What `%jp tools` says is what the model is offered, whoever says what; locks and shared names."""
+"""`%jp tools` shows the tools that the model is offered; locks and shared names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,38 +98,36 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 SHELL = for_tool("shell", source="local", command="sh -c true", run="unattended", enable=LOCKED)
 
 
-@pytest.mark.parametrize(
-    "theirs",
-    [
-        [{"delta": {"assistant": {"tool_choice": "shell"}}}],
-        [{"delta": for_tool("shell", enable={"allow_toggle": "any"})}],
-        [{"delta": for_tool("shell", enable="explicit")}],
-        [{"delta": for_tool("shell", enable=True)}],
-        [{"unsets": ["conversation.tools.shell.enable"]}],
-        [{"unsets": ["conversation.tools.shell.enable.state"]}],
-        [{"unsets": ["conversation.tools.shell"]}, {"unsets": ["conversation.tools"]}],
-        [{"unsets": ["conversation"]}, {"op": "reset"}],
-    ],
-    ids=str,
-)
+THEIRS: list[list[dict[str, Any]]] = [
+    [{"delta": {"assistant": {"tool_choice": "shell"}}}],
+    [{"delta": for_tool("shell", enable={"allow_toggle": "any"})}],
+    [{"delta": for_tool("shell", enable="explicit")}],
+    [{"unsets": ["conversation.tools.shell.enable"]}],
+    [{"unsets": ["conversation.tools.shell.enable.state"]}],
+    [{"unsets": ["conversation.tools.shell"]}, {"unsets": ["conversation.tools"]}],
+    [{"unsets": ["conversation"]}, {"op": "reset"}],
+]
+
+
 @pytest.mark.parametrize("star", [False, True])
-def test_a_strangers_record_does_not_reach_a_tool_that_is_locked_off(
-    user: None, look: None, theirs: Any, star: bool
+def test_untrusted_record_does_not_reach_a_tool_that_is_locked_off(
+    user: None, look: None, star: bool
 ) -> None:
     mine: Any = for_tool("*", enable=LOCKED) if star else SHELL
     if star:
         mine["conversation"]["tools"]["shell"] = {"source": "local", "command": "sh -c true"}
-        theirs = json.loads(json.dumps(theirs).replace("shell", "*" if star else "shell"))
     chosen: Any = {"delta": {"assistant": {"tool_choice": "shell"}}}
-    talk = Talk(mine, [*theirs, chosen])
-    assert talk.table()["shell"] == "off"
-    with pytest.raises(ConfigError, match="locked-off"):
-        talk.session.configure(Directive("tool", "shell"))
-    assert "shell" not in talk.sent()
-    talk.session.close()
+    for theirs in THEIRS[::2] if star else THEIRS:
+        planted = json.loads(json.dumps(theirs).replace("shell", "*" if star else "shell"))
+        talk = Talk(mine, [*planted, chosen])
+        assert talk.table()["shell"] == "off", theirs
+        with pytest.raises(ConfigError, match="locked-off"):
+            talk.session.configure(Directive("tool", "shell"))
+        assert "shell" not in talk.sent(), theirs
+        talk.session.close()
 
 
-def test_a_tool_that_is_merely_off_is_not_a_strangers_to_choose(user: None, look: None) -> None:
+def test_untrusted_record_does_not_choose_a_tool_that_is_off(user: None, look: None) -> None:
     chosen: Any = {"assistant": {"tool_choice": "look"}}
     off = for_tool("look", enable=False)
     theirs = Talk(off, [{"delta": chosen}])
@@ -183,27 +182,19 @@ def declared(mine: Any) -> Any:
     return json.loads(json.dumps(mine))
 
 
-@settings(
-    max_examples=60,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-@given(partials, st.none() | st.lists(changes, max_size=4), toggles)
-def test_what_the_table_says_is_what_the_model_is_offered(
-    user: None, look: None, mine: Any, theirs: Any, switched: Any
-) -> None:
+def check_offer(mine: Any, theirs: Any, switched: Any) -> None:
+    """Compare the tools that `%jp tools` shows as on with those in the request."""
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         talk = Talk(declared(mine), theirs)
         try:
             for kind, name in switched:
-                try:
+                with suppress(ConfigError):  # locked
                     talk.session.configure(Directive(kind, name))
-                except ConfigError:  # locked
-                    continue
             table = talk.table()
             try:
                 sent = talk.sent()
-            except (ConfigError, UsageError):  # what has to be called cannot be: nothing went out
+            except (ConfigError, UsageError):  # the demanded tool cannot be called: nothing is sent
                 choice = talk.session.config.assistant.tool_choice
                 assert choice == "required" or not table[choice].startswith("on")
                 return
@@ -212,6 +203,29 @@ def test_what_the_table_says_is_what_the_model_is_offered(
         finally:
             talk.session.close()
             os.chdir("/")
+
+
+FEW = settings(
+    max_examples=20,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+
+@FEW
+@given(partials, st.none() | st.lists(changes, max_size=4), toggles)
+def test_table_of_tools_shows_what_the_model_is_offered(
+    user: None, look: None, mine: Any, theirs: Any, switched: Any
+) -> None:
+    check_offer(mine, theirs, switched)
+
+
+@pytest.mark.deep
+@settings(FEW, max_examples=300)
+@given(partials, st.none() | st.lists(changes, max_size=4), toggles)
+def test_table_of_tools_shows_what_the_model_is_offered_in_many_examples(
+    user: None, look: None, mine: Any, theirs: Any, switched: Any
+) -> None:
+    check_offer(mine, theirs, switched)
 
 
 # --- two tools of one name ---------------------------------------------------------------------
@@ -231,7 +245,7 @@ def notices(talk: Talk, capsys: pytest.CaptureFixture[str]) -> list[str]:
         ("python.other", 'the configured one ("python.other") counts as'),
     ],
 )
-def test_a_function_named_like_a_configured_tool_is_said_once_and_shown(
+def test_function_named_like_a_configured_tool_is_reported_once_and_shown(
     user: None, look: None, source: str, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     talk = Talk(for_tool("look", source=source, command="sh -c true"))
@@ -247,7 +261,7 @@ def test_a_function_named_like_a_configured_tool_is_said_once_and_shown(
     talk.session.close()
 
 
-def test_a_function_named_like_a_builtin_counts_and_is_said(
+def test_function_named_like_a_builtin_replaces_it_and_is_reported(
     user: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     talk = Talk({})
@@ -266,7 +280,7 @@ def test_a_function_named_like_a_builtin_counts_and_is_said(
         talk.session.close()
 
 
-def test_settings_of_a_function_are_no_clash(
+def test_settings_of_a_function_are_not_a_second_tool(
     user: None, look: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     talk = Talk(for_tool("look", run="ask", summary="Looks."))

@@ -17,11 +17,16 @@ SCRIPT = '[[replies]]\ntext = "Certainly."\n' * 9
 
 
 @pytest.fixture(scope="module")
-def front(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
-    folder: Path = tmp_path_factory.mktemp("cell-end")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cell-end")
+
+
+@pytest.fixture(scope="module")
+def front(folder: Path) -> Iterator[FrontEnd]:
     (folder / "talk.toml").write_text(SCRIPT, encoding="utf-8")
     with kernel(folder) as started:
         started.run(LOAD)
+        started.run("import jp_nb as jp, time\njp.query('First.', model='scripted/talk')")
         yield started
 
 
@@ -44,11 +49,14 @@ def test_page_has_the_whole_record_when_a_cell_ends(front: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_entries_are_sent_while_their_cell_runs(front: FrontEnd) -> None:
-    front.run("import jp_nb as jp, time")
+def test_entries_are_sent_while_their_cell_runs(front: FrontEnd, folder: Path) -> None:
     before = len(front.view.jp["events"])
-    request = front.client.execute("jp.query('Go.', model='scripted/talk'); time.sleep(5)")
-    front.until(lambda: len(front.view.jp["events"]) > before, patience=4)
+    request = front.client.execute(
+        "from pathlib import Path\njp.query('Go.', model='scripted/talk')\n"
+        "while not Path('gate').exists(): time.sleep(0.01)"
+    )
+    front.until(lambda: len(front.view.jp["events"]) > before)
+    (folder / "gate").touch()
     front.finish(request)
 
 

@@ -15,6 +15,7 @@ import pytest
 from tests.support.scripted_page import FrontEnd, View, kernel
 
 pytestmark = [
+    pytest.mark.kernel,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
     pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
 ]
@@ -57,7 +58,7 @@ def killed(front: FrontEnd) -> None:
     os.kill(found[0], signal.SIGKILL)
 
 
-def test_what_a_page_never_got_is_back_in_the_next_kernel(folder: Path) -> None:
+def test_entries_that_a_page_never_got_are_restored_in_the_next_kernel(folder: Path) -> None:
     view = View()
     with opened(folder, view) as front:
         front.run(LOAD)
@@ -77,7 +78,7 @@ def test_what_a_page_never_got_is_back_in_the_next_kernel(folder: Path) -> None:
     assert len({entry["event_id"] for entry in view.jp["events"]}) == len(view.jp["events"])
 
 
-def test_a_journal_begins_anew_once_the_page_has_saved(folder: Path) -> None:
+def test_journal_starts_over_once_the_page_has_saved(folder: Path) -> None:
     view = View()
     with opened(folder, view) as front:
         front.run(LOAD)
@@ -94,7 +95,7 @@ def test_a_journal_begins_anew_once_the_page_has_saved(folder: Path) -> None:
         front.until(lambda: view.contents()[-1] == "Three.")
         entries = [line["entry"] for line in lines if "entry" in line]
         assert entries == view.jp["events"][count:]
-        went_back_and_renamed(front, folder, view)
+        load_an_older_file_and_rename_it(front, folder, view)
         killed(front)
     view.jp["events"] = view.jp["events"][: count + 1]  # the page was a little behind
     with opened(folder, view) as front:
@@ -102,7 +103,7 @@ def test_a_journal_begins_anew_once_the_page_has_saved(folder: Path) -> None:
         front.until(lambda: view.contents()[-2:] == ["Three.", "Four."])
 
 
-def went_back_and_renamed(front: FrontEnd, folder: Path, view: View) -> None:
+def load_an_older_file_and_rename_it(front: FrontEnd, folder: Path, view: View) -> None:
     """Have the page load an older file, and rename it: the journal has what that lacks."""
     view.jp["events"] = view.jp["events"][:4]
     (folder / "work" / "talk.ipynb").rename(folder / "work" / "walk.ipynb")
@@ -116,7 +117,7 @@ def went_back_and_renamed(front: FrontEnd, folder: Path, view: View) -> None:
     assert [line["entry"] for line in lines if "entry" in line] == view.jp["events"][4:]
 
 
-def test_nothing_is_left_of_a_kernel_whose_notebook_was_saved(folder: Path) -> None:
+def test_saved_notebook_leaves_no_journal(folder: Path) -> None:
     view = View()
     with opened(folder, view) as front:
         front.run(LOAD)
@@ -127,7 +128,7 @@ def test_nothing_is_left_of_a_kernel_whose_notebook_was_saved(folder: Path) -> N
     assert journals(folder) == []
 
 
-def test_a_page_that_only_reads_leaves_it_all_to_the_journal(folder: Path) -> None:
+def test_read_only_page_leaves_the_record_to_the_journal(folder: Path) -> None:
     view = View(read_only=True)
     with opened(folder, view) as front:
         assert "kept in your journal, not in a notebook: this notebook is read-only" in front.run(

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from jp_nb.notebook.document.places import VS_CODE_FILE
-from tests.support.cells import error
 from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
 from tests.support.scripted_page import View, kernel
 
 pytestmark = [
+    pytest.mark.kernel,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
     pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
 ]
@@ -45,19 +45,13 @@ def kill(user: FrontEnd) -> None:
     provisioner.process.wait(PATIENCE)
 
 
-def failure(user: FrontEnd, line: str, **how: Any) -> str:
-    request = user.start(line, **how)
-    user.finish(request)
-    return "".join((error(user, request) or {})["traceback"])
-
-
 def shown(user: FrontEnd, line: str, **how: Any) -> str:
     request = user.start(line, **how)
     user.finish(request)
     return "\n".join(each["text/plain"] for each in user.displays(request))
 
 
-def test_a_conversation_of_a_console_comes_into_a_notebook(folder: Path) -> None:
+def test_conversation_of_a_console_is_imported_into_a_notebook(folder: Path) -> None:
     with front_end(folder) as user:
         said = user.run(LOAD, **WITHOUT_CELLS)
         assert said.endswith(f"new conversation · {IN_JOURNAL}{CONSOLE}\n")
@@ -78,64 +72,8 @@ def test_a_conversation_of_a_console_comes_into_a_notebook(folder: Path) -> None
     assert said_there[-2:] == ["Plan a trip to Delft.", "By train."]
 
 
-def test_one_of_several_conversations_of_a_folder_is_restored_by_its_id(folder: Path) -> None:
-    with front_end(folder) as user:
-        user.run(LOAD, **WITHOUT_CELLS)
-        user.run(ASK, **WITHOUT_CELLS)
-        first = user.run(ACTIVE, **WITHOUT_CELLS).strip()
-        user.run("%%jp -n\nPlan another one.", **WITHOUT_CELLS)
-        kill(user)
-    with front_end(folder) as user:
-        said = user.run(LOAD, **WITHOUT_CELLS)
-        assert "jp_nb: 2 conversations of this folder are in no notebook: " in said
-        assert f'{first} "Plan a trip to Delft." (1 turn)' in said
-        assert "`%jp resume` restores the newest, `%jp resume ID` another one" in said
-        user.run(f"%jp resume {first}", **WITHOUT_CELLS)
-        assert user.run(ACTIVE, **WITHOUT_CELLS).strip() == first
-        unknown = failure(user, "%jp resume jp-c1x", **WITHOUT_CELLS)
-        assert "no kernel left a conversation jp-c1x here" in unknown
-
-
-def test_a_conversation_of_another_folder_is_not_offered(folder: Path) -> None:
-    for name in ("one", "other"):
-        (folder / name).mkdir()
-        (folder / name / "talk.toml").write_text(SCRIPT)
-    with front_end(folder / "one") as user:
-        user.run(LOAD, **WITHOUT_CELLS)
-        user.run(ASK, **WITHOUT_CELLS)
-        kill(user)
-    with front_end(folder / "other") as user:
-        assert "no notebook:" not in user.run(LOAD, **WITHOUT_CELLS)
-
-
-def test_without_a_journal_the_kernel_says_that_the_conversation_is_lost(folder: Path) -> None:
-    (folder / ".jp").mkdir()
-    (folder / ".jp" / "config.toml").write_text("[record]\njournal = false\n")
-    with front_end(folder) as user:
-        said = user.run(LOAD, **WITHOUT_CELLS)
-        assert f"kept in memory only (`record.journal` is off): {CONSOLE}" in said
-
-
-def test_save_and_doctor_tell_the_same_place(folder: Path) -> None:
-    with front_end(folder) as user:
-        user.run(LOAD, **WITHOUT_CELLS)
-        refused = failure(user, "%jp save", **WITHOUT_CELLS)
-        assert f"the record is not saved: it is {IN_JOURNAL}{CONSOLE}. `%jp export DIR`" in refused
-        table = shown(user, "%jp doctor", **WITHOUT_CELLS)
-        assert f"{IN_JOURNAL}{CONSOLE}" in table
-        assert "a console or a program" in table
-
-
-def test_a_program_that_allows_no_input_is_told_the_truth(folder: Path) -> None:
-    program: dict[str, Any] = {"cell_id": None, "allow_stdin": False}
-    with front_end(folder) as user:
-        whole = "kept in the notebook that the program around this kernel writes, if it writes one"
-        assert user.run(LOAD, **program).rstrip().endswith(whole)
-        assert f"{whole}, at the end of the run" in user.run("%jp save", **program)
-
-
-@pytest.mark.parametrize("how", ["VS Code", "a page without the jp-nb extension"])
-def test_a_conversation_comes_into_its_notebook_once_a_page_keeps_it(
+@pytest.mark.parametrize("how", ["VS Code"])
+def test_conversation_is_restored_into_its_notebook_by_a_page(
     folder: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     (folder / "talk.ipynb").write_text("{}")
