@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -186,8 +187,13 @@ REPLIES: dict[str, list[Reply]] = {
 }
 
 
-@pytest.mark.parametrize("protocol", KEYS)
-@pytest.mark.parametrize("how", REPLIES)
+PAIRS = [
+    *((protocol, "retries") for protocol in KEYS),
+    *zip(cycle(KEYS), [how for how in REPLIES if how != "retries"]),
+]
+
+
+@pytest.mark.parametrize(("protocol", "how"), PAIRS)
 def test_however_a_model_answers_a_replay_leaves_the_same_record(
     folder: Path, protocol: str, how: str, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:

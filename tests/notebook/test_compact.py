@@ -1,4 +1,4 @@
-"""`%jp compact`, and conversations that are made shorter by themselves, through the magics."""
+"""`%jp compact`, and automatic compaction, through the magics."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def compactions(notebook: Notebook) -> list[Compaction]:
 
 
 @PROVIDERS
-def test_what_tools_returned_is_left_out_and_comes_back(notebook: Notebook, provider: str) -> None:
+def test_tool_results_are_omitted_and_restored(notebook: Notebook, provider: str) -> None:
     with LoopbackServer([*calling(1), *calling(2), *calling(3), "Short.", "Whole."]) as server:
         reach(notebook, server, provider)
         for number in (1, 2, 3):
@@ -102,7 +102,7 @@ def test_what_tools_returned_is_left_out_and_comes_back(notebook: Notebook, prov
     assert notebook.session.document.conversation.raw[: len(stored)] == stored
 
 
-def test_a_cell_may_have_it_made_shorter_before_it_asks(notebook: Notebook) -> None:
+def test_cell_can_compact_before_it_asks(notebook: Notebook) -> None:
     with LoopbackServer([*calling(1), *calling(2), *calling(3), "A.", "B.", "C."]) as server:
         reach(notebook, server, "openai")
         for number in (1, 2, 3):
@@ -116,7 +116,7 @@ def test_a_cell_may_have_it_made_shorter_before_it_asks(notebook: Notebook) -> N
 
 
 @PROVIDERS
-def test_a_model_sums_up_turns_as_they_were(notebook: Notebook, provider: str) -> None:
+def test_model_summarizes_the_original_turns(notebook: Notebook, provider: str) -> None:
     replies = [
         *calling(1),
         *calling(2),
@@ -150,7 +150,7 @@ def test_a_model_sums_up_turns_as_they_were(notebook: Notebook, provider: str) -
     assert "Summaries of earlier turns took 788 tokens in" in notebook.jp("usage")
 
 
-@PROVIDERS
+@pytest.mark.parametrize("provider", ["anthropic"])
 def test_calls_are_left_out_whole(notebook: Notebook, provider: str) -> None:
     with LoopbackServer([*calling(1), *calling(2), "Done."]) as server:
         reach(notebook, server, provider)
@@ -162,11 +162,16 @@ def test_calls_are_left_out_whole(notebook: Notebook, provider: str) -> None:
     assert "Answer 2." in sent(server.requests[-1])
 
 
-@PROVIDERS
 @pytest.mark.parametrize(
-    "line", ["-t omit --keep-first 0", "-s --from 1 --to 1", "-s --from 1 --to 2", "-t --to 2"]
+    ("provider", "line"),
+    [
+        ("anthropic", "-t omit --keep-first 0"),
+        ("openai", "-s --from 1 --to 1"),
+        ("anthropic", "-s --from 1 --to 2"),
+        ("openai", "-t --to 2"),
+    ],
 )
-def test_turns_that_broke_off_stand_in_an_order_that_servers_take(
+def test_compacted_failed_turns_are_accepted_by_servers(
     notebook: Notebook, provider: str, line: str
 ) -> None:
     first, _ = calling(1)
@@ -186,13 +191,11 @@ def test_turns_that_broke_off_stand_in_an_order_that_servers_take(
     assert "Look 4." in sent(server.requests[-1])
 
 
-@PROVIDERS
+@pytest.mark.parametrize("provider", ["openai"])
 @pytest.mark.parametrize(
     "reply", [Reply(status=404), Reply(text=SUMMARY, finish="max_tokens"), Reply()]
 )
-def test_a_summary_that_does_not_come_changes_nothing(
-    notebook: Notebook, provider: str, reply: Reply
-) -> None:
+def test_failed_summary_changes_nothing(notebook: Notebook, provider: str, reply: Reply) -> None:
     if provider == "openai" and reply.finish:
         reply = Reply(text=SUMMARY, finish="length")
     with LoopbackServer([*calling(1), *calling(2), reply, "Fine."]) as server:
@@ -206,7 +209,7 @@ def test_a_summary_that_does_not_come_changes_nothing(
     assert sent(server.requests[-1]).count(LONG) == 2
 
 
-def test_another_model_and_instructions_of_ones_own(notebook: Notebook) -> None:
+def test_summary_with_another_model_and_custom_instructions(notebook: Notebook) -> None:
     rule = {
         "keep_first": 0,
         "summary": {
@@ -231,7 +234,7 @@ def test_another_model_and_instructions_of_ones_own(notebook: Notebook) -> None:
         assert server.requests[-1].body["model"] == "m"
 
 
-def test_the_log_tells_what_was_made_shorter_and_taken_back(notebook: Notebook) -> None:
+def test_log_shows_compactions_and_their_undo(notebook: Notebook) -> None:
     with LoopbackServer([*calling(1), *calling(2), SUMMARY]) as server:
         reach(notebook, server, "openai")
         notebook.ask("Look 1.")
@@ -244,7 +247,7 @@ def test_the_log_tells_what_was_made_shorter_and_taken_back(notebook: Notebook) 
         assert log[-1] == "  ⊟ turn 0 is sent as a summary from here on (taken back)"
 
 
-def test_rules_of_one_step_are_taken_back_together(
+def test_rules_of_one_step_are_undone_together(
     notebook: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rules = [{"keep_first": 0, "reasoning": "strip"}, {"keep_last": 0, "tool_calls": "sres"}]
@@ -263,7 +266,7 @@ def test_rules_of_one_step_are_taken_back_together(
     assert [sent(request).count(LONG) for request in server.requests[-2:]] == [1, 2]
 
 
-def test_a_record_full_of_compactions_is_told_in_few_lines(
+def test_many_compactions_are_shown_in_few_lines(
     notebook: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.ask("Hello.")
@@ -276,26 +279,23 @@ def test_a_record_full_of_compactions_is_told_in_few_lines(
     assert compactions(notebook) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("--from x", "--from: expected a number of turns"),
-        ("--keep-last last", "--keep-last: expected"),
-        ("--from 1 --keep-first 1", "exclude each other"),
-        ("--to 1 --keep-last 1", "exclude each other"),
-        ("-t everything", "expected one of strip"),
-        ("-m openai/m", "--summarize asks for one"),
-        ("-s -m nobody/m", "unknown provider 'nobody'"),
-        ("--undo -s", "--undo takes nothing but --dry-run"),
-        ("3", "unrecognized arguments: 3"),
-    ],
-)
-def test_a_line_that_means_nothing_is_refused(notebook: Notebook, line: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        notebook.jp(f"compact {line}")
+def test_wrong_line_is_refused(notebook: Notebook) -> None:
+    for line, says in {
+        "--from x": "--from: expected a number of turns",
+        "--keep-last last": "--keep-last: expected",
+        "--from 1 --keep-first 1": "exclude each other",
+        "--to 1 --keep-last 1": "exclude each other",
+        "-t everything": "expected one of strip",
+        "-m openai/m": "--summarize asks for one",
+        "-s -m nobody/m": "unknown provider 'nobody'",
+        "--undo -s": "--undo takes nothing but --dry-run",
+        "3": "unrecognized arguments: 3",
+    }.items():
+        with pytest.raises(UsageError, match=says):
+            notebook.jp(f"compact {line}")
 
 
-def test_where_nothing_would_get_shorter_nothing_happens(
+def test_nothing_is_compacted_when_nothing_would_get_shorter(
     notebook: Notebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.ask("Hello.")
@@ -310,8 +310,8 @@ def test_where_nothing_would_get_shorter_nothing_happens(
     assert compactions(notebook) == []
 
 
-@PROVIDERS
-def test_a_picture_goes_with_its_turn_and_a_model_that_sums_up_sees_it(
+@pytest.mark.parametrize("provider", ["anthropic"])
+def test_image_is_compacted_with_its_turn_and_sent_to_the_summarizing_model(
     notebook: Notebook, provider: str
 ) -> None:
     from jp_nb.tooling.python import REGISTRY
@@ -339,7 +339,7 @@ def test_a_picture_goes_with_its_turn_and_a_model_that_sums_up_sees_it(
     assert pictures == [False, True, True, True, False, True]
 
 
-@PROVIDERS
+@pytest.mark.parametrize("provider", ["openai"])
 def test_branches_have_the_compactions_of_their_turns(notebook: Notebook, provider: str) -> None:
     replies = [*calling(1), *calling(2), *calling(3), "Forked.", "Begun.", "New."]
     with LoopbackServer(replies) as server:
@@ -357,10 +357,8 @@ def test_branches_have_the_compactions_of_their_turns(notebook: Notebook, provid
     assert [sent(request).count(LONG) for request in server.requests[-3:]] == [1, 1, 0]
 
 
-@PROVIDERS
-def test_a_structured_answer_is_asked_for_after_turns_that_were_summed_up(
-    notebook: Notebook, provider: str
-) -> None:
+@pytest.mark.parametrize("provider", ["anthropic"])
+def test_structured_answer_after_summarized_turns(notebook: Notebook, provider: str) -> None:
     answer = Reply(text=json.dumps({"place": "Delft"}))
     with LoopbackServer([answer, *calling(2), SUMMARY, answer]) as server:
         reach(notebook, server, provider)
@@ -375,7 +373,7 @@ def test_a_structured_answer_is_asked_for_after_turns_that_were_summed_up(
     assert SUMMARY in sent(server.requests[-1])
 
 
-def test_the_tokens_of_a_summary_that_failed_are_counted(notebook: Notebook) -> None:
+def test_tokens_of_a_failed_summary_are_counted(notebook: Notebook) -> None:
     cut = Reply(text=SUMMARY, finish="length", input_tokens=4321)
     with LoopbackServer([*calling(1), *calling(2), cut]) as server:
         reach(notebook, server, "openai")
@@ -386,7 +384,7 @@ def test_the_tokens_of_a_summary_that_failed_are_counted(notebook: Notebook) -> 
     assert "4,365" in notebook.jp("usage").splitlines()[-1]
 
 
-def test_a_settings_file_counts_for_one_compaction_alone(notebook: Notebook) -> None:
+def test_settings_file_applies_to_one_compaction(notebook: Notebook) -> None:
     rules = "[[conversation.compaction.rules]]\nkeep_first = 0\nkeep_last = 0\n"
     heavy = notebook.folder / "personas" / "heavy.toml"
     heavy.write_text(f'{rules}tool_calls = "omit"\n')
@@ -402,8 +400,8 @@ def test_a_settings_file_counts_for_one_compaction_alone(notebook: Notebook) -> 
 # --- by itself -------------------------------------------------------------------------------
 
 
-@PROVIDERS
-def test_it_happens_by_itself_at_a_bound_of_tokens(notebook: Notebook, provider: str) -> None:
+@pytest.mark.parametrize("provider", ["openai"])
+def test_compaction_starts_at_a_limit_of_tokens(notebook: Notebook, provider: str) -> None:
     turns = [reply for number in range(6) for reply in calling(number)]
     with LoopbackServer(turns) as server:
         reach(notebook, server, provider)
@@ -415,7 +413,7 @@ def test_it_happens_by_itself_at_a_bound_of_tokens(notebook: Notebook, provider:
     assert len(compactions(notebook)) >= 2
 
 
-def test_it_happens_by_itself_at_a_bound_of_turns_and_is_said(notebook: Notebook) -> None:
+def test_compaction_starts_at_a_limit_of_turns_and_is_reported(notebook: Notebook) -> None:
     turns = [reply for number in range(4) for reply in calling(number)]
     with LoopbackServer(turns) as server:
         reach(notebook, server, "openai")
@@ -429,8 +427,8 @@ def test_it_happens_by_itself_at_a_bound_of_turns_and_is_said(notebook: Notebook
     assert "`%jp compact --undo` takes that back" in shown
 
 
-@PROVIDERS
-def test_a_summarizer_that_fails_does_not_lose_the_turn(notebook: Notebook, provider: str) -> None:
+@pytest.mark.parametrize("provider", ["anthropic"])
+def test_failed_automatic_summary_does_not_lose_the_turn(notebook: Notebook, provider: str) -> None:
     rule = {"keep_first": 0, "summary": {}}
     with LoopbackServer([*calling(1), *calling(2), Reply(status=404), "Fine."]) as server:
         reach(notebook, server, provider)
@@ -444,7 +442,7 @@ def test_a_summarizer_that_fails_does_not_lose_the_turn(notebook: Notebook, prov
     assert "⚠ The conversation was not made shorter" in "\n".join(notebook.shown)
 
 
-def test_what_failed_is_not_tried_again_with_each_turn(notebook: Notebook) -> None:
+def test_failed_automatic_summary_is_not_repeated_in_each_turn(notebook: Notebook) -> None:
     rule = {"keep_first": 0, "keep_last": 0, "summary": {}}
     replies = [*calling(1), *calling(2), Reply(status=404), "A.", "B.", *calling(3), SUMMARY, "C."]
     with LoopbackServer(replies) as server:
@@ -460,8 +458,8 @@ def test_what_failed_is_not_tried_again_with_each_turn(notebook: Notebook) -> No
     assert len(compactions(notebook)) == 1
 
 
-@PROVIDERS
-def test_an_overflow_says_what_to_do_where_nobody_is(notebook: Notebook, provider: str) -> None:
+@pytest.mark.parametrize("provider", ["openai"])
+def test_unattended_overflow_is_an_error_with_the_remedy(notebook: Notebook, provider: str) -> None:
     with LoopbackServer([*calling(1), *calling(2), TOO_LONG, "Fine."]) as server:
         reach(notebook, server, provider)
         notebook.ask("Look 1.")
@@ -479,10 +477,8 @@ def test_an_overflow_says_what_to_do_where_nobody_is(notebook: Notebook, provide
     assert sent(server.requests[-1]).count(LONG) == 1, "the last turn that was answered is kept"
 
 
-@PROVIDERS
-def test_an_overflow_is_gone_on_from_where_that_is_configured(
-    notebook: Notebook, provider: str
-) -> None:
+@pytest.mark.parametrize("provider", ["anthropic"])
+def test_overflow_is_compacted_and_retried_if_configured(notebook: Notebook, provider: str) -> None:
     with LoopbackServer(
         [*calling(1), *calling(2), TOO_LONG, "Fine.", "Better.", TOO_LONG]
     ) as server:

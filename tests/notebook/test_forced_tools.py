@@ -72,21 +72,15 @@ OPENAI_LOOK = {"type": "function", "function": {"name": "look"}}
     ("provider", "line", "first"),
     [
         ("openai", "-u look", OPENAI_LOOK),
-        ("openai", "-ulook -n", OPENAI_LOOK),
-        ("openai", "--tool-use=look", OPENAI_LOOK),
         ("openai", "-u", "required"),
-        ("openai", "-u -n", "required"),
         ("openai", "-U", "none"),
-        ("openai", "--no-tool-use", "none"),
         ("openai", "", "auto"),
         ("openai", "-T -t look -u look", OPENAI_LOOK),
-        ("openai", "-u look -T listen", OPENAI_LOOK),
         ("anthropic", "-u look", {"type": "tool", "name": "look"}),
-        ("anthropic", "-u", {"type": "any"}),
         ("anthropic", "-U", {"type": "none"}),
     ],
 )
-def test_what_is_demanded_holds_for_the_first_request_of_the_turn(
+def test_demanded_tool_applies_to_the_first_request_of_the_turn(
     session: Session, provider: str, line: str, first: object
 ) -> None:
     with LoopbackServer([LOOK, "Fine.", "Still."]) as server:
@@ -100,7 +94,7 @@ def test_what_is_demanded_holds_for_the_first_request_of_the_turn(
     assert session.config.assistant.tool_choice == "auto"
 
 
-def test_a_choice_outranks_the_configured_one_for_its_turn_alone(session: Session) -> None:
+def test_demanded_tool_overrides_the_configured_choice_for_one_turn(session: Session) -> None:
     with LoopbackServer([LOOK, "Fine.", "No.", "Well."]) as server:
         ask(session, server, "-c assistant.tool_choice=none -u look")
         ask(session, server, "")
@@ -108,35 +102,36 @@ def test_a_choice_outranks_the_configured_one_for_its_turn_alone(session: Sessio
     assert choices(server) == [OPENAI_LOOK, "auto", "none", "auto"]
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("-u lok", "Tool not found: lok; did you mean 'look'?"),
-        ("-u zzz", "Tool not found: zzz"),
-        ("-u '*'", "Tool not found: [*]"),
-        ("-u look -T look", "tool choice 'look' does not match any enabled tools: it is off, and "
-         "`-t look` on"),
-        ("-T -u look", "tool choice 'look' does not match any enabled tools"),
-        ("-c conversation.tools.look.enable=off -u look", "does not match any enabled tools"),
-        ("-c conversation.tools.gone.source=python -u gone",
-         "tool choice 'gone' does not match any enabled tools: its source 'python' has no such"),
-        ("-u look -U", "one of -u, -u NAME and -U"),
-        ("-U -u", "one of -u, -u NAME and -U"),
-        ("-u look -u listen", "one of -u, -u NAME and -U"),
-        ("-u ''", "-u takes the name of a tool"),
-        ("--tool-use=", "-u takes the name of a tool"),
-    ],
-)  # fmt: skip
-def test_what_cannot_be_demanded_is_said_before_anything_is_recorded_or_sent(
-    session: Session, line: str, message: str
+IMPOSSIBLE: list[tuple[str, str]] = [
+    ("-u lok", "Tool not found: lok; did you mean 'look'?"),
+    ("-u zzz", "Tool not found: zzz"),
+    ("-u '*'", "Tool not found: [*]"),
+    ("-u look -T look", "tool choice 'look' does not match any enabled tools: it is off, and "
+     "`-t look` on"),
+    ("-T -u look", "tool choice 'look' does not match any enabled tools"),
+    ("-c conversation.tools.look.enable=off -u look", "does not match any enabled tools"),
+    ("-c conversation.tools.gone.source=python -u gone",
+     "tool choice 'gone' does not match any enabled tools: its source 'python' has no such"),
+    ("-u look -U", "one of -u, -u NAME and -U"),
+    ("-U -u", "one of -u, -u NAME and -U"),
+    ("-u look -u listen", "one of -u, -u NAME and -U"),
+    ("-u ''", "-u takes the name of a tool"),
+    ("--tool-use=", "-u takes the name of a tool"),
+]  # fmt: skip
+
+
+def test_impossible_demand_is_an_error_before_anything_is_recorded_or_sent(
+    session: Session, subtests: pytest.Subtests
 ) -> None:
-    with LoopbackServer([]) as server, pytest.raises(UsageError, match=message):
-        ask(session, server, line)
-    assert not server.requests
-    assert len(session.document.conversation) == 0
+    for line, message in IMPOSSIBLE:
+        with subtests.test(line=line):
+            with LoopbackServer([]) as server, pytest.raises(UsageError, match=message):
+                ask(session, server, line)
+            assert not server.requests
+            assert len(session.document.conversation) == 0
 
 
-def test_any_tool_needs_one_that_is_on(session: Session) -> None:
+def test_demanding_any_tool_needs_an_enabled_one(session: Session) -> None:
     off = "-c conversation.tools.describe_tools.enable=off -T -T ask_user"
     with LoopbackServer(["Fine."]) as server:
         with pytest.raises(UsageError, match="none is enabled: -t NAME"):
@@ -146,7 +141,7 @@ def test_any_tool_needs_one_that_is_on(session: Session) -> None:
     assert "tools" not in server.requests[0].body
 
 
-def test_a_text_from_python_is_sent_as_it_is_unless_it_asks_for_values(
+def test_text_from_python_is_not_interpolated_by_default(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may hold data, and data could name what it should not see."""
@@ -161,9 +156,7 @@ def test_a_text_from_python_is_sent_as_it_is_unless_it_asks_for_values(
     assert said == ["{{os.environ}} {{name}} \\{{", "Delft", "Delft"]
 
 
-def test_from_python_it_is_said_with_the_names_of_the_options(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_query_takes_a_demanded_tool(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(current, "_current", session)
     with LoopbackServer([LOOK, "Fine.", LOOK, "Fine.", "No.", "Well."]) as server:
         cfg = f"providers.llm.openai.base_url={server.url}"
@@ -187,7 +180,7 @@ def test_an_empty_line_demands_nothing() -> None:
 OFF = "conversation.tools.look.enable"
 
 
-def test_a_tool_that_is_off_is_sent_where_the_configuration_forces_it(session: Session) -> None:
+def test_configured_choice_offers_a_tool_that_is_off(session: Session) -> None:
     with LoopbackServer([LOOK, "Fine."]) as server:
         ask(session, server, f"-c {OFF}=off -c assistant.tool_choice=look")
     assert choices(server) == [OPENAI_LOOK, "auto"]
@@ -201,7 +194,7 @@ def test_a_tool_that_is_off_is_sent_where_the_configuration_forces_it(session: S
         "-c assistant.tool_choice=look -c '{STAR}'",
     ],
 )
-def test_a_tool_that_is_locked_off_cannot_be_forced(session: Session, line: str) -> None:
+def test_locked_tool_cannot_be_chosen(session: Session, line: str) -> None:
     enable = '{"enable": {"state": false, "allow_toggle": "never"}}'
     written = line.replace("{LOCKED}", f'{{"conversation": {{"tools": {{"look": {enable}}}}}}}')
     written = written.replace("{STAR}", f'{{"conversation": {{"tools": {{"*": {enable}}}}}}}')
@@ -212,7 +205,7 @@ def test_a_tool_that_is_locked_off_cannot_be_forced(session: Session, line: str)
     assert len(session.document.conversation) == 0
 
 
-def test_a_configured_choice_that_is_no_tool_is_an_error_of_its_path(session: Session) -> None:
+def test_configured_choice_of_an_unknown_tool_is_an_error_with_its_path(session: Session) -> None:
     with LoopbackServer([]) as server, pytest.raises(ConfigError) as caught:
         ask(session, server, "-c assistant.tool_choice=lok")
     assert caught.value.path == "assistant.tool_choice"
@@ -224,7 +217,7 @@ def test_a_configured_choice_that_is_no_tool_is_an_error_of_its_path(session: Se
     assert len(session.document.conversation) == 0
 
 
-def test_what_is_resolved_later_in_the_turn_is_the_configured_choice(session: Session) -> None:
+def test_later_requests_of_the_turn_use_the_configured_choice(session: Session) -> None:
     session.configure(Directive("cfg", "assistant.tool_choice=listen"))
     turns, settings = session.turns, session.settings
     first = turns.resolve(settings.snapshot(), "jp-c1", tool_choice="tool:look")
@@ -244,18 +237,14 @@ def test_what_is_resolved_later_in_the_turn_is_the_configured_choice(session: Se
     ("line", "replies", "missing"),
     [
         ("-u look", ["Fine."], "look"),
-        ("-u look", [Reply(tool_calls=(ToolCall("listen", {}),)), "Fine."], "look"),
         ("-u look", [Reply(tool_calls=(ToolCall("listen", {}),)), LOOK, "Fine."], "look"),
         ("-u", ["Fine."], "any tool"),
-        ("-c assistant.tool_choice=look", ["Fine."], "look"),
         ("-c assistant.tool_choice=required", ["Fine."], "any tool"),
         ("-u look", [LOOK, "Fine."], None),
-        ("-u", [LOOK, "Fine."], None),
-        ("-U", ["Fine."], None),
         ("", ["Fine."], None),
     ],
 )
-def test_a_demanded_tool_that_was_not_called_is_said_in_the_cell_and_in_the_log(
+def test_demanded_tool_that_was_not_called_is_reported(
     session: Session, line: str, replies: list[Reply | str], missing: str | None
 ) -> None:
     shown = shell_of(session).shown
@@ -271,7 +260,7 @@ def test_a_demanded_tool_that_was_not_called_is_said_in_the_cell_and_in_the_log(
     assert all("tool_choice" not in str(request.body["messages"]) for request in server.requests)
 
 
-def test_whether_an_answer_is_gone_on_with_is_configured(session: Session) -> None:
+def test_continuation_of_cut_answers_is_configured(session: Session) -> None:
     def chains(line: str) -> bool:
         draft = session.settings.draft([Directive("cfg", text) for text in line.split()])
         return session.turns.resolve(session.settings.snapshot(draft), "jp-c1").chains

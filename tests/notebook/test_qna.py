@@ -46,7 +46,7 @@ def either(folder: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
 
 
 @pytest.mark.req("RCP-27", "RCP-82", "RCP-81", "RCP-75")
-def test_the_newest_are_a_table_with_their_ids(
+def test_newest_answers_are_a_table_with_their_ids(
     either: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert either.jp("qna") == ""
@@ -66,7 +66,7 @@ def test_the_newest_are_a_table_with_their_ids(
 
 
 @pytest.mark.req("RCP-83", "RCP-84", "RCP-82")
-def test_what_is_long_is_cut_in_the_table_and_whole_by_its_id(notebook: AskedNotebook) -> None:
+def test_long_texts_are_truncated_in_the_table_and_whole_by_id(notebook: AskedNotebook) -> None:
     question, answer = "Which " + "q" * 100 + "?", "line\n" + "a|" * 50
     notebook.ask(question, answer)
     *_, row = notebook.jp("qna").splitlines()
@@ -82,7 +82,7 @@ def test_what_is_long_is_cut_in_the_table_and_whole_by_its_id(notebook: AskedNot
 
 
 @pytest.mark.req("RCP-37")
-def test_an_answer_with_a_label_is_shown_with_its_value(notebook: AskedNotebook) -> None:
+def test_labeled_answer_is_shown_with_its_value(notebook: AskedNotebook) -> None:
     options = [{"label": "Postgres", "value": "pg"}, {"label": "SQLite", "value": "li"}]
     question = {"id": "db", "question": "Which?", "options": options}
     notebook.ends.append(yes("pg"))
@@ -92,7 +92,7 @@ def test_an_answer_with_a_label_is_shown_with_its_value(notebook: AskedNotebook)
 
 
 @pytest.mark.req("RCP-84")
-def test_what_people_and_models_wrote_is_text_in_every_reader(folder: Path) -> None:
+def test_questions_and_answers_are_escaped(folder: Path) -> None:
     notebook = AskedNotebook(folder, name="<img src=x onerror=alert(1)>")
     evil = "<img src=x onerror=alert(1)>|[x](javascript:alert(1))`` $x$\u202e\x1b[31m"
     notebook.ask(f"Which {evil}?", f"{evil}\n```\n# {evil}")
@@ -112,7 +112,7 @@ def test_what_people_and_models_wrote_is_text_in_every_reader(folder: Path) -> N
 
 
 @pytest.mark.req("RCP-82", "RCP-79", "RCP-80")
-def test_text_is_looked_for_in_questions_and_answers(
+def test_search_looks_in_questions_and_answers(
     either: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     either.ask("Which database?", "SQLite")
@@ -127,45 +127,46 @@ def test_text_is_looked_for_in_questions_and_answers(
     assert "No question and no answer contains 'mongo'." in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("qna lst", "did you mean `%jp qna list`? %jp qna [list | get ID | search TEXT"),
-        ("qna everything", "there is no `%jp qna everything`: %jp qna [list"),
-        ("qna list 5", "list takes no word, found '5'"),
-        ("qna get", "get takes the id of an answer"),
-        ("qna get one", "get takes the id of an answer, found 'one'"),
-        ("qna get 1 2", "get takes the id of an answer"),
-        pytest.param(f"qna get {'9' * 5000}", "get takes the id of an answer", id="long"),
-        ("qna get 7", "There is no answer with the id 7: the highest id is 1."),
-        ("qna get 1 --limit 2", "--limit goes with list and search"),
-        ("qna search", "search takes the text to look for"),
-        ("qna search ' '", "search takes the text to look for"),
-        ("qna list --limit 0", "a whole number from 1 to 200"),
-        ("qna list --limit x", "a whole number from 1 to 200"),
-        ("qna list --limit 99999999999999999999", "a whole number from 1 to 200"),
-        ("qna import", "import takes one file"),
-        ("qna import nothing.csv", "there is no file"),
-        ("qna import ~no-such-user/x.csv", "there can be no file"),
-    ],
-)
+WRONG_LINES: list[tuple[str, str]] = [
+    ("qna lst", "did you mean `%jp qna list`? %jp qna [list | get ID | search TEXT"),
+    ("qna everything", "there is no `%jp qna everything`: %jp qna [list"),
+    ("qna list 5", "list takes no word, found '5'"),
+    ("qna get", "get takes the id of an answer"),
+    ("qna get one", "get takes the id of an answer, found 'one'"),
+    ("qna get 1 2", "get takes the id of an answer"),
+    (f"qna get {'9' * 5000}", "get takes the id of an answer"),
+    ("qna get 7", "There is no answer with the id 7: the highest id is 1."),
+    ("qna get 1 --limit 2", "--limit goes with list and search"),
+    ("qna search", "search takes the text to look for"),
+    ("qna search ' '", "search takes the text to look for"),
+    ("qna list --limit 0", "a whole number from 1 to 200"),
+    ("qna list --limit x", "a whole number from 1 to 200"),
+    ("qna list --limit 99999999999999999999", "a whole number from 1 to 200"),
+    ("qna import", "import takes one file"),
+    ("qna import nothing.csv", "there is no file"),
+    ("qna import ~no-such-user/x.csv", "there can be no file"),
+]
+
+
 @pytest.mark.req("RCP-82", "RCP-77", "RCP-78", "RCP-74")
-def test_a_line_that_is_wrong_says_what_is_right(
-    notebook: AskedNotebook, line: str, says: str
+def test_wrong_line_is_an_error_with_the_remedy(
+    notebook: AskedNotebook, subtests: pytest.Subtests
 ) -> None:
     notebook.ask("Which?", "this")
-    with pytest.raises(UsageError) as caught:
-        notebook.jp(line)
-    assert says in str(caught.value)
+    for line, says in WRONG_LINES:
+        with subtests.test(line=line[:40]):
+            with pytest.raises(UsageError) as caught:
+                notebook.jp(line)
+            assert says in str(caught.value)
 
 
-def test_an_unknown_id_in_an_empty_history_is_another_error(either: AskedNotebook) -> None:
+def test_unknown_id_in_an_empty_history_has_its_own_error(either: AskedNotebook) -> None:
     with pytest.raises(UsageError, match="there is no history"):
         either.jp("qna get 1")
 
 
 @pytest.mark.req("RCP-69")
-def test_what_is_shown_never_reaches_the_conversation(either: AskedNotebook) -> None:
+def test_shown_answers_are_not_added_to_the_conversation(either: AskedNotebook) -> None:
     either.ask("Which database?", "SQLite")
     before = either.stored
     assert "SQLite" in either.jp("qna")
@@ -175,7 +176,7 @@ def test_what_is_shown_never_reaches_the_conversation(either: AskedNotebook) -> 
 
 
 @pytest.mark.req("RCP-69", "RCP-61")
-def test_in_a_strangers_notebook_it_is_said_how_to_trust_it_and_nothing_is_shown(
+def test_untrusted_notebook_shows_no_answers_and_how_to_trust_it(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.ask("Which database?", "SQLite")
@@ -192,7 +193,7 @@ def test_in_a_strangers_notebook_it_is_said_how_to_trust_it_and_nothing_is_shown
     assert table.exists()
 
 
-def test_who_answered_is_said(folder: Path) -> None:
+def test_configured_answer_is_marked(folder: Path) -> None:
     with (folder / ".jp" / "config.toml").open("a") as file:
         file.write('[conversation.tools.ask_user.questions.answer]\nanswer = "this"\n')
     notebook = AskedNotebook(folder)
@@ -201,7 +202,7 @@ def test_who_answered_is_said(folder: Path) -> None:
     notebook.session.close()
 
 
-def test_the_doctor_says_where_answers_are_kept(notebook: AskedNotebook, tmp_path: Path) -> None:
+def test_doctor_tells_where_answers_are_kept(notebook: AskedNotebook, tmp_path: Path) -> None:
     def row(asked: AskedNotebook) -> str:
         (line,) = [x for x in asked.jp("doctor").splitlines() if x.startswith("answers ")]
         return line
@@ -217,7 +218,7 @@ def test_the_doctor_says_where_answers_are_kept(notebook: AskedNotebook, tmp_pat
     other.session.close()
 
 
-def test_tab_knows_the_words_the_ids_and_the_files(notebook: AskedNotebook) -> None:
+def test_tab_offers_words_ids_and_files(notebook: AskedNotebook) -> None:
     notebook.ask("Which?", "this")
     notebook.ends.append(yes("that"))
     notebook.call("ask_user", question="Which?")
@@ -242,7 +243,7 @@ def test_tab_knows_the_words_the_ids_and_the_files(notebook: AskedNotebook) -> N
 
 
 @pytest.mark.req("RCP-56", "RCP-57", "RCP-58", "RCP-60", "RCP-62")
-def test_a_table_is_imported_once_in_order_of_time_and_stays(
+def test_table_is_imported_once_in_order_of_time(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     notebook.ask("Which database?", "SQLite")
@@ -262,7 +263,7 @@ def test_a_table_is_imported_once_in_order_of_time_and_stays(
 
 
 @pytest.mark.req("RCP-60", "RCP-62")
-def test_an_import_that_broke_off_is_finished_and_fills_files_as_answers_do(
+def test_interrupted_import_is_completed_by_the_next_one(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z;Q{n}?;A{n}\n" for n in range(250)]
@@ -290,7 +291,7 @@ def test_an_import_that_broke_off_is_finished_and_fills_files_as_answers_do(
 
 
 @pytest.mark.req("RCP-41", "RCP-60")
-def test_another_log_is_imported_and_the_log_itself_is_not(
+def test_other_log_is_imported_and_the_log_itself_is_not(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
@@ -309,7 +310,7 @@ def test_another_log_is_imported_and_the_log_itself_is_not(
 
 
 @pytest.mark.req("RCP-59")
-def test_the_table_beside_the_log_is_kept_under_another_name(
+def test_table_beside_the_log_is_imported_and_renamed(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = notebook.log.with_name("qna.csv")
@@ -323,7 +324,7 @@ def test_the_table_beside_the_log_is_kept_under_another_name(
 
 
 @pytest.mark.req("RCP-59")
-def test_who_imports_the_table_beside_the_log_vouches_for_it(
+def test_explicit_import_trusts_the_table_beside_the_log(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
@@ -336,7 +337,7 @@ def test_who_imports_the_table_beside_the_log_vouches_for_it(
     assert [x["answer"] for x in notebook.read()["entries"]] == ["Delft", "this"]
 
 
-def test_without_a_log_there_is_nothing_to_import_into(tmp_path: Path, folder: Path) -> None:
+def test_import_needs_a_log(tmp_path: Path, folder: Path) -> None:
     (bare := tmp_path / "bare").mkdir()
     (bare / "old.csv").write_text(TABLE)
     notebook = AskedNotebook(bare)

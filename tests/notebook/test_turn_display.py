@@ -149,6 +149,7 @@ def of_long_parts(watched: Watched, deltas: int) -> int:
     return watched.rendered + watched.sent
 
 
+@pytest.mark.deep
 def test_a_million_characters_in_several_parts_are_not_rendered_over_and_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,31 +17,28 @@ from jp_nb.record.document import Document
 from jp_nb.record.jp_object import conversation_id
 from jp_nb.record.timestamps import utc_now
 
+COMMAND_LINES: list[tuple[str, str | None]] = [
+    ("python jupyter-nbconvert --to notebook --execute a.ipynb", "a.ipynb"),
+    ("python jupyter-nbconvert --execute a.ipynb --output b.ipynb", "a.ipynb"),
+    ("python jupyter-execute a.ipynb", "a.ipynb"),
+    ("python jupyter-execute a", "a.ipynb"),
+    ("python jupyter-execute --inplace sub/c.ipynb", "sub/c.ipynb"),
+    ("python papermill a.ipynb b.ipynb -p x 1", "a.ipynb"),
+    ("python -m papermill a.ipynb b.ipynb", "a.ipynb"),
+    ("python jupyter-execute a.ipynb b.ipynb", None),
+    ("python jupyter-execute missing.ipynb", None),
+    ("python -m jupyterlab", None),
+    ("", None),
+]
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("python jupyter-nbconvert --to notebook --execute a.ipynb", "a.ipynb"),
-        ("python jupyter-nbconvert --execute a.ipynb --output b.ipynb", "a.ipynb"),
-        ("python jupyter-execute a.ipynb", "a.ipynb"),
-        ("python jupyter-execute a", "a.ipynb"),
-        ("python jupyter-execute --inplace sub/c.ipynb", "sub/c.ipynb"),
-        ("python papermill a.ipynb b.ipynb -p x 1", "a.ipynb"),
-        ("python -m papermill a.ipynb b.ipynb", "a.ipynb"),
-        ("python jupyter-execute a.ipynb b.ipynb", None),
-        ("python jupyter-execute missing.ipynb", None),
-        ("python -m jupyterlab", None),
-        ("", None),
-    ],
-)
-def test_a_command_line_names_the_notebook(
-    tmp_path: Path, arguments: str, expected: str | None
-) -> None:
+
+def test_command_line_of_a_runner_names_the_notebook(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("a.ipynb", "b.ipynb", "sub/c.ipynb"):
         (tmp_path / name).touch()
-    found = path_in(arguments.split(), tmp_path)
-    assert found == (expected and (tmp_path / expected).resolve())
+    for arguments, expected in COMMAND_LINES:
+        found = path_in(arguments.split(), tmp_path)
+        assert found == (expected and (tmp_path / expected).resolve()), arguments
 
 
 def test_an_explicit_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,9 @@ def load(folder: Path) -> Iterator[Callable[..., Session]]:
     def load(kernel: Kernel) -> Session:
         shell = FakeShell()
         vars(shell)["kernel"] = kernel
-        vars(shell)["events"] = SimpleNamespace(register=lambda *_: None, unregister=lambda *_: None)
+        vars(shell)["events"] = SimpleNamespace(
+            register=lambda *_: None, unregister=lambda *_: None
+        )
         made.append(Session(NotebookHost(shell)))
         return made[-1]
 
