@@ -41,9 +41,7 @@ class Said:
         return self._capsys.readouterr().out
 
 
-def test_a_conversation_is_recorded_and_answers_in_place_of_the_model(
-    notebook: Notebook, said: Said
-) -> None:
+def test_conversation_is_recorded_and_replayed(notebook: Notebook, said: Said) -> None:
     assert "no cassette" in said(notebook)
     assert "talk.jsonl: 0 exchanges" in said(notebook, "record talk.jsonl")
     assert notebook.ask("Go on.") == "one"
@@ -65,7 +63,7 @@ def test_a_conversation_is_recorded_and_answers_in_place_of_the_model(
     assert "not used" not in said(replaying)
 
 
-def test_what_is_asked_more_often_than_recorded_is_an_error_until_it_begins_again(
+def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_restarts(
     notebook: Notebook, said: Said
 ) -> None:
     said(notebook, "record talk.jsonl")
@@ -80,14 +78,14 @@ def test_what_is_asked_more_often_than_recorded_is_an_error_until_it_begins_agai
     assert notebook.ask("Anything.", new=True) == "one"
 
 
-def test_a_cassette_that_is_not_there_changes_nothing(notebook: Notebook, said: Said) -> None:
+def test_missing_cassette_changes_nothing(notebook: Notebook, said: Said) -> None:
     with pytest.raises(ConfigError, match=r"there is no cassette .*none.jsonl: record it"):
         notebook.jp("cassette replay none.jsonl")
     assert "no cassette" in said(notebook)
     assert notebook.ask("Go on.") == "one"
 
 
-def test_a_cassette_that_a_file_names_and_is_not_there_fails_before_anything_is_recorded(
+def test_missing_cassette_of_a_file_is_an_error_before_anything_is_recorded(
     notebook: Notebook,
 ) -> None:
     with (notebook.folder / ".jp" / "config.toml").open("a") as file:
@@ -106,7 +104,7 @@ def test_a_cassette_that_a_file_names_and_is_not_there_fails_before_anything_is_
         ("off talk.jsonl", "`%jp cassette off` takes no file: "),
     ],
 )
-def test_what_is_none_of_its_words_is_refused(notebook: Notebook, line: str, says: str) -> None:
+def test_unknown_word_is_refused(notebook: Notebook, line: str, says: str) -> None:
     with pytest.raises(UsageError, match=rf"{says}%jp cassette \[record \| replay"):
         notebook.jp(f"cassette {line}")
 
@@ -114,14 +112,12 @@ def test_what_is_none_of_its_words_is_refused(notebook: Notebook, line: str, say
 @pytest.mark.parametrize(
     "text", ["providers.cassette.mode=replay", '{"providers":{"cassette":{}}}']
 )
-def test_no_conversation_says_which_cassette_counts(notebook: Notebook, text: str) -> None:
+def test_conversation_cannot_choose_the_cassette(notebook: Notebook, text: str) -> None:
     with pytest.raises(ConfigError, match="%jp cassette"):
         notebook.jp(f"config {text}" if "=" in text else f"config -c '{text}'")
 
 
-def test_loading_again_goes_on_recording_and_begins_a_replay_anew(
-    notebook: Notebook, said: Said
-) -> None:
+def test_reload_continues_recording_and_restarts_a_replay(notebook: Notebook, said: Said) -> None:
     said(notebook, "record talk.jsonl")
     notebook.ask("Go on.")
     again = Notebook(notebook.folder, previous=notebook)
@@ -133,14 +129,14 @@ def test_loading_again_goes_on_recording_and_begins_a_replay_anew(
     assert "0 of 2 exchanges used" in said(last)
 
 
-def test_no_model_is_asked_for_its_list_in_a_replay(notebook: Notebook, said: Said) -> None:
+def test_no_list_of_models_is_requested_in_a_replay(notebook: Notebook, said: Said) -> None:
     said(notebook, "record talk.jsonl")
     notebook.ask("Go on.")
     said(notebook, "replay talk.jsonl")
     assert "a cassette answers in place of scripted" in notebook.jp("doctor")
 
 
-def test_a_request_that_a_cassette_answered_was_not_sent(notebook: Notebook, said: Said) -> None:
+def test_replayed_request_is_shown_as_not_sent(notebook: Notebook, said: Said) -> None:
     said(notebook, "record talk.jsonl")
     notebook.ask("Go on.")
     assert "as it was sent" in notebook.jp("request")
@@ -194,7 +190,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("protocol", "how"), PAIRS)
-def test_however_a_model_answers_a_replay_leaves_the_same_record(
+def test_replay_leaves_the_same_record(
     folder: Path, protocol: str, how: str, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS[protocol], KEY)
@@ -228,7 +224,7 @@ def _asked(notebook: Notebook, text: str) -> str:
         return repr(exc)
 
 
-def test_an_answer_that_cannot_be_written_down_is_an_error_and_stays_in_the_record(
+def test_answer_that_cannot_be_written_to_the_cassette_stays_in_the_record(
     folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["openai"], KEY)
@@ -242,7 +238,7 @@ def test_an_answer_that_cannot_be_written_down_is_an_error_and_stays_in_the_reco
     notebook.session.close()
 
 
-def test_a_recording_without_a_key_leaves_the_cassette_as_it_was(
+def test_recording_without_a_key_leaves_the_cassette_unchanged(
     folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["anthropic"], KEY)
@@ -263,7 +259,7 @@ def test_a_recording_without_a_key_leaves_the_cassette_as_it_was(
     again.session.close()
 
 
-def test_no_address_of_a_server_that_fails_is_on_a_cassette(
+def test_cassette_does_not_contain_addresses_of_servers(
     folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["openai"], KEY)
@@ -279,7 +275,7 @@ def test_no_address_of_a_server_that_fails_is_on_a_cassette(
     assert "127.0.0.1" not in text
 
 
-def test_the_environment_goes_over_the_file_and_what_was_said_over_both(
+def test_command_overrides_environment_and_environment_the_file(
     folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with (folder / ".jp" / "config.toml").open("a") as file:
@@ -298,7 +294,7 @@ def test_the_environment_goes_over_the_file_and_what_was_said_over_both(
     notebook.session.close()
 
 
-def test_a_summary_that_a_model_writes_is_on_the_cassette(
+def test_summary_is_recorded_and_replayed(
     folder: Path, said: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYS["openai"], KEY)

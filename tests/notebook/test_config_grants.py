@@ -87,7 +87,7 @@ def report(session: Session, name: str) -> str:
 
 @pytest.mark.req("R078-18")
 @pytest.mark.parametrize("wrong_is_nearer", [True, False])
-def test_of_two_files_that_add_rules_the_wrong_one_is_named(
+def test_file_with_a_wrong_rule_is_named(
     folder: Path, load: Callable[[], Session], wrong_is_nearer: bool
 ) -> None:
     near = configure(folder, WRONG if wrong_is_nearer else GOOD)
@@ -101,7 +101,7 @@ def test_of_two_files_that_add_rules_the_wrong_one_is_named(
     assert str(caught.value) == said
 
 
-def test_a_rule_that_matches_nothing_is_said_once_at_load(
+def test_rule_that_matches_nothing_is_reported_once(
     folder: Path, load: Callable[[], Session]
 ) -> None:
     configure(folder, GOOD + ODD)
@@ -117,14 +117,12 @@ def test_a_rule_that_matches_nothing_is_said_once_at_load(
     assert session.notices == []
 
 
-def test_rules_that_say_what_they_mean_are_not_talked_about(
-    folder: Path, load: Callable[[], Session]
-) -> None:
+def test_valid_rules_are_not_reported(folder: Path, load: Callable[[], Session]) -> None:
     configure(folder, GOOD)
     assert load().notices == []
 
 
-def test_an_assignment_cannot_grant_what_a_file_cannot(
+def test_assignment_cannot_grant_what_a_file_cannot(
     folder: Path, load: Callable[[], Session]
 ) -> None:
     session = load()
@@ -135,7 +133,7 @@ def test_an_assignment_cannot_grant_what_a_file_cannot(
     assert session.config.conversation.tools.get("x") is None
 
 
-def test_loading_where_nothing_is_configured_reads_no_rules(folder: Path) -> None:
+def test_loading_without_configuration_reads_no_rules(folder: Path) -> None:
     code = (
         "import sys; from types import SimpleNamespace as N\n"
         "from jp_nb.notebook.notebook_host import NotebookHost\n"
@@ -151,7 +149,7 @@ def test_loading_where_nothing_is_configured_reads_no_rules(folder: Path) -> Non
 # --- %jp tools -------------------------------------------------------------------------------
 
 
-def test_a_tool_s_grants_are_told_in_words(folder: Path, load: Callable[[], Session]) -> None:
+def test_grants_of_a_tool_are_described(folder: Path, load: Callable[[], Session]) -> None:
     configure(folder, GOOD + ODD + f'[[{TOOL}.access.config]]\npath = "style"\napply = "ask"\n')
     assert (
         "config user: read; config usr.name: matches nothing, there is no such place; "
@@ -163,9 +161,7 @@ def test_a_tool_s_grants_are_told_in_words(folder: Path, load: Callable[[], Sess
 
 
 @pytest.mark.req("R078-1")
-def test_a_file_tightens_what_a_python_tool_may_do(
-    folder: Path, load: Callable[[], Session]
-) -> None:
+def test_file_restricts_a_python_tool(folder: Path, load: Callable[[], Session]) -> None:
     @jp.tool(access=[jp.ConfigRule("assistant.model", read=True, write=True)])
     def change_model(target: str) -> str:
         return target
@@ -185,7 +181,7 @@ def test_a_file_tightens_what_a_python_tool_may_do(
     assert "config assistant.model.parameters: nothing" in told
 
 
-def test_a_file_with_files_and_hosts_for_a_python_tool_is_refused(
+def test_file_rules_for_a_python_tool_are_refused(
     folder: Path, load: Callable[[], Session]
 ) -> None:
     @jp.tool

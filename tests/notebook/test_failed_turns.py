@@ -66,7 +66,7 @@ def questions(request: Received) -> list[str]:
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_two_failed_requests_are_not_in_the_third_and_their_model_does_not_stick(
+def test_failed_requests_are_omitted_and_their_options_are_not_kept(
     session: Session, provider: str
 ) -> None:
     with LoopbackServer([NOT_FOUND, NOT_FOUND, "Good.", "Still."]) as server:
@@ -92,7 +92,7 @@ def test_two_failed_requests_are_not_in_the_third_and_their_model_does_not_stick
     assert [turn.left_out for turn in turns] == [True, True, False, False]
 
 
-def test_the_cell_shows_one_short_notice_and_the_log_names_the_failure(session: Session) -> None:
+def test_cell_shows_one_notice_and_the_log_names_the_failure(session: Session) -> None:
     with LoopbackServer([NOT_FOUND, NOT_FOUND]) as server:
         reach(session, server)
         fail(session, "-m openai/broken", "First?")
@@ -107,7 +107,7 @@ def test_the_cell_shows_one_short_notice_and_the_log_names_the_failure(session: 
     assert log.count(line) == 2
 
 
-def test_a_failed_cell_that_is_run_again_asks_once(session: Session) -> None:
+def test_failed_cell_that_is_run_again_asks_once(session: Session) -> None:
     with LoopbackServer([NOT_FOUND] * 3 + ["Good."]) as server:
         reach(session, server)
         magics(session).command("config assistant.model.id=openai/m")
@@ -117,7 +117,7 @@ def test_a_failed_cell_that_is_run_again_asks_once(session: Session) -> None:
     assert [questions(request) for request in server.requests] == [["Why?"]] * 4
 
 
-def test_what_does_not_fit_does_not_grow_with_each_try(session: Session) -> None:
+def test_request_that_does_not_fit_does_not_grow_with_each_attempt(session: Session) -> None:
     with LoopbackServer([Reply(status=400)] * 3) as server:
         reach(session, server)
         for _ in range(3):
@@ -127,7 +127,7 @@ def test_what_does_not_fit_does_not_grow_with_each_try(session: Session) -> None
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_what_arrived_before_it_failed_is_kept_sent_and_sticks(
+def test_partial_answer_of_a_failed_request_is_kept_and_sent(
     session: Session, provider: str
 ) -> None:
     replies: list[Reply | str] = [Reply(text="So far and on. " * 99, cut_after=3000), "Good."]
@@ -143,7 +143,7 @@ def test_what_arrived_before_it_failed_is_kept_sent_and_sticks(
     assert not first.left_out
 
 
-def test_options_of_a_turn_that_never_began_do_not_stick(
+def test_options_of_a_turn_that_never_began_are_not_kept(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def unusable(*_: Any) -> Any:
@@ -160,7 +160,7 @@ def test_options_of_a_turn_that_never_began_do_not_stick(
     assert no_answer(session.document.conversation.entries[-1]) == NoAnswer("failed", 1)
 
 
-def test_a_failed_question_is_not_sent_by_the_kernel_that_comes_after(session: Session) -> None:
+def test_failed_request_is_not_sent_by_the_next_kernel(session: Session) -> None:
     with LoopbackServer([NOT_FOUND, "Good.", "Later."]) as server:
         reach(session, server)
         fail(session, "-m openai/broken", "First?")

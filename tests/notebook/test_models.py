@@ -47,7 +47,7 @@ def offered(notebook: Notebook, line: str) -> list[str]:
     return [each for text in found.texts if (each := line[: found.start] + text) != line]
 
 
-def test_the_provider_in_force_is_shown_and_the_model_marked(
+def test_models_of_the_current_provider_are_shown_and_the_current_one_is_marked(
     notebook: Notebook, server: ModelServer
 ) -> None:
     use(notebook, "claude-opus-3")
@@ -63,7 +63,7 @@ def test_the_provider_in_force_is_shown_and_the_model_marked(
     assert KEY not in shown
 
 
-def test_a_bare_call_asks_nobody_but_the_provider_in_force(
+def test_models_without_a_name_asks_only_the_current_provider(
     notebook: Notebook, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
@@ -74,7 +74,7 @@ def test_a_bare_call_asks_nobody_but_the_provider_in_force(
     assert server.asked == []
 
 
-def test_words_behind_a_provider_look_in_its_list(notebook: Notebook) -> None:
+def test_words_after_a_provider_filter_its_models(notebook: Notebook) -> None:
     shown = notebook.jp("models anthropic OPUS 4")
     assert "claude-opus-4-5" in shown
     assert "claude-opus-3" not in shown
@@ -82,7 +82,7 @@ def test_words_behind_a_provider_look_in_its_list(notebook: Notebook) -> None:
         notebook.jp("models antropic")
 
 
-def test_what_was_told_is_kept_and_asked_again_on_demand(
+def test_list_of_models_is_cached_and_refreshed_on_demand(
     notebook: Notebook, server: ModelServer
 ) -> None:
     notebook.jp("models anthropic")
@@ -95,7 +95,7 @@ def test_what_was_told_is_kept_and_asked_again_on_demand(
     assert len(server.asked) == 3  # other settings are another server
 
 
-def test_what_was_told_is_kept_for_some_minutes(notebook: Notebook) -> None:
+def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
     now, asked = [0.0], list[float]()
 
     def wait_for(work: Any) -> ModelList:
@@ -110,7 +110,9 @@ def test_what_was_told_is_kept_for_some_minutes(notebook: Notebook) -> None:
     assert asked == [0.0, KEPT_SECONDS + 1]
 
 
-def test_tab_offers_what_was_told_and_asks_nobody(notebook: Notebook, server: ModelServer) -> None:
+def test_tab_offers_cached_models_without_a_request(
+    notebook: Notebook, server: ModelServer
+) -> None:
     line = "%%jp -m anthropic/"
     assert offered(notebook, line) == []
     assert server.asked == []
@@ -126,7 +128,7 @@ def test_tab_offers_what_was_told_and_asks_nobody(notebook: Notebook, server: Mo
     assert offered(notebook, line) == []  # another server told that
 
 
-def test_the_doctor_warns_of_a_model_that_ends_or_is_not_listed(
+def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
     notebook: Notebook, server: ModelServer
 ) -> None:
     use(notebook, "claude-opus-4-5")
@@ -138,7 +140,7 @@ def test_the_doctor_warns_of_a_model_that_ends_or_is_not_listed(
     assert len(server.asked) == 1
 
 
-def test_the_doctor_says_when_it_could_not_find_out(
+def test_doctor_reports_when_the_list_is_unavailable(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(notebook, "claude-opus-3")
@@ -149,7 +151,7 @@ def test_the_doctor_says_when_it_could_not_find_out(
     assert "MY_KEY" in shown
 
 
-def test_a_server_that_fails_is_an_error_with_what_to_do(notebook: Notebook) -> None:
+def test_failing_server_is_an_error_with_the_remedy(notebook: Notebook) -> None:
     notebook.jp("config providers.llm.anthropic.base_url=http://127.0.0.1:9")
     with pytest.raises(ProviderError, match=r"no server of anthropic runs at .*base_url"):
         notebook.jp("models anthropic")

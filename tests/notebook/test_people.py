@@ -16,7 +16,7 @@ def sent(session: Any) -> dict[str, Any]:
     return {"header": {"session": session}}
 
 
-def test_what_a_page_sends_has_the_name_that_it_gave_last() -> None:
+def test_message_has_the_last_name_of_its_page() -> None:
     people = People.of(SimpleNamespace())
     people.greet("a", "Ada")
     people.greet("b", "Bo")
@@ -28,7 +28,7 @@ def test_what_a_page_sends_has_the_name_that_it_gave_last() -> None:
     assert people.sender_of(sent([])) is people.sender_of({}) is None
 
 
-def test_the_pages_of_a_kernel_are_known_together_and_not_without_end() -> None:
+def test_number_of_known_pages_is_bounded() -> None:
     kernel = SimpleNamespace()
     for number in range(MAX_SESSIONS + 1):
         People.of(kernel).greet(f"page {number}", "Ada")
@@ -36,7 +36,7 @@ def test_the_pages_of_a_kernel_are_known_together_and_not_without_end() -> None:
     assert People.of(kernel).sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
 
 
-def test_a_name_is_one_short_line_that_hides_nothing(subtests: pytest.Subtests) -> None:
+def test_name_is_one_short_line_without_hidden_characters(subtests: pytest.Subtests) -> None:
     for said, name in [
         (" Ada Lovelace ", "Ada Lovelace"),
         ("بندر", "بندر"),
@@ -75,8 +75,6 @@ OVER = NotAnswered("timed_out", "form")
         (Unavailable("headless"), Unavailable("headless")),
     ],
 )
-def test_who_sent_a_form_gave_its_answers_but_those_that_nobody_chose(
-    end: AnyEnd, named: AnyEnd
-) -> None:
+def test_sender_of_a_form_is_named_for_chosen_answers(end: AnyEnd, named: AnyEnd) -> None:
     assert sent_by(end, "Ada") == named
     assert sent_by(end, None) == end

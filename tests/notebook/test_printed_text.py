@@ -74,7 +74,7 @@ def kernel_streams() -> Iterator[Publishing]:
         thread.close()
 
 
-def test_where_nothing_was_printed_the_thread_that_sends_is_not_asked() -> None:
+def test_flush_without_prints_does_not_ask_the_sending_thread() -> None:
     with kernel_streams() as thread:
         print("first")
         flush_streams()
@@ -90,7 +90,7 @@ def test_where_nothing_was_printed_the_thread_that_sends_is_not_asked() -> None:
         assert thread.texts == ["first\n", "second\n"]
 
 
-def test_a_text_that_the_thread_took_and_has_not_sent_is_waited_for() -> None:
+def test_flush_waits_for_text_that_is_being_sent() -> None:
     with kernel_streams() as thread:
         flush_streams()
         thread.catch_up()
@@ -109,7 +109,7 @@ def test_a_text_that_the_thread_took_and_has_not_sent_is_waited_for() -> None:
         assert thread.texts == ["slow\n"]
 
 
-def test_a_stream_of_somebodys_own_is_flushed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_stream_is_flushed_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     class Own:
         flushed = 0
 

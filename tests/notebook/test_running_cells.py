@@ -32,7 +32,7 @@ def status_of_page(kernel: Kernel) -> str:
     return [s for s, _, kind in kernel.said if kind != "kernel_info_request"][-1]
 
 
-def test_only_the_end_of_the_last_cell_is_idle() -> None:
+def test_kernel_is_idle_only_after_the_last_cell() -> None:
     kernel = Kernel()
     assert RunningCells.of(kernel) is RunningCells.of(kernel)
     kernel._publish_status("busy", "control")
@@ -50,7 +50,7 @@ def test_only_the_end_of_the_last_cell_is_idle() -> None:
     assert kernel.said[-1] == ("idle", "c", "comm_msg")
 
 
-def test_what_a_cell_shows_is_kept_until_it_ends() -> None:
+def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
     kernel = Kernel()
     cells = RunningCells.of(kernel)
     assert cells is not None
@@ -69,6 +69,6 @@ def test_what_a_cell_shows_is_kept_until_it_ends() -> None:
     assert found == []
 
 
-def test_a_kernel_without_what_is_needed_is_left_alone() -> None:
+def test_unknown_kind_of_kernel_is_left_alone() -> None:
     assert RunningCells.of(None) is None
     assert RunningCells.of(object()) is None

@@ -26,7 +26,7 @@ from jp_nb.rendering.transcript import Transcript
 from jp_nb.session.cell_loop import CellLoop
 
 
-def test_a_form_is_given_what_was_shown_as_it_was_shown() -> None:
+def test_form_gets_the_text_above_it() -> None:
     published: list[dict[str, Any]] = []
     so_far: list[dict[str, str]] = []
     display = TurnDisplay(
@@ -46,7 +46,7 @@ def test_a_form_is_given_what_was_shown_as_it_was_shown() -> None:
     assert so_far[-1] == {"text/markdown": more, "text/plain": more}
 
 
-def test_what_stands_above_a_form_is_updated_less_often_the_longer_it_is(
+def test_text_above_a_form_is_updated_less_often_the_longer_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 0.0
@@ -150,7 +150,7 @@ def of_long_parts(watched: Watched, deltas: int) -> int:
 
 
 @pytest.mark.deep
-def test_a_million_characters_in_several_parts_are_not_rendered_over_and_over(
+def test_a_million_characters_in_several_parts_are_rendered_a_bounded_number_of_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deltas, chars = 10_000, 1_000_000
@@ -158,7 +158,7 @@ def test_a_million_characters_in_several_parts_are_not_rendered_over_and_over(
     assert of_long_parts(Watched(monkeypatch), deltas) < 50 * chars
 
 
-def test_a_part_that_is_over_is_rendered_once_however_much_follows(
+def test_finished_part_is_rendered_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(monkeypatch)
@@ -171,7 +171,7 @@ def test_a_part_that_is_over_is_rendered_once_however_much_follows(
     assert watched.rendered - before < 100 * 100
 
 
-def test_the_work_for_many_functions_that_print_grows_with_their_number(
+def test_work_for_many_functions_that_print_is_linear(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(monkeypatch)
@@ -192,7 +192,7 @@ def test_the_work_for_many_functions_that_print_grows_with_their_number(
     assert len(texts) < 200 * 6
 
 
-def test_an_earlier_part_shows_how_its_call_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_earlier_part_shows_the_end_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(monkeypatch)
     watched.sees(ToolBegins("a", "first", {}), ToolBegins("b", "t", {}))
     watched.sees(FunctionBegins("b", "t"), FunctionEnds("b"), ends("b"))
@@ -206,7 +206,7 @@ def test_an_earlier_part_shows_how_its_call_ended(monkeypatch: pytest.MonkeyPatc
     assert watched.outputs[0].count("✓") == 2
 
 
-def test_what_is_taken_back_after_a_part_was_over_is_not_shown(
+def test_text_discarded_after_a_finished_part_is_not_shown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     watched = Watched(monkeypatch)

@@ -47,8 +47,10 @@ class IPythonShell:
         config = Config()
         config.HistoryManager.enabled = False
         module: Any = ModuleType("notebook_of_a_test")
-        self.shell: Any = InteractiveShell(config=config, user_module=module)
-        self.shell.display_pub = CapturingDisplayPublisher()
+        ipython: Any = InteractiveShell  # it has no annotations
+        publisher: Any = CapturingDisplayPublisher
+        self.shell = ipython(config=config, user_module=module)
+        self.shell.display_pub = publisher()
         self.shell.Completer.use_jedi = False  # it is slow, and not ours
 
     @property

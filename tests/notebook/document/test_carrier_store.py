@@ -23,7 +23,7 @@ def stored(document: Document) -> JsonValue:
     return json.loads(json.dumps(document.to_json()))  # type: ignore[no-any-return]
 
 
-def test_what_was_appended_is_read_back() -> None:
+def test_appended_entries_are_read_back() -> None:
     executor = Executor()
     document, store = begin(executor)
     for i in range(200):
@@ -39,7 +39,7 @@ def test_nothing_is_opened_before_there_is_something_to_keep() -> None:
     assert executor.sizes == []
 
 
-def test_an_append_costs_the_same_in_a_long_conversation() -> None:
+def test_append_to_a_long_conversation_sends_one_chunk() -> None:
     executor = Executor()
     document, _ = begin(executor)
     for i in range(2000):
@@ -47,7 +47,7 @@ def test_an_append_costs_the_same_in_a_long_conversation() -> None:
     assert max(executor.sizes) < 2 * carrier_store.CHUNK_BYTES
 
 
-def test_what_a_busy_executor_missed_comes_again_when_the_cell_ends() -> None:
+def test_entries_that_a_busy_executor_missed_are_sent_again_when_the_cell_ends() -> None:
     executor = Executor()
     document, store = begin(executor)
     for i in range(2 * carrier_store.BURST):
@@ -58,7 +58,7 @@ def test_what_a_busy_executor_missed_comes_again_when_the_cell_ends() -> None:
     assert read(executor.metadata()) == stored(document)
 
 
-def test_the_last_that_a_busy_executor_missed_comes_again_too() -> None:
+def test_last_entries_that_a_busy_executor_missed_are_sent_again() -> None:
     executor = Executor()
     document, store = begin(executor)
     for i in range(2 * carrier_store.BURST):
@@ -71,7 +71,7 @@ def test_the_last_that_a_busy_executor_missed_comes_again_too() -> None:
     assert read(executor.metadata()) == stored(document)
 
 
-def test_a_carrier_whose_last_message_is_missing_in_a_chunk_is_damaged() -> None:
+def test_carrier_with_an_incomplete_chunk_is_damaged() -> None:
     executor = Executor()
     document, store = begin(executor)
     for i in range(40):
@@ -84,7 +84,7 @@ def test_a_carrier_whose_last_message_is_missing_in_a_chunk_is_damaged() -> None
     assert not lift(executor.metadata())
 
 
-def test_a_carrier_of_many_chunks_is_read_in_time_that_grows_with_them() -> None:
+def test_carrier_of_many_chunks_is_read() -> None:
     chunks: dict[str, Any] = {f"events.{i}": [{"type": "turn_start"}] for i in range(20_000)}
     head = {"version": 1, "conversation": {"id": "jp-c17953840000"}, "base_config": {}}
     state = {"jp": head, "length": 20_000, **chunks}
@@ -93,7 +93,7 @@ def test_a_carrier_of_many_chunks_is_read_in_time_that_grows_with_them() -> None
     assert len(unreadable({"widgets": widgets(mine=model(state))})) == 1
 
 
-def test_a_shorter_conversation_leaves_nothing_of_the_longer_one_behind() -> None:
+def test_shorter_conversation_replaces_the_longer_one() -> None:
     executor = Executor()
     document, store = begin(executor)
     for _ in range(50):
@@ -109,7 +109,7 @@ def test_a_shorter_conversation_leaves_nothing_of_the_longer_one_behind() -> Non
     assert read(executor.metadata()) == stored(document)
 
 
-def test_a_title_travels_alone() -> None:
+def test_title_is_sent_without_entries() -> None:
     executor = Executor()
     document, store = begin(executor)
     document.conversation.start_turn(ChatRequest(content="x"))
@@ -175,7 +175,7 @@ def test_unreadable_carrier_is_left_in_place() -> None:
         assert len(unreadable(metadata)) == 1
 
 
-def test_a_newer_record_keeps_the_carrier_beside_it() -> None:
+def test_newer_record_keeps_the_carrier_beside_it() -> None:
     metadata = {"jp": {"version": 2}, "widgets": widgets(mine=model(GOOD))}
     before = copy.deepcopy(metadata)
     assert not lift(metadata)

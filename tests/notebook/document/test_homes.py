@@ -41,7 +41,7 @@ def test_command_line_of_a_runner_names_the_notebook(tmp_path: Path) -> None:
         assert found == (expected and (tmp_path / expected).resolve()), arguments
 
 
-def test_an_explicit_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explicit_path_takes_precedence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.ipynb").touch()
     (tmp_path / "b.ipynb").touch()
     parameters = {"PAPERMILL_INPUT_PATH": str(tmp_path / "b.ipynb")}
@@ -74,7 +74,7 @@ def ids(document: Document) -> list[str]:
     return [conversation_id(other) for other in document.others]
 
 
-def test_a_headless_run_replaces_headless_conversations_and_keeps_all_others(
+def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
     tmp_path: Path,
 ) -> None:
     others = [
@@ -91,14 +91,14 @@ def test_a_headless_run_replaces_headless_conversations_and_keeps_all_others(
     assert (opened.store.where, opened.restored) == ("kept in this notebook", False)
 
 
-def test_the_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
+def test_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
     jp = {"version": 1, **conversation("top", signature="s"), "future": 1}
     opened = HeadlessHome(notebook(tmp_path / "n.ipynb", jp)).open()
     assert opened.document.others == [conversation("top", signature="s")]
     assert opened.document.extra == {"future": 1}
 
 
-def test_a_run_may_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_can_continue_the_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = HeadlessHome(notebook(tmp_path / "n.ipynb", conversation("top", "headless")))
     assert home.open(go_on=True).document.conversation.id == "top"
     assert home.open(go_on=True).restored
@@ -110,14 +110,14 @@ def test_a_run_may_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [7]}], ids=str)
-def test_damage_is_kept_unchanged_and_said(tmp_path: Path, damaged: Any) -> None:
+def test_damaged_record_is_kept_and_reported(tmp_path: Path, damaged: Any) -> None:
     opened = HeadlessHome(notebook(tmp_path / "n.ipynb", damaged)).open()
     assert opened.document.others == [damaged]
     assert "it is kept as it is" in opened.notices[0]
     assert opened.store.where == "kept in this notebook"
 
 
-def test_a_newer_record_makes_the_run_memory_only(tmp_path: Path) -> None:
+def test_run_with_a_newer_record_is_kept_in_memory(tmp_path: Path) -> None:
     opened = HeadlessHome(notebook(tmp_path / "n.ipynb", {"version": 2})).open()
     assert opened.store.where.startswith(
         "kept in memory only: jp.version: this record has version 2"
@@ -126,7 +126,7 @@ def test_a_newer_record_makes_the_run_memory_only(tmp_path: Path) -> None:
     assert not opened.store.flush(0)
 
 
-def test_a_file_that_is_no_notebook_is_said(tmp_path: Path) -> None:
+def test_unreadable_notebook_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "n.ipynb"
     path.write_text("{")
     assert "cannot be read" in HeadlessHome(path).open().notices[0]
@@ -137,13 +137,13 @@ def test_without_a_kernel_the_record_is_in_memory() -> None:
     assert opened.store.where == "kept in memory only: IPython in a terminal has no notebook"
 
 
-def test_a_conversation_begun_at_the_same_moment_has_an_id_of_its_own() -> None:
+def test_conversations_begun_at_the_same_moment_have_different_ids() -> None:
     moment = utc_now()
     first = begin_headless(None, clock=lambda: moment)
     assert begin_headless(first, clock=lambda: moment).conversation.id != first.conversation.id
 
 
-def test_the_modules_are_light() -> None:
+def test_modules_import_nothing_heavy() -> None:
     code = (
         "import sys, jp_nb.notebook.document.finding, jp_nb.headless.pytest_plugin;"
         "print([m for m in ('httpx','ipywidgets','nbclient','IPython','zmq','psutil','nbformat')"

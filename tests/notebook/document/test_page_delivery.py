@@ -45,12 +45,12 @@ def deliver(delivery: PageDelivery, now: float = 0.0) -> list[dict[str, Any]]:
     return got
 
 
-def test_nothing_is_sent_before_something_changed(delivery: PageDelivery) -> None:
+def test_nothing_is_sent_before_a_change(delivery: PageDelivery) -> None:
     assert delivery.due(0.0) is None
     assert delivery.is_settled
 
 
-def test_the_whole_is_sent_once_and_then_what_was_appended(
+def test_whole_record_is_sent_once_and_then_appended_entries(
     delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
@@ -66,7 +66,7 @@ def test_the_whole_is_sent_once_and_then_what_was_appended(
     assert delivery.is_settled
 
 
-def test_what_is_not_acknowledged_is_sent_again_and_then_asked_about_ever_more_rarely(
+def test_unacknowledged_message_is_sent_again_and_then_the_page_is_asked_ever_more_rarely(
     delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
@@ -86,7 +86,7 @@ def test_what_is_not_acknowledged_is_sent_again_and_then_asked_about_ever_more_r
     assert waits[-1] == SLOWEST_PING_S
 
 
-def test_a_page_that_has_less_gets_it_all_again_from_there(
+def test_page_that_has_less_gets_all_entries_from_there(
     delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one", "two", "three")
@@ -98,7 +98,7 @@ def test_a_page_that_has_less_gets_it_all_again_from_there(
     assert append["events"] == document.conversation.raw[2:]
 
 
-def test_a_page_with_other_entries_of_the_conversation_diverged(
+def test_page_with_other_entries_of_the_conversation_has_diverged(
     delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
@@ -111,7 +111,7 @@ def test_a_page_with_other_entries_of_the_conversation_diverged(
     assert delivery.page_holds(stored)
 
 
-def test_an_answer_to_another_message_settles_nothing(
+def test_answer_to_another_message_settles_nothing(
     delivery: PageDelivery, document: Document
 ) -> None:
     say(document, "one")
@@ -128,7 +128,7 @@ def test_an_answer_to_another_message_settles_nothing(
 # --- which page ------------------------------------------------------------------------------
 
 
-def test_a_copy_is_followed_only_when_the_first_page_is_silent() -> None:
+def test_copy_is_followed_only_when_the_first_page_is_silent() -> None:
     pages = Pages(patience=RESEND)
     pages.follow(Hello("a", "first.ipynb"))
     copy = Hello("b", "copy.ipynb", document={"conversation": {"id": "jp-c1"}})
@@ -143,7 +143,7 @@ def test_a_copy_is_followed_only_when_the_first_page_is_silent() -> None:
     assert pages.take_suitor(RESEND) == copy
 
 
-def test_a_record_in_pieces_is_read_when_the_last_one_came() -> None:
+def test_record_in_pieces_is_read_when_it_is_complete() -> None:
     pages = Pages(patience=RESEND)
     hello = {"type": "hello", "page": "a", "path": "n.ipynb", "v": 1, "chunks": 2}
     assert pages.read(hello) is None
@@ -153,7 +153,7 @@ def test_a_record_in_pieces_is_read_when_the_last_one_came() -> None:
     assert (whole.has_document, whole.document) == (True, {})
 
 
-def test_only_so_many_pages_send_pieces_at_once() -> None:
+def test_number_of_pages_that_send_pieces_is_bounded() -> None:
     pages = Pages(patience=RESEND)
     for number in range(MAX_PAGES + 1):
         pages.read({"type": "hello", "page": str(number), "chunks": 1})
@@ -178,7 +178,7 @@ def in_step(delivery: PageDelivery, document: Document) -> None:
     deliver(delivery)
 
 
-def test_what_is_appended_soon_after_something_went_waits_for_what_comes_meanwhile(
+def test_entries_soon_after_a_message_wait_for_the_next_batch(
     delivery: PageDelivery, document: Document
 ) -> None:
     in_step(delivery, document)
@@ -194,7 +194,7 @@ def test_what_is_appended_soon_after_something_went_waits_for_what_comes_meanwhi
     assert delivery.next_due is None
 
 
-def test_where_somebody_waits_nothing_does_until_the_page_has_all(
+def test_hurried_delivery_does_not_wait_for_the_next_batch(
     delivery: PageDelivery, document: Document
 ) -> None:
     in_step(delivery, document)
@@ -209,7 +209,7 @@ def test_where_somebody_waits_nothing_does_until_the_page_has_all(
     assert appended(delivery, document, "four", 10.0) == []
 
 
-def test_what_is_too_much_for_one_message_is_sent_as_fast_as_it_is_taken(
+def test_entries_beyond_one_message_are_sent_without_waiting(
     delivery: PageDelivery, document: Document
 ) -> None:
     in_step(delivery, document)
@@ -223,7 +223,7 @@ def test_what_is_too_much_for_one_message_is_sent_as_fast_as_it_is_taken(
 # --- pages that share a document -------------------------------------------------------------
 
 
-def test_one_page_is_named_to_write_and_only_its_word_counts(
+def test_only_the_answer_of_the_writing_page_counts(
     delivery: PageDelivery, document: Document
 ) -> None:
     delivery.writer = "first"
@@ -238,7 +238,7 @@ def test_one_page_is_named_to_write_and_only_its_word_counts(
     assert delivery.is_settled
 
 
-def test_whoever_answers_is_to_write_where_the_writer_does_not(
+def test_another_page_writes_when_the_writing_page_is_silent(
     delivery: PageDelivery, document: Document
 ) -> None:
     delivery.writer = "first"
@@ -255,7 +255,7 @@ def hello(page: str, *, shares: bool = True, path: str = "talk.ipynb", **more: A
     return Hello(page, path, collaborative=shares, **more)
 
 
-def test_the_first_page_of_a_shared_document_writes_until_it_is_silent() -> None:
+def test_first_page_of_a_shared_document_writes_until_it_is_silent() -> None:
     pages = Pages(patience=1.0)
     assert not pages.only_reads(hello("first"))
     pages.follow(hello("first"))
@@ -274,13 +274,13 @@ def test_the_first_page_of_a_shared_document_writes_until_it_is_silent() -> None
     "other",
     [hello("first"), hello("second", shares=False), hello("second", path="copy.ipynb")],
 )
-def test_a_page_with_a_copy_of_its_own_is_none_that_only_reads(other: Hello) -> None:
+def test_page_with_its_own_copy_does_not_only_read(other: Hello) -> None:
     pages = Pages(patience=1.0)
     pages.follow(hello("first"))
     assert not pages.only_reads(other)
 
 
-def test_a_page_that_may_not_write_gives_way_to_one_that_may() -> None:
+def test_read_only_page_is_replaced_by_a_writable_one() -> None:
     pages = Pages(patience=1.0)
     pages.follow(hello("first", read_only=True))
     assert pages.only_reads(hello("second", read_only=True))
@@ -326,7 +326,7 @@ def begin(document: Document, name: str) -> None:
     document.conversation.head["id"] = name
 
 
-def test_a_page_keeps_the_conversations_that_it_holds_when_another_one_begins(
+def test_page_keeps_its_conversations_when_another_one_begins(
     holder: Holder, delivery: PageDelivery, document: Document
 ) -> None:
     for name in ("jp-c2", "jp-c3", "jp-c4"):
@@ -340,7 +340,7 @@ def test_a_page_keeps_the_conversations_that_it_holds_when_another_one_begins(
     assert message["doc"]["others"] == []
 
 
-def test_what_the_page_lacks_of_a_conversation_is_sent_with_it(
+def test_missing_entries_of_a_conversation_are_sent_with_it(
     holder: Holder, delivery: PageDelivery, document: Document
 ) -> None:
     begin(document, "jp-c2")
@@ -356,7 +356,7 @@ def test_what_the_page_lacks_of_a_conversation_is_sent_with_it(
     assert named == [1, "jp-c1", 4]
 
 
-def test_a_conversation_that_was_repaired_or_renamed_meanwhile_is_sent(
+def test_repaired_or_renamed_conversation_is_sent(
     holder: Holder, delivery: PageDelivery, document: Document
 ) -> None:
     delivery.replaced(document)  # as a repair does, and the page does not know yet
@@ -371,7 +371,7 @@ def test_a_conversation_that_was_repaired_or_renamed_meanwhile_is_sent(
     assert holder.view.jp == document.to_json()
 
 
-def test_a_page_of_before_gets_the_whole(
+def test_older_page_gets_the_whole_record(
     holder: Holder, delivery: PageDelivery, document: Document
 ) -> None:
     delivery.keeps = False
@@ -382,7 +382,7 @@ def test_a_page_of_before_gets_the_whole(
 
 
 @pytest.mark.parametrize("acknowledged", [False, True], ids=["one page", "the second page"])
-def test_a_page_that_does_not_hold_it_gets_the_whole_from_then_on(
+def test_page_that_lacks_a_conversation_gets_the_whole_record_from_then_on(
     holder: Holder, delivery: PageDelivery, document: Document, acknowledged: bool
 ) -> None:
     begin(document, "jp-c2")
@@ -399,7 +399,7 @@ def test_a_page_that_does_not_hold_it_gets_the_whole_from_then_on(
     assert holder.takes() == ["switch"]
 
 
-def test_what_a_page_says_that_it_holds_is_kept_if_it_is_the_same(
+def test_conversation_that_a_page_reports_is_kept_if_it_is_the_same(
     holder: Holder, delivery: PageDelivery, document: Document
 ) -> None:
     begin(document, "jp-c2")
@@ -422,9 +422,7 @@ def test_what_a_page_says_that_it_holds_is_kept_if_it_is_the_same(
     assert holder.view.jp == document.to_json()
 
 
-def test_what_is_sent_is_what_was_told_though_it_is_written_when_it_goes(
-    delivery: PageDelivery, document: Document
-) -> None:
+def test_sent_head_is_that_of_the_last_change(delivery: PageDelivery, document: Document) -> None:
     say(document, "one")
     delivery.changed(document)
     deliver(delivery)

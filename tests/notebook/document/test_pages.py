@@ -19,7 +19,7 @@ def three() -> Pages:
     return pages
 
 
-def test_the_page_that_asked_puts_in_outputs_until_it_is_gone_then_one_other() -> None:
+def test_page_that_asked_adds_outputs_and_another_one_once_it_is_gone() -> None:
     pages = three()
     asked = "session of b"
     assert not any(pages.puts_outputs(page, asked) for page in "abc")
@@ -31,14 +31,14 @@ def test_the_page_that_asked_puts_in_outputs_until_it_is_gone_then_one_other() -
     assert not pages.puts_outputs("c", "a session that no page has named")
 
 
-def test_a_page_that_stays_after_its_goodbye_is_there_again() -> None:
+def test_page_that_returns_after_its_goodbye_is_known_again() -> None:
     pages = three()
     pages.leave("b")
     pages.join(hello("b"))
     assert not pages.puts_outputs("a", "session of b")
 
 
-def test_a_writer_that_leaves_or_does_not_answer_gives_way_to_the_next_hello() -> None:
+def test_writer_that_leaves_or_is_silent_is_replaced_by_the_next_page() -> None:
     pages = three()
     assert pages.only_reads(hello("b"))
     pages.leave("a")
@@ -49,7 +49,7 @@ def test_a_writer_that_leaves_or_does_not_answer_gives_way_to_the_next_hello() -
     assert pages.puts_outputs("c", "session of b")
 
 
-def test_a_goodbye_of_a_page_that_is_unknown_or_the_last_one_asks_nobody() -> None:
+def test_goodbye_of_an_unknown_or_the_last_page_asks_no_page() -> None:
     pages = three()
     assert not pages.leave("x")
     assert pages.leave("a")

@@ -12,7 +12,7 @@ from jp_nb.errors import StorageError
 from jp_nb.notebook.document.wire import Pieces, as_ascii, split, take_batch
 
 
-def test_a_batch_stays_within_its_bound_but_takes_one_entry_at_least() -> None:
+def test_batch_has_a_bounded_size_and_at_least_one_entry() -> None:
     entries = [{"text": "ä" * 40}] * 10
     size = len(json.dumps(entries[0], ensure_ascii=False).encode())
     assert take_batch(entries, size * 3) == (entries[:3], size * 3)
@@ -22,7 +22,7 @@ def test_a_batch_stays_within_its_bound_but_takes_one_entry_at_least() -> None:
 
 @settings(max_examples=20)
 @given(st.text(), st.integers(1, 20))
-def test_pieces_in_any_order_are_the_document(text: str, size: int) -> None:
+def test_pieces_in_any_order_make_the_document(text: str, size: int) -> None:
     parts = split(as_ascii({"text": text}), size)
     pieces = Pieces(len(parts))
     for index in reversed(range(len(parts))):
@@ -31,7 +31,7 @@ def test_pieces_in_any_order_are_the_document(text: str, size: int) -> None:
     assert pieces.document() == {"text": text}
 
 
-def test_pieces_that_are_no_json_are_damage() -> None:
+def test_pieces_without_json_are_an_error() -> None:
     pieces = Pieces(1)
     assert pieces.add(0, "{")
     with pytest.raises(StorageError, match="jp: the page sent no JSON"):

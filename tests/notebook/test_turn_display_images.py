@@ -134,7 +134,7 @@ both = pytest.mark.parametrize("live", [True, False])
 
 
 @both
-def test_images_stand_below_the_calls_of_their_batch_and_above_what_follows(live: bool) -> None:
+def test_images_are_below_the_calls_of_their_batch_and_above_the_next_text(live: bool) -> None:
     turn = Turn(live=live)
     turn.sees(said("Look."), begins("a"), begins("b"), ends("a", ONE))
     assert "<one>" not in turn.cell.texts  # the line of the other call still changes
@@ -143,14 +143,14 @@ def test_images_stand_below_the_calls_of_their_batch_and_above_what_follows(live
     assert turn.end() == [lines, "<one>", "<two>", "Seen."]
 
 
-def test_somebody_who_watches_sees_them_at_once() -> None:
+def test_live_images_are_shown_at_once() -> None:
     turn = Turn(live=True)
     turn.sees(begins("a"), ends("a", ONE))
     assert turn.cell.texts[-1] == "<one>"
 
 
 @both
-def test_images_stand_below_what_the_function_printed(live: bool) -> None:
+def test_images_are_below_the_prints_of_the_function(live: bool) -> None:
     turn = Turn(live=live)
     turn.sees(begins("a"))
     turn.runs("a", "(printed)")
@@ -159,7 +159,7 @@ def test_images_stand_below_what_the_function_printed(live: bool) -> None:
 
 
 @both
-def test_what_is_waited_for_moves_below_an_image(live: bool) -> None:
+def test_status_line_moves_below_an_image(live: bool) -> None:
     turn = Turn(live=live)
     turn.sees(begins("a"))
     turn.runs("a", "(printed)")
@@ -171,7 +171,7 @@ def test_what_is_waited_for_moves_below_an_image(live: bool) -> None:
 
 
 @both
-def test_a_function_that_has_shown_a_picture_is_not_followed_by_its_results(live: bool) -> None:
+def test_images_are_not_repeated_after_a_function_that_showed_one(live: bool) -> None:
     turn = Turn(live=live)
     turn.sees(begins("a"))
     turn.runs("a", "(a figure)", pictured=True)
@@ -182,7 +182,7 @@ def test_a_function_that_has_shown_a_picture_is_not_followed_by_its_results(live
 
 
 @both
-def test_images_of_calls_without_a_line_are_not_shown(live: bool) -> None:
+def test_images_of_hidden_calls_are_not_shown(live: bool) -> None:
     turn = Turn(live=live)
     turn.sees(begins("a", hidden=True), ends("a", ONE, hidden=True), said("Seen."))
     assert turn.end() == ["Seen."]
@@ -192,7 +192,7 @@ def test_images_of_calls_without_a_line_are_not_shown(live: bool) -> None:
 
 
 @both
-def test_a_turn_that_is_cut_short_still_shows_them(live: bool) -> None:
+def test_interrupted_turn_shows_its_images(live: bool) -> None:
     turn = Turn(live=live)
     turn.sees(begins("a"), begins("b"), ends("a", ONE))
     assert turn.end()[-1] == "<one>"
