@@ -18,6 +18,8 @@ ONE = (
     question(question="Ship it?", answer_type="boolean")
     + '[[replies]]\nwhen = \'"answer":true\'\ntext = "Shipped."\n'
     + '[[replies]]\nwhen = \'"answer":false\'\ntext = "Not shipped."\n'
+    + '[[replies]]\nwhen = "cancelled by user"\ntext = "Not shipped."\n'
+    + '[[replies]]\nwhen = "an interrupt closed it"\ntext = "Not shipped."\n'
 ) * 2
 TEXT = '[[replies]]\ntext = "A first answer."\n'
 
@@ -28,11 +30,9 @@ def scripts(lab: Lab) -> None:
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
-def test_a_reopened_notebook_has_no_live_form_and_continues_with_a_new_kernel(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAnd again.", "%jp log")
-    load(page, contains="new conversation")
+def test_after_a_restart_no_form_is_live(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.")
+    load(page)
     page.run_cell(1)
     page.form()
     page.wait_for_record("record.events.length")
@@ -49,13 +49,21 @@ def test_a_reopened_notebook_has_no_live_form_and_continues_with_a_new_kernel(
     assert plain.endswith("[Open only while its form is shown; without one it is asked as text.]")
     load(page, contains="conversation restored (1 turn)")
     page.run_cell(1)
+    answer(page, "No")
+    page.output_text(1, contains="Not shipped.")
+
+
+def test_a_reopened_notebook_continues_with_a_new_kernel(open_notebook: OpenNotebook) -> None:
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAnd again.", "%jp log")
+    load(page, contains="new conversation")
+    page.run_cell(1)
     answer(page, "Yes")
     page.output_text(1, contains="Shipped.")
     page.wait_for_record("record.events.at(-1).message === 'Shipped.'")
     page.save()
     page.restart_kernel()
     page.reload()
-    load(page, contains="conversation restored (")
+    load(page, contains="model scripted/one · conversation restored (1 turn)")
     page.run_cell(2)
     answer(page, "No")
     page.output_text(2, contains="Not shipped.")
