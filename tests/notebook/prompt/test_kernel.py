@@ -154,13 +154,24 @@ def test_a_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
 def test_a_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> None:
     for known in (False, True):
         user.run("" if known else "forget_pages()")
-        cell = user.start("print(permit_beside(1.5, rendered_timeout=0.5, timeout=1.0))")
+        cell = user.start("print(permit_beside(2.0, rendered_timeout=0.5))")
         user.form("Run local rename tool?")
         user.click("Run")
         user.finish(cell)
         assert "Answered(value='run', channel='form', " in user.printed(cell)
         assert not user.wants_input()
         assert NOT_SEEN not in str(user.messages)
+
+
+@pytest.mark.kernel
+def test_the_time_to_answer_stands_still_while_a_function_keeps_the_kernel_busy(
+    user: FrontEnd,
+) -> None:
+    cell = user.start("print(permit_beside(2.0, timeout=1.0))")
+    user.form("Run local rename tool?")
+    user.click("Skip")
+    user.finish(cell)
+    assert "Answered(value='skip', channel='form', " in user.printed(cell)
 
 
 @pytest.mark.kernel
