@@ -201,7 +201,7 @@ def test_last_frame_of_a_tool_that_clears_and_shows_again_is_kept(user: FrontEnd
     assert count(user, "clear_output") < 100
 
 
-@pytest.mark.kernel
+@pytest.mark.deep
 def test_newest_update_of_a_display_is_shown_as_it_was(user: FrontEnd) -> None:
     _, before, state, after, data, _ = texts(user, "advances")
     assert (before, state, after, data) == ("before", "state 199", "after", "json")
@@ -215,7 +215,7 @@ def test_print_of_a_forked_process_is_shown(user: FrontEnd) -> None:
     assert "from a child" in texts(user, "forks")
 
 
-@pytest.mark.kernel
+@pytest.mark.deep
 def test_outputs_before_a_widget_are_sent_before_it(user: FrontEnd) -> None:
     user.run(WAIT_FOREVER)
     try:

@@ -34,17 +34,6 @@ def fails(number: int) -> str:
     local = number * 2
     raise LookupError("no such number")
 
-@jp.tool
-async def fails_async(number: int) -> str:
-    """Fail.
-
-    Args:
-        number: What it fails with.
-    """
-    local = number * 3
-    await asyncio.sleep(0)
-    raise LookupError("no such number")
-
 @jp.tool(thread=True)
 def fails_in_thread(number: int) -> str:
     """Fail.
@@ -107,9 +96,7 @@ def debug(user: FrontEnd, *commands: str) -> str:
     return ANSI.sub("", user.printed(request))
 
 
-@pytest.mark.parametrize(
-    ("name", "local"), [("fails", "42"), ("fails_async", "63"), ("fails_in_thread", "84")]
-)
+@pytest.mark.parametrize(("name", "local"), [("fails", "42"), ("fails_in_thread", "84")])
 def test_debug_opens_in_the_frame_of_the_called_tool(user: FrontEnd, name: str, local: str) -> None:
     user.run("1 / 0")  # an earlier error of a cell is not what is looked at
     request = user.start(f"%jp call {name} number=21")

@@ -224,20 +224,11 @@ def test_unattended_change_is_not_applied_and_the_turn_continues(user: FrontEnd)
     assert model(user) == ("scripted/first", "conversation, for turn 0")
 
 
-def test_strict_fails_the_cell_when_no_user_could_confirm(user: FrontEnd) -> None:
-    request = run(user, "first", "--strict", allow_stdin=False)
-    failure = error(user, request)
-    assert failure is not None
-    assert failure["ename"] == "PromptUnavailable"
-    assert contents(user) == ["It stays: confirmation_unavailable."]
-    assert deltas(user) == []
-
-
 # --- over stdin --------------------------------------------------------------------------------
 
 
 @pytest.mark.req("R078-76")
-@pytest.mark.parametrize("keys", [["", "?", "y"], ["N"], ["\x04"]], ids=repr)
+@pytest.mark.parametrize("keys", [["", "?", "y"], ["N"]], ids=repr)
 def test_question_about_a_change_on_stdin(user: FrontEnd, keys: list[str]) -> None:
     request = start(user, "first", STDIN)
     for key in keys:

@@ -66,7 +66,6 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
     ("options", "steps", "told", "shown"),
     [
         ("", [(ASK, "Run all its calls this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
-        ("", [(ASK, None), (ASK, "Run")], [f"{SKIPPED}.", "sent to Bob"], ["⊘", "✓"]),
         (
             "",
             [(ASK, "Reason"), ("Why is send not to run?", "=Not her."), (ASK, "Run")],

@@ -16,7 +16,6 @@ from tests.support.fresh_session import fresh_session
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [
-    pytest.mark.kernel,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
 ]
 
@@ -70,6 +69,7 @@ def shown(user: FrontEnd, command: str, **fields: Any) -> str:
     return "\n".join(data["text/plain"] for data in user.displays(request))
 
 
+@pytest.mark.kernel
 @pytest.mark.req("RPI-2", "RPI-3", "RCP-23", "RCP-30", "RCP-31", "RPI-48")
 def test_ask_is_not_offered_when_unattended_and_no_widget_is_opened(user: FrontEnd) -> None:
     [row] = [x for x in shown(user, "%jp tools").splitlines() if x.startswith("ask ")]
@@ -85,6 +85,7 @@ def test_ask_is_not_offered_when_unattended_and_no_widget_is_opened(user: FrontE
     assert "jupyter.widget" not in [content["target_name"] for content in opened]
 
 
+@pytest.mark.kernel
 @pytest.mark.req("HB-10", "RCP-24")
 def test_ask_uses_configured_answers_when_unattended(user: FrontEnd) -> None:
     request = alone(user, f"-c {ANSWER.format('database')}=SQLite")
@@ -100,6 +101,7 @@ def test_ask_uses_configured_answers_when_unattended(user: FrontEnd) -> None:
     ]
 
 
+@pytest.mark.kernel
 @pytest.mark.req("RPI-3", "RPI-39", "RCP-24")
 def test_required_question_fails_when_unattended_and_strict_fails_the_cell(
     user: FrontEnd,
@@ -131,6 +133,7 @@ def typed(user: FrontEnd, *lines: str) -> None:
         user.type(line)
 
 
+@pytest.mark.kernel
 @pytest.mark.req("RPI-74", "RPI-76", "RPI-77", "HB-12")
 def test_turn_stopped_at_the_form_is_not_reported_as_interrupted(user: FrontEnd) -> None:
     user.run(WAIT)
@@ -149,6 +152,7 @@ def test_turn_stopped_at_the_form_is_not_reported_as_interrupted(user: FrontEnd)
     assert "interrupt" not in everything.lower()
 
 
+@pytest.mark.deep
 @pytest.mark.req("RCP-22", "RPI-56")
 def test_answers_on_stdin_are_sent_to_the_model_in_order(user: FrontEnd) -> None:
     request = start(user, "ask", "-c prompt.channel=stdin")
@@ -163,6 +167,7 @@ def test_answers_on_stdin_are_sent_to_the_model_in_order(user: FrontEnd) -> None
 ASK = "print(jp.ask(jp.Question.text('q', '{}')))"
 
 
+@pytest.mark.kernel
 @pytest.mark.req("RPI-40", "RPI-42", "RPI-44")
 def test_question_has_the_deadline_that_is_set_when_it_is_asked(user: FrontEnd) -> None:
     user.run("%jp config prompt.timeout_s=0.2")
@@ -256,6 +261,7 @@ def fill_in(user: FrontEnd, request: str, *lines: str) -> str:
     return user.printed(request)
 
 
+@pytest.mark.kernel
 def test_invalid_value_is_asked_again_on_stdin(trips: FrontEnd) -> None:
     request = trips.start("trip = jp.ask(Trip)\nprint(repr(trip))")
     printed = fill_in(trips, request, *TYPED)
@@ -265,12 +271,14 @@ def test_invalid_value_is_asked_again_on_stdin(trips: FrontEnd) -> None:
     )
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("tool", ["plan", "plan_apart"])
 def test_form_of_a_function_and_of_a_thread(trips: FrontEnd, tool: str) -> None:
     fill_in(trips, start(trips, tool, STDIN), *TYPED)
     assert contents(trips) == ["Trip(city='Delft', days=2, size=<Size.LARGE: 'l'>, begins=None)"]
 
 
+@pytest.mark.kernel
 def test_secret_of_a_form_is_passed_only_to_the_tool(trips: FrontEnd) -> None:
     request = start(trips, "login", STDIN)
     trips.input_request()
@@ -286,6 +294,7 @@ def test_secret_of_a_form_is_passed_only_to_the_tool(trips: FrontEnd) -> None:
     assert "hunter2" not in repr(trips.messages)
 
 
+@pytest.mark.kernel
 def test_unattended_form_takes_defaults_and_names_missing_answers(trips: FrontEnd) -> None:
     request = trips.start("jp.ask(Trip)", allow_stdin=False)
     trips.finish(request)
@@ -301,6 +310,7 @@ def test_unattended_form_takes_defaults_and_names_missing_answers(trips: FrontEn
     )
 
 
+@pytest.mark.deep
 def test_configured_answer_that_does_not_fit_fails_the_cell_with_its_path(
     trips: FrontEnd,
 ) -> None:
@@ -314,6 +324,7 @@ def test_configured_answer_that_does_not_fit_fails_the_cell_with_its_path(
     assert "a whole number from 1 to 14" in failed["evalue"]
 
 
+@pytest.mark.kernel
 def test_interrupt_ends_the_form_and_the_next_one_is_asked(trips: FrontEnd) -> None:
     request = trips.start("jp.ask(Trip)\nprint('went on')")
     trips.input_request()

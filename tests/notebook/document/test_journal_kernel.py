@@ -15,7 +15,6 @@ import pytest
 from tests.support.scripted_page import FrontEnd, View, kernel
 
 pytestmark = [
-    pytest.mark.kernel,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
     pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
 ]
@@ -58,6 +57,7 @@ def killed(front: FrontEnd) -> None:
     os.kill(found[0], signal.SIGKILL)
 
 
+@pytest.mark.kernel
 def test_entries_that_a_page_never_got_are_restored_in_the_next_kernel(folder: Path) -> None:
     view = View()
     with opened(folder, view) as front:
@@ -78,6 +78,7 @@ def test_entries_that_a_page_never_got_are_restored_in_the_next_kernel(folder: P
     assert len({entry["event_id"] for entry in view.jp["events"]}) == len(view.jp["events"])
 
 
+@pytest.mark.kernel
 def test_journal_starts_over_once_the_page_has_saved(folder: Path) -> None:
     view = View()
     with opened(folder, view) as front:
@@ -117,6 +118,7 @@ def load_an_older_file_and_rename_it(front: FrontEnd, folder: Path, view: View) 
     assert [line["entry"] for line in lines if "entry" in line] == view.jp["events"][4:]
 
 
+@pytest.mark.deep
 def test_saved_notebook_leaves_no_journal(folder: Path) -> None:
     view = View()
     with opened(folder, view) as front:
@@ -128,6 +130,7 @@ def test_saved_notebook_leaves_no_journal(folder: Path) -> None:
     assert journals(folder) == []
 
 
+@pytest.mark.deep
 def test_read_only_page_leaves_the_record_to_the_journal(folder: Path) -> None:
     view = View(read_only=True)
     with opened(folder, view) as front:

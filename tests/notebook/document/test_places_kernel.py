@@ -17,7 +17,6 @@ from tests.support.kernel_client import PATIENCE, FrontEnd, front_end
 from tests.support.scripted_page import View, kernel
 
 pytestmark = [
-    pytest.mark.kernel,
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
     pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
 ]
@@ -51,6 +50,7 @@ def shown(user: FrontEnd, line: str, **how: Any) -> str:
     return "\n".join(each["text/plain"] for each in user.displays(request))
 
 
+@pytest.mark.deep
 def test_conversation_of_a_console_is_imported_into_a_notebook(folder: Path) -> None:
     with front_end(folder) as user:
         said = user.run(LOAD, **WITHOUT_CELLS)
@@ -72,6 +72,7 @@ def test_conversation_of_a_console_is_imported_into_a_notebook(folder: Path) -> 
     assert said_there[-2:] == ["Plan a trip to Delft.", "By train."]
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("how", ["VS Code"])
 def test_conversation_is_restored_into_its_notebook_by_a_page(
     folder: Path, monkeypatch: pytest.MonkeyPatch, how: str
@@ -99,6 +100,7 @@ def test_conversation_is_restored_into_its_notebook_by_a_page(
         front.until(lambda: bool(view.jp) and view.contents() == ["Plan a trip to Delft."])
 
 
+@pytest.mark.deep
 def test_ipython_in_a_terminal_keeps_a_journal(folder: Path) -> None:
     def ipython(*lines: str) -> str:
         done = subprocess.run(
