@@ -161,6 +161,7 @@ def test_a_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -
         assert "Answered(value='run', channel='form', " in user.printed(cell)
         assert not user.wants_input()
         assert NOT_SEEN not in str(user.messages)
+        forget(user)
 
 
 @pytest.mark.kernel
