@@ -65,10 +65,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the tiers out unless they are asked for, and put the tests into an order.
+    """Leave the tiers out unless they are asked for, and put modules with a page last.
 
-    Tests that share a fixture of their module stay on one worker, or each would make its own.
-    Tests with a page are last: from the first of them on an event loop runs in their thread.
+    From the first test with a page on, an event loop runs in its thread.
 
     Source: https://playwright.dev/python/docs/library (the synchronous API)
     """
@@ -76,21 +75,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if any(map(item.get_closest_marker, TIERS))]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
-    for item in items:
-        if _has_page(item) or _shares_a_fixture(item):
-            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
-    items.sort(key=_has_page)
+    with_page = {item.path for item in items if _has_page(item)}
+    items.sort(key=lambda item: (item.path in with_page, _has_page(item)))
 
 
 def _has_page(item: pytest.Item) -> bool:
     return isinstance(item, pytest.Function) and "chromium" in item.fixturenames
-
-
-def _shares_a_fixture(item: pytest.Item) -> bool:
-    if not isinstance(item, pytest.Function):
-        return False
-    fixtures = item._fixtureinfo.name2fixturedefs.values()
-    return any(found[-1].scope == "module" for found in fixtures)
 
 
 def pytest_collection_finish() -> None:
