@@ -69,6 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
     monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # journals: of this test alone
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
     work = tmp_path / "work"
     (work / ".jp").mkdir(parents=True)
