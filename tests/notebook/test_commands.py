@@ -468,7 +468,7 @@ def test_signed_notebook_is_trusted_in_the_next_kernel_and_untrusted_once_it_is_
     first.session.run_turn("First.")
     first.jp(f"{BASE_URL}=http://mine")
     mine = reopened(first, first.stored)
-    assert mine.told() == []
+    assert "ignored" not in "".join(mine.told())
     assert "http://mine" in mine.jp(BASE_URL)
     record = mine.stored
     assert record["signature"].startswith("2:")
