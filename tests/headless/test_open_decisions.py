@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.headless.open_decisions import read_decisions, template
@@ -26,7 +26,6 @@ def written(path: Path, *decisions: Mapping[str, object]) -> str:
     return template(read_decisions(path).undecided, "in.ipynb")
 
 
-@settings(max_examples=20)
 @given(texts, texts, texts, texts, st.lists(texts, min_size=1, unique=True), st.none() | others)
 def test_text_of_tools_and_models_stays_a_comment_in_a_template(
     tool: str, name: str, text: str, context: str, options: list[str], default: object

@@ -219,15 +219,6 @@ def test_table_of_tools_shows_what_the_model_is_offered(
     check_offer(mine, theirs, switched)
 
 
-@pytest.mark.deep
-@settings(FEW, max_examples=300)
-@given(partials, st.none() | st.lists(changes, max_size=4), toggles)
-def test_table_of_tools_shows_what_the_model_is_offered_in_many_examples(
-    user: None, look: None, mine: Any, theirs: Any, switched: Any
-) -> None:
-    check_offer(mine, theirs, switched)
-
-
 # --- two tools of one name ---------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
@@ -20,7 +20,6 @@ def test_batch_has_a_bounded_size_and_at_least_one_entry() -> None:
     assert take_batch([], 1) == ([], 0)
 
 
-@settings(max_examples=20)
 @given(st.text(), st.integers(1, 20))
 def test_pieces_in_any_order_make_the_document(text: str, size: int) -> None:
     parts = split(as_ascii({"text": text}), size)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -386,7 +386,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
 @given(STEPS, st.booleans(), st.booleans())
 def test_any_input_ends_and_every_answer_fits(typed: list[str], partial: bool, menu: bool) -> None:
     prompt = form(STORE, EXTRAS, fields(WHY, COUNT), SURE, partial=partial, menu=menu)
