@@ -27,12 +27,11 @@ TIERS = ("kernel", "browser", "runners", "deep")
 
 pytest_plugins = [
     "tests.support.browser",
-    "tests.support.choices_page",
-    "tests.support.magic_shell",
-    "tests.support.folder_trust",
+    "tests.notebook.prompt.choices_page",
+    "tests.support.sessions",
     "tests.support.notebook_runs",
     "tests.support.prompt_pages",
-    "tests.support.shared_document",
+    "tests.labextension.shared_document",
 ]
 
 

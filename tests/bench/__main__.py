@@ -29,7 +29,7 @@ from jp_nb.tooling.python import PythonTool
 from tests.bench import kernel_turns
 from tests.bench.raw_loop import RawLoop, add
 from tests.bench.side_by_side import RUNS, heading, report, server, side_by_side
-from tests.support.in_process import FakeShell
+from tests.support.sessions import FakeShell
 
 SCENARIOS = (
     ("50 tool cycles, per cycle", "cycles-50-1", 51),

@@ -14,7 +14,7 @@ import pytest
 from jp_nb import cli
 from jp_nb.config.secret_names import keys_in
 from jp_nb.headless.runner import run_notebook
-from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, written
+from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, written
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4
 NOON = "2026-03-18 12:00:00.0"

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from jp_nb.headless.runner import run_notebook
-from tests.support.reported_notebook import LOAD, PLAN, TALK, written
+from tests.headless.reported_notebook import LOAD, PLAN, TALK, written
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / ".github/workflows/notebooks.yml"

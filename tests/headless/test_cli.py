@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.headless import doctor_command
-from tests.support.reported_notebook import written
+from tests.headless.reported_notebook import written
 
 
 def test_mistake_on_the_command_line_is_explained(

@@ -24,8 +24,8 @@ from jp_nb.headless.run_report import (
 from jp_nb.headless.shown_text import MAX_TEXT, shown_text
 from jp_nb.record.turn_view import Inquiry, ToolCall, Turn
 from jp_nb.tooling.question import Question
+from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, written
 from tests.support.notebook_runs import NOTEBOOKS, run
-from tests.support.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, written
 
 
 def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:

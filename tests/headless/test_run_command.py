@@ -17,9 +17,9 @@ from jp_nb.config.tree.provider_config import CassetteMode
 from jp_nb.errors import ConfigError
 from jp_nb.headless import run_command
 from jp_nb.headless.runner import CellFailure, RunResult
+from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, written
 from tests.support.cassette_runs import write_cells
-from tests.support.in_process import new_session
-from tests.support.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, written
+from tests.support.sessions import make_session
 
 # --- links -----------------------------------------------------------------------------------
 
@@ -88,7 +88,7 @@ def test_cassette_of_a_session_refuses_a_link(
     monkeypatch.chdir(talk.parent)
     (talk.parent / "talk.cassette.jsonl").symlink_to(home / ".bash_profile")
     (talk.parent / "tapes").symlink_to(home)
-    session = new_session()
+    session = make_session()
     modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
     for mode, name in product(modes, ("talk.cassette.jsonl", "tapes/talk.cassette.jsonl")):
         with pytest.raises(ConfigError, match="link"):

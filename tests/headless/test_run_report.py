@@ -17,9 +17,9 @@ from jp_nb.headless.report_json import json_report, to_json
 from jp_nb.headless.report_lines import turn_lines
 from jp_nb.headless.run_report import RunReport, report_of
 from jp_nb.headless.runner import NOT_WHOLE, CellFailure, RunResult, run_notebook
+from tests.headless import reported_notebook
 from tests.headless.conftest import LIVE
-from tests.support import reported_notebook
-from tests.support.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
+from tests.headless.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
 
 HOSTILE = "raise ValueError('\\x1b[31m]]> <b>\\x00\\ufffe & \\x0b' + 'sk-' + 'a1' * 20)"
 

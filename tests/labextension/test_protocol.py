@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.labextension.page_protocol import FIELDS, misfits
 from tests.support.browser import NotebookPage, OpenNotebook
-from tests.support.page_protocol import FIELDS, misfits
 from tests.support.scripted_page import SETUP
 
 pytestmark = pytest.mark.browser

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from jp_nb.record import carrier, segments
+from tests.labextension.shared_document import SharedPages
 from tests.support.browser import NotebookPage
 from tests.support.page_actions import MODEL, busy_processor, click, keys, picture, question
 from tests.support.scripted_page import SETUP
-from tests.support.shared_document import SharedPages
 
 pytestmark = pytest.mark.browser
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.notebook.fresh_session import fresh_session
 from tests.support.cells import calls, error, events, kernel_with, start, value
-from tests.support.fresh_session import fresh_session
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [

@@ -14,7 +14,7 @@ from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedErr
 from tests.support.cassette_runs import KEY, KEYS
 from tests.support.fakes import without_ids
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.magic_shell import Notebook
+from tests.support.sessions import Notebook
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import jp_nb
+from tests.notebook.ipython_shell import Cell, IPythonShell, ipython
 from tests.support.cells import calls
-from tests.support.ipython_shell import Cell, IPythonShell, ipython
 
 __all__ = ["ipython"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jp_nb.notebook.code_runs import run_code
+from tests.notebook.ipython_shell import Cell, IPythonShell, ipython
 from tests.support.cells import calls
-from tests.support.ipython_shell import Cell, IPythonShell, ipython
 
 __all__ = ["ipython"]
 

@@ -28,10 +28,9 @@ from jp_nb.rendering import tool_report
 from jp_nb.session.turns import TurnRunner
 from jp_nb.tooling.base import Tool
 from jp_nb.tooling.builtin import BUILTINS, MissingTool
-from tests.support.asked_notebook import AskedNotebook
 from tests.support.fakes import configured, for_tool, offer_now
-from tests.support.magic_shell import Notebook
 from tests.support.markdown_readers import dangers, renderings
+from tests.support.sessions import AskedNotebook, Notebook
 
 WORDS = "assistant.model.parameters.stop_words"
 

@@ -18,8 +18,7 @@ from jp_nb.record.compactions import counting, in_one_step
 from jp_nb.record.events import Compaction
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
-from tests.support.magic_shell import Notebook
-from tests.support.magic_shell import folder as folder  # a fixture
+from tests.support.sessions import Notebook
 
 LONG = "long result " * 200
 SUMMARY = "They looked twice; all is well."

@@ -23,7 +23,7 @@ from jp_nb.notebook.completion import (
     complete_cell,
 )
 from jp_nb.notebook.subcommands import SUBCOMMANDS, Offer
-from tests.support.ipython_shell import IPythonShell, ipython
+from tests.notebook.ipython_shell import IPythonShell, ipython
 
 __all__ = ["ipython"]
 

@@ -19,7 +19,7 @@ from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
-from tests.support.in_process import new_session, shell_of
+from tests.support.sessions import make_session, shell_of
 
 TOOL = "conversation.tools.x"
 GOOD = f'[{TOOL}]\nsource = "local"\n[[{TOOL}.access.config]]\npath = "user"\nread = true\n'
@@ -51,7 +51,7 @@ def load() -> Iterator[Callable[[], Session]]:
     made: list[Session] = []
 
     def load() -> Session:
-        made.append(new_session())
+        made.append(make_session())
         return made[-1]
 
     yield load

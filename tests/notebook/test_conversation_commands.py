@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ipython_shell import IPythonShell, ipython
-from tests.support.magic_shell import Notebook
+from tests.notebook.ipython_shell import IPythonShell, ipython
+from tests.support.sessions import Notebook
 
 __all__ = ["ipython"]
 

@@ -12,7 +12,7 @@ import pytest
 
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError
-from tests.support.magic_shell import Notebook
+from tests.support.sessions import Notebook
 
 
 @pytest.mark.req("RPI-43")

@@ -16,8 +16,8 @@ from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.rendering import conversation_log
 from jp_nb.session.session import Session
 from jp_nb.workspace import config_files
-from tests.support.in_process import new_session, shell_of
 from tests.support.loopback import LoopbackServer, Received, Reply
+from tests.support.sessions import make_session, shell_of
 
 NOT_FOUND = Reply(status=404)
 
@@ -28,7 +28,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
         monkeypatch.delenv(name)
     monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
     monkeypatch.chdir(tmp_path)
-    session = new_session()
+    session = make_session()
     yield session
     session.close()
 

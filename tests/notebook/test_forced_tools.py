@@ -21,8 +21,8 @@ from jp_nb.session import current
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
-from tests.support.in_process import new_session, shell_of
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.sessions import make_session, shell_of
 
 LOOK = Reply(tool_calls=(ToolCall("look", {"place": "Delft"}),))
 
@@ -43,7 +43,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session
     def listen() -> str:
         return "quiet"
 
-    session = new_session()
+    session = make_session()
     yield session
     session.close()
     for name in REGISTRY.all().keys() - before.keys():

@@ -13,7 +13,7 @@ from jp_nb.notebook import commands
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
 from jp_nb.notebook.options import read_ask_options
 from jp_nb.notebook.subcommands import ASK_OPTIONS, subcommand_rows
-from tests.support.ipython_shell import IPythonShell, ipython
+from tests.notebook.ipython_shell import IPythonShell, ipython
 
 __all__ = ["ipython"]
 

@@ -13,8 +13,8 @@ from jp_nb.errors import ProviderError, UsageError
 from jp_nb.notebook.completion import complete_cell
 from jp_nb.notebook.completion_facts import SessionFacts
 from jp_nb.session.model_catalog import KEPT_SECONDS, ModelCatalog
-from tests.support.magic_shell import Notebook
 from tests.support.model_server import CLAUDE, OLD_CLAUDE, ModelServer, anthropic_page
+from tests.support.sessions import Notebook
 
 KEY = "sk-test-0123456789abcdefghij"
 

@@ -24,9 +24,9 @@ from jp_nb.record.timestamps import utc_now
 from jp_nb.tooling.python import REGISTRY
 from jp_nb.workspace import config_files
 from tests.support.fakes import for_tool
-from tests.support.in_process import new_session, shell_of
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.record_strategies import STAMP
+from tests.support.sessions import make_session, shell_of
 
 NAMES = ("look", "ask_user", "shell", "nothing")
 """A function, a builtin, a command, and one that is declared without a source."""
@@ -52,7 +52,7 @@ class Talk:
         user.parent.mkdir(exist_ok=True)
         user.write_text('extends = ["mine.json"]')
         user.with_name("mine.json").write_text(json.dumps(mine))
-        self.session = new_session()
+        self.session = make_session()
         self.shell = shell_of(self.session)
         self.shown = self.shell.shown
         if theirs is not None:

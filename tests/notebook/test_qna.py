@@ -18,9 +18,9 @@ from jp_nb.errors import StorageError, UsageError
 from jp_nb.notebook.completion import complete
 from jp_nb.notebook.completion_facts import SessionFacts
 from jp_nb.workspace.project_log import ProjectLog
-from tests.support.asked_notebook import AskedNotebook
 from tests.support.fakes import CANCELLED, yes
 from tests.support.markdown_readers import dangers, renderings
+from tests.support.sessions import AskedNotebook
 
 TABLE = (
     "datetime;question;answer\n"
@@ -51,9 +51,9 @@ def test_newest_answers_are_a_table_with_their_ids(
 ) -> None:
     assert either.jp("qna") == ""
     assert "No question has been answered yet: there is no history." in capsys.readouterr().out
-    either.ask("Which database?", "SQLite")
-    either.ask("Left open?", CANCELLED)
-    either.ask("Since when?", "2020")
+    either.ask_user("Which database?", "SQLite")
+    either.ask_user("Left open?", CANCELLED)
+    either.ask_user("Since when?", "2020")
     table = (
         "id  question         answer  answered by\n"
         "1   Which database?  SQLite  the user\n"
@@ -68,7 +68,7 @@ def test_newest_answers_are_a_table_with_their_ids(
 @pytest.mark.req("RCP-83", "RCP-84", "RCP-82")
 def test_long_texts_are_truncated_in_the_table_and_whole_by_id(notebook: AskedNotebook) -> None:
     question, answer = "Which " + "q" * 100 + "?", "line\n" + "a|" * 50
-    notebook.ask(question, answer)
+    notebook.ask_user(question, answer)
     *_, row = notebook.jp("qna").splitlines()
     assert row.split("  ")[1].strip() == question[:59] + "…"
     assert "line " + "a|" * 17 + "…  the user" in row
@@ -95,7 +95,7 @@ def test_labeled_answer_is_shown_with_its_value(notebook: AskedNotebook) -> None
 def test_questions_and_answers_are_escaped(folder: Path) -> None:
     notebook = AskedNotebook(folder, name="<img src=x onerror=alert(1)>")
     evil = "<img src=x onerror=alert(1)>|[x](javascript:alert(1))`` $x$\u202e\x1b[31m"
-    notebook.ask(f"Which {evil}?", f"{evil}\n```\n# {evil}")
+    notebook.ask_user(f"Which {evil}?", f"{evil}\n```\n# {evil}")
     bundles: list[dict[str, Any]] = []
     notebook.shell.publish = lambda data, **_: bundles.append(data)  # type: ignore[method-assign]
     notebook.jp("qna")
@@ -115,8 +115,8 @@ def test_questions_and_answers_are_escaped(folder: Path) -> None:
 def test_search_looks_in_questions_and_answers(
     either: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    either.ask("Which database?", "SQLite")
-    either.ask("Which city is it?", "Delft")
+    either.ask_user("Which database?", "SQLite")
+    either.ask_user("Which city is it?", "Delft")
     assert "SQLite" in either.jp("qna search sqlite")
     assert "Delft" not in either.jp("qna search sqlite")
     assert "Delft" in either.jp("qna search city is")
@@ -152,7 +152,7 @@ WRONG_LINES: list[tuple[str, str]] = [
 def test_wrong_line_is_an_error_with_the_remedy(
     notebook: AskedNotebook, subtests: pytest.Subtests
 ) -> None:
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     for line, says in WRONG_LINES:
         with subtests.test(line=line[:40]):
             with pytest.raises(UsageError) as caught:
@@ -167,7 +167,7 @@ def test_unknown_id_in_an_empty_history_has_its_own_error(either: AskedNotebook)
 
 @pytest.mark.req("RCP-69")
 def test_shown_answers_are_not_added_to_the_conversation(either: AskedNotebook) -> None:
-    either.ask("Which database?", "SQLite")
+    either.ask_user("Which database?", "SQLite")
     before = either.stored
     assert "SQLite" in either.jp("qna")
     either.jp("qna get 1")
@@ -179,7 +179,7 @@ def test_shown_answers_are_not_added_to_the_conversation(either: AskedNotebook) 
 def test_untrusted_notebook_shows_no_answers_and_how_to_trust_it(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    notebook.ask("Which database?", "SQLite")
+    notebook.ask_user("Which database?", "SQLite")
     notebook.session.active.revoke()
     table = notebook.log.with_name("qna.csv")
     table.write_text(TABLE)
@@ -197,7 +197,7 @@ def test_configured_answer_is_marked(folder: Path) -> None:
     with (folder / ".jp" / "config.toml").open("a") as file:
         file.write('[conversation.tools.ask_user.questions.answer]\nanswer = "this"\n')
     notebook = AskedNotebook(folder)
-    notebook.ask("Which?", None)
+    notebook.ask_user("Which?", None)
     assert notebook.jp("qna").endswith("this    the configuration")
     notebook.session.close()
 
@@ -219,7 +219,7 @@ def test_doctor_tells_where_answers_are_kept(notebook: AskedNotebook, tmp_path: 
 
 
 def test_tab_offers_words_ids_and_files(notebook: AskedNotebook) -> None:
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     notebook.ends.append(yes("that"))
     notebook.call("ask_user", question="Which?")
     facts = SessionFacts(notebook.session)
@@ -246,7 +246,7 @@ def test_tab_offers_words_ids_and_files(notebook: AskedNotebook) -> None:
 def test_table_is_imported_once_in_order_of_time(
     notebook: AskedNotebook, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    notebook.ask("Which database?", "SQLite")
+    notebook.ask_user("Which database?", "SQLite")
     table = notebook.folder / "old.csv"
     table.write_text(TABLE)
     notebook.jp("qna import old.csv")
@@ -297,7 +297,7 @@ def test_other_log_is_imported_and_the_log_itself_is_not(
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
     old = {"datetime": "2026-03-01T10:00:00Z", "question": "Which city?", "answer": "Delft"}
     (notebook.folder / "old.jsonl").write_text(json.dumps(old) + "\n")
-    notebook.ask("Which database?", "SQLite")
+    notebook.ask_user("Which database?", "SQLite")
     for said in ("1 answer imported", "0 answers imported from old.jsonl, 1 known already"):
         notebook.jp("qna import old.jsonl")
         assert said in capsys.readouterr().out

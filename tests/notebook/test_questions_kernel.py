@@ -11,8 +11,8 @@ import pytest
 from jp_nb.agent.call_runner import UNAVAILABLE
 from jp_nb.agent.interrupts import LEFT_RUNNING
 from jp_nb.agent.questions import STOPPED_BY_USER
+from tests.notebook.fresh_session import fresh_session
 from tests.support.cells import calls, contents, error, events, kernel_with, start
-from tests.support.fresh_session import fresh_session
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.notebook.fresh_session import fresh_session
 from tests.support.cells import error, events, kernel_with, well_formed
-from tests.support.fresh_session import fresh_session
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jp_nb.errors import ConfigError
-from tests.support.folder_trust import Opened, configure, write
 from tests.support.kernel_client import FrontEnd, front_end
+from tests.support.sessions import Notebook, configure, write
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -51,10 +51,10 @@ def refuse(user: FrontEnd) -> None:
 
 
 @pytest.fixture
-def user(work: Path) -> Iterator[FrontEnd]:
-    configure(work, HOSTILE)
-    write(work / "pub.toml", SCRIPT)
-    with front_end(work) as found:
+def user(bare_folder: Path) -> Iterator[FrontEnd]:
+    configure(bare_folder, HOSTILE)
+    write(bare_folder / "pub.toml", SCRIPT)
+    with front_end(bare_folder) as found:
         refuse(found)
         yield found
 
@@ -82,18 +82,18 @@ run_command = "run"
 
 
 @pytest.fixture
-def relative(work: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def relative(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an answers file, whose name the user's own configuration has."""
     monkeypatch.setenv("JP_CFG_PROMPT__ANSWERS", "walk.answers.toml")
-    write(work / "pub.toml", SCRIPT)
-    return write(work / "walk.answers.toml", ANSWERS)
+    write(bare_folder / "pub.toml", SCRIPT)
+    return write(bare_folder / "walk.answers.toml", ANSWERS)
 
 
 def test_consent_to_answers_is_for_one_content_and_can_be_revoked(
-    relative: Path, open_session: Callable[[], Opened]
+    relative: Path, open_session: Callable[[], Notebook]
 ) -> None:
     found = open_session()
-    session = found.notebook.session
+    session = found.session
 
     def answers() -> bool:
         return session.turns.work.prepared(session.config).asks_nobody("publish")
@@ -113,21 +113,21 @@ CASSETTE = '{"jp_nb":"cassette","version":1}\n'
 
 
 def test_cassette_of_a_folder_does_not_answer_before_the_user_agreed(
-    work: Path, open_session: Callable[[], Opened], monkeypatch: pytest.MonkeyPatch
+    bare_folder: Path, open_session: Callable[[], Notebook], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(work / "talk.cassette.jsonl", CASSETTE)
+    write(bare_folder / "talk.cassette.jsonl", CASSETTE)
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "replay")
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", "talk.cassette.jsonl")
     found = open_session()
-    cassettes = found.notebook.session.active.cassettes
+    cassettes = found.session.active.cassettes
     with pytest.raises(ConfigError, match="came with this folder"):
         _ = cassettes.tape
     found.jp("trust --workspace --yes")
     assert cassettes.tape is not None
-    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", str(work / "talk.cassette.jsonl"))
-    write(work / "talk.cassette.jsonl", CASSETTE + "\n")
-    assert open_session().notebook.session.active.cassettes.tape is not None  # named as a whole
+    monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", str(bare_folder / "talk.cassette.jsonl"))
+    write(bare_folder / "talk.cassette.jsonl", CASSETTE + "\n")
+    assert open_session().session.active.cassettes.tape is not None  # named as a whole
     monkeypatch.delenv("JP_CFG_PROVIDERS__CASSETTE__PATH")
     again = open_session()
     again.jp("cassette replay talk.cassette.jsonl")
-    assert again.notebook.session.active.cassettes.tape is not None  # named here
+    assert again.session.active.cassettes.tape is not None  # named here

@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.proposals import ProposedBy, metadata_of
-from tests.support.magic_shell import Notebook, folder  # noqa: F401
+from tests.support.sessions import Notebook
 
 FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")
 STDIN = ProposedBy("rename", "call_2", ("assistant.name",), "person", "stdin")
@@ -18,7 +18,7 @@ GRANT = ProposedBy("tidy", "call_3", ("user.name",), "grant")
 
 
 @pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:  # noqa: F811
+def notebook(folder: Path) -> Iterator[Notebook]:
     made = Notebook(folder)
     yield made
     made.session.close()

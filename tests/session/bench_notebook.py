@@ -11,7 +11,7 @@ import pytest
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tooling.python import REGISTRY
-from tests.support.magic_shell import Notebook
+from tests.support.sessions import Notebook
 
 SCRIPT = """
 [[replies]]

@@ -10,19 +10,7 @@ from pathlib import Path
 import pytest
 
 import jp_nb
-from jp_nb.workspace import config_files
 from tests.support.killed_session import define, environment, killed
-
-
-@pytest.fixture
-def bare_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, where nothing is configured and nothing was signed."""
-    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
-    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -55,8 +55,10 @@ def test_path_and_figure_are_attached(host: FakeHost) -> None:
     assert isinstance(picture.content, bytes)
 
 
-def test_file_precedes_a_variable_of_its_name_with_a_notice(host: FakeHost, tmp_path: Path) -> None:
-    (tmp_path / "table").write_text("the file", encoding="utf-8")
+def test_file_precedes_a_variable_of_its_name_with_a_notice(
+    host: FakeHost, bare_folder: Path
+) -> None:
+    (bare_folder / "table").write_text("the file", encoding="utf-8")
     session = Session(host)
     assert ask(session, "table") == (Attachment("table", "text/plain", "the file"),)
     assert any("attaches the file of that name, not the variable" in x for x in session.notices)
@@ -87,11 +89,13 @@ def test_error_of_a_missing_variable_says_how_to_detach_it(host: FakeHost) -> No
 
 
 def test_untrusted_folder_cannot_attach_a_variable(
-    host: FakeHost, tmp_path: Path, subtests: pytest.Subtests
+    host: FakeHost, bare_folder: Path, subtests: pytest.Subtests
 ) -> None:
     rows: list[str] = ["value:table", "VALUE:table", "value://fig"]
     for url in rows:
         with subtests.test(url=url):
-            (tmp_path / ".jp").mkdir(exist_ok=True)
-            (tmp_path / ".jp" / "config.toml").write_text(f'conversation.attachments = ["{url}"]')
+            (bare_folder / ".jp").mkdir(exist_ok=True)
+            (bare_folder / ".jp" / "config.toml").write_text(
+                f'conversation.attachments = ["{url}"]'
+            )
             assert ask(Session(host)) == ()

@@ -22,9 +22,6 @@ from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.loopback import LoopbackServer, Reply
-from tests.support.magic_shell import folder
-
-__all__ = ["folder"]
 
 ADDRESS = "providers.llm.openai.base_url"
 KEY_VARIABLE = "providers.llm.openai.api_key_env"

@@ -21,8 +21,7 @@ from jp_nb.rendering.traced_request import TracedRequest
 from jp_nb.session.past_requests import YOURS, PastRequests
 from jp_nb.tooling.outcome import Success
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.magic_shell import Notebook
-from tests.support.magic_shell import folder as folder
+from tests.support.sessions import Notebook
 
 KEY = "k-0123456789abcdef0123"
 PNG = (

@@ -25,8 +25,8 @@ from jp_nb.session import question_log
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.workspace import project_log
 from jp_nb.workspace.project_log import LogEntry, ProjectLog
-from tests.support.asked_notebook import AskedNotebook
 from tests.support.fakes import CANCELLED
+from tests.support.sessions import AskedNotebook
 
 OLD = {"datetime": "2026-03-01T10:00:00Z", "question": "Which city?", "answer": "Delft"}
 TABLE = "datetime;question;answer\n2026-03-01T10:00:00Z;Which city?;Delft\n"
@@ -45,7 +45,7 @@ def stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNot
     monkeypatch.setenv("JP_NB_KEY_FILE", str(folder.parent / "their-key"))
     (elsewhere := folder.parent / "elsewhere").mkdir()
     theirs = AskedNotebook(elsewhere, name="theirs")
-    theirs.ask("Whose?", "theirs")
+    theirs.ask_user("Whose?", "theirs")
     stored = theirs.stored
     theirs.session.close()
     monkeypatch.setenv("JP_NB_KEY_FILE", str(folder.parent / "key"))
@@ -69,7 +69,7 @@ def plant(folder: Path, *entries: dict[str, Any]) -> Path:
 def test_answer_is_logged_with_notebook_cell_and_turn(notebook: AskedNotebook) -> None:
     assert not notebook.log.parent.exists()
     options = {"answer_type": "select", "options": ["Postgres", "SQLite"]}
-    notebook.ask("Which database?", "SQLite", **options)
+    notebook.ask_user("Which database?", "SQLite", **options)
     (entry,) = notebook.kept()
     assert {key: entry[key] for key in ("id", "question", "answer", "mode", "trusted")} == {
         "id": 1, "question": "Which database?", "answer": "SQLite", "mode": "choice",
@@ -88,9 +88,9 @@ def test_answer_is_logged_with_notebook_cell_and_turn(notebook: AskedNotebook) -
 def test_unanswered_question_is_logged_and_not_listed(
     notebook: AskedNotebook,
 ) -> None:
-    notebook.ask("Sure?", CANCELLED)
-    notebook.ask("Now?", NotAnswered("timed_out", "form"))
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Sure?", CANCELLED)
+    notebook.ask_user("Now?", NotAnswered("timed_out", "form"))
+    notebook.ask_user("Which?", "this")
     assert [(e["outcome"], e.get("id")) for e in notebook.kept()] == [
         ("cancelled", None), ("timed_out", None), ("answered", 1),
     ]  # fmt: skip
@@ -172,7 +172,7 @@ def test_setting_and_folder_decide_whether_a_log_is_kept(
             monkeypatch.chdir(work)
             notebook = AskedNotebook(work)
             notebook.jp(f"config record.project_log={setting}")
-            notebook.ask("Which?", "this")
+            notebook.ask_user("Which?", "this")
             assert len(notebook.kept()) == kept
             assert notebook.read()["total"] == 1  # of the record, where there is no log
             notebook.session.close()
@@ -182,7 +182,7 @@ def test_setting_and_folder_decide_whether_a_log_is_kept(
 def test_untrusted_notebook_neither_writes_nor_reads_the_log(
     stranger: AskedNotebook,
 ) -> None:
-    call = stranger.ask("Which?", "mine")
+    call = stranger.ask_user("Which?", "mine")
     assert call.content == '{"answer_type":"text","answer":"mine"}'
     assert not stranger.log.parent.exists()
     body = stranger.read()
@@ -195,11 +195,11 @@ def test_untrusted_notebook_neither_writes_nor_reads_the_log(
 
 @pytest.mark.req("RCP-65")
 def test_trust_is_checked_at_each_write(stranger: AskedNotebook) -> None:
-    stranger.ask("One?", "1")
+    stranger.ask_user("One?", "1")
     stranger.jp("trust --yes")
-    stranger.ask("Two?", "2")
+    stranger.ask_user("Two?", "2")
     stranger.jp("trust --revoke")
-    stranger.ask("Three?", "3")
+    stranger.ask_user("Three?", "3")
     assert [entry["question"] for entry in stranger.kept()] == ["Two?"]
     stranger.jp("trust --yes")
     assert [x["question"] for x in stranger.read()["entries"]] == ["Two?"]
@@ -207,7 +207,7 @@ def test_trust_is_checked_at_each_write(stranger: AskedNotebook) -> None:
 
 @pytest.mark.req("RCP-71")
 def test_notebook_of_the_same_user_is_trusted(notebook: AskedNotebook) -> None:
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     assert notebook.read()["total"] == 1
     again = AskedNotebook(notebook.folder, stored=notebook.stored)  # signed by the same user
     assert again.read()["total"] == 1
@@ -226,14 +226,14 @@ def test_headless_runs_log_a_configured_answer_once(folder: Path) -> None:
     configure(folder, "this")
     for _ in range(3):
         run = AskedNotebook(folder, headless=True)
-        run.ask("Which?", None)
+        run.ask_user("Which?", None)
         assert [x["answered_by"] for x in run.read()["entries"]] == ["the configuration"]
         run.session.close()
     assert [(e["id"], e["channel"]) for e in AskedNotebook(folder).kept()] == [(1, "configured")]
     file = folder / ".jp" / "config.toml"
     file.write_text(file.read_text().replace('"this"', '"that"'))
     run = AskedNotebook(folder, headless=True)
-    run.ask("Which?", None)
+    run.ask_user("Which?", None)
     assert [e["answer"] for e in run.kept()] == ["this", "that"]
     run.session.close()
 
@@ -241,11 +241,11 @@ def test_headless_runs_log_a_configured_answer_once(folder: Path) -> None:
 @pytest.mark.req("RCP-85")
 def test_headless_question_without_an_answer_is_not_logged(folder: Path) -> None:
     first = AskedNotebook(folder)
-    first.ask("Which?", "this")
+    first.ask_user("Which?", "this")
     first.session.close()
     before = {path: path.read_bytes() for path in first.log.parent.iterdir()}
     run = AskedNotebook(folder, headless=True)
-    assert run.ask("Really?", None).is_error
+    assert run.ask_user("Really?", None).is_error
     assert [x["question"] for x in run.read()["entries"]] == ["Which?"]
     assert {path: path.read_bytes() for path in first.log.parent.iterdir()} == before
     run.session.close()
@@ -294,7 +294,7 @@ def test_failed_write_is_reported_once_and_repeated(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    calls = [notebook.ask("One?", "1"), notebook.ask("Two?", "2")]
+    calls = [notebook.ask_user("One?", "1"), notebook.ask_user("Two?", "2")]
     assert [call.content for call in calls] == [
         '{"answer_type":"text","answer":"1"}', '{"answer_type":"text","answer":"2"}',
     ]  # fmt: skip
@@ -303,7 +303,7 @@ def test_failed_write_is_reported_once_and_repeated(
     assert "No space left on device" in said
     assert notebook.kept() == []
     monkeypatch.undo()
-    notebook.ask("Three?", "3")
+    notebook.ask_user("Three?", "3")
     assert [(e["id"], e["question"]) for e in notebook.kept()] == [
         (1, "One?"), (2, "Two?"), (3, "Three?"),
     ]  # fmt: skip
@@ -313,8 +313,8 @@ def test_too_long_answer_does_not_block_the_next_ones(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project_log, "MAX_FILE_BYTES", 5000)
-    notebook.ask("Long?", "x" * 5000)
-    notebook.ask("Short?", "y")
+    notebook.ask_user("Long?", "x" * 5000)
+    notebook.ask_user("Short?", "y")
     assert [e["question"] for e in notebook.kept()] == ["Short?"]
     (said,) = notebook.told()
     assert said.startswith("what was answered is in this notebook's record alone: ")
@@ -331,7 +331,7 @@ def test_newest_unwritten_answers_are_kept_for_later(
         broken.setattr(os, "fsync", full)
         for number in range(5):
             asked(notebook, number)
-    notebook.ask("Now?", "now")
+    notebook.ask_user("Now?", "now")
     assert [e["question"] for e in notebook.kept()] == ["Number 3?", "Number 4?", "Now?"]
 
 
@@ -339,18 +339,18 @@ def test_answers_without_a_log_are_not_logged_later(
     notebook: AskedNotebook,
 ) -> None:
     notebook.jp("config record.project_log=off")
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     notebook.jp("config record.project_log=on")
-    notebook.ask("Now?", "now")
+    notebook.ask_user("Now?", "now")
     assert [e["question"] for e in notebook.kept()] == ["Now?"]
 
 
 @pytest.mark.req("RCP-50")
 def test_damaged_lines_are_skipped_and_reported_once(notebook: AskedNotebook) -> None:
-    notebook.ask("One?", "1")
+    notebook.ask_user("One?", "1")
     with notebook.log.open("a") as file:
         file.write("damaged\n{}\n")
-    notebook.ask("Two?", "2")
+    notebook.ask_user("Two?", "2")
     assert [x["id"] for x in notebook.read()["entries"]] == [1, 4]
     notebook.read()
     (said,) = notebook.told()
@@ -359,11 +359,11 @@ def test_damaged_lines_are_skipped_and_reported_once(notebook: AskedNotebook) ->
 
 
 def test_repaired_conversation_is_not_logged_again(notebook: AskedNotebook) -> None:
-    notebook.ask("One?", "1")
+    notebook.ask_user("One?", "1")
     notebook.session.document.conversation.append(
         ToolCallRequest(id="open", name="ask_user", arguments={})
     )
-    notebook.ask("Two?", "2")  # gives the open call a response first
+    notebook.ask_user("Two?", "2")  # gives the open call a response first
     assert [e["question"] for e in notebook.kept()] == ["One?", "Two?"]
 
 
@@ -377,7 +377,7 @@ def test_foreign_entries_need_consent_before_a_model_reads_them(
     monkeypatch.setenv("JP_NB_TRUST_FOLDERS", "")
     plant(folder, OLD, {**OLD, "answer": "Rotterdam", "trusted": True, "signature": "1:00"})
     notebook = AskedNotebook(folder)
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     body = notebook.read()
     assert [x["answer"] for x in body["entries"]] == ["this"]
     assert body["left_out"].startswith("2 that somebody else wrote")
@@ -427,12 +427,12 @@ def untrusted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_signed_answers_are_foreign_in_another_workspace(
     notebook: AskedNotebook, folder: Path
 ) -> None:
-    notebook.ask("Which database?", "Postgres")
+    notebook.ask_user("Which database?", "Postgres")
     (other := folder.parent / "other" / ".jp" / "context").mkdir(parents=True)
     (other / "qna.jsonl").write_bytes(notebook.log.read_bytes())
     elsewhere = AskedNotebook(folder.parent / "other")
     assert elsewhere.read()["entries"] == []
-    elsewhere.ask("Now?", "now")
+    elsewhere.ask_user("Now?", "now")
     assert [x["answer"] for x in elsewhere.read()["entries"]] == ["now"]
     elsewhere.jp("trust --workspace --yes")
     assert len(elsewhere.read()["entries"]) == 2
@@ -482,7 +482,7 @@ def test_table_next_to_the_log_is_imported_once_trusted(
     table = stranger.log.with_name("qna.csv")
     table.parent.mkdir()
     table.write_text(TABLE)
-    stranger.ask("Which?", "mine")
+    stranger.ask_user("Which?", "mine")
     stranger.read()
     assert table.exists()  # nothing before there is trust
     stranger.jp("trust --yes")
@@ -497,7 +497,7 @@ def test_table_next_to_the_log_is_imported_with_the_first_answer(notebook: Asked
     table = notebook.log.with_name("qna.csv")
     table.parent.mkdir()
     table.write_text(TABLE)
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     assert [(x["id"], x["answer"]) for x in notebook.read()["entries"]] == [
         (2, "Delft"), (1, "this"),
     ]  # fmt: skip
@@ -508,7 +508,7 @@ def test_unreadable_table_is_reported_and_answers_are_logged(notebook: AskedNote
     table = notebook.log.with_name("qna.csv")
     table.parent.mkdir()
     table.write_bytes(b"\xff\xfe\x00")
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     assert [e["answer"] for e in notebook.kept()] == ["this"]
     (said,) = notebook.told()
     assert "is not imported" in said
@@ -522,7 +522,7 @@ def test_very_long_table_is_imported_only_on_request(
     table = notebook.log.with_name("qna.csv")
     table.parent.mkdir()
     table.write_text("".join(f"2026-03-01T10:00:00Z;Q{n}?;A\n" for n in range(10_001)))
-    notebook.ask("Which?", "this")
+    notebook.ask_user("Which?", "this")
     (said,) = notebook.told()
     assert "10001 answers are too many to come in by themselves" in said
     assert table.exists()

@@ -20,9 +20,7 @@ from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.images import png
-from tests.support.magic_shell import folder
 
-__all__ = ["folder"]
 REPLIES = "".join(f'[[replies]]\ntext = "{n}"\n' for n in range(9))
 
 

@@ -24,9 +24,9 @@ from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turn_view import Turn
 from jp_nb.session.session import Session
 from jp_nb.session.structured import check_answer, describe, may_describe
-from tests.support.in_process import new_session
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.sessions import make_session
 
 
 class Stop(BaseModel):
@@ -294,7 +294,7 @@ def test_remote_references_are_not_fetched(monkeypatch: pytest.MonkeyPatch) -> N
 def session(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     for name in [name for name in os.environ if name.startswith("OPENAI_")]:
         monkeypatch.delenv(name)
-    session = new_session(Trip=Trip, Trips=list[Trip], Node=Node, answer=ANSWER)
+    session = make_session(Trip=Trip, Trips=list[Trip], Node=Node, answer=ANSWER)
     yield session
     session.close()
 

@@ -14,13 +14,12 @@ from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import UsageError
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
-from tests.session.bench_notebook import kept, notebook
+from tests.session.bench_notebook import kept
+from tests.session.bench_notebook import notebook as notebook
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 from tests.support.images import figure
-from tests.support.magic_shell import Notebook, folder
-
-__all__ = ["folder", "notebook"]
+from tests.support.sessions import Notebook
 
 
 def define_weather() -> None:

@@ -12,8 +12,8 @@ from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
-from tests.support.in_process import FakeShell
 from tests.support.killed_session import NOTEBOOK
+from tests.support.sessions import FakeShell
 
 T = "2026-01-01 00:00:00.0"
 CALLS = [("c1", "x"), ("c2", "y")]

@@ -9,11 +9,10 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.errors import PromptUnavailable, ReplayError, UsageError
-from tests.session.bench_notebook import kept, notebook
+from tests.session.bench_notebook import kept
+from tests.session.bench_notebook import notebook as notebook
 from tests.support.images import figure
-from tests.support.magic_shell import Notebook, folder
-
-__all__ = ["folder", "notebook"]
+from tests.support.sessions import Notebook
 
 TWO_BATCHES = """
 [[replies]]

@@ -18,8 +18,7 @@ from jp_nb.config.layers import from_text
 from jp_nb.config.partial import apply, strip_strategies, without_empty
 from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.workspace.config_writing import ConfigFile
-from tests.support.folder_trust import EVIL, URL, Opened, configure, work  # noqa: F401
-from tests.support.magic_shell import Notebook, folder  # noqa: F401
+from tests.support.sessions import EVIL, URL, Notebook, configure
 
 WRITTEN = """\
 # mine
@@ -40,7 +39,7 @@ fast = "openai/gpt-x"
 
 
 @pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:  # noqa: F811
+def notebook(folder: Path) -> Iterator[Notebook]:
     made = Notebook(folder)
     yield made
     made.session.close()
@@ -264,33 +263,33 @@ def test_failed_save_is_an_error_and_keeps_the_file(
 # --- consent -----------------------------------------------------------------------------------
 
 
-def test_saved_value_is_trusted_if_the_file_was(work: Path) -> None:  # noqa: F811
-    own = Opened(work)
+def test_saved_value_is_trusted_if_the_file_was(bare_folder: Path) -> None:
+    own = Notebook(bare_folder)
     own.jp(f"config --workspace {URL}=http://mine.example")
     assert own.value(URL) == "http://mine.example"
     own.jp("config --workspace user.name=Ada")
-    assert [len(own.notebook.told()), own.value("user.name")] == [2, "Ada"]
-    own.notebook.session.close()
-    again = Opened(work)
+    assert [len(own.told()), own.value("user.name")] == [2, "Ada"]
+    own.session.close()
+    again = Notebook(bare_folder)
     assert (again.value(URL), again.notices) == ("http://mine.example", [])
-    again.notebook.session.close()
+    again.session.close()
 
 
-def test_saving_a_value_trusts_no_other_value_of_the_file(work: Path) -> None:  # noqa: F811
-    file = configure(work, EVIL)
-    own = Opened(work)
+def test_saving_a_value_trusts_no_other_value_of_the_file(bare_folder: Path) -> None:
+    file = configure(bare_folder, EVIL)
+    own = Notebook(bare_folder)
     own.jp("config --workspace user.name=Ada")
     assert own.value("user.name") == "Ada"
     assert own.value(URL) != "http://evil.example"
     assert "evil" in file.read_text()
-    own.notebook.session.close()
+    own.session.close()
 
 
-def test_shared_file_is_not_written_to(work: Path) -> None:  # noqa: F811
-    file = configure(work, EVIL)
+def test_shared_file_is_not_written_to(bare_folder: Path) -> None:
+    file = configure(bare_folder, EVIL)
     file.chmod(0o666)  # any user could have written that
-    own = Opened(work)
+    own = Notebook(bare_folder)
     with pytest.raises(StorageError, match=r"not written to: .* may be changed by everybody"):
         own.jp("config --workspace user.name=Ada")
     assert (file.read_text(), own.value(URL) != "http://evil.example") == (EVIL, True)
-    own.notebook.session.close()
+    own.session.close()

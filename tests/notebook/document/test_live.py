@@ -10,7 +10,7 @@ import pytest
 from jp_nb.errors import StorageError
 from jp_nb.notebook.document.stores import IN_NOTEBOOK
 from jp_nb.record.events import ToolCallRequest
-from tests.support.page_in_process import Pages, pages
+from tests.notebook.document.page_in_process import Pages, pages
 from tests.support.scripted_page import View
 
 __all__ = ["pages"]

@@ -15,7 +15,7 @@ from jp_nb.errors import StorageError
 from jp_nb.notebook import kernel_notebook
 from jp_nb.notebook.document.page_cells import PageCells, read_cells
 from jp_nb.tooling.notebook_access import NotebookCell, NotebookCells
-from tests.support.page_in_process import Pages, pages
+from tests.notebook.document.page_in_process import Pages, pages
 from tests.support.scripted_page import View
 
 __all__ = ["pages"]

@@ -24,7 +24,7 @@ from jp_nb.notebook.document.places import (
 )
 from jp_nb.notebook.notebook_host import NotebookHost
 from jp_nb.session.session import Session
-from tests.support.in_process import FakeShell
+from tests.support.sessions import FakeShell
 
 NO_NOTEBOOK = "a console or a program has no notebook"
 IN_JOURNAL = f"kept in your journal, not in a notebook: {NO_NOTEBOOK}"

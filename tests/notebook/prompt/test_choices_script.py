@@ -17,7 +17,7 @@ from jp_nb.agent.prompts import Answered
 from jp_nb.notebook.prompt.form_control import Unread
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.select_kind import OTHER, Option, SelectAnswer
-from tests.support.choices_page import ChoicesPage, OpenChoices
+from tests.notebook.prompt.choices_page import ChoicesPage, OpenChoices
 
 pytestmark = [
     pytest.mark.browser,

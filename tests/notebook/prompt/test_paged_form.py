@@ -17,7 +17,7 @@ from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered, Unavailable
 from jp_nb.notebook.prompt import form_page, paged_form
 from jp_nb.rendering import form_words
 from jp_nb.tooling.question import FormAnswer, Question
-from tests.support.paged_forms import FormUser
+from tests.notebook.prompt.paged_forms import FormUser
 
 COLOUR = Question.select("colour", "Which colour?", ["red", "green", "blue"])
 EXTRAS = Question.select("extras", "Which extras?", ["a", "b", "c"], multi=True)

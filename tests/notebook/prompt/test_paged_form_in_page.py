@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.notebook.prompt.form_pages import FOUR, SCRIPT, TOOL, TURN, FormOnPage, axe_of
 from tests.support.browser import Lab
-from tests.support.form_pages import FOUR, SCRIPT, TOOL, TURN, FormOnPage, axe_of
 from tests.support.prompt_pages import Opened
 
 pytestmark = [

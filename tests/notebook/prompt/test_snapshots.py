@@ -35,8 +35,8 @@ from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.wording import option_labels, static_record
 from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.question import Question
-from tests.support.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
-from tests.support.scribe import Scribe, parts_of
+from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
+from tests.notebook.prompt.scribe import Scribe, parts_of
 
 DEAF = FormEvents(
     shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=lambda _: None

@@ -19,7 +19,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.rendering.wording import SPELLED_OUT
 from jp_nb.tooling.question import Question
-from tests.support.prompts import DELIVERY, DELTAS, PROMPT, approval_of
+from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
 BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)
 SELECT = QuestionPrompt(Question.select("q", "Which?", ["red", "10", "green"]))

@@ -19,7 +19,7 @@ from jp_nb.rendering.form_record import record_of
 from jp_nb.tooling.question import FormAnswer, Question
 from jp_nb.tooling.question_kinds import TextAnswer
 from jp_nb.tooling.select_kind import Option, SelectAnswer
-from tests.support.scribe import Scribe, parts_of
+from tests.notebook.prompt.scribe import Scribe, parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")
 STORES = [

@@ -1,0 +1,280 @@
+"""Sessions without a kernel, in this process: what their cells show is collected."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import Answered, FormEnd, PromptEnd
+from jp_nb.config.directives import Directive
+from jp_nb.config.partial import get_path
+from jp_nb.notebook.commands import run_subcommand
+from jp_nb.notebook.notebook_host import NotebookHost
+from jp_nb.record.timestamps import utc_now
+from jp_nb.record.turn_view import ToolCall, Turn
+from jp_nb.session.host import CellRun, Host
+from jp_nb.session.session import Session
+from jp_nb.workspace import config_files, own_files
+from tests.support.fake_host import FakeHome, FakeHost
+from tests.support.fakes import FakePrompter
+
+SCRIPT = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n[[replies]]\ntext = "three"\n'
+
+URL = "providers.llm.openai.base_url"
+EVIL = '[providers.llm.openai]\nbase_url = "http://evil.example"\n'
+
+
+class FakeShell:
+    """What a session uses of an IPython shell.
+
+    Attributes:
+        user_ns: The user's variables.
+        shown: What was displayed, as plain text, in order.
+    """
+
+    def __init__(self, **user_ns: Any) -> None:
+        self.user_ns = user_ns
+        self.shown: list[str] = []
+        self.display_pub = self
+        self.InteractiveTB = SimpleNamespace(mode="", tb=None)
+
+    def publish(self, data: dict[str, str], metadata: Any = None, **_: Any) -> None:
+        self.shown.append(data.get("text/plain", ""))
+
+
+def make_session(**user_ns: Any) -> Session:
+    """Return a session in a shell of its own that has these variables."""
+    return Session(NotebookHost(FakeShell(**user_ns)))
+
+
+def shell_of(session: Session) -> FakeShell:
+    """Return the shell around `session`, which `make_session` made."""
+    assert isinstance(session.host, NotebookHost)
+    shell: FakeShell = session.host.shell
+    return shell
+
+
+class Notebook:
+    """A session in `folder` and the commands that a user gives it.
+
+    Args:
+        folder: The folder of the notebook.
+        days: How many days later than today it is.
+        previous: The notebook that ran in this kernel before `%load_ext` ran again.
+        host: What surrounds the session; None: a shell that collects what is displayed.
+
+    Attributes:
+        shown: What was displayed.
+        notices: The notices with which the session began.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        days: int = 0,
+        previous: Notebook | None = None,
+        host: Host | None = None,
+    ) -> None:
+        self.folder = folder
+        self.shell = FakeShell()
+        self.shown = self.shell.shown
+        self.session: Session = Session(
+            host or NotebookHost(self.shell),
+            clock=lambda: utc_now() + timedelta(days=days),
+            previous=None if previous is None else previous.session,
+        )
+        self.notices = list(self.session.notices)
+
+    def jp(self, line: str) -> str:
+        """Run `%jp LINE` and return what it displayed."""
+        self.shown.clear()
+        name, _, rest = line.partition(" ")
+        run_subcommand(self.shell, self.session, name, rest)
+        return "\n".join(self.shown)
+
+    def told(self) -> list[str]:
+        """Take the notices since the last call."""
+        told = list(self.session.notices)
+        self.session.notices.clear()
+        return told
+
+    def ask(self, text: str, *directives: Directive, **options: Any) -> str:
+        """Run a turn and return the model's text."""
+        return self.session.run_turn(text, directives=directives, **options).text
+
+    def value(self, path: str) -> Any:
+        """Return the effective value of a setting."""
+        return get_path(self.session.config.model_dump(mode="json"), path)
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the conversations, the active one first."""
+        others: Any = self.session.document.others
+        stored = [other["conversation"]["id"] for other in others]
+        return [self.session.document.conversation.id, *stored]
+
+
+class AskedNotebook(Notebook):
+    """A notebook in whose turns the user is asked: `ask_user` puts one question.
+
+    Attributes:
+        ends: How the user ends the questions to come.
+    """
+
+    _numbers = count()
+
+    def __init__(
+        self, folder: Path, *, stored: JsonValue = None, headless: bool = False, name: str = "nb"
+    ) -> None:
+        self.name = name
+        self.ends: list[PromptEnd | FormEnd] = []
+        self._cells = count(1)
+        home = FakeHome(folder / f"{name}.ipynb", headless=headless, stored=stored)
+        self.person = FakePrompter(away="nobody is there" if headless else None)
+        self.person._ends = self.ends  # type: ignore[assignment]  # those of any test
+        self.host = FakeHost(self.person, home)
+        super().__init__(folder, host=self.host)
+
+    def call(self, tool: str, **arguments: Any) -> ToolCall:
+        """Run a turn in which the model calls `tool`."""
+        self.host.cell = CellRun(f"{self.name}-{next(self._cells)}", "run")
+        given = _toml(arguments)[1:-1]
+        name = f"script-{next(self._numbers)}"
+        (self.folder / f"{name}.toml").write_text(
+            f'[[replies]]\ntool_calls = [{{name = "{tool}", arguments = {{{given}}}}}]\n'
+            '[[replies]]\ntext = "Settled."\n'
+        )
+        turn: Turn = self.session.run_turn("Go on.", model=f"scripted/{name}")
+        return turn.tool_calls[-1]
+
+    def ask_user(self, question: str, end: PromptEnd | str | None, **more: Any) -> ToolCall:
+        """Run a turn that asks `question`, which the user ends with `end`, if they are asked."""
+        if end is not None:
+            self.ends.append(Answered(end, "form") if isinstance(end, str) else end)
+        return self.call("ask_user", question=question, **more)
+
+    def read(self, **arguments: Any) -> dict[str, Any]:
+        """Return what the model reads of earlier questions."""
+        call = self.call("ask_user_read", **({"action": "list"} | arguments))
+        body: dict[str, Any] = json.loads(call.content or "")
+        return body | {"is_error": call.is_error}
+
+    def told(self) -> list[str]:
+        """Take the notices since the last call, those of files included."""
+        return [*super().told(), *self.session.files.take_notices()]
+
+    @property
+    def log(self) -> Path:
+        """The file with the log of questions."""
+        return self.folder / ".jp" / "context" / "qna.jsonl"
+
+    def kept(self) -> list[dict[str, Any]]:
+        """Return the entries of the log; none if there is no log."""
+        if not self.log.exists():
+            return []
+        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+
+    @property
+    def stored(self) -> Any:
+        """The notebook's metadata, as another kernel would read it."""
+        return json.loads(json.dumps(self.session.document.to_json()))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_toml(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
+
+
+# --- folders -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bare_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A notebook's folder with no configuration, no key and no consent; the current one."""
+    for name in [name for name in os.environ if name.startswith(("JP_CFG_", "JP_NB_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(config_files, "user_folder", lambda: tmp_path / "home")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))  # journals: of this test alone
+    (tmp_path / "home").mkdir()
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+@pytest.fixture
+def folder(bare_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A trusted workspace with a script and a `.jp` folder."""
+    monkeypatch.setenv("JP_NB_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.setenv("JP_NB_TRUST_FOLDERS", str(tmp_path))
+    write(bare_folder / "talk.toml", SCRIPT)
+    configure(
+        bare_folder,
+        'config_load_paths = ["personas"]\n[assistant.model]\nid = "scripted/talk"\n'
+        '[user]\nname = "file"\n',
+    )
+    write(
+        bare_folder / "personas" / "dev.toml",
+        '[user]\nname = "dev"\n[assistant.model.parameters]\nstop_words = ["d"]\n',
+    )
+    return bare_folder
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file, and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def configure(folder: Path, text: str) -> Path:
+    """Write the configuration file of a workspace."""
+    return write(folder / ".jp" / "config.toml", text)
+
+
+@pytest.fixture
+def open_session(bare_folder: Path) -> Iterator[Callable[..., Notebook]]:
+    """Opens notebooks, each in a session of its own, and closes them."""
+    made: list[Notebook] = []
+
+    def open_(folder: Path = bare_folder) -> Notebook:
+        made.append(Notebook(folder))
+        return made[-1]
+
+    yield open_
+    for each in made:
+        each.session.close()
+
+
+@pytest.fixture
+def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Give a path to another user: for real as root, otherwise in what is reported of it."""
+    given: set[tuple[int, int]] = set()
+
+    def ours(status: os.stat_result) -> bool:
+        return (status.st_dev, status.st_ino) not in given and real(status)
+
+    real = own_files._is_ours
+    monkeypatch.setattr(own_files, "_is_ours", ours)
+
+    def give(path: Path) -> None:
+        if os.geteuid() == 0:
+            os.chown(path, 4242, 4242, follow_symlinks=False)
+        else:
+            status = path.lstat()
+            given.add((status.st_dev, status.st_ino))
+
+    return give
