@@ -406,7 +406,8 @@ def test_unattended_interrupt_stops_tools(user: FrontEnd, folder: Path) -> None:
         sleep(0.02)
     user.interrupt(request)
     assert_interrupted(user, request)
-    assert {"hold begins", "wait begins"} <= set(user.printed(request).splitlines())
+    for text in ("hold begins", "wait begins"):  # two threads print: their line ends may mix
+        assert text in user.printed(request)
     assert contents(user) == ["Delft is fine", *[f"{STOPPED} The turn was ended."] * 2]
     assert not user.models
 

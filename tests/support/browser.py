@@ -348,6 +348,7 @@ class NotebookPage:
             area.get_by_text(contains).first.wait_for(timeout=PATIENCE_MS)
             self.page.wait_for_timeout(20)
             text = area.inner_text()  # a page that draws its outputs anew shows none for a moment
+        assert _words(contains) in _words(text), "the text is not in view"
         return text
 
     def form(self) -> Locator:

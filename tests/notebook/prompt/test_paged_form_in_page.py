@@ -492,4 +492,5 @@ def test_a_form_that_is_scrolled_out_of_sight_notifies(opened: Opened) -> None:
     notebook.path.with_name("away").touch()
     notebook.page.wait_for_function("window.told.length === 1")
     notebook.interrupt()
+    notebook.cell(2).scroll_into_view_if_needed()
     notebook.output_text(2, contains="interrupted")
