@@ -68,7 +68,7 @@ def test_ids_and_times_are_no_part_of_a_request() -> None:
     assert "jp-c1" not in str(asks.of(one))
 
 
-def test_calls_with_one_id_are_told_apart() -> None:
+def test_calls_with_one_id_are_numbered() -> None:
     values = [part.value for part in asked(SPEC).messages]
     assert [each["call"] for each in values if each["role"] in ("result", "error")] == [1, 2]
 

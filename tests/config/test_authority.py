@@ -134,7 +134,7 @@ def test_untrusted_record_may_not_set_or_unset_a_field_with_authority() -> None:
         assert not any(stranger_may_unset(keys[:length]) for length in range(1, len(keys) + 1))
 
 
-def test_untrusted_record_may_set_harmless_fields_whatever_their_names() -> None:
+def test_untrusted_record_may_set_harmless_fields_of_any_name() -> None:
     above = ["assistant", "conversation.tools.*", "assistant.model", "assistant.instructions.title"]
     for keys in places(
         [*HARMLESS, *BY_VALUE, *above], ["*", "x", "run_command", "command", "cmd", "a.b"]

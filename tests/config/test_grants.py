@@ -85,7 +85,7 @@ def test_every_part_of_the_tree_needs_a_grant_and_can_be_granted() -> None:
 
 
 @pytest.mark.req("R078-11", "R078-21", "R078-22")
-def test_rule_alone_says_whether_the_user_is_asked() -> None:
+def test_rule_alone_decides_if_the_user_is_asked() -> None:
     name = parse_path("user.name")
     for fields in ({"write": True}, {"write": "insecure_allow"}, {"delete": True}):
         assert grants(ConfigRule("user", **fields)).asks(name)

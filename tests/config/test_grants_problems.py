@@ -42,7 +42,7 @@ def test_star_outside_of_a_map_is_refused(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("R078-17")
-def test_star_stands_for_a_key_of_a_map() -> None:
+def test_star_matches_each_key_of_a_map() -> None:
     for path in (
         "conversation.tools.*", "conversation.tools.*.questions.*.answer",
         "conversation.tools.x.options.*", "conversation.labels.*", "providers.llm.aliases.*",

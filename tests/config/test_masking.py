@@ -36,7 +36,7 @@ def test_no_setting_of_the_configuration_has_the_name_of_a_secret() -> None:
     assert not [path for path in field_paths() if is_secret(parse_path(path))]
 
 
-def test_a_key_in_brackets_names_a_secret_and_an_item_of_a_list_does_not() -> None:
+def test_key_in_brackets_names_a_secret_and_an_item_of_a_list_does_not() -> None:
     assert not is_secret(("conversation", "attachments", Element("token")))
     assert is_secret((*OPTIONS, Element("api key")))
     assert is_secret(("conversation", "tools", "t", "questions", "pin", "answer"))

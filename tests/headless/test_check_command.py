@@ -160,7 +160,7 @@ def test_short_values_other_variables_and_paths_are_not_keys(
     assert check(path)[0] == 0
 
 
-def test_a_key_on_the_cassette_and_in_the_answers_is_found(path: Path, check: Check) -> None:
+def test_key_on_the_cassette_and_in_the_answers_is_found(path: Path, check: Check) -> None:
     Path("walk.answers.toml").write_text(f'[questions.plan]\nplace = "{KEY}"\n')
     found = f"it holds what looks like a key: sk-a… ({len(KEY)} characters)"
     assert check(path) == (1, [f"walk.answers.toml: line 2: {found}"])
@@ -171,7 +171,7 @@ def test_a_key_on_the_cassette_and_in_the_answers_is_found(path: Path, check: Ch
     assert any(line.endswith(found) for line in lines)
 
 
-def test_keys_are_told_from_other_text() -> None:
+def test_keys_are_recognized_among_other_text() -> None:
     for text in (
         "div.sk-estimator-doc-link.fitted, #sk-container-id-1 div.sk-toggleable__content",
         "password: answers are sent back to you, token = read()",

@@ -58,7 +58,7 @@ def scripts(lab: Lab) -> None:
     (lab.root / "look.toml").write_text(look, encoding="utf-8")
 
 
-def test_the_model_reads_cells_states_and_images_of_the_page(
+def test_model_reads_cells_states_and_images_of_the_page(
     open_notebook: OpenNotebook,
 ) -> None:
     ask = "%%jp -m scripted/look -t notebook\nLook around."
@@ -104,7 +104,7 @@ def test_the_model_reads_cells_states_and_images_of_the_page(
     assert sum(event["type"] == "image" for event in record["events"]) == 1
 
 
-def test_a_huge_notebook_is_sent_in_a_few_megabytes(
+def test_huge_notebook_is_sent_in_a_few_megabytes(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(LOAD, "from jp_nb.session.current import loaded\n"

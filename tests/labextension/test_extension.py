@@ -23,7 +23,7 @@ CASES = json.loads(
 )
 
 
-def test_the_version_is_in_the_name_of_the_script() -> None:
+def test_version_is_in_the_name_of_the_script() -> None:
     assert PACKAGE["version"] == jp_nb.__version__
     assert SCRIPT.name == f"jp-nb-{jp_nb.__version__}.js"
     assert [path.name for path in SCRIPT.parent.iterdir()] == [SCRIPT.name]
@@ -75,7 +75,7 @@ CARRIERS = """async widgets => {
 }"""
 
 
-def test_a_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) -> None:
+def test_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) -> None:
     for state in STATES:
         model = {"model_name": "RecordModel", "model_module": carrier.MODULE, "state": state}
         widgets = {carrier.WIDGET_STATE: {"state": {"mine": model}}}

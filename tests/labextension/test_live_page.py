@@ -99,7 +99,7 @@ def test_entries_reach_the_notebook_and_a_new_kernel_reads_them_back(
     assert len(in_page(page)["events"]) == 6
 
 
-def test_a_reloaded_page_gets_the_missed_entries_and_undo_loses_none(
+def test_reloaded_page_gets_the_missed_entries_and_undo_loses_none(
     open_notebook: OpenNotebook,
 ) -> None:
     many = "import time\nfor i in range(40): say(str(i)); time.sleep(0.25)"
@@ -183,9 +183,7 @@ def test_conversations_that_give_way_to_others_are_kept_also_a_long_one(
     ],
     ids=["newer", "null"],
 )
-def test_an_unreadable_record_is_left_alone(
-    open_notebook: OpenNotebook, jp: Any, said: str
-) -> None:
+def test_unreadable_record_is_left_alone(open_notebook: OpenNotebook, jp: Any, said: str) -> None:
     cells = (SETUP, "say('mine'); flushed()", "new(); say('next'); flushed()")
     page = open_notebook(*cells, jp=jp)
     begin(page, said)
@@ -201,7 +199,7 @@ def test_an_unreadable_record_is_left_alone(
         assert jp in in_page(page)["others"]
 
 
-def test_a_read_only_notebook_is_left_alone(open_notebook: OpenNotebook) -> None:
+def test_read_only_notebook_is_left_alone(open_notebook: OpenNotebook) -> None:
     page = open_notebook(SETUP, "say('mine'); flushed()", fresh=True)
     page.page.route(
         "**/api/contents/*.ipynb?*",
@@ -237,7 +235,7 @@ def carried(jp: dict[str, Any]) -> dict[str, Any]:
     return {WIDGETS: {"state": {"ab12": model}, "version_major": 2, "version_minor": 0}}
 
 
-def test_a_record_in_a_widget_is_moved_by_the_first_write_and_not_by_opening(
+def test_record_in_a_widget_is_moved_by_the_first_write_and_not_by_opening(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(SETUP, "say('two'); flushed()")
@@ -263,7 +261,7 @@ def test_saving_moves_a_record_out_of_its_widget(open_notebook: OpenNotebook) ->
     assert "widgets" not in metadata
 
 
-def test_a_hostile_record_breaks_nothing(open_notebook: OpenNotebook) -> None:
+def test_hostile_record_breaks_nothing(open_notebook: OpenNotebook) -> None:
     hostile = {"__proto__": {"polluted": 1}, "constructor": {"prototype": {"polluted": 1}}}
     page = open_notebook(
         SETUP,

@@ -196,7 +196,7 @@ def test_entries_that_could_not_be_written_are_not_acknowledged_when_sent_again(
     assert page.page.evaluate(f"{JP}.events.slice({base})") == append["events"]
 
 
-def test_a_second_notebook_on_the_kernel_has_no_part_of_the_record(
+def test_second_notebook_on_the_kernel_has_no_part_of_the_record(
     open_notebook: OpenNotebook,
 ) -> None:
     first = open_notebook(SETUP, PLANT, "say('one'); flushed()")
@@ -229,7 +229,7 @@ def test_a_second_notebook_on_the_kernel_has_no_part_of_the_record(
     assert second.page.evaluate(f"{JP} === undefined")
 
 
-def test_a_renamed_notebook_keeps_its_record(open_notebook: OpenNotebook) -> None:
+def test_renamed_notebook_keeps_its_record(open_notebook: OpenNotebook) -> None:
     page = open_notebook(SETUP, "say('one'); flushed()", "say('two'); flushed(30)")
     page.run_cell(0)
     page.output_text(0, contains="kept in this notebook")

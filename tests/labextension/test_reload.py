@@ -50,7 +50,7 @@ def answer(page: NotebookPage) -> None:
     form.get_by_role("button", name="Yes", exact=True).click()
 
 
-def test_a_page_reloaded_before_the_first_save_shows_the_form_and_is_never_idle(
+def test_page_reloaded_before_the_first_save_shows_the_form_and_is_never_idle(
     open_notebook: OpenNotebook,
 ) -> None:
     page = begun(open_notebook, "one")
@@ -82,7 +82,7 @@ def test_a_page_reloaded_before_the_first_save_shows_the_form_and_is_never_idle(
     assert saved.metadata["jp"]["events"][-1]["message"] == "Shipped."
 
 
-def test_a_new_unsaved_notebook_gets_its_waiting_cell_back(
+def test_new_unsaved_notebook_gets_its_waiting_cell_back(
     open_notebook: OpenNotebook, lab: Lab
 ) -> None:
     page = open_notebook("")
@@ -110,7 +110,7 @@ def stop_and_see_the_menu(page: NotebookPage) -> None:
     page.form().get_by_text("Interrupted: ").wait_for()
 
 
-def test_a_page_reloaded_while_the_model_answers_shows_the_rest(
+def test_page_reloaded_while_the_model_answers_shows_the_rest(
     open_notebook: OpenNotebook,
 ) -> None:
     page = begun(open_notebook, "endless")
@@ -145,7 +145,7 @@ def test_running_the_waiting_cell_again_keeps_the_form(open_notebook: OpenNotebo
         assert conversation["events"][-1]["message"] == "Shipped."
 
 
-def test_a_reloaded_page_of_notebook_7_shows_the_form_again(
+def test_reloaded_page_of_notebook_7_shows_the_form_again(
     open_notebook: OpenNotebook, lab: Lab
 ) -> None:
     pytest.importorskip("notebook")

@@ -52,7 +52,7 @@ def run(page: NotebookPage, cell: int, *, until: str) -> str:
     return page.output_text(cell, contains=until)
 
 
-def test_a_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
+def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     shared_pages: SharedPages,
 ) -> None:
     cells = [LONG, "print(in_cell.opened.store.save())", "say('one more')\nflushed()"]
@@ -77,7 +77,7 @@ def test_a_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel
     assert after["jp.1"] == metadata["jp.1"]
 
 
-def test_the_record_is_kept_beside_damaged_segments_of_another_conversation(
+def test_record_is_kept_beside_damaged_segments_of_another_conversation(
     shared_pages: SharedPages,
 ) -> None:
     seals = [None]
@@ -123,7 +123,7 @@ def test_one_page_writes_each_batch_and_another_takes_over(shared_pages: SharedP
     assert contents(record) == ["0", "1", "2", "3"]
 
 
-def test_a_broken_segment_is_named_and_set_aside_by_a_new_conversation(
+def test_broken_segment_is_named_and_set_aside_by_a_new_conversation(
     shared_pages: SharedPages,
 ) -> None:
     first, _ = shared_pages.open(SETUP, LONG, "new()\nsay('anew')\nflushed()")
@@ -268,7 +268,7 @@ def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
                 assert shown.count(f"Answer {number} (by {by})") == 1
 
 
-def test_a_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> None:
+def test_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> None:
     (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
     cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide."]
     first, second = shared_pages.open(*cells, people=["Ada", "Bo"])

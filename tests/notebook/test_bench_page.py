@@ -35,7 +35,7 @@ def change_model(target: str) -> jp.Success:
 '''
 
 
-def test_a_question_and_a_change_of_a_bench_call_are_decided_in_the_cell(
+def test_question_and_a_change_of_a_bench_call_are_decided_in_the_cell(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(

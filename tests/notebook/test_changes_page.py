@@ -159,7 +159,7 @@ def assert_applied(page: NotebookPage) -> None:
 
 
 @pytest.mark.req("R078-75", "R078-77", "R078-128", "R078-129")
-def test_a_change_is_applied_by_a_click_and_the_turn_continues_with_the_other_model(
+def test_change_is_applied_by_a_click_and_the_turn_continues_with_the_other_model(
     opened: Opened,
 ) -> None:
     page = opened(ask("weak"), "%%jp\nAgain.")
@@ -188,7 +188,7 @@ def test_a_change_is_applied_by_a_click_and_the_turn_continues_with_the_other_mo
 
 
 @pytest.mark.req("R078-77")
-def test_a_change_is_rejected_by_a_click_and_applied_by_a_chosen_button(opened: Opened) -> None:
+def test_change_is_rejected_by_a_click_and_applied_by_a_chosen_button(opened: Opened) -> None:
     page = opened(ask("weak"))
     page.run_cell(1)
     change_form(page)
@@ -210,7 +210,7 @@ def test_a_change_is_rejected_by_a_click_and_applied_by_a_chosen_button(opened: 
     assert_applied(page)
 
 
-def test_a_question_and_a_change_of_one_batch_come_one_after_the_other(opened: Opened) -> None:
+def test_question_and_a_change_of_one_batch_come_one_after_the_other(opened: Opened) -> None:
     page = opened(ask("batch"))
     page.run_cell(1)
     form = page.form()
@@ -234,7 +234,7 @@ def test_a_question_and_a_change_of_one_batch_come_one_after_the_other(opened: O
 # --- interrupted, reloaded -------------------------------------------------------------------
 
 
-def test_an_interrupt_decides_nothing(opened: Opened) -> None:
+def test_interrupt_decides_nothing(opened: Opened) -> None:
     page = opened(ask("weak"), "print(6 * 7)", "%%jp\nWho is it?")
     page.run_cell(1)
     change_form(page)
@@ -267,7 +267,7 @@ def test_an_interrupt_decides_nothing(opened: Opened) -> None:
     page.output_text(3, contains="Still the weak one.")
 
 
-def test_a_reloaded_page_shows_the_change_again(opened: Opened) -> None:
+def test_reloaded_page_shows_the_change_again(opened: Opened) -> None:
     page = opened(ask("weak"), "print(6 * 7)")
     page.run_cell(1)
     change_form(page)

@@ -54,7 +54,7 @@ def scripts(lab: Lab) -> None:
     (lab.root / "go-on").unlink(missing_ok=True)
 
 
-def test_a_block_becomes_a_cell_below_in_notebook_7(open_notebook: OpenNotebook) -> None:
+def test_block_becomes_a_cell_below_in_notebook_7(open_notebook: OpenNotebook) -> None:
     page = open_notebook(
         LOAD, "%%jp -m scripted/answer\nHow?", "%jp code 1", "'last'", classic=True
     )

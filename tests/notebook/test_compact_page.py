@@ -20,7 +20,7 @@ SCRIPT = (
 )
 
 
-def test_a_conversation_that_is_too_long_is_summarized_and_restored(
+def test_conversation_that_is_too_long_is_summarized_and_restored(
     lab: Lab, open_notebook: OpenNotebook
 ) -> None:
     (lab.root / "long.toml").write_text(SCRIPT, encoding="utf-8")

@@ -122,7 +122,7 @@ def test_valid_rules_are_not_reported(folder: Path, load: Callable[[], Session])
     assert load().notices == []
 
 
-def test_assignment_cannot_grant_what_a_file_cannot(
+def test_assignment_has_the_limits_of_a_file_for_grants(
     folder: Path, load: Callable[[], Session]
 ) -> None:
     session = load()

@@ -75,7 +75,7 @@ def published(page: NotebookPage) -> str:
     return page.output_text(3, contains="published")
 
 
-def test_a_click_counts_while_a_function_keeps_the_kernel_busy(page: NotebookPage) -> None:
+def test_click_counts_while_a_function_keeps_the_kernel_busy(page: NotebookPage) -> None:
     for round_ in range(ROUNDS):
         begin(page)
         click(page, "Run")
@@ -88,7 +88,7 @@ def test_a_click_counts_while_a_function_keeps_the_kernel_busy(page: NotebookPag
         page.wait_for_kernel_status("idle")
 
 
-def test_a_text_typed_into_another_cell_permits_nothing(page: NotebookPage) -> None:
+def test_text_typed_into_another_cell_permits_nothing(page: NotebookPage) -> None:
     for _ in range(ROUNDS):
         begin(page)
         page.cell(2).locator(".cm-content").click()

@@ -44,7 +44,7 @@ def drawn(page: NotebookPage) -> int:
     return page.outputs(1).locator("img[src^='data:image/png']").count()
 
 
-def test_a_figure_is_shown_once_while_the_turn_runs_and_after_a_reload(
+def test_figure_is_shown_once_while_the_turn_runs_and_after_a_reload(
     open_notebook: OpenNotebook,
 ) -> None:
     cells = (f"{LOAD}\n{CLOSED}{HOLD}", "%%jp -m scripted/figures\nDraw.", "%%jp\nAnd now?")

@@ -170,7 +170,7 @@ def test_query_takes_a_demanded_tool(session: Session, monkeypatch: pytest.Monke
     assert choices(server) == [OPENAI_LOOK, "auto", "required", "auto", "none", "auto"]
 
 
-def test_an_empty_line_demands_nothing() -> None:
+def test_empty_line_demands_nothing() -> None:
     assert tool_choice(*read_ask_options("-n").tool_uses) is None
     assert tool_choice(None) is None
 

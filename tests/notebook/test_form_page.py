@@ -83,7 +83,7 @@ def place(page: NotebookPage, selector: str) -> object:
     return found.json_value()
 
 
-def test_the_answer_stays_as_it_was_above_the_form(open_notebook: OpenNotebook) -> None:
+def test_answer_stays_as_it_was_above_the_form(open_notebook: OpenNotebook) -> None:
     page = asked(open_notebook, "advice")
     for reloaded in (False, True):
         if reloaded:
@@ -114,7 +114,7 @@ def test_the_answer_stays_as_it_was_above_the_form(open_notebook: OpenNotebook) 
     assert "widgets" not in page.saved().metadata
 
 
-def test_the_form_is_in_view_and_keys_scroll_to_the_top_of_a_long_answer(
+def test_form_is_in_view_and_keys_scroll_to_the_top_of_a_long_answer(
     open_notebook: OpenNotebook,
 ) -> None:
     page = asked(open_notebook, "long")

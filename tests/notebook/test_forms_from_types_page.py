@@ -80,7 +80,7 @@ def problems(page: NotebookPage) -> dict[str, str]:
     return found
 
 
-def test_an_invalid_value_has_its_message_beside_the_field_and_nothing_typed_is_lost(
+def test_invalid_value_has_its_message_beside_the_field_and_nothing_typed_is_lost(
     page: NotebookPage,
 ) -> None:
     form = page.form()

@@ -111,7 +111,7 @@ def test_no_image_is_fetched(lab: Lab, open_notebook: OpenNotebook, server: Coun
 
 
 @pytest.mark.browser
-def test_an_allowed_image_is_fetched(
+def test_allowed_image_is_fetched(
     lab: Lab, open_notebook: OpenNotebook, server: CountingServer
 ) -> None:
     """The server hears of an image that is loaded: the test above could fail."""

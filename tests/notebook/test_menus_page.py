@@ -55,7 +55,7 @@ def assert_next_cell_runs(page: NotebookPage) -> None:
     page.output_text(2, contains="42")
 
 
-def test_a_message_is_sent_from_the_menu_with_the_keyboard(opened: Opened) -> None:
+def test_message_is_sent_from_the_menu_with_the_keyboard(opened: Opened) -> None:
     page = begun(opened, "endless", "word")
     page.cell(1).locator(".jp-InputPrompt").click()
     page.page.keyboard.press("i")

@@ -208,7 +208,7 @@ def test_one_form_is_live_while_tools_show_something_beside_it(opened: Opened, l
     assert order == sorted(order)
 
 
-def test_a_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
+def test_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
     opened: Opened, lab: Lab
 ) -> None:
     cycles = [cycle(number, kind) for number, kind in enumerate(CLEARS)]
@@ -229,7 +229,7 @@ def test_a_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
         assert shown.count("That is all.") == 1
 
 
-def test_a_reloaded_page_and_a_second_one_show_the_form_that_was_split(
+def test_reloaded_page_and_a_second_one_show_the_form_that_was_split(
     opened: Opened, lab: Lab
 ) -> None:
     page = begun(opened, lab, "again", cycle(0, "print_around"), cycle(1, "clear_now"), alone=True)
@@ -253,7 +253,7 @@ def test_a_reloaded_page_and_a_second_one_show_the_form_that_was_split(
         assert each.page.locator(".jp-nb-form").count() == 0
 
 
-def test_a_text_stays_in_its_box_while_a_tool_prints(opened: Opened, lab: Lab) -> None:
+def test_text_stays_in_its_box_while_a_tool_prints(opened: Opened, lab: Lab) -> None:
     asks = ("ask_user", {"question": "What is its name?", "answer_type": "text"})
     both = calls(asks, ("show", {"kind": "many_lines"}))
     page = begun(opened, lab, "writes", both)
@@ -265,7 +265,7 @@ def test_a_text_stays_in_its_box_while_a_tool_prints(opened: Opened, lab: Lab) -
     assert "Ada" in page.output_text(2, contains="That is all.")
 
 
-def test_a_typed_text_is_sent_with_a_key_after_a_tool_has_cleared_the_cell(
+def test_typed_text_is_sent_with_a_key_after_a_tool_has_cleared_the_cell(
     opened: Opened, lab: Lab
 ) -> None:
     for kind, box in (("free_text", "textarea"), ("secret", "input[type=password]")):

@@ -93,7 +93,7 @@ def test_questions_are_answered_with_the_keyboard(opened: Opened) -> None:
     assert page.page.locator(".jp-Notebook .jp-Cell").count() == 3
 
 
-def test_a_call_is_edited_and_permitted(opened: Opened) -> None:
+def test_call_is_edited_and_permitted(opened: Opened) -> None:
     page = opened(ask("send"))
     page.run_cell(1)
     page.form().get_by_text("Run Python send tool?").wait_for()
@@ -108,7 +108,7 @@ def test_a_call_is_edited_and_permitted(opened: Opened) -> None:
     assert 'send(to="bob@example.org", text="Short.")' in page.output_text(1, contains="So be it.")
 
 
-def test_a_reloaded_page_shows_the_question_again(opened: Opened) -> None:
+def test_reloaded_page_shows_the_question_again(opened: Opened) -> None:
     page = opened(ask("one"), "print('after')")
     page.run_cell(1)
     page.form()
@@ -120,7 +120,7 @@ def test_a_reloaded_page_shows_the_question_again(opened: Opened) -> None:
     page.output_text(2, contains="after")
 
 
-def test_an_interrupt_closes_the_form_and_the_next_cell_runs(opened: Opened) -> None:
+def test_interrupt_closes_the_form_and_the_next_cell_runs(opened: Opened) -> None:
     page = opened(ask("one"), "%%jp\nAgain.")
     page.run_cell(1)
     page.form()

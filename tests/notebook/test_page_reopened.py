@@ -53,7 +53,7 @@ def test_after_a_restart_no_form_is_live(open_notebook: OpenNotebook) -> None:
     page.output_text(1, contains="Not shipped.")
 
 
-def test_a_reopened_notebook_continues_with_a_new_kernel(open_notebook: OpenNotebook) -> None:
+def test_reopened_notebook_continues_with_a_new_kernel(open_notebook: OpenNotebook) -> None:
     page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAnd again.", "%jp log")
     load(page, contains="new conversation")
     page.run_cell(1)

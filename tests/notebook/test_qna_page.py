@@ -29,7 +29,7 @@ def context(lab: Lab) -> Iterator[Path]:
 
 
 @pytest.mark.req("RCP-27", "RCP-38", "RCP-84", "RCP-69")
-def test_an_answer_given_in_the_page_is_logged_and_listed_as_a_table(
+def test_answer_given_in_the_page_is_logged_and_listed_as_a_table(
     context: Path, open_notebook: OpenNotebook
 ) -> None:
     context.parent.mkdir(exist_ok=True)

@@ -28,7 +28,7 @@ def weather(city: str, days: int = 1) -> str:
 '''
 
 
-def test_a_request_is_shown_as_tables(lab: Lab, open_notebook: OpenNotebook) -> None:
+def test_request_is_shown_as_tables(lab: Lab, open_notebook: OpenNotebook) -> None:
     call = Reply(text="Looking.", tool_calls=(ToolCall("weather", {"city": "Delft"}),))
     with LoopbackServer([call, HOSTILE, "And **then**."]) as server:
         config = shlex.join(

@@ -47,7 +47,7 @@ def run_again(page: NotebookPage) -> None:
     page.form().get_by_text("This cell has asked already").wait_for()
 
 
-def test_a_cell_that_runs_again_is_cancelled_replaced_or_appended(
+def test_cell_that_runs_again_is_cancelled_replaced_or_appended(
     open_notebook: OpenNotebook,
 ) -> None:
     page = asked_again(open_notebook)

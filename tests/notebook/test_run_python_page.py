@@ -106,7 +106,7 @@ def test_code_is_edited_restored_and_refused_with_the_keyboard(opened: Opened) -
     page.output_text(2, contains="False")
 
 
-def test_an_interrupt_ends_the_code(opened: Opened) -> None:
+def test_interrupt_ends_the_code(opened: Opened) -> None:
     page = opened(ask("sleep"), "'still ' + 'here'")
     page.run_cell(1)
     page.form()

@@ -150,7 +150,7 @@ def of_long_parts(watched: Watched, deltas: int) -> int:
 
 
 @pytest.mark.deep
-def test_a_million_characters_in_several_parts_are_rendered_a_bounded_number_of_times(
+def test_million_characters_in_several_parts_are_rendered_a_bounded_number_of_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     deltas, chars = 10_000, 1_000_000
@@ -293,7 +293,7 @@ def test_form_keeps_its_output_when_functions_print_below_it() -> None:
     assert list(cell.outputs) == ["part 1", "printed by first", "printed by second"]
 
 
-def test_texts_after_a_split_form_are_shown_below_what_tools_printed() -> None:
+def test_text_after_a_split_form_is_shown_below_the_output_of_tools() -> None:
     cell = gated_batch()
     cell.run_function("first")
     cell.display.end(None, None)
@@ -315,7 +315,7 @@ def test_texts_after_a_split_form_are_shown_below_what_tools_printed() -> None:
     assert "Waiting" not in texts["part 1"]
 
 
-def test_form_without_text_above_it_is_followed_by_what_tools_print() -> None:
+def test_form_without_text_above_it_is_followed_by_the_output_of_tools() -> None:
     cell = Cell()
     cell.display(ToolBegins("first", "first", {}))
     cell.run_function("first")

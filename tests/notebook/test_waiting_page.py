@@ -44,7 +44,7 @@ def scripts(lab: Lab) -> None:
     (lab.root / "gate").unlink(missing_ok=True)
 
 
-def test_output_of_tools_stands_at_their_calls_and_parts_stay_in_order_after_a_reload(
+def test_output_of_tools_is_shown_at_their_calls_in_order_after_a_reload(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(LOAD, TOOLS, "%%jp -n -m scripted/parts\nGo.")
@@ -84,7 +84,7 @@ usage = { input_tokens = 12900, output_tokens = 20 }
 """
 
 
-def test_the_status_shows_the_awaited_tool_and_the_tokens(
+def test_status_shows_the_awaited_tool_and_the_tokens(
     open_notebook: OpenNotebook, lab: Lab
 ) -> None:
     (lab.root / "counted.toml").write_text(COUNTED, encoding="utf-8")

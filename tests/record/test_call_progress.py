@@ -62,7 +62,7 @@ def test_results_of_finished_calls_are_appended_once_in_call_order() -> None:
     assert finished_entries(stream, known) == []
 
 
-def test_a_later_call_with_the_same_id_waits_for_the_earlier_one() -> None:
+def test_later_call_with_the_same_id_waits_for_the_earlier_one() -> None:
     stream = new_stream(START, ASKED, called("a"), called("a"))
     first, second = ids(stream)
     assert finished_entries(stream, {second: finished("a", "two")}) == []
@@ -70,7 +70,7 @@ def test_a_later_call_with_the_same_id_waits_for_the_earlier_one() -> None:
     assert contents(finished_entries(stream, known)) == ["one", "two"]
 
 
-def test_an_image_that_two_results_show_is_appended_once() -> None:
+def test_image_that_two_results_show_is_appended_once() -> None:
     stream, image = new_stream(*ONE_BATCH), figure()
     first, second = ids(stream)
     response = ToolCallResponse(
@@ -89,12 +89,12 @@ def test_an_image_that_two_results_show_is_appended_once() -> None:
     ]
 
 
-def test_a_result_of_another_call_is_not_appended() -> None:
+def test_result_of_another_call_is_not_appended() -> None:
     stream = new_stream(*ONE_BATCH)
     assert finished_entries(stream, {ids(stream)[0]: finished("b")}) == []
 
 
-def test_a_malformed_result_is_an_error() -> None:
+def test_malformed_result_is_an_error() -> None:
     stream = new_stream(*ONE_BATCH)
     broken = CallProgress("finished", (raw("tool_call_response", id=7),))
     with pytest.raises(StorageError):

@@ -251,7 +251,7 @@ def test_delta_holds_only_the_difference() -> None:
     assert talk.at("user.name") == "b"
 
 
-def test_unset_path_stays_unset_whatever_the_file_says() -> None:
+def test_unset_path_stays_unset_beside_any_file() -> None:
     talk = Conversation(below={"user": {"name": "file"}})
     talk.sets("user.name:=null", None)
     assert talk.at("user.name") is None

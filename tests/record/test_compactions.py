@@ -50,7 +50,7 @@ def summarized(first: int, last: int, text: str = "S") -> Compaction:
     return Compaction(from_turn=first, to_turn=last, summary=Summary(summary=text))
 
 
-def test_a_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
+def test_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
     for text, bound in [
         ("3", TurnBound("count", 3)),
         ("@1", TurnBound("turn", 0)),

@@ -74,7 +74,7 @@ def test_switching_to_the_active_conversation_changes_nothing() -> None:
     assert as_json(found) == before
 
 
-def test_an_empty_conversation_is_not_kept() -> None:
+def test_empty_conversation_is_not_kept() -> None:
     found = document(entry("jp-c9", "then"), active=entry("jp-c10"))
     go(found, "9")
     assert [x.id for x in listing(found)] == ["jp-c9"]
@@ -201,7 +201,7 @@ def test_dropping_removes_one_conversation() -> None:
     assert found.extra == {"signature": "sig-10"}
 
 
-def test_the_active_conversation_is_not_dropped() -> None:
+def test_active_conversation_is_not_dropped() -> None:
     found = document(entry("jp-c9", "a"))
     with pytest.raises(UsageError, match=r"`jp-c10` is the active conversation: .*`%jp switch ID`"):
         drop(found, "jp-c10")

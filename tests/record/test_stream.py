@@ -163,7 +163,7 @@ def test_events_and_turns_count_alike(entries: list[dict[str, Any]]) -> None:
     assert stream.requests == [e for e in stream.entries if isinstance(e, ChatRequest)]
 
 
-def test_the_schema_of_a_turn_is_that_of_its_first_request() -> None:
+def test_schema_of_a_turn_is_that_of_its_first_request() -> None:
     with_schema = raw("chat_request", content="q", schema={"type": "object"})
     stream = new_stream(START, with_schema, ASKED, SAID, CHANGED)
     assert [turn.schema for turn in stream.turns()] == [{"type": "object"}]

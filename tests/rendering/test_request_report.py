@@ -142,7 +142,7 @@ def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) 
     assert "nothing differs" in request_difference(shown, shown).text
 
 
-def test_a_huge_conversation_has_a_short_report() -> None:
+def test_huge_conversation_has_a_short_report() -> None:
     entries = [user("x" * 5_000) for _ in range(2_000)]
     request = ask(*entries, system=("y" * 20_000,) * 100, tools=(TODAY,) * 300)
     shown = traced(request)

@@ -148,7 +148,7 @@ def test_questions_of_disabled_tools_are_ignored(resolver: Resolver) -> None:
     assert asked(resolved(resolver, plain)).overrides == {}
 
 
-def test_a_configuration_without_overrides_merges_nothing(
+def test_configuration_without_overrides_merges_nothing(
     resolver: Resolver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def never(*_: object) -> Any:

@@ -179,7 +179,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 @pytest.mark.kernel
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
-def test_fix_can_be_pasted_whatever_the_name_of_the_file(kernel: FrontEnd) -> None:
+def test_fix_can_be_pasted_for_any_file_name(kernel: FrontEnd) -> None:
     """IPython replaces `$x` and `{a}` in a line magic."""
     forget(kernel)
     name = 'it\'s "$x" {a} #1.md'

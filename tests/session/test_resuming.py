@@ -242,7 +242,7 @@ def test_question_about_an_untrusted_call_names_the_doubt(left_folder: Path, cho
     session.close()
 
 
-def test_model_is_told_that_a_skipped_call_may_have_run(
+def test_model_reads_that_a_skipped_call_may_have_run(
     left_folder: Path,
 ) -> None:
     forget_progress(left_folder)

@@ -139,7 +139,7 @@ def test_proposed_changes_are_compared(notebook: Notebook) -> None:
     assert kept(notebook.session) == before
 
 
-def test_a_turn_without_calls_has_nothing_to_replay(notebook: Notebook) -> None:
+def test_turn_without_calls_has_nothing_to_replay(notebook: Notebook) -> None:
     with pytest.raises(UsageError, match="nothing to replay: this conversation has no turn yet"):
         notebook.jp("replay")
     (notebook.folder / "talk.toml").write_text('[[replies]]\ntext = "Hi."\n')

@@ -161,7 +161,7 @@ def test_words_in_a_variable_called_tokens_are_no_secrets() -> None:
 
 
 @pytest.mark.deep
-def test_a_large_notebook_is_searched_for_secrets_in_bounded_time() -> None:
+def test_large_notebook_is_searched_for_secrets_in_bounded_time() -> None:
     cycle: list[Any] = []
     cycle.append({"inner": cycle})
     names: dict[str, Any] = {

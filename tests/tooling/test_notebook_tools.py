@@ -354,7 +354,7 @@ async def test_secret_is_hidden_wherever_it_is_repeated(monkeypatch: pytest.Monk
     assert "used (set, not shown), (set, not shown), (set, not shown) and" in whole
 
 
-async def test_value_with_the_name_of_a_secret_is_hidden_whatever_its_type() -> None:
+async def test_value_of_any_type_with_the_name_of_a_secret_is_hidden() -> None:
     names = {"password": ["hunter22"], "pin": 4711, "api_key": "ab", "plain": "cabbage"}
     listed = data(await use("notebook_variables", names)).split("\n")
     assert "password (list): (set, not shown)" in listed

@@ -71,7 +71,7 @@ def test_file_that_does_not_inherit_replaces_weaker_files_only(
     assert get_path(fold(files.layers()), "user.name") == "env"
 
 
-def test_a_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
+def test_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
     path = write(work / ".jp" / "config.toml", stop_words("one"))
     files = ConfigFiles(work)
     assert folded_words(files) == ["one"]

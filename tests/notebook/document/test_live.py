@@ -30,7 +30,7 @@ def copy_of(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
-def test_entries_are_sent_once_something_is_said_and_loading_writes_nothing(pages: Pages) -> None:
+def test_entries_are_sent_with_the_first_turn_and_loading_writes_nothing(pages: Pages) -> None:
     assert pages.begin() == IN_NOTEBOOK
     assert not pages.opened.restored
     assert pages.stays_silent()

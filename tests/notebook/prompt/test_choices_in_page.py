@@ -120,7 +120,7 @@ def test_thirty_options_are_filtered_and_ticked_with_the_keyboard(opened: Opened
     assert "value=['number 29', 'number 2']" in answer_of(notebook)
 
 
-def test_a_reloaded_page_shows_the_picks_before_and_after_it_was_saved(
+def test_reloaded_page_shows_the_picks_before_and_after_it_was_saved(
     open_notebook: OpenNotebook,
 ) -> None:
     ask = (
@@ -251,7 +251,7 @@ TYPES = "from jp_nb.tooling.question_kinds import TextAnswer\n"
 DATE = "Question(id='q', text='When?', answer_type=TextAnswer(format='date'))"
 
 
-def test_a_number_out_of_bounds_and_half_a_date_are_no_answers(opened: Opened) -> None:
+def test_number_out_of_bounds_and_half_a_date_are_no_answers(opened: Opened) -> None:
     notebook = start(opened, "Question.integer('n', 'How many?', minimum=1, maximum=5)")
     form = notebook.form()
     box = form.get_by_role("textbox", name="How many?")

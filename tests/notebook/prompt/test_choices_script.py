@@ -79,7 +79,7 @@ def test_without_options_the_box_for_an_own_text_is_alone(choices: OpenChoices) 
 
 
 @pytest.mark.req("RPI-63", "HB-5", "RPI-65", "RPI-58")
-def test_an_emptied_own_text_gives_way_to_the_earlier_pick(choices: OpenChoices) -> None:
+def test_emptied_own_text_gives_way_to_the_earlier_pick(choices: OpenChoices) -> None:
     shown = choices(select(other=True))
     shown.option("green").check()
     shown.own_text.fill("pink")
@@ -103,7 +103,7 @@ def test_an_emptied_own_text_gives_way_to_the_earlier_pick(choices: OpenChoices)
 
 
 @pytest.mark.req("RPI-18", "RPI-22", "RCP-9", "HB-8", "RPI-20", "RPI-19")
-def test_a_recommended_option_is_marked_and_picked_at_first(choices: OpenChoices) -> None:
+def test_recommended_option_is_marked_and_picked_at_first(choices: OpenChoices) -> None:
     shown = choices(select(recommended=1))
     rows = shown.page.locator(".jp-nb-option")
     assert rows.all_inner_texts() == ["red", "green (recommended) ★", "blue"]
@@ -117,7 +117,7 @@ def test_a_recommended_option_is_marked_and_picked_at_first(choices: OpenChoices
     assert ticked(several) == [False] * 3
 
 
-def test_a_choice_that_may_be_left_open_can_be_cleared(choices: OpenChoices) -> None:
+def test_choice_that_may_be_left_open_can_be_cleared(choices: OpenChoices) -> None:
     for key in ("Enter", "Space", "click"):
         shown = choices(select(other=True).with_required(False))
         clear = shown.page.get_by_role("button", name="Clear the choice")
@@ -149,7 +149,7 @@ def test_ticks_count_in_the_order_of_the_clicks(choices: OpenChoices) -> None:
 
 
 @pytest.mark.req("RPI-64", "RPI-51", "HB-5", "RPI-58")
-def test_an_own_text_stands_beside_the_ticks(choices: OpenChoices) -> None:
+def test_custom_text_joins_the_ticks(choices: OpenChoices) -> None:
     shown = choices(select(multi=True, other=True))
     shown.option("blue").check()
     shown.page.get_by_role("checkbox", name=OTHER).check()
@@ -168,7 +168,7 @@ def test_an_own_text_stands_beside_the_ticks(choices: OpenChoices) -> None:
     assert shown.read() == Answered(["blue", "red"], "form")
 
 
-def test_the_wanted_number_of_picks_is_beside_the_count(choices: OpenChoices) -> None:
+def test_wanted_number_of_picks_is_beside_the_count(choices: OpenChoices) -> None:
     kind = SelectAnswer(options=tuple(Option(value=x) for x in COLOURS), multi=True, min_picks=2)
     shown = choices(Question(id="q", text="Which?", answer_type=kind))
     assert shown.counts == "Please pick at least 2."
@@ -178,7 +178,7 @@ def test_the_wanted_number_of_picks_is_beside_the_count(choices: OpenChoices) ->
 
 
 @pytest.mark.req("RPI-35")
-def test_an_own_text_may_have_lines(choices: OpenChoices) -> None:
+def test_own_text_may_have_lines(choices: OpenChoices) -> None:
     shown = choices(select(other=True))
     shown.own_text.fill("one\n two\n")
     assert shown.own_text.evaluate("box => box.scrollHeight <= box.clientHeight")
@@ -313,7 +313,7 @@ def test_thirty_options_scroll_and_each_can_be_ticked(choices: OpenChoices) -> N
 
 
 @pytest.mark.req("RPI-89", "RPI-13", "RPI-14")
-def test_a_filter_hides_rows_and_changes_no_pick(choices: OpenChoices) -> None:
+def test_filter_hides_rows_and_changes_no_pick(choices: OpenChoices) -> None:
     shown = choices(select(*MANY, multi=True, other=True))
     boxes = shown.page.locator(".jp-nb-options input")
     boxes.nth(3).click()
@@ -331,7 +331,7 @@ def test_a_filter_hides_rows_and_changes_no_pick(choices: OpenChoices) -> None:
     assert shown.read() == Answered([3, 20], "form")
 
 
-def test_a_filter_ignores_case_and_accents(choices: OpenChoices) -> None:
+def test_filter_ignores_case_and_accents(choices: OpenChoices) -> None:
     shown = choices(select("Résumé", "Straße", *range(8), other=True))
     visible = shown.page.locator(".jp-nb-options .jp-nb-option:visible")
     for typed, found in (("resume", "Résumé"), ("RÉSUMÉ", "Résumé"), ("straße", "Straße")):
@@ -347,7 +347,7 @@ def test_few_options_have_no_filter(choices: OpenChoices) -> None:
 SEEN = """text => text.scrollHeight <= text.clientHeight + 1"""
 
 
-def test_a_long_description_is_whole_where_the_focus_or_the_pick_is(choices: OpenChoices) -> None:
+def test_long_description_is_whole_where_the_focus_or_the_pick_is(choices: OpenChoices) -> None:
     plans = [Option(value=n, label=f"Plan {n}", description=LONG) for n in range(3)]
     shown = choices(select(*plans, other=True))
 
@@ -478,7 +478,7 @@ def test_options_have_accessible_names_and_descriptions(choices: OpenChoices) ->
     assert several.page.get_by_role("textbox", name="Your own answer").is_visible()
 
 
-def test_the_button_below_does_not_move_when_an_option_is_picked(choices: OpenChoices) -> None:
+def test_button_below_does_not_move_when_an_option_is_picked(choices: OpenChoices) -> None:
     for multi in (True, False):
         shown = choices(select(multi=multi).with_required(False))
         button = shown.page.get_by_role("button", name="Next")

@@ -50,7 +50,7 @@ def own(custom: str, *selected: str, marks: frozenset[Mark] = NO_MARKS) -> Answe
 # --- which control ---------------------------------------------------------------------------
 
 
-def test_a_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) -> None:
+def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) -> None:
     for question, alone, beside in [
         (select(), "RadioButtons", "RadioButtons"),
         (select(options=range(8)), "RadioButtons", "RadioButtons"),
@@ -77,7 +77,7 @@ def test_a_question_has_the_simplest_control_that_does(subtests: pytest.Subtests
             assert names == [alone, beside]
 
 
-def test_what_acts_at_once_alone_is_chosen_beside_others() -> None:
+def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
     question = Question.boolean("q", "Sure?")
     alone = question_controls(QuestionPrompt(question))
     assert list(alone.buttons or {}) == ["Yes", "No"]
@@ -101,7 +101,7 @@ def test_one_of_several_is_the_rule() -> None:
 
 
 @pytest.mark.req("RPI-32", "RCP-20", "HB-5")
-def test_an_own_text_replaces_a_pick_and_stands_beside_several() -> None:
+def test_custom_text_replaces_one_pick_and_joins_several() -> None:
     one, several = field(select(other=True)), field(select(other=True, multi=True))
     assert one.read({"picks": [2], "custom": "pink"}) == own("pink")
     assert one.read({"picks": [2], "custom": None}) == Answered("blue", "form")
@@ -110,7 +110,7 @@ def test_an_own_text_replaces_a_pick_and_stands_beside_several() -> None:
 
 
 @pytest.mark.req("RPI-14", "RCP-7", "RPI-20", "HB-8", "RPI-37")
-def test_an_option_may_have_the_text_of_a_row_of_the_form() -> None:
+def test_option_may_have_the_text_of_a_row_of_the_form() -> None:
     options = [OTHER, "__other__", "red (recommended)"]
     control = field(select(options=options, other=True, recommended=2))
     assert isinstance(control.widget, Choices)
@@ -120,7 +120,7 @@ def test_an_option_may_have_the_text_of_a_row_of_the_form() -> None:
 
 
 @pytest.mark.req("RCP-12", "RPI-55")
-def test_equal_labels_are_told_apart() -> None:
+def test_equal_labels_are_numbered() -> None:
     options = [Option(value=n, label="same") for n in range(3)]
     control = field(select(options=options, multi=True))
     assert isinstance(control.widget, Choices)
@@ -131,14 +131,14 @@ def test_equal_labels_are_told_apart() -> None:
 
 @pytest.mark.req("RPI-21", "HB-8")
 @pytest.mark.parametrize("recommended", [-1, 3, 99, None])
-def test_a_recommendation_of_nothing_marks_nothing(recommended: int | None) -> None:
+def test_recommendation_of_nothing_marks_nothing(recommended: int | None) -> None:
     control = field(select(other=True, recommended=recommended))
     assert isinstance(control.widget, Choices)
     assert (control.widget.recommended, control.widget.picks) == (None, [])
 
 
 @pytest.mark.req("RPI-22", "RPI-19")
-def test_a_recommended_option_is_picked_at_first_where_one_is_picked() -> None:
+def test_recommended_option_is_picked_at_first_where_one_is_picked() -> None:
     recommended = field(select(recommended=1))
     preset = field(select(recommended=1).with_default("blue"))
     several = field(select(recommended=1, multi=True))
@@ -151,7 +151,7 @@ def test_a_recommended_option_is_picked_at_first_where_one_is_picked() -> None:
 
 
 @pytest.mark.parametrize("options", [(1, True), (True, 1), (0, False, "0")])
-def test_the_default_is_the_option_that_it_is(options: tuple[int | str, ...]) -> None:
+def test_default_is_the_option_that_it_is(options: tuple[int | str, ...]) -> None:
     for value in options:
         for ask in (select(options=options), select(options=options, other=True)):
             found = field(ask.with_default(value)).read({})
@@ -186,7 +186,7 @@ def bounded(least: int, most: int | None, *, other: bool = False) -> FormControl
         (1, 2, "Please pick 1 to 2."),
     ],
 )
-def test_the_number_of_picks_is_limited(least: int, most: int | None, said: str) -> None:
+def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> None:
     control = bounded(least, most)
     assert isinstance(control.widget, Choices)
     assert control.widget.wanted == said
@@ -211,7 +211,7 @@ def test_no_pick_of_one_is_no_answer_however_often_it_is_sent() -> None:
 
 @pytest.mark.req("RPI-36", "RCP-19")
 @pytest.mark.parametrize("blank", ["", " \n\t"])
-def test_a_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
+def test_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
     for multi, picks in ((False, [1]), (True, []), (True, [1])):
         control = field(select(other=True, multi=multi))
         shown: dict[str, JsonValue] = {"picks": [*picks], "custom": blank}
@@ -237,7 +237,7 @@ def test_without_options_the_own_text_is_the_answer() -> None:
 
 @pytest.mark.req("RPI-35", "RCP-17", "RPI-37", "RPI-38")
 @pytest.mark.parametrize("typed", ["  two\n  lines \n", "<b>$x$ {y}</b>", OTHER, "red"])
-def test_an_own_text_is_sent_as_it_was_typed(typed: str) -> None:
+def test_own_text_is_sent_as_it_was_typed(typed: str) -> None:
     control = field(select(other=True))
     assert control.read({"picks": [], "custom": typed}) == own(typed)
 
@@ -252,12 +252,12 @@ FORGED = [
 
 @pytest.mark.req("RCP-13")
 @pytest.mark.parametrize("index", [-1, 3, True, "0", 1.0, None])
-def test_an_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
+def test_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
     assert isinstance(field(select()).read({"index": index}), Unread)
 
 
 @pytest.mark.req("RCP-13")
-def test_a_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
     for forged in FORGED:
         with subtests.test(forged=forged):
             control = field(select(other=True))
@@ -321,14 +321,14 @@ def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
 # --- texts, numbers, dates -------------------------------------------------------------------
 
 
-def test_an_empty_text_alone_is_an_answer_as_ever() -> None:
+def test_empty_text_alone_is_an_answer_as_ever() -> None:
     alone = question_controls(QuestionPrompt(text()))
     assert [alone.read({"value": x}) for x in ("", " ")] == values("", " ")
 
 
 @pytest.mark.req("RCP-18", "RPI-36")
 @pytest.mark.parametrize("blank", ["", " \n"])
-def test_an_empty_text_among_others_is_confirmed(blank: str) -> None:
+def test_empty_text_among_others_is_confirmed(blank: str) -> None:
     control = field(text())
     asked = control.read({"value": blank})
     assert isinstance(asked, Unread)
@@ -338,7 +338,7 @@ def test_an_empty_text_among_others_is_confirmed(blank: str) -> None:
 
 
 @pytest.mark.req("RCP-17", "RPI-35")
-def test_a_text_is_sent_as_it_was_typed() -> None:
+def test_text_is_sent_as_it_was_typed() -> None:
     assert field(text()).read({"value": "  a\n b "}) == Answered("  a\n b ", "form")
 
 
@@ -352,7 +352,7 @@ def test_a_text_is_sent_as_it_was_typed() -> None:
         ({"min_length": 3, "max_length": 5}, "no", "expected a text of 3 to 5 characters"),
     ],
 )
-def test_a_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, why: str) -> None:
+def test_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, why: str) -> None:
     control = field(text(**kind))
     assert control.read({"value": typed, "confirmed": True}) == Unread(why)
     assert control.read({"value": "", "confirmed": True}) == Unread(
@@ -370,11 +370,11 @@ def test_a_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str
         ("date", "2026-11-23", "2026-11-23"),
     ],
 )
-def test_a_text_in_a_format(kind: str, sent: str, answer: str) -> None:
+def test_text_in_a_format(kind: str, sent: str, answer: str) -> None:
     assert field(text(format=kind)).read({"value": sent}) == Answered(answer, "form")
 
 
-def test_a_date_is_what_was_suggested_until_it_is_changed_or_taken_away() -> None:
+def test_date_keeps_its_default_until_it_is_changed_or_cleared() -> None:
     control = field(text(format="date").with_default("2026-11-23"))
     assert control.read({}) == Answered("2026-11-23", "form")
     assert control.read({"value": None}) == Unread("Nothing was typed.", blank=True)
@@ -394,7 +394,7 @@ INTEGER = Question.integer("q", "How many?", minimum=1, maximum=5)
         (NUMBER, "2.50", 2.5),
     ],
 )
-def test_a_number_is_read_as_one(question: Question, typed: str, answer: float) -> None:
+def test_number_is_read_as_one(question: Question, typed: str, answer: float) -> None:
     found = field(question).read({"value": typed})
     assert isinstance(found, Answered)
     assert (found.value, type(found.value)) == (answer, type(answer))
@@ -421,7 +421,7 @@ def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.req("RPI-71", "HB-2")
-def test_an_own_text_is_in_use_while_it_is_written_or_there() -> None:
+def test_own_text_is_in_use_while_it_is_written_or_there() -> None:
     control = field(select(other=True))
     assert isinstance(control.widget, Choices)
     state: list[tuple[dict[str, Any], bool]] = [
@@ -438,7 +438,7 @@ def test_an_own_text_is_in_use_while_it_is_written_or_there() -> None:
 
 
 @pytest.mark.req("RPI-71")
-def test_a_text_is_in_use_once_it_is_another_than_was_proposed() -> None:
+def test_text_is_in_use_once_it_is_another_than_was_proposed() -> None:
     control = field(text().with_default("so"))
     assert control.widget is not None
     seen = []

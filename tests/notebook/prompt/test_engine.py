@@ -41,14 +41,14 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return type_
 
 
-def test_a_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., None]) -> None:
+def test_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., None]) -> None:
     typed("because", "hunter2")
     assert prompter.nobody() is None
     assert prompter.ask_here(WHY) == Answered("because", "terminal")
     assert prompter.ask_here(KEY) == Answered("hunter2", "terminal")
 
 
-def test_a_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
+def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
     prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     route = Presence.route
@@ -64,7 +64,7 @@ def test_a_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_a_deadline_that_expired_before_its_block_ends_it(elsewhere: bool) -> None:
+def test_deadline_that_expired_before_its_block_ends_it(elsewhere: bool) -> None:
     deadline = Deadline()
     deadline.expire()
     began: list[bool] = []
@@ -82,7 +82,7 @@ def test_a_deadline_that_expired_before_its_block_ends_it(elsewhere: bool) -> No
     assert began == []
 
 
-def test_the_agent_asks_from_its_own_thread(
+def test_agent_asks_from_its_own_thread(
     prompter: NotebookPrompter, typed: Callable[..., None]
 ) -> None:
     typed("first", "second")
@@ -104,7 +104,7 @@ def test_the_agent_asks_from_its_own_thread(
     assert ends == [Answered("first", "terminal"), Answered("second", "terminal")]
 
 
-def test_a_worker_thread_may_ask_while_the_cell_serves(
+def test_worker_thread_may_ask_while_the_cell_serves(
     prompter: NotebookPrompter, typed: Callable[..., None]
 ) -> None:
     typed("from the worker")
@@ -131,7 +131,7 @@ def test_no_prompt_outlives_its_cell(prompter: NotebookPrompter) -> None:
     assert ended == [NotAnswered("cancelled", each.channel) for each in waiting]
 
 
-def test_the_end_of_the_input_is_no_empty_answer(
+def test_end_of_the_input_is_no_empty_answer(
     prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def end_of_input(_prompt: str) -> str:
@@ -141,7 +141,7 @@ def test_the_end_of_the_input_is_no_empty_answer(
     assert prompter.ask_here(WHY) == NotAnswered("cancelled", "terminal")
 
 
-def test_an_interrupt_while_the_cell_asks_is_an_interrupt_of_the_cell(
+def test_interrupt_while_the_cell_asks_is_an_interrupt_of_the_cell(
     prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(_prompt: str) -> str:

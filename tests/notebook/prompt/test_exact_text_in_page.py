@@ -58,7 +58,7 @@ SHAPE = """box => {
 }"""
 
 
-def test_the_page_shows_every_character_in_its_order(opened: Opened) -> None:
+def test_page_shows_every_character_in_its_order(opened: Opened) -> None:
     notebook = opened(ASK.format(json.dumps(ARGUMENTS)))
     notebook.page.set_viewport_size({"width": 800, "height": 900})
     notebook.run_cell(1)

@@ -114,7 +114,7 @@ CONSENTS = {
 }
 
 
-def test_no_key_chooses_what_the_user_did_not_choose(opened: Opened) -> None:
+def test_no_key_selects_an_option_that_the_user_did_not_select(opened: Opened) -> None:
     for kind, code in CONSENTS.items():
         notebook = opened(f"print({code})")
         notebook.run_cell(1)
@@ -138,7 +138,7 @@ def test_no_key_chooses_what_the_user_did_not_choose(opened: Opened) -> None:
         notebook.output_text(1, contains="rejected" if kind == "apply" else "end='cancelled'")
 
 
-def test_a_key_that_was_held_down_before_the_form_chooses_nothing(opened: Opened) -> None:
+def test_key_that_was_held_down_before_the_form_chooses_nothing(opened: Opened) -> None:
     wait = "import os, time\nwhile not os.path.exists('held'): time.sleep(0.02)"
     for key in ("Enter", "Escape", " "):
         notebook = opened(f"{wait}\nprint(prompter.ask_here(PERMISSION))")
@@ -162,7 +162,7 @@ def test_a_key_that_was_held_down_before_the_form_chooses_nothing(opened: Opened
         assert "value='run'" in answer_of(notebook)
 
 
-def test_the_second_click_of_two_presses_nothing_of_the_next_form(opened: Opened) -> None:
+def test_second_click_of_two_presses_nothing_of_the_next_form(opened: Opened) -> None:
     notebook = opened(f"print(ask({BOOLEAN}, {BOOLEAN.replace('sure', 'really')}))")
     notebook.run_cell(1)
     form = notebook.form()
@@ -178,7 +178,7 @@ def test_the_second_click_of_two_presses_nothing_of_the_next_form(opened: Opened
     assert text.count("value=False") == 1
 
 
-def test_a_form_shows_the_suggestion_has_the_focus_and_marks_the_title(opened: Opened) -> None:
+def test_form_shows_the_suggestion_has_the_focus_and_marks_the_title(opened: Opened) -> None:
     suggests = f"{BOOLEAN}.with_default(True)"
     notebook = opened(f"print(ask({suggests}))", f"print(ask({BOOLEAN}, notify=False))")
     notebook.run_cell(1)
@@ -231,7 +231,7 @@ WATCH = """typed => {
 }"""
 
 
-def test_a_reloaded_page_shows_the_form_with_the_typed_text(opened: Opened) -> None:
+def test_reloaded_page_shows_the_form_with_the_typed_text(opened: Opened) -> None:
     notebook = opened(f"answers = ask({TEXT})", "print(answers)", alone=True)
     notebook.run_cell(1)
     textarea = notebook.form().locator("textarea")
@@ -250,7 +250,7 @@ def test_a_reloaded_page_shows_the_form_with_the_typed_text(opened: Opened) -> N
     assert "'half a sentence'" in answer_of(notebook, 2)
 
 
-def test_an_interrupt_closes_the_form_and_input_works(opened: Opened) -> None:
+def test_interrupt_closes_the_form_and_input_works(opened: Opened) -> None:
     notebook = opened(f"print(ask({BOOLEAN}))", "print(input())")
     notebook.run_cell(1)
     form = notebook.form()

@@ -49,7 +49,7 @@ def left_open(user: FrontEnd) -> set[str]:
 
 
 @pytest.mark.req("RCP-92")
-def test_a_form_that_cannot_be_shown_is_asked_on_stdin_and_leaves_nothing(user: FrontEnd) -> None:
+def test_form_that_cannot_be_shown_is_asked_on_stdin_and_leaves_nothing(user: FrontEnd) -> None:
     user.run(BREAK.format(module="form_parts", name="FormFrame.show"))
     cell = user.start(f"print(ask_form({QUESTIONS}).then)")
     for line in ("Ada", "7", "s"):
@@ -62,7 +62,7 @@ def test_a_form_that_cannot_be_shown_is_asked_on_stdin_and_leaves_nothing(user: 
 
 
 @pytest.mark.req("RCP-92")
-def test_an_error_in_a_form_is_shown_there_and_the_form_can_be_cancelled(user: FrontEnd) -> None:
+def test_error_in_a_form_is_shown_there_and_the_form_can_be_cancelled(user: FrontEnd) -> None:
     user.run(BREAK.format(module="paged_form", name="FormDraft.submit"))
     cell = user.start(f"print(ask_form({QUESTIONS}))")
     beacon = user.form("Which name?")

@@ -60,7 +60,7 @@ def clock(hours: Hours, seconds: float, busy: Callable[[], bool] = lambda: False
 
 
 @pytest.mark.req("RPI-42", "RPI-72")
-def test_the_clock_expires_once_and_never_without_a_time(hours: Hours) -> None:
+def test_clock_expires_once_and_never_without_a_time(hours: Hours) -> None:
     expired, never = clock(hours, 10), clock(hours, 0)
     hours.pass_(9.9)
     assert expired == []
@@ -81,7 +81,7 @@ def test_each_change_begins_the_time_anew_without_a_timer_for_each(hours: Hours)
 
 
 @pytest.mark.req("RPI-71", "HB-2")
-def test_the_clock_waits_while_a_text_is_written(hours: Hours) -> None:
+def test_clock_waits_while_a_text_is_written(hours: Hours) -> None:
     writing = [True]
     expired = clock(hours, 10, busy=lambda: writing[0])
     hours.pass_(95)
@@ -91,7 +91,7 @@ def test_the_clock_waits_while_a_text_is_written(hours: Hours) -> None:
     assert expired == [100]
 
 
-def test_a_stopped_clock_does_not_expire(hours: Hours) -> None:
+def test_stopped_clock_does_not_expire(hours: Hours) -> None:
     expired = clock(hours, 10)
     hours.stop()  # type: ignore[attr-defined]
     hours.pass_(100)

@@ -44,7 +44,7 @@ def forget(user: FrontEnd) -> None:
     user.models.clear()
 
 
-def test_a_click_resumes_the_waiting_cell_and_leaves_the_kernel_busy(user: FrontEnd) -> None:
+def test_click_resumes_the_waiting_cell_and_leaves_the_kernel_busy(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     user.form("Sure?")
     click = user.click("No")
@@ -65,7 +65,7 @@ def test_a_click_resumes_the_waiting_cell_and_leaves_the_kernel_busy(user: Front
 
 
 @pytest.mark.kernel
-def test_a_form_that_is_drawn_again_has_no_more_time(user: FrontEnd) -> None:
+def test_form_that_is_drawn_again_has_no_more_time(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}, timeout=2.0))")
     beacon = user.form("Sure?")
     until = monotonic() + PATIENCE
@@ -97,7 +97,7 @@ def test_each_button_of_a_boolean_question_answers_at_once(user: FrontEnd) -> No
         forget(user)
 
 
-def test_a_click_on_the_stock_button_submits(user: FrontEnd) -> None:
+def test_click_on_the_stock_button_submits(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({SELECT}))")
     user.form("Which?")
     user.set(user.model("RadioButtons"), index=1)
@@ -127,7 +127,7 @@ UNCHOSEN: list[tuple[str, str, dict[str, object], str]] = [
 ]
 
 
-def test_a_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> None:
+def test_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> None:
     for prompt, text, message, says in UNCHOSEN:
         cell = user.start(f"print(prompter.ask_here({prompt}))")
         beacon = user.form(text)
@@ -140,7 +140,7 @@ def test_a_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> N
         forget(user)
 
 
-def test_a_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
+def test_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
     cell = user.start("print(prompter.ask_here(PERMISSION))")
     user.form("Run local rename tool?")
     user.click("Run all its calls this turn")
@@ -151,7 +151,7 @@ def test_a_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_a_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> None:
+def test_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> None:
     for known in (False, True):
         user.run("" if known else "forget_pages()")
         cell = user.start("print(permit_beside(2.0, rendered_timeout=0.5))")
@@ -165,7 +165,7 @@ def test_a_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -
 
 
 @pytest.mark.kernel
-def test_the_time_to_answer_stands_still_while_a_function_keeps_the_kernel_busy(
+def test_time_to_answer_is_paused_while_a_function_keeps_the_kernel_busy(
     user: FrontEnd,
 ) -> None:
     cell = user.start("print(permit_beside(2.0, timeout=1.0))")
@@ -176,7 +176,7 @@ def test_the_time_to_answer_stands_still_while_a_function_keeps_the_kernel_busy(
 
 
 @pytest.mark.kernel
-def test_a_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
+def test_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
     user: FrontEnd,
 ) -> None:
     user.run("note_page()")
@@ -194,7 +194,7 @@ def test_a_form_that_a_known_page_does_not_show_stays_and_no_input_box_opens(
 
 
 @pytest.mark.kernel
-def test_an_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEnd) -> None:
+def test_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: FrontEnd) -> None:
     user.run("note_page()")
     for code in ("print(ask({}, rendered_timeout=0.2))", "print(prompter.ask_here(as_prompt({})))"):
         user.messages.clear()
@@ -210,14 +210,14 @@ def test_an_interrupt_of_a_form_that_no_page_shows_opens_an_input_box(user: Fron
 
 
 @pytest.mark.kernel
-def test_the_time_to_answer_ends_a_form_that_no_page_shows(user: FrontEnd) -> None:
+def test_time_to_answer_ends_a_form_that_no_page_shows(user: FrontEnd) -> None:
     user.run("note_page()")
     printed = user.run(f"print(ask({BOOLEAN}, rendered_timeout=0.2, timeout=0.5))")
     assert "NotAnswered(end='timed_out', channel='form', by=None)" in printed
 
 
 @pytest.mark.kernel
-def test_a_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: FrontEnd) -> None:
+def test_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: FrontEnd) -> None:
     user.run(
         "from jp_nb.notebook.prompt import form\n"
         "import logging; logging.disable(logging.ERROR)\n"
@@ -238,7 +238,7 @@ def test_a_form_that_cannot_be_made_opens_no_input_box_in_a_known_page(user: Fro
 
 
 @pytest.mark.kernel
-def test_a_known_page_is_waited_for_by_the_widget_channel_too(user: FrontEnd) -> None:
+def test_known_page_is_waited_for_by_the_widget_channel_too(user: FrontEnd) -> None:
     user.run("note_page()")
     cell = user.start(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
     notice = user.wait(lambda m: NOT_SEEN in str(m["content"].get("data", "")))
@@ -287,7 +287,7 @@ PAGES = f"{BOOLEAN}, {SELECT}, {TEXT}"
 
 @pytest.mark.kernel
 @pytest.mark.req("RCP-87", "RPI-77", "RPI-78", "RPI-80")
-def test_an_interrupt_closes_every_widget_of_every_page(user: FrontEnd) -> None:
+def test_interrupt_closes_every_widget_of_every_page(user: FrontEnd) -> None:
     cell = user.start(f"print(ask_form({PAGES}, partial=True, menu=True))")
     beacon = user.form("Sure?")
     for step, name in enumerate(("next", "next", "cancel")):
@@ -304,7 +304,7 @@ def test_an_interrupt_closes_every_widget_of_every_page(user: FrontEnd) -> None:
 
 @pytest.mark.kernel
 @pytest.mark.req("RPI-79", "RCP-86")
-def test_a_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None:
+def test_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None:
     user.run(
         "async def gone():\n"
         "    first = asyncio.ensure_future(prompter.ask(QuestionPrompt("
@@ -325,7 +325,7 @@ def test_a_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None
 
 @pytest.mark.kernel
 @pytest.mark.req("RPI-81", "RCP-92")
-def test_a_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
+def test_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
     user.run(
         "forget_pages()\n"
         "from jp_nb.notebook.prompt import paged_form\n"
@@ -344,7 +344,7 @@ def test_a_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
 
 @pytest.mark.kernel
 @pytest.mark.req("RPI-73", "HB-2")
-def test_an_answer_picked_in_time_is_kept(user: FrontEnd) -> None:
+def test_answer_picked_in_time_is_kept(user: FrontEnd) -> None:
     cell = user.start(f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=1.5))")
     beacon = user.form("Which?")
     listed = user.model("RadioButtons")
@@ -362,7 +362,7 @@ def test_an_answer_picked_in_time_is_kept(user: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_the_time_passes_for_a_form_whose_page_was_closed(user: FrontEnd) -> None:
+def test_time_passes_for_a_form_whose_page_was_closed(user: FrontEnd) -> None:
     cell = user.start(
         f"print(ask_form({SELECT}, {TEXT}, partial=True, timeout=0.3, rendered_timeout=5))"
     )
@@ -371,7 +371,7 @@ def test_the_time_passes_for_a_form_whose_page_was_closed(user: FrontEnd) -> Non
     assert user.printed(cell).count("NotAnswered(end='timed_out', channel='form', by=None)") == 2
 
 
-def test_a_late_click_changes_nothing(user: FrontEnd) -> None:
+def test_late_click_changes_nothing(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({BOOLEAN}))")
     beacon = user.form("Sure?")
     user.click("Yes")
@@ -431,7 +431,7 @@ def test_input_works_afterwards(user: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_an_interrupt_ends_every_prompt_of_the_cell(user: FrontEnd) -> None:
+def test_interrupt_ends_every_prompt_of_the_cell(user: FrontEnd) -> None:
     cell = user.start(f"for end in ask({BOOLEAN}, {TEXT}): print(end)")
     user.form("Sure?")
     user.manager.interrupt_kernel()
@@ -443,7 +443,7 @@ def test_an_interrupt_ends_every_prompt_of_the_cell(user: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_an_interrupt_at_any_moment_leaves_the_kernel_as_it_was(user: FrontEnd) -> None:
+def test_interrupt_at_any_moment_leaves_the_kernel_as_it_was(user: FrontEnd) -> None:
     for moment in range(15):
         cell = user.start(f"_ = ask({BOOLEAN})")
         user.form("Sure?")  # and with it a message that is handled just now
@@ -477,7 +477,7 @@ def test_without_a_page_stdin_answers(user: FrontEnd) -> None:
     assert user.displays(cell) == [{}]
 
 
-def test_a_secret_on_stdin_is_a_password(user: FrontEnd) -> None:
+def test_secret_on_stdin_is_a_password(user: FrontEnd) -> None:
     secret = "Question.secret('key', 'Key?')"
     cell = user.start(f"end, = ask({secret}, channel='stdin'); print(len(end.value))")
     assert user.input_request() == {"prompt": "Secret: ", "password": True}
@@ -488,7 +488,7 @@ def test_a_secret_on_stdin_is_a_password(user: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_an_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
+def test_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({TEXT}, channel='stdin'))")
     user.input_request()
     user.manager.interrupt_kernel()
@@ -497,7 +497,7 @@ def test_an_interrupted_input_ends_the_prompt(user: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_the_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
+def test_deadline_ends_a_form_and_an_input(user: FrontEnd) -> None:
     cell = user.start(f"print(ask({TEXT}, timeout=0.2))")
     user.form("Why?")
     user.finish(cell)
@@ -540,7 +540,7 @@ def test_cancelling_the_task_takes_the_prompt_away(user: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_a_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
+def test_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
     user.run(
         "def asks():\n"
         "    return prompter.ask_here(QuestionPrompt(Question.text('why', 'Why?'))).value\n"
@@ -567,14 +567,14 @@ def test_without_a_user_the_prompt_ends_at_once_with_a_reason(user: FrontEnd) ->
 
 
 @pytest.mark.kernel
-def test_a_page_is_demanded_by_the_widget_channel(user: FrontEnd) -> None:
+def test_page_is_demanded_by_the_widget_channel(user: FrontEnd) -> None:
     user.run("forget_pages()")
     printed = user.run(f"print(ask({BOOLEAN}, channel='widget', rendered_timeout=0.2))")
     assert "no page showed the form within 0.2 s and prompt.channel is 'widget'" in printed
 
 
 @pytest.mark.kernel
-def test_a_console_is_asked_on_stdin_after_a_short_try(user: FrontEnd) -> None:
+def test_console_is_asked_on_stdin_after_a_short_try(user: FrontEnd) -> None:
     began = monotonic()
     request = user.start(f"_ = ask({TEXT})", cell_id=None)
     user.input_request()

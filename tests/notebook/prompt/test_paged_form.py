@@ -41,7 +41,7 @@ def form_of(*fields: Question, **more: Any) -> Question:
 
 
 @pytest.mark.req("RPI-57", "RPI-59", "RPI-60")
-def test_the_pages_have_progress_back_next_and_submit() -> None:
+def test_pages_have_progress_back_next_and_submit() -> None:
     user = FormUser(COLOUR.with_header("Colour"), NAME, SIZE)
     shown = []
     for _ in range(3):
@@ -83,7 +83,7 @@ def test_earlier_answers_stay_and_can_be_taken_back() -> None:
 
 
 @pytest.mark.req("RCP-88", "RPI-59")
-def test_a_click_on_an_earlier_page_changes_nothing() -> None:
+def test_click_on_an_earlier_page_changes_nothing() -> None:
     user = FormUser(COLOUR, NAME, SIZE)
     step = user.draft.step
     for _ in range(2):
@@ -94,14 +94,14 @@ def test_a_click_on_an_earlier_page_changes_nothing() -> None:
     assert (user.draft.page, user.note) == (0, "")
 
 
-def test_the_state_at_the_click_counts_although_its_change_arrives_later() -> None:
+def test_state_at_the_click_counts_although_its_change_arrives_later() -> None:
     user = FormUser(NAME, NAME.model_copy(update={"id": "other"}))
     user.send("next", value="typed just now")
     user.send("submit", value="this too")
     assert user.ends == [FormEnd((given_("typed just now"), given_("this too")))]
 
 
-def test_a_problem_stays_when_the_change_arrives_that_it_is_about() -> None:
+def test_problem_stays_when_the_change_arrives_that_it_is_about() -> None:
     user = FormUser(SIZE, NAME)
     user.send("next", value="12")
     user.boxes[0].value = "12"  # on its way when the button was clicked
@@ -110,7 +110,7 @@ def test_a_problem_stays_when_the_change_arrives_that_it_is_about() -> None:
     assert user.problems == [""]
 
 
-def test_a_demand_stays_when_a_change_arrives_that_was_sent_with_the_click() -> None:
+def test_demand_stays_when_a_change_arrives_that_was_sent_with_the_click() -> None:
     user = FormUser(COLOUR, NAME, partial=False)
     user.send("next")
     (box,) = user.boxes
@@ -140,7 +140,7 @@ def test_next_needs_no_answer_and_submit_lists_open_questions() -> None:
     assert user.ends == [FormEnd((given_("green"), given_("Ada"), DECLINED))]
 
 
-def test_without_partial_submit_goes_to_what_must_be_answered_and_loses_nothing() -> None:
+def test_submit_moves_to_the_first_required_question_and_keeps_the_answers() -> None:
     user = FormUser(NAME, COLOUR, SIZE.with_required(False), partial=False)
     user.boxes[0].value = "Ada"
     user.send("next")
@@ -153,7 +153,7 @@ def test_without_partial_submit_goes_to_what_must_be_answered_and_loses_nothing(
     assert user.ends == [FormEnd((given_("Ada"), given_("red"), given_(4)))]
 
 
-def test_a_value_that_does_not_fit_stays_with_its_message() -> None:
+def test_value_that_does_not_fit_stays_with_its_message() -> None:
     user = FormUser(SIZE, NAME)
     user.boxes[0].value = "12"
     user.send("next")
@@ -166,7 +166,7 @@ def test_a_value_that_does_not_fit_stays_with_its_message() -> None:
     assert user.draft.page == 1
 
 
-def test_a_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None:
+def test_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None:
     def broken(_: Any) -> Any:
         raise LookupError("oops")
 
@@ -183,7 +183,7 @@ def test_a_check_that_fails_lets_nothing_pass_and_the_form_can_be_left() -> None
 
 
 @pytest.mark.req("RCP-92", "RPI-81")
-def test_a_page_that_cannot_be_shown_ends_the_form_and_says_why(
+def test_page_that_cannot_be_shown_ends_the_form_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def broken(_: Any) -> Any:
@@ -217,7 +217,7 @@ def test_no_pick_is_an_answer_once_it_is_confirmed() -> None:
     assert user.ends == [FormEnd((given_([]), given_("Ada")))]
 
 
-def test_a_question_that_must_be_answered_asks_once_whether_nothing_is_the_answer() -> None:
+def test_required_question_asks_once_to_confirm_an_empty_answer() -> None:
     user = FormUser(EXTRAS, partial=False)
     user.send("submit")
     assert user.ends == []
@@ -227,7 +227,7 @@ def test_a_question_that_must_be_answered_asks_once_whether_nothing_is_the_answe
 
 
 @pytest.mark.req("RPI-36", "RCP-18")
-def test_a_blank_text_is_sent_once_it_is_confirmed() -> None:
+def test_blank_text_is_sent_once_it_is_confirmed() -> None:
     user = FormUser(NAME)
     user.boxes[0].value = "  "
     user.send("submit")
@@ -240,7 +240,7 @@ def test_a_blank_text_is_sent_once_it_is_confirmed() -> None:
 
 
 @pytest.mark.req("RPI-62", "HB-12", "RCP-90")
-def test_reply_sends_what_was_answered_so_far_and_the_text() -> None:
+def test_reply_sends_the_answers_so_far_and_the_text() -> None:
     user = FormUser(COLOUR, EXTRAS, NAME, SIZE)
     user.boxes[0].index = 2
     user.send("next")
@@ -255,7 +255,7 @@ def test_reply_sends_what_was_answered_so_far_and_the_text() -> None:
 
 
 @pytest.mark.req("HB-12", "RPI-58")
-def test_an_entry_on_a_page_left_by_back_is_an_answer_so_far() -> None:
+def test_entry_on_a_page_left_by_back_is_an_answer_so_far() -> None:
     user = FormUser(COLOUR, NAME)
     user.send("next")
     user.boxes[0].value = "Ada"
@@ -265,7 +265,7 @@ def test_an_entry_on_a_page_left_by_back_is_an_answer_so_far() -> None:
     assert user.ends == [FormEnd((CANCELLED, given_("Ada")), "reply", "Why?")]
 
 
-def test_a_key_continues_only_where_an_answer_was_sent_before() -> None:
+def test_key_continues_only_where_an_answer_was_sent_before() -> None:
     user = FormUser(COLOUR, NAME)
     user.send("unchosen")
     assert (user.draft.page, user.note) == (0, form_words.UNTOUCHED.format("Next"))
@@ -289,7 +289,7 @@ def test_back_returns_to_the_same_page_with_the_same_answers() -> None:
     assert (user.draft.screen, user.draft.page) == ("page", 1)
 
 
-def test_a_proposed_option_is_no_answer_so_far() -> None:
+def test_proposed_option_is_no_answer_so_far() -> None:
     proposed = Question.select("q", "Which?", ["x", "y"], recommended=1)
     user = FormUser(proposed, proposed.model_copy(update={"id": "r"}))
     user.send("next")
@@ -317,7 +317,7 @@ def test_without_a_menu_cancel_asks_once_before_answers_are_thrown_away() -> Non
 # --- fields ----------------------------------------------------------------------------------
 
 
-def test_a_page_of_fields_is_answered_by_an_object() -> None:
+def test_page_of_fields_is_answered_by_an_object() -> None:
     user = FormUser(
         form_of(NAME, SIZE.with_default(4), COLOUR.with_required(False), NAME_TOO), COLOUR
     )
@@ -341,7 +341,7 @@ def test_a_page_of_fields_is_answered_by_an_object() -> None:
 NAME_TOO = Question.text("last", "Last name?")
 
 
-def test_a_page_of_fields_that_is_half_filled_in_is_not_passed_over() -> None:
+def test_page_of_fields_that_is_half_filled_in_is_not_passed_over() -> None:
     user = FormUser(form_of(NAME, SIZE), COLOUR)
     user.boxes[1].value = "5"
     user.send("next")
@@ -371,14 +371,14 @@ def test_problems_of_a_check_are_shown_beside_the_field_or_below_all() -> None:
     assert user.ends == [FormEnd((given_({"name": "Bo", "size": 1}),))]
 
 
-def test_a_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() -> None:
+def test_text_that_was_proposed_and_cleared_is_empty_and_not_the_proposed_one() -> None:
     user = FormUser(form_of(NAME.with_default("Ada").with_required(False), SIZE))
     user.boxes[0].value, user.boxes[1].value = "", "2"
     user.send("submit")
     assert user.ends == [FormEnd((given_({"name": "", "size": 2}),))]
 
 
-def test_a_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
+def test_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
     user = FormUser(KEY, NAME)
     user.send("next", value="hunter2")
     user.send("back")
@@ -394,7 +394,7 @@ def test_a_secret_that_was_sent_stays_though_no_widget_has_it() -> None:
 
 
 @pytest.mark.req("RPI-68", "RPI-75", "HB-2")
-def test_at_the_deadline_of_a_page_what_was_picked_counts_and_the_next_page_is_up() -> None:
+def test_deadline_of_a_page_keeps_its_picks_and_shows_the_next_page() -> None:
     proposed = Question.select("q", "Which?", ["x", "y"], recommended=1)
     user = FormUser(EXTRAS, proposed, COLOUR.with_required(False))
     user.boxes[0].picks = [2, 0]
@@ -416,7 +416,7 @@ def test_at_the_deadline_of_a_page_what_was_picked_counts_and_the_next_page_is_u
 
 
 @pytest.mark.req("RPI-71", "RPI-73", "HB-2")
-def test_a_change_begins_the_time_anew_and_a_text_stops_it() -> None:
+def test_change_begins_the_time_anew_and_a_text_stops_it() -> None:
     user = FormUser(COLOUR, NAME)
     user.heard.clear()
     user.boxes[0].index = 1
@@ -439,7 +439,7 @@ def test_a_change_begins_the_time_anew_and_a_text_stops_it() -> None:
 
 
 @pytest.mark.req("RPI-73", "HB-2")
-def test_a_press_that_leads_nowhere_begins_the_time_anew() -> None:
+def test_press_that_leads_nowhere_begins_the_time_anew() -> None:
     user = FormUser(SIZE, NAME)
     user.boxes[0].value = "no number"
     user.heard.clear()
@@ -448,7 +448,7 @@ def test_a_press_that_leads_nowhere_begins_the_time_anew() -> None:
 
 
 @pytest.mark.req("RPI-72")
-def test_a_page_is_shown_once_however_often_it_is_drawn() -> None:
+def test_page_is_shown_once_however_often_it_is_drawn() -> None:
     user = FormUser(COLOUR, NAME)
     for _ in range(3):
         user.send("rendered")
@@ -469,7 +469,7 @@ def heading(user: FormUser) -> str:
 
 
 @pytest.mark.parametrize("questions", [(EXTRAS,), (EXTRAS, NAME)], ids=["one", "two"])
-def test_the_summary_says_whether_all_questions_are_answered(
+def test_summary_reports_unanswered_questions(
     questions: tuple[Question, ...],
 ) -> None:
     user = FormUser(*questions)
@@ -487,7 +487,7 @@ def test_the_summary_says_whether_all_questions_are_answered(
     assert user.ends == [FormEnd((given_([]), given_("Ada"))[: len(questions)])]
 
 
-def test_a_summary_that_was_left_is_closed() -> None:
+def test_summary_that_was_left_is_closed() -> None:
     user = FormUser(COLOUR)
     user.send("submit")
     (summary,) = user.form._body.children
@@ -496,7 +496,7 @@ def test_a_summary_that_was_left_is_closed() -> None:
 
 
 @pytest.mark.req("RCP-87")
-def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> None:
+def test_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> None:
     user = FormUser(*(NAME.model_copy(update={"id": f"q{n}"}) for n in range(20)))
     assert [*user.form._pages] == [0]
     user.send("next")
@@ -507,7 +507,7 @@ def test_a_page_is_made_when_it_is_shown_and_all_are_closed_with_the_form() -> N
     assert all(box.comm is None for box in boxes)
 
 
-def test_a_message_that_no_page_sends_changes_nothing(subtests: pytest.Subtests) -> None:
+def test_message_that_no_page_sends_changes_nothing(subtests: pytest.Subtests) -> None:
     messages: list[dict[str, Any]] = [
         {"type": "submit"},  # not offered yet
         {"type": "go-1"},
@@ -529,7 +529,7 @@ def test_a_message_that_no_page_sends_changes_nothing(subtests: pytest.Subtests)
 
 
 @pytest.mark.req("HB-4")
-def test_the_summary_offers_nothing_as_an_answer_only_where_it_is_one() -> None:
+def test_summary_offers_nothing_as_an_answer_only_where_it_is_one() -> None:
     user = FormUser(COLOUR, EXTRAS)
     user.send("next")
     user.send("submit")
@@ -539,7 +539,7 @@ def test_the_summary_offers_nothing_as_an_answer_only_where_it_is_one() -> None:
 
 
 @pytest.mark.req("RPI-38")
-def test_the_summary_has_hostile_texts_as_texts() -> None:
+def test_summary_has_hostile_texts_as_texts() -> None:
     evil = "<img src=x onerror=alert(1)>"
     user = FormUser(NAME.model_copy(update={"text": f"Which {evil}?"}), COLOUR)
     user.send("next", value=evil)
@@ -550,7 +550,7 @@ def test_the_summary_has_hostile_texts_as_texts() -> None:
 
 
 @pytest.mark.parametrize("place", ["", "9", "-1", "²", "x", "9" * 5000])
-def test_a_place_that_the_summary_does_not_have_leads_nowhere(place: str) -> None:
+def test_place_that_the_summary_does_not_have_leads_nowhere(place: str) -> None:
     user = FormUser(COLOUR, NAME)
     user.send("next")
     user.send("submit")
@@ -614,7 +614,7 @@ class Clicks:
 
 @settings(deadline=None)
 @given(MOVES)
-def test_whatever_is_done_what_is_on_screen_at_submit_is_answered(moves: list[Any]) -> None:
+def test_submit_sends_the_visible_answers_after_any_steps(moves: list[Any]) -> None:
     person = Clicks()
     for move in moves:
         person.do(move)

@@ -50,7 +50,7 @@ def asked(opened: Opened, code: str, *more: str, alone: bool = False) -> FormOnP
 
 
 @pytest.mark.req("RPI-1", "RPI-57", "RPI-58", "RPI-60")
-def test_a_form_in_notebook_7_is_answered_with_the_mouse(opened: Opened) -> None:
+def test_form_in_notebook_7_is_answered_with_the_mouse(opened: Opened) -> None:
     form = plan(opened, classic=True)
     box = form.on(1)
     assert box.get_by_text("Store", exact=True).is_visible()
@@ -85,7 +85,7 @@ def test_a_form_in_notebook_7_is_answered_with_the_mouse(opened: Opened) -> None
 
 
 @pytest.mark.req("RCP-21", "RCP-91", "RPI-57")
-def test_a_form_is_answered_with_the_keyboard(opened: Opened) -> None:
+def test_form_is_answered_with_the_keyboard(opened: Opened) -> None:
     form = plan(opened)
     form.on(1)
     keys = form.page.keyboard
@@ -166,7 +166,7 @@ def test_cancel_leads_back_to_a_reply_or_to_the_end_of_the_turn(opened: Opened) 
 
 
 @pytest.mark.req("RPI-61", "RCP-88")
-def test_the_summary_lists_open_questions_and_leads_to_them(opened: Opened) -> None:
+def test_summary_lists_open_questions_and_leads_to_them(opened: Opened) -> None:
     form = asked(opened, "ask_form(*FOUR, partial=True, menu=True)")
     form.on(1)
     form.box.get_by_role("button", name="Next", exact=True).dblclick()  # turns one page
@@ -204,7 +204,7 @@ def test_the_summary_lists_open_questions_and_leads_to_them(opened: Opened) -> N
 
 
 @pytest.mark.req("RPI-58")
-def test_a_reloaded_page_shows_the_same_page_of_the_form_with_all_answers(
+def test_reloaded_page_shows_the_same_page_of_the_form_with_all_answers(
     opened: Opened,
 ) -> None:
     form = plan(opened)
@@ -459,7 +459,7 @@ NOTIFIES: list[tuple[bool, bool, bool, int]] = [
 
 
 @pytest.mark.req("RPI-45", "RPI-46", "RPI-48")
-def test_the_browser_notifies_once_if_the_user_does_not_see_the_form(opened: Opened) -> None:
+def test_browser_notifies_once_if_the_user_does_not_see_the_form(opened: Opened) -> None:
     for granted, hidden, notify, times in NOTIFIES:
         notebook = opened(f"print(ask_form(*FOUR, partial=True, notify={notify}))")
         notebook.page.evaluate(RECORD, [granted, hidden])
@@ -480,7 +480,7 @@ def test_the_browser_notifies_once_if_the_user_does_not_see_the_form(opened: Ope
         assert json.dumps(told).count("asked") == 0
 
 
-def test_a_form_that_is_scrolled_out_of_sight_notifies(opened: Opened) -> None:
+def test_form_that_is_scrolled_out_of_sight_notifies(opened: Opened) -> None:
     tall = "from IPython.display import HTML\nHTML('<div style=\"height: 3000px\">tall</div>')"
     wait = "import os, time\nwhile not os.path.exists('away'): time.sleep(0.02)"
     notebook = opened(tall, f"{wait}\nprint(ask_form(*FOUR))", "typing = 1", alone=True)

@@ -65,7 +65,7 @@ def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.S
             assert where.route(PromptSettings(channel=channel)) == route
 
 
-def test_a_console_waits_no_longer_than_it_is_told() -> None:
+def test_console_waits_no_longer_than_its_timeout() -> None:
     assert CONSOLE.route(PromptSettings(rendered_timeout=0.5)) == FormRoute(0.5, stdin=True)
 
 
@@ -79,7 +79,7 @@ class Kernel:
         return self.request
 
 
-def test_the_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel(
         header={"msg_type": "execute_request"},
         content={"allow_stdin": True},
@@ -94,7 +94,7 @@ def test_the_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.Mon
 
 
 @pytest.mark.req("RCP-26")
-def test_a_request_that_says_nothing_of_its_front_end_has_no_user(
+def test_request_without_allow_stdin_has_no_user(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     silent = Kernel(header={"msg_type": "execute_request"})

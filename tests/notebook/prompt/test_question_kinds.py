@@ -106,7 +106,7 @@ class Typist:
         return self.lines.pop(0)
 
 
-def test_a_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
+def test_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
     ends: list[Answered | FormPromptEnd] = []
     deaf = FormEvents(
         shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=ends.append
@@ -132,13 +132,13 @@ def test_a_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
     assert static_record(prompt, end).plain == "How many? → No. 3"
 
 
-def test_a_new_kind_is_answered_on_stdin(prompt: QuestionPrompt) -> None:
+def test_new_kind_is_answered_on_stdin(prompt: QuestionPrompt) -> None:
     typist = Typist("2", "7")
     assert ask_on_stdin(prompt, typist, "stdin") == Answered(7, "stdin")
     assert typist.shown == ["How many?", "Number: ", "Too small.", "Number: "]
 
 
-def test_a_new_kind_is_answered_by_a_model(prompt: QuestionPrompt) -> None:
+def test_new_kind_is_answered_by_a_model(prompt: QuestionPrompt) -> None:
     inquiry = ModelInquiry("c.n.1", "c", "count", prompt.question)
     properties = answer_schema(inquiry)["properties"]
     assert isinstance(properties, dict)
@@ -152,7 +152,7 @@ def test_a_new_kind_is_answered_by_a_model(prompt: QuestionPrompt) -> None:
         extract_answer(said("4"), inquiry)
 
 
-def test_a_new_kind_is_recorded_and_read(prompt: QuestionPrompt) -> None:
+def test_new_kind_is_recorded_and_read(prompt: QuestionPrompt) -> None:
     raw = inquiry_request("c.n.1", InquirySource.tool("count"), prompt.question).to_raw()
     question = raw["question"]
     assert isinstance(question, dict)
@@ -171,7 +171,7 @@ KNOWN = "known are `boolean`, `select`, `text`, `secret`"
 
 
 @pytest.mark.parametrize("spelled", [{"type": "date"}, "Date", {"Date": {"format": "iso"}}])
-def test_an_unknown_kind_is_an_error_that_names_it_and_the_known_ones(
+def test_unknown_kind_is_an_error_that_names_it_and_the_known_ones(
     spelled: Any,
 ) -> None:
     why = f"'date' is not a kind of question: {KNOWN}"
@@ -182,7 +182,7 @@ def test_an_unknown_kind_is_an_error_that_names_it_and_the_known_ones(
         read_outcome(json.dumps({"type": "needs_input", "question": asked}))
 
 
-def test_a_class_that_is_in_no_table_is_such_a_kind() -> None:
+def test_class_that_is_in_no_table_is_such_a_kind() -> None:
     with pytest.raises(ValidationError, match=f"'version' is not a kind of question: {KNOWN}"):
         Question(id="q", text="How many?", answer_type=VersionAnswer())
 
@@ -193,7 +193,7 @@ def test_a_class_that_is_in_no_table_is_such_a_kind() -> None:
         Question(id="q", text="Why?", answer_type=Impostor())
 
 
-def test_a_record_with_an_unknown_kind_is_an_error() -> None:
+def test_record_with_an_unknown_kind_is_an_error() -> None:
     question: dict[str, JsonValue] = {"text": "When?", "answer_type": {"type": "date"}}
     source: dict[str, JsonValue] = {"source": "tool", "name": "t"}
     entry: dict[str, JsonValue] = {"type": "inquiry_request", "id": "q", "source": source}

@@ -158,11 +158,11 @@ def test_each_end_without_an_answer_has_its_own_text(end: PromptEnd, told: str) 
     assert static_record(prompt_of("text", "turn", None), end).plain == f"Why? → {told}"
 
 
-def test_the_empty_text_is_told_from_no_answer() -> None:
+def test_empty_text_and_no_answer_look_different() -> None:
     assert static_record(prompt_of("text", "turn", None), Answered("", "form")).plain == 'Why? → ""'
 
 
-def test_what_is_for_stdin_alone_has_no_button(shown: Any) -> None:
+def test_actions_of_stdin_have_no_button(shown: Any) -> None:
     labels = [line.partition(": ")[2] for line in shown(PERMISSION) if line.startswith("Button")]
     assert labels == [action.label for action in PERMISSION.actions if action.key != "p"]
 
@@ -170,30 +170,28 @@ def test_what_is_for_stdin_alone_has_no_button(shown: Any) -> None:
 @pytest.mark.parametrize(
     ("lines", "rows", "code"), [(0, 2, False), (1, 2, False), (2, 3, True), (40, 16, True)]
 )
-def test_the_box_grows_with_what_is_to_be_edited(
-    lines: int, rows: int, code: bool, shown: Any
-) -> None:
+def test_edit_box_grows_with_its_text(lines: int, rows: int, code: bool, shown: Any) -> None:
     text = "\n".join(["x"] * lines)
     prompt = QuestionPrompt(Question.text("q", "Why?").with_default(text))
     (box,) = [line for line in shown(prompt) if line.startswith("Textarea")]
     assert box == f"Textarea{'.jp-nb-code' if code else ''}.jp-nb-control ({rows} rows):"
 
 
-def test_many_options_are_a_dropdown_and_twins_are_told_apart(shown: Any) -> None:
+def test_many_options_are_a_dropdown_with_distinct_labels(shown: Any) -> None:
     question = Question.select("q", "Which?", [str(n) for n in range(9)])
     assert any(line.startswith("Dropdown") for line in shown(QuestionPrompt(question)))
     twins = Question.select("q", "Which?", ["a", "\x1b[1ma", ""])
     assert "RadioButtons.jp-nb-control: a | ⟨U+001B⟩[1ma | (empty)" in shown(QuestionPrompt(twins))
 
 
-def test_many_twins_are_told_apart_quickly() -> None:
+def test_many_equal_labels_are_numbered_in_linear_time() -> None:
     labels = option_labels(("a", "a (2)", "a", "a (3)", "a", *["b"] * 3000))
     assert labels[:5] == ["a", "a (2)", "a (3)", "a (3) (2)", "a (4)"]
     assert labels[-1] == "b (3000)"
     assert len(set(labels)) == len(labels)
 
 
-def test_what_is_to_be_decided_is_shown_whole(shown: Any) -> None:
+def test_decisions_are_shown_whole(shown: Any) -> None:
     long = f"{'x' * 30_000} /etc/passwd"
     prompt = ActionPrompt("Run?", (Action("y", "Run", "run"),), exhibits=(Exhibit("Text", long),))
     assert f"HTML.jp-nb-exact: {long}" in shown(prompt)
@@ -203,7 +201,7 @@ CHANGES = [(part, change) for part, prompt in DELTAS.items() for change in promp
 
 
 @pytest.mark.parametrize(("part", "change"), CHANGES)
-def test_a_change_is_shown_whole_before_it_is_approved(
+def test_change_is_shown_whole_before_it_is_approved(
     part: str, change: ProposedChange, shown: Any
 ) -> None:
     form, typed = "\n".join(shown(DELTAS[part])), Scribe(["d", "y"])
@@ -220,13 +218,13 @@ def test_a_change_is_shown_whole_before_it_is_approved(
         assert escape_unseen(text) in stdin or change.added or change.proposed is None
 
 
-def test_the_record_of_many_changes_is_bounded_and_says_so() -> None:
+def test_record_of_many_changes_is_truncated_with_a_note() -> None:
     many = [ProposedChange(f"options.k{n}", None, '"x"') for n in range(60)]
     record = static_record(approval_of(*many), Answered("apply", "form")).plain
     assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply')
 
 
-def test_a_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
+def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
     assert without_form(prompt_of("text", "turn", "Assistant")) == (
         "Assistant: Why? [Open only while its form is shown; without one it is asked as text.]"
     )

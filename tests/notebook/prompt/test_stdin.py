@@ -111,7 +111,7 @@ def test_without_persistence_uppercase_is_neither_offered_nor_accepted() -> None
     assert "Please type one of y, n, or ? for help." in typist.shown
 
 
-def test_a_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
+def test_typed_line_is_read_as_an_answer(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Prompt, str, JsonValue]] = [
         (BOOLEAN, "yes", True),
         (SELECT, "3", "green"),
@@ -168,7 +168,7 @@ def test_five_bad_answers_cancel(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.parametrize(("typed", "value"), [("1", "3"), ("03", "1")])
-def test_a_number_is_an_index_even_where_another_option_is_that_number(
+def test_number_is_an_index_even_where_another_option_is_that_number(
     typed: str, value: str
 ) -> None:
     numbers = QuestionPrompt(Question.select("q", "Which?", ["3", "2", "1"]))
@@ -178,7 +178,7 @@ def test_a_number_is_an_index_even_where_another_option_is_that_number(
     assert told in typist.shown
 
 
-def test_the_end_of_the_input_cancels() -> None:
+def test_end_of_the_input_cancels() -> None:
     assert ask_on_stdin(TEXT, Typist(), "terminal") == NotAnswered("cancelled", "terminal")
 
 
@@ -196,7 +196,7 @@ def test_only_a_secret_is_read_without_echo() -> None:
 
 
 @pytest.mark.req("R083-19")
-def test_the_context_is_above_the_question_and_the_label_above_both() -> None:
+def test_context_is_above_the_question_and_the_label_above_both() -> None:
     question = TEXT.question.with_context("first line\nsecond line")
     typist = Typist("x")
     ask_on_stdin(QuestionPrompt(question, label="Assistant", tool="ask_user"), typist, "stdin")
@@ -223,7 +223,7 @@ def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
         assert typist.shown == ["What now?", *asked, again, *asked, again, *asked]
 
 
-def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not() -> None:
+def test_decisions_are_shown_whole_and_backgrounds_of_questions_are_truncated() -> None:
     long = f"{'x' * 30_000} /etc/passwd"
     typist = Typist("y", "")
     ask_on_stdin(replace(PERMISSION, exhibits=(Exhibit("Result", long),)), typist, "stdin")
@@ -233,7 +233,7 @@ def test_what_is_to_be_decided_is_shown_whole_and_a_question_s_background_is_not
     assert any("more characters)" in line for line in typist.shown)
 
 
-def test_the_prompt_says_what_enter_sends() -> None:
+def test_prompt_names_the_answer_that_enter_sends() -> None:
     for prompt, asked in zip(
         WITH_DEFAULTS,
         (
@@ -250,7 +250,7 @@ def test_the_prompt_says_what_enter_sends() -> None:
         assert typist.shown[-1] == asked
 
 
-def test_a_default_that_only_the_user_may_send_is_a_suggestion() -> None:
+def test_default_that_only_the_user_may_send_is_a_suggestion() -> None:
     select, several, text, number = map(only_by_the_user, WITH_DEFAULTS)
     for prompt, typed, lines in (
         (select, "3", ["  3  green (suggested)", "Number: "]),
@@ -264,12 +264,12 @@ def test_a_default_that_only_the_user_may_send_is_a_suggestion() -> None:
         assert {*lines} <= {*typist.shown}
 
 
-def test_an_upper_case_key_is_another_one() -> None:
+def test_upper_case_key_is_another_one() -> None:
     assert ask_on_stdin(keyed("yYn"), Typist("Y"), "stdin") == Answered("do_Y", "stdin")
     assert ask_on_stdin(keyed("yYn"), Typist("y"), "stdin") == Answered("do_y", "stdin")
 
 
-def test_a_default_of_several_lines_is_all_there_above_the_input() -> None:
+def test_default_of_several_lines_is_all_there_above_the_input() -> None:
     default = '{\n  "path": "\x1b[2Ja.txt"\n}'
     prompt = with_default(TEXT, default)
     typist = Typist("?", "")
@@ -297,13 +297,13 @@ Apply delta? [y/n/?] """
 
 
 @pytest.mark.req("R078-75", "R078-76")
-def test_a_configuration_change_is_asked_about_word_for_word() -> None:
+def test_configuration_change_is_asked_about_word_for_word() -> None:
     typist = Typist("y")
     ask_on_stdin(APPROVAL, typist, "stdin")
     assert "\n".join(typist.shown) == SECTION_8_5
 
 
-def test_the_choices_about_a_configuration_change_are_explained_and_it_asks_again() -> None:
+def test_choices_about_a_configuration_change_are_explained_and_it_asks_again() -> None:
     typist = Typist("?", "", "y")
     assert ask_on_stdin(APPROVAL, typist, "stdin") == Answered("apply", "stdin")
     assert typist.shown[-7:] == [
@@ -317,7 +317,7 @@ def test_the_choices_about_a_configuration_change_are_explained_and_it_asks_agai
     ]
 
 
-def test_a_tool_s_suggestion_is_named_and_takes_a_key() -> None:
+def test_tool_s_suggestion_is_named_and_takes_a_key() -> None:
     typist = Typist("", "?", "n")
     prompt = with_default(BOOLEAN, False)
     assert ask_on_stdin(prompt, typist, "stdin") == Answered(False, "stdin")

@@ -166,7 +166,7 @@ def given_(value: JsonValue, *marks: Any) -> Answered:
 
 
 @pytest.mark.req("RPI-66", "RPI-67", "RPI-82", "HB-3")
-def test_a_deadline_ends_a_question_and_what_was_answered_stays() -> None:
+def test_deadline_ends_a_question_and_keeps_the_answers() -> None:
     optional = Question.select("q", "?", STORES, recommended=1).with_required(False)
     without = Question.select("q", "?", STORES, recommended=7).with_required(False)
     prompt = form(WHY, optional, without, optional.with_exclusive(), EXTRAS, COUNT, partial=True)
@@ -182,7 +182,7 @@ def test_a_deadline_ends_a_question_and_what_was_answered_stays() -> None:
     )
 
 
-def test_a_deadline_of_what_is_about_to_be_sent_ends_the_form() -> None:
+def test_deadline_of_the_summary_ends_the_form() -> None:
     assert ended(form(WHY, COUNT, partial=True), "so", "", None) == FormEnd(
         (given_("so"), given_(3))
     )
@@ -199,13 +199,13 @@ def test_a_deadline_of_what_is_about_to_be_sent_ends_the_form() -> None:
 
 
 @pytest.mark.req("RPI-62")
-def test_the_input_ends_twice_and_the_turn_stops() -> None:
+def test_input_ends_twice_and_the_turn_stops() -> None:
     assert ended(ASKED, "1") == FormEnd((left("cancelled"),) * 3, then="stop")
     assert ended(PLAN, "1") == left("cancelled")
     assert ended(ASKED, "1", "!", "r") == FormEnd((left("cancelled"),) * 3, then="stop")
 
 
-def test_a_return_from_the_ways_out_shows_all_answers_again() -> None:
+def test_return_from_the_ways_out_shows_all_answers_again() -> None:
     answers = FormEnd((given_("pg"), given_(["rd"]), given_("so")))
     assert ended(ASKED, "1", "2", "so", "!", "b", "s") == answers
     assert ended(form(WHY, COUNT), "so", "4", "!", "n", "s") == FormEnd((given_("so"), given_(4)))
@@ -234,7 +234,7 @@ def test_enter_alone_sends_no_suggested_yes_or_no_without_a_summary() -> None:
 
 
 @pytest.mark.req("HB-12")
-def test_a_reply_carries_what_was_answered_so_far() -> None:
+def test_reply_contains_the_answers_so_far() -> None:
     assert ended(ASKED, "1", "!", "r", "Both.") == FormEnd(
         (given_("pg"), left("cancelled"), left("cancelled")), then="reply", text="Both."
     )
@@ -248,7 +248,7 @@ def test_only_empty_lines_cancel_the_form_in_the_end() -> None:
 
 
 @pytest.mark.req("RPI-58")
-def test_an_answer_can_be_taken_back_and_the_sign_for_it_be_an_answer() -> None:
+def test_answer_can_be_taken_back_and_the_sign_for_it_be_an_answer() -> None:
     asked = form(WHY, EXTRAS, KEY, partial=True)
     typed = ["-", "1,4", "mine", "k", "1", '"-"', "2", "1", "3", "-", "n", "1", "-", "s"]
     assert ended(asked, *typed) == FormEnd((left("declined"), given_(["pg"]), left("declined")))
@@ -260,7 +260,7 @@ def test_an_answer_can_be_taken_back_and_the_sign_for_it_be_an_answer() -> None:
 
 
 @pytest.mark.req("RPI-63", "HB-5")
-def test_an_own_text_that_is_left_gives_way_to_the_earlier_choice() -> None:
+def test_own_text_that_is_left_gives_way_to_the_earlier_choice() -> None:
     again = ["2", "<", "4", "", "", "so", "s"]
     assert ended(form(STORE, WHY), *again) == FormEnd((given_("rd"), given_("so")))
 
@@ -271,7 +271,7 @@ def test_two_questions_of_one_text_keep_their_own_answers() -> None:
     assert ended(same, "one", "two", "s") == FormEnd((given_("one"), given_("two")))
 
 
-def test_a_page_with_a_label_of_its_own_says_it() -> None:
+def test_page_shows_its_own_label() -> None:
     one, two = Question.text("a", "One?"), Question.text("b", "Two?").with_header("Stores")
     pages = (QuestionPrompt(one, label="Assistant"), QuestionPrompt(two, label="Shop"))
     scribe = Scribe(["x", "y", "s"])
@@ -282,7 +282,7 @@ def test_a_page_with_a_label_of_its_own_says_it() -> None:
 
 
 @pytest.mark.req("RPI-20", "HB-8")
-def test_the_mark_of_a_recommended_option_is_no_part_of_it() -> None:
+def test_mark_of_a_recommended_option_is_no_part_of_it() -> None:
     marked = Option(value="rd", label="Redis (recommended)")
     shouted = Option(value="rd", label="Redis (Recommended)")
     for option, typed, listed in (
@@ -318,7 +318,7 @@ def test_where_several_may_be_picked_or_none_is_meant_nothing_is_marked() -> Non
         (text_of(min_length=2, max_length=3), ["", "a", "abcd"], "abc", "abc"),
     ],
 )
-def test_what_does_not_fit_is_asked_again_one_question_and_a_form(
+def test_invalid_answer_is_asked_again_alone_and_in_a_form(
     question: Question, bad: list[str], good: str, value: JsonValue
 ) -> None:
     for line in bad:
@@ -373,7 +373,7 @@ def test_so_many_are_picked_as_are_wanted(typed: list[str], value: JsonValue) ->
 
 
 @pytest.mark.req("RCP-12")
-def test_a_label_means_its_option_even_if_it_is_anothers_value() -> None:
+def test_label_means_its_option_even_if_it_is_anothers_value() -> None:
     crossed = Question.select(
         "q", "?", [Option(value="b", label="a"), Option(value="c", label="b")]
     )

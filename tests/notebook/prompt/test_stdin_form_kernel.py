@@ -47,7 +47,7 @@ def type_in(user: FrontEnd, *lines: str) -> list[str]:
 
 
 @pytest.mark.req("RCP-22", "RPI-60")
-def test_a_form_is_answered_line_by_line(user: FrontEnd) -> None:
+def test_form_is_answered_line_by_line(user: FrontEnd) -> None:
     cell = user.start(f"for end in ask_form({QUESTIONS}, channel='stdin').ends: print(end.value)")
     assert type_in(user, "3,2", "mine", "hunter2", "<", "", "0", "7", "s") == [
         "Numbers: ",
@@ -87,7 +87,7 @@ def test_each_line_has_its_own_time_and_earlier_answers_stay(user: FrontEnd) -> 
 
 
 @pytest.mark.req("RPI-77")
-def test_an_interrupt_ends_the_whole_form(user: FrontEnd) -> None:
+def test_interrupt_ends_the_whole_form(user: FrontEnd) -> None:
     cell = user.start(f"print(ask_form({QUESTIONS}, menu=True, channel='stdin'))")
     type_in(user, "1")
     user.input_request()
@@ -124,7 +124,7 @@ def test_cancelling_the_task_takes_the_form_away(user: FrontEnd) -> None:
 
 
 @pytest.mark.req("RPI-86")
-def test_an_open_form_that_no_page_shows_is_a_text_with_its_questions(user: FrontEnd) -> None:
+def test_open_form_that_no_page_shows_is_a_text_with_its_questions(user: FrontEnd) -> None:
     cell = user.start(f"ask_form({QUESTIONS})")
     user.form("Which store?")
     (shown,) = user.displays(cell)
