@@ -104,6 +104,7 @@ def test_model_reads_cells_states_and_images_of_the_page(
     assert sum(event["type"] == "image" for event in record["events"]) == 1
 
 
+@pytest.mark.deep
 def test_huge_notebook_is_sent_in_a_few_megabytes(
     open_notebook: OpenNotebook,
 ) -> None:

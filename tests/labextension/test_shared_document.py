@@ -240,6 +240,7 @@ def test_opened_and_reloaded_pages_show_and_answer_an_open_form(
     assert_noted_once(first, second, by="Bo")
 
 
+@pytest.mark.deep
 def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
     shared_pages: SharedPages,
 ) -> None:

@@ -57,6 +57,13 @@ def killed(front: FrontEnd) -> None:
     os.kill(found[0], signal.SIGKILL)
 
 
+UNTIL_SAVED = """
+import time
+while get_ipython()._jp_nb_session.active.store.saved_entries({stream!r}) < {count}:
+    time.sleep(0.01)
+"""
+
+
 @pytest.mark.kernel
 def test_entries_that_a_page_never_got_are_restored_in_the_next_kernel(folder: Path) -> None:
     view = View()
@@ -88,8 +95,10 @@ def test_journal_starts_over_once_the_page_has_saved(folder: Path) -> None:
         front.until(lambda: view.contents() == ["One.", "Two."])
         assert journals(folder)[0][0]["base"] == 0
         count = len(view.jp["events"])
+        stream = view.jp["conversation"]["id"]
         front.send(view, {"type": "saved", "stream": "jp-c1", "n": 99})  # another conversation
-        front.send(view, {"type": "saved", "stream": view.jp["conversation"]["id"], "n": count})
+        front.send(view, {"type": "saved", "stream": stream, "n": count})
+        front.run(UNTIL_SAVED.format(stream=stream, count=count))  # another channel, another order
         front.run("%%jp\nThree.")
         [[head, *lines]] = journals(folder)
         assert head["base"] == count
