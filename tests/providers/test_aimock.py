@@ -30,7 +30,6 @@ from tests.support.provider_helpers import (
 PACKAGE = "@copilotkit/aimock"
 INSTALLED = os.environ.get("JP_NB_AIMOCK_DIR")
 pytestmark = [
-    pytest.mark.deep,
     pytest.mark.skipif(shutil.which("node") is None, reason=f"{PACKAGE} needs Node.js"),
     pytest.mark.skipif(
         not INSTALLED and os.environ.get("JP_NB_AIMOCK") != "1",
