@@ -56,10 +56,12 @@ IDS = ("id",)
 
 
 def asked(spec: dict[str, Any], provider: str = "anthropic") -> AskedRequest:
+    """The normalized request of `spec`."""
     return AskedRequests(provider).of(model_request(spec))
 
 
 def model_request(spec: dict[str, Any]) -> ModelRequest:
+    """The request of a model that `spec` describes."""
     parameters = deepcopy(spec["parameter"])
     parameters["stop_words"] = tuple(parameters["stop_words"])
     return ModelRequest(
@@ -115,6 +117,7 @@ def places(value: Any, above: Place = ()) -> Iterator[Place]:
 
 
 def at(spec: Any, place: Place) -> Any:
+    """The part of `spec` at `place`."""
     for key in place:
         spec = spec[key]
     return spec

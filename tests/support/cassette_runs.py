@@ -31,6 +31,7 @@ def weather(city: str, days: int = 1) -> str:
 
 
 def write_cells(path: Path, *cells: str) -> Path:
+    """Write a notebook of code cells with fixed ids."""
     made = nbformat.v4.new_notebook(
         cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
         metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},

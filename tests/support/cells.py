@@ -26,6 +26,7 @@ def kernel_with(
 
 
 def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
+    """One reply of a script with these tool calls."""
     listed = ", ".join(
         f"{{ name = {json.dumps(name)}, arguments = {toml(arguments)} }}"
         for name, arguments in names_and_arguments
@@ -34,14 +35,17 @@ def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
 
 
 def toml(value: dict[str, Any]) -> str:
+    """An object as an inline table."""
     return "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) + " }"
 
 
 def start(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
+    """Start a cell that asks `script`; return its message id."""
     return user.start(f"%%jp -n -m scripted/{script} {options}\nGo on.", **fields)
 
 
 def run(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
+    """Run a cell that asks `script`; return its message id."""
     request = start(user, script, options, **fields)
     user.finish(request)
     return request
@@ -53,11 +57,13 @@ def value(user: FrontEnd, expression: str) -> Any:
 
 
 def events(user: FrontEnd) -> list[dict[str, Any]]:
+    """The entries of the conversation in the kernel."""
     found: list[dict[str, Any]] = value(user, "jp.conversation().events")
     return found
 
 
 def error(user: FrontEnd, request: str) -> Message | None:
+    """The error that a cell ended with; None if it ended well."""
     return next(
         (
             m["content"]
@@ -69,6 +75,7 @@ def error(user: FrontEnd, request: str) -> Message | None:
 
 
 def well_formed(entries: list[dict[str, Any]]) -> bool:
+    """Return True if each call and each inquiry has its response."""
     asked = [e["id"] for e in entries if e["type"] == "tool_call_request"]
     answered = [e["id"] for e in entries if e["type"] == "tool_call_response"]
     opened = [e["id"] for e in entries if e["type"] == "inquiry_request"]
@@ -91,6 +98,7 @@ def interrupted(user: FrontEnd) -> str:
 
 
 def contents(user: FrontEnd) -> list[str]:
+    """The results of all tool calls, in order."""
     entries = events(user)
     assert well_formed(entries)
     return [e["content"] for e in entries if e["type"] == "tool_call_response"]

@@ -12,6 +12,7 @@ T = "2026-03-18 13:19:06.841464"
 
 
 def raw(kind: str, **fields: Any) -> dict[str, Any]:
+    """A stored entry of `kind`."""
     return {"timestamp": T, "type": kind, **fields}
 
 
@@ -20,20 +21,24 @@ SAID = raw("chat_response", message="a")
 
 
 def called(call_id: str = "a") -> dict[str, Any]:
+    """A stored tool call."""
     return raw("tool_call_request", id=call_id, name="t", arguments={})
 
 
 def result(call_id: str = "a") -> dict[str, Any]:
+    """The stored result of a tool call."""
     return raw("tool_call_response", id=call_id, content="r", is_error=False)
 
 
 def inquiry(inquiry_id: str = "a.q.1") -> dict[str, Any]:
+    """The stored request of an inquiry."""
     question = {"text": "?", "answer_type": {"type": "boolean"}}
     source = {"source": "assistant"}
     return raw("inquiry_request", id=inquiry_id, source=source, question=question)
 
 
 def closed(inquiry_id: str = "a.q.1") -> dict[str, Any]:
+    """The stored response of an inquiry."""
     return raw("inquiry_response", id=inquiry_id, outcome="answered", answer=True)
 
 

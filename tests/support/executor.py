@@ -37,15 +37,18 @@ class Executor:
 
 
 def model(state: Any, module: str = "jp-nb") -> dict[str, Any]:
+    """The stored state of a widget."""
     return {"model_name": "RecordModel", "model_module": module, "state": state}
 
 
 def widgets(**states: Any) -> dict[str, Any]:
+    """The widget metadata of a notebook."""
     version = {"version_major": 2, "version_minor": 0}
     return {carrier.WIDGET_STATE: {"state": states, **version}}
 
 
 def begin(executor: Executor, **options: Any) -> tuple[Document, CarrierStore]:
+    """A headless document and the store that keeps it in a widget."""
     document = Document.new(clock=utc_now, made="headless")
     store = CarrierStore(document, open_widget=executor.open, **options)
     document.conversation.on_change = store.changed

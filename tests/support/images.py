@@ -22,4 +22,5 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def figure(name: str = "figure 1", **how: int) -> Image:
+    """A small image with a name."""
     return Image("image/png", png(**how), name)

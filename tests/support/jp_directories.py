@@ -20,6 +20,7 @@ METADATA = {"title": "On tides", "last_activated_at": "2026-02-02 03:00:00.5"}
 
 
 def clock() -> datetime:
+    """A fixed time."""
     return datetime(2026, 7, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 
 
@@ -29,10 +30,12 @@ def jp_text(value: Any) -> bytes:
 
 
 def b64(text: str) -> str:
+    """`text` in Base64, as JP stores it."""
     return base64.b64encode(text.encode()).decode()
 
 
 def directory(events: Any, base: Any = BASE, **others: bytes) -> dict[str, bytes]:
+    """The files of a JP conversation."""
     files = {"metadata.json": jp_text(METADATA), "events.json": jp_text(events)}
     if base is not None:
         files["base_config.json"] = jp_text(base)
@@ -51,10 +54,12 @@ def kept(value: Any) -> Any:
 
 
 def imported(files: Mapping[str, bytes], name: str = NAME) -> Any:
+    """The `jp` object that is read from `files`."""
     return kept(read_directory(name, files, clock=clock))
 
 
 def at(second: int, kind: str, **fields: Any) -> dict[str, Any]:
+    """A JP entry with its time."""
     moment = f"2026-02-02 03:00:{second:02d}.25"
     if kind in ("config_delta", "compaction"):
         return {"type": kind, "timestamp": moment, **fields}
@@ -62,6 +67,7 @@ def at(second: int, kind: str, **fields: Any) -> dict[str, Any]:
 
 
 def question(**more: Any) -> dict[str, Any]:
+    """A question as JP stores it."""
     return {"text": "Really?", "answer_type": {"type": "boolean"}, "default": False, **more}
 
 

@@ -80,6 +80,7 @@ def define(folder: Path, dies: str = "") -> None:
 
 
 def main() -> None:
+    """Run two turns; a tool kills the process in the second."""
     folder = Path.cwd()
     define(folder, os.environ.get("DIES", ""))
     session = Session(FakeHost(home=FakeHome(folder / NOTEBOOK)))

@@ -31,6 +31,7 @@ def entry(writer: str, number: int) -> LogEntry:
 
 
 def write(root: Path, writer: str, first: int, last: int) -> Iterator[int]:
+    """Append entries to the log one by one; yield the number of each."""
     log = ProjectLog(root)
     for number in range(first, last + 1):
         log.append([entry(writer, number)])

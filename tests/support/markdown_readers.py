@@ -45,6 +45,7 @@ class Dangers(HTMLParser):
 
 
 def dangers(markdown: str) -> list[str]:
+    """The elements and links that could run code in any rendering of `markdown`."""
     found: list[str] = []
     for html in renderings(markdown):
         parser = Dangers()

@@ -80,6 +80,7 @@ class ModelServer:
 
 
 def anthropic_page(*models: Any, more: bool = False) -> dict[str, Any]:
+    """One page of Anthropic's list of models."""
     ids = [model.get("id") for model in models if isinstance(model, dict)] or [None]
     return {"data": list(models), "has_more": more, "first_id": ids[0], "last_id": ids[-1]}
 

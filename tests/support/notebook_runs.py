@@ -24,6 +24,7 @@ PATIENCE_S = 180
 
 
 def run(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python with `arguments` in `folder`."""
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -67,6 +68,7 @@ text = "Seen."
 
 
 def notebook(folder: Path, *cells: str) -> Path:
+    """Write a notebook of code cells, and the script that answers it."""
     path = folder / "notes" / "in.ipynb"
     path.parent.mkdir()
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

@@ -47,6 +47,7 @@ def keys(page: NotebookPage, *pressed: str) -> None:
 
 
 def click(page: NotebookPage, label: str) -> None:
+    """Click a button of the form."""
     page.form().get_by_role("button", name=label, exact=True).click()
 
 
@@ -66,6 +67,7 @@ LOAD = "%load_ext jp_nb"
 
 
 def question(**arguments: Any) -> str:
+    """One reply of a script that asks the user a question."""
     fields = ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
     return f'[[replies]]\ntool_calls = [{{ name = "ask_user", arguments = {{ {fields} }} }}]\n'
 
@@ -76,16 +78,19 @@ def outputs(page: NotebookPage, cell: int) -> list[dict[str, Any]]:
 
 
 def load(page: NotebookPage, *, contains: str = "kept in this notebook") -> str:
+    """Run the first cell, which loads the extension; return its output."""
     page.run_cell(0)
     return page.output_text(0, contains=contains)
 
 
 def answer(page: NotebookPage, choice: str) -> None:
+    """Click the button of a choice."""
     form = page.form()
     form.get_by_role("button", name=choice, exact=True).click()
 
 
 def assert_harmless(page: NotebookPage) -> None:
+    """Fail if hostile text became an element of the page or ran code."""
     found = page.page.evaluate(
         """() => ({
             pwned: window.pwned,

@@ -30,26 +30,32 @@ TODAY = ToolDefinition("today", "The date.", {})
 
 
 def user(text: str) -> Entry:
+    """A request of the user."""
     return ChatRequest(content=text)
 
 
 def said(text: str, **metadata: Any) -> Entry:
+    """A text of the model."""
     return ChatResponse(message=text, metadata=metadata)
 
 
 def thought(text: str, **metadata: Any) -> Entry:
+    """Reasoning of the model."""
     return ChatResponse(reasoning=text, metadata=metadata)
 
 
 def called(call_id: str, name: str = "weather", **arguments: Any) -> Entry:
+    """A tool call of the model."""
     return ToolCallRequest(id=call_id, name=name, arguments=arguments)
 
 
 def result(call_id: str, content: str, *, is_error: bool = False) -> Entry:
+    """The result of a tool call."""
     return ToolCallResponse(id=call_id, content=content, is_error=is_error)
 
 
 def thread_of(*entries: Entry, provider: str = "anthropic") -> Thread:
+    """The context of `entries`."""
     thread = Thread()
     for entry in entries:
         thread.add(entry, provider)
@@ -57,11 +63,13 @@ def thread_of(*entries: Entry, provider: str = "anthropic") -> Thread:
 
 
 def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> ModelRequest:
+    """A request with `entries`, or with one of the user."""
     thread = thread_of(*(entries or (user("Hi."),)), provider=provider)
     return ModelRequest(model=fields.pop("model", "test-model"), thread=thread, **fields)
 
 
 async def collect(provider: Provider, request: ModelRequest) -> list[ProviderEvent]:
+    """All events of a response."""
     return [event async for event in provider.stream(request)]
 
 
@@ -79,6 +87,7 @@ async def failure(
 
 
 def decoder_for(fixture: Path) -> StreamDecoder:
+    """The decoder for a recorded stream."""
     protocol: Decoder = (
         AnthropicDecoder()
         if fixture.name.startswith("anthropic")
@@ -106,6 +115,7 @@ def decode(
 
 
 def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:
+    """The text of one kind of parts."""
     return "".join(e.text for e in events if isinstance(e, TextPart) and e.kind == kind)
 
 
