@@ -20,6 +20,17 @@ PLOT = (
     "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==')))\nprint('drawn')"
 )
 BROKEN = "print('before')\n1/0"
+GATE = """
+import asyncio, os
+import jp_nb
+
+@jp_nb.tool(run="unattended")
+async def gate() -> str:
+    "Wait for the file."
+    while not os.path.exists("gate"):
+        await asyncio.sleep(0.02)
+    return "open"
+"""
 
 
 def calls(*asked: tuple[str, dict[str, Any]]) -> str:
@@ -49,6 +60,7 @@ def results(page: NotebookPage, count: int) -> list[str]:
 @pytest.fixture(autouse=True)
 def scripts(lab: Lab) -> None:
     look = calls(
+        ("gate", {}),
         ("notebook_cells", {}),
         ("notebook_cell", {"cell": 3}),
         ("notebook_cell", {"cell": 4, "part": "outputs"}),
@@ -62,7 +74,7 @@ def test_model_reads_cells_states_and_images_of_the_page(
     open_notebook: OpenNotebook,
 ) -> None:
     ask = "%%jp -m scripted/look -t notebook\nLook around."
-    page = open_notebook(LOAD, "old = 1", ask, PLOT, BROKEN, "'queued'", "'not run'")
+    page = open_notebook(LOAD + GATE, "old = 1", ask, PLOT, BROKEN, "'queued'", "'not run'")
     for cell in (0, 1, 3):
         page.run_cell(cell)
     page.output_text(3, contains="drawn")
@@ -78,12 +90,14 @@ def test_model_reads_cells_states_and_images_of_the_page(
     )
     page.run_cell(2)
     page.run_cell(5)
+    page.cell(5).get_by_text("[*]:").wait_for()
+    page.path.with_name("gate").touch()
     page.output_text(2, contains="I have looked.")
-    listed, plot, broken, found, edited = results(page, 5)
+    _, listed, plot, broken, found, edited = results(page, 6)
     assert listed.startswith("Cells 0 to 7 of 8. The notebook is seen as the open page has it")
     lines = listed.split("\n")[3:-1]
     assert [re.sub(r"ran as \d+|failed as \d+", lambda m: m[0].split()[0], x) for x in lines] == [
-        "0 [code, ran] %load_ext jp_nb",
+        "0 [code, ran] %load_ext jp_nb (+8 lines)",
         "1 [code, ran, edited since] new = 1  # written just now",
         "2 [code, runs now] %%jp -m scripted/look -t notebook (+1 line)",
         "3 [code, ran] from IPython.display import Image, display (+3 lines)",
