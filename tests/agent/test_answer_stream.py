@@ -24,6 +24,7 @@ from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.python import PythonTool
+from tests.agent.counted_calls import calls, contents_of, counting
 from tests.agent.over_http import over_http, sent_calls, sent_results
 from tests.support.fakes import Bench, FakePrompter, call, forever, reply, say, until, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
@@ -273,24 +274,6 @@ async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
     await bench.run()
     assert bench.turn.text == kept
     assert shown(bench) == f"{kept}\n⚠ The model refused to answer".replace("\n\n", "\n")
-
-
-def calls(count: int, name: str = "t") -> list[Any]:
-    return [event for n in range(count) for event in call(name, f"c{n}", index=n + 1)]
-
-
-def counting() -> tuple[PythonTool, list[int]]:
-    ran: list[int] = []
-
-    async def t() -> str:
-        ran.append(1)
-        return "x"
-
-    return PythonTool(t), ran
-
-
-def contents_of(bench: Bench) -> list[str]:
-    return [response.content for response in bench.of(ToolCallResponse)]
 
 
 @pytest.mark.parametrize(

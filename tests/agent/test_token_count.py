@@ -19,7 +19,6 @@ from jp_nb.record.events import (
     ConfigDelta,
     InquiryResponse,
     ToolCallRequest,
-    ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import Turn, read_turn
@@ -29,6 +28,7 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
+from tests.agent.counted_calls import calls, contents_of, counting
 from tests.agent.over_http import over_http
 from tests.support.fakes import (
     Bench,
@@ -246,24 +246,6 @@ async def test_token_total_is_shown_after_each_response() -> None:
     await bench.run()
     told = [event for event in bench.passing if isinstance(event, TokensSoFar)]
     assert told == [TokensSoFar(30, 10), TokensSoFar(70, 15)]
-
-
-def calls(count: int, name: str = "t") -> list[Any]:
-    return [event for n in range(count) for event in call(name, f"c{n}", index=n + 1)]
-
-
-def counting() -> tuple[PythonTool, list[int]]:
-    ran: list[int] = []
-
-    async def t() -> str:
-        ran.append(1)
-        return "x"
-
-    return PythonTool(t), ran
-
-
-def contents_of(bench: Bench) -> list[str]:
-    return [response.content for response in bench.of(ToolCallResponse)]
 
 
 def notices(bench: Bench) -> list[str]:
