@@ -25,10 +25,6 @@ RUNNERS: dict[str, list[str]] = {
     "papermill": ["papermill", NAME, NAME],
     "papermill --engine jp": ["papermill", "--engine", "jp", NAME, NAME],
 }
-TESTERS: dict[str, list[str]] = {
-    "nbval": ["pytest", "--nbval", "-p", "no:cacheprovider", NAME],
-    "pytest --jp": ["pytest", "--jp", "-p", "no:cacheprovider", NAME],
-}
 NO_NETWORK = """
 import socket
 
@@ -117,12 +113,3 @@ def test_each_runner_writes_the_stored_outputs_and_the_same_record(
         written = path.read_bytes()
         execute(folder, RUNNERS[runner])
         assert path.read_bytes() == written
-
-
-@pytest.mark.parametrize("tester", TESTERS)
-def test_tutorial_passes_as_a_test_and_is_not_changed(folder: Path, tester: str) -> None:
-    if tester == "nbval":
-        pytest.importorskip("nbval", reason=TIERS)
-    before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    execute(folder, TESTERS[tester])
-    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
