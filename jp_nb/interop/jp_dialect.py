@@ -38,15 +38,15 @@ from jp_nb.record.events import CONVERSATION_KINDS, KNOWN, InquiryRequest, Inqui
 from jp_nb.record.recorded_images import IMAGES
 
 NO_MODEL = (
-    "JP loads no conversation without a model that it knows, and this one names none: choose one, "
-    "for instance with `%jp config assistant.model.id=anthropic/NAME`, and export again"
+    "JP needs a model that it supports, and this conversation names none. Choose one, for instance "
+    "with `%jp config assistant.model.id=anthropic/NAME`, and export again"
 )
 
 RUNS_IN_A_LINE = 20
 JP_QUESTIONS = ("boolean", "select", "text")
 """The kinds of questions that JP reads."""
-TAKEN_BACK = "a compaction that was taken back: JP would go by it"
-UNSETTABLE = "JP cannot unset this: it stays as it was"
+TAKEN_BACK = "an undone compaction, which JP would apply: omitted"
+UNSETTABLE = "JP cannot unset this: the earlier value remains"
 
 _MODEL_ID = ("assistant", "model", "id")
 _STAR_RUN = ("conversation", "tools", "*", "run")
@@ -125,7 +125,7 @@ def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
             models.append(_at(as_object(converted or {}).get("delta"), _MODEL_ID))
         elif kind == "image":
             converted = None
-            report.entry(index, "", "JP has no images: it is left out")
+            report.entry(index, "", "JP has no images: omitted")
         elif isinstance(kind, str) and kind in KNOWN:
             converted = _without_ours(entry, index, report)
         if converted is not None:
@@ -143,7 +143,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             view = decode(entry, index)
             views.append(view)
         except StorageError as exc:
-            found[index] = f"JP could load nothing: {exc}"
+            found[index] = f"JP could not load a conversation with this entry: {exc}"
             views.append(Unknown())
             continue
         if entry.get("type") == "turn_start":
@@ -151,7 +151,7 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
         elif isinstance(view, InquiryRequest):
             waiting.setdefault(view.id, []).append(index)
             if (kind := view.question.answer_type.type) not in JP_QUESTIONS:
-                found[index] = f"JP knows no {kind} questions ({view.id})"
+                found[index] = f"JP does not support {kind} questions ({view.id})"
         elif isinstance(view, InquiryResponse):
             asked = waiting.get(view.id)
             request = asked.pop(0) if asked else None
@@ -172,11 +172,11 @@ def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
     """Return why JP could not read that answer; None if it can."""
     if view.outcome != "answered" or "answer" not in entry:
         outcome = view.outcome if view.outcome != "answered" else "closed"
-        return f"JP reads answered inquiries alone, this one was {outcome} ({view.id})"
+        return f"JP reads only answered inquiries; this one was {outcome} ({view.id})"
     if isinstance(view.answer, dict | list):
         return (
-            "JP reads one option or one text as an answer, this one has several picks or an own "
-            f"text beside the options ({view.id})"
+            "JP reads one option or one text as an answer; this answer has several options, or a "
+            f"custom text ({view.id})"
         )
     return None
 
@@ -196,7 +196,7 @@ def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
         changed["metadata"] = {key: item for key, item in metadata.items() if key != IMAGES}
         if not changed["metadata"]:
             del changed["metadata"]
-        report.entry(index, f"metadata.{IMAGES}", "JP has no images: they are left out")
+        report.entry(index, f"metadata.{IMAGES}", "JP has no images: omitted")
     question = changed.get("question")
     if entry.get("type") == "inquiry_request" and isinstance(question, dict):
         for key in ("context", "exclusive", "header", "required", "persistence"):
@@ -230,7 +230,7 @@ def _plain_option(option: JsonValue, note: Callable[[str, str], None]) -> JsonVa
     label, description = option.get("label"), option.get("description")
     if label is None:
         return option
-    note("options.label", "JP has no labels: it stands in the description")
+    note("options.label", "JP has no labels: moved to the description")
     texts = [text for text in (label, description) if isinstance(text, str)]
     rest = {key: item for key, item in option.items() if key not in ("label", "description")}
     return {**rest, "description": "\n".join(texts)}
@@ -263,16 +263,14 @@ class _Config:
                 self._report.entry(index, f"delta.{format_path(keys)}", why)
 
         if entry.get("op") not in (None, "reset"):
-            self._report.entry(index, "op", f"JP knows no {entry['op']!r}")
+            self._report.entry(index, "op", f"JP does not support {entry['op']!r}")
             return None
         before = self._ours
         delta, unsets = as_object(entry.get("delta")), self._unsets(entry, index)
         if entry.get("op") == "reset":
             touched: JsonObject
             self._ours, touched = {}, dict.fromkeys(self._jp)
-            self._report.entry(
-                index, "op", "JP knows no reset: values are written where that does it"
-            )
+            self._report.entry(index, "op", "JP has no reset: replaced by values where possible")
         else:
             self._ours = apply(before, Change(delta, unsets))
             touched = _touched(JP, delta)
@@ -280,7 +278,7 @@ class _Config:
                 _touch(touched, parse_path(path))
             if unsets:
                 self._report.entry(
-                    index, "unsets", "JP cannot unset: values are written where that does it"
+                    index, "unsets", "JP cannot unset: replaced by values where possible"
                 )
         stripped = _without_ours(entry, index, self._report)
         admission = _Admission(self._ours, note)
@@ -329,11 +327,11 @@ class _Config:
             if not known:
                 raise StorageError(NO_MODEL, place=format_path(_MODEL_ID))
             base = _put(base, _MODEL_ID, known[-1])
-            why = f"JP needs a model here: {_model_text(known[-1])}, the last one that it knows"
+            why = f"JP needs a model here: set to {_model_text(known[-1])}, the last supported one"
             self._report.base(_MODEL_ID, why)
         if _at(base, _STAR_RUN) is None:
             base = _put(base, _STAR_RUN, "ask")
-            self._report.base(_STAR_RUN, "JP needs a value here: ask")
+            self._report.base(_STAR_RUN, "JP needs a value here: set to ask")
         return base
 
 
@@ -378,7 +376,7 @@ class _Admission:
             case "model":
                 return self._model(value, keys)
             case "plain" if _is_wrapper(value):
-                self._note(keys, "JP knows no strategy here: the value alone is written")
+                self._note(keys, "JP has no merge strategy here: only the value is written")
                 return value["value"]
             case "list" if keys[-1] == "system_prompt_sections":
                 return _sections(value)
@@ -393,7 +391,7 @@ class _Admission:
         source = _at(self._config, (*keys, "source"))
         why = "JP has no tools in Python"
         if not isinstance(source, str):
-            why = "JP needs to know where a tool comes from (`source`)"
+            why = "JP needs the `source` of a tool"
         elif source.partition(".")[0] in ("builtin", "local", "mcp"):
             found = self.table(TOOL, value, keys)
             return found if found or not value else None
@@ -492,7 +490,7 @@ def _step(
         return after[len(start) :]
     if shape == LIST:
         return {"value": after, "strategy": "replace"}
-    note(keys, "JP only appends to this list: what was removed or moved is not")
+    note(keys, "JP can only append to this list: removed and moved items stay as they were")
     return [item for item in after if item not in start] or None
 
 

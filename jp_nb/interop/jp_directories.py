@@ -48,13 +48,13 @@ def folder_at(text: str | Path, below: Path) -> Path:
     try:
         return possible_path(below / Path(text).expanduser())
     except RuntimeError as exc:
-        raise UsageError(f"there is no home for {str(text)!r}") from exc
+        raise UsageError(f"the home directory in {str(text)!r} is unknown") from exc
 
 
 def possible_path(path: Path) -> Path:
     """Return `path`; raise `UsageError` if no system can have such a one."""
     if "\0" in str(path):
-        raise UsageError(f"a path cannot hold NUL: {str(path)!r}")
+        raise UsageError(f"a path cannot contain NUL: {str(path)!r}")
     return path
 
 
@@ -106,7 +106,7 @@ def read_files(folder: Path) -> Found:
             if name in FILES:
                 content = _read_file(path, MAX_FILE_BYTES)
                 if content is None:
-                    raise StorageError("expected a file, found a link or no file", place=name)
+                    raise StorageError("expected a regular file", place=name)
                 files[name] = content
             elif not is_temporary(name):
                 content = _read_file(path, room) if room and is_other_name(name) else None
@@ -215,7 +215,7 @@ def _there(folder: Path) -> _There | None:
         entries, base = _values(files.get(EVENTS)), _value(files.get(BASE_CONFIG))
     except (StorageError, UnicodeDecodeError) as exc:
         raise StorageError(
-            f"{folder} is not empty and holds no conversation ({exc}): export to another folder"
+            f"{folder} is not empty and contains no conversation ({exc}): export to another folder"
         ) from exc
     return _There(files, frozenset([*files, *left_out]), entries, base)
 
@@ -238,7 +238,7 @@ def _refuse_foreign(jp: JsonObject, folder: Path, there: _There, written: Files)
     same_id = conversation_id(jp) == f"jp-c{number}"
     if not same_id and not index:
         raise StorageError(
-            f"{folder} is not empty and holds something else: export to another folder"
+            f"{folder} is not empty and contains something else: export to another folder"
         )
     if index < len(there.entries):
         raise _went_on(folder, f"events[{index}]")
@@ -261,8 +261,8 @@ def _forms(jp: JsonObject, written: Files) -> Iterator[Files]:
 
 def _went_on(folder: Path, place: str) -> StorageError:
     return StorageError(
-        f"{folder}: {place} is not as this notebook has it, somebody went on there: export to "
-        "another folder, or import that one"
+        f"{folder} and this notebook differ at {place}, because the conversation was changed "
+        "there: export to another folder, or import that one"
     )
 
 

@@ -104,8 +104,8 @@ def _read(
     name: str, files: Mapping[str, bytes], clock: Clock, left_out: Iterable[str]
 ) -> JsonObject:
     if EVENTS not in files:
-        older = ": JP itself no longer reads messages.json" if "messages.json" in files else ""
-        raise StorageError(f"no conversation of JP, {EVENTS} is missing{older}", place=name)
+        older = " (JP itself no longer reads messages.json)" if "messages.json" in files else ""
+        raise StorageError(f"not a conversation of JP: {EVENTS} is missing{older}", place=name)
     sources, after = read_list(_text(files, EVENTS), EVENTS)
     events = [read_entry(source, first=not i) for i, source in enumerate(sources)]
     origin: JsonObject = {"directory": name}
@@ -121,8 +121,8 @@ def _read(
         config, origin["leading"] = _without_delta(events.pop(0))
     else:
         raise StorageError(
-            f"{BASE_CONFIG} is missing, and {EVENTS} does not begin with the configuration as "
-            f"it did before there was that file; a {BASE_CONFIG} with {{}} would do",
+            f"{BASE_CONFIG} is missing, and {EVENTS} does not begin with a configuration, as older "
+            f"versions of JP wrote it. Create {BASE_CONFIG} with the content {{}}",
             place=name,
         )
     if after != (_AFTER if sources else _EMPTY):

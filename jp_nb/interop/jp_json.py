@@ -123,7 +123,7 @@ def _scan(text: str, place: int, file: str) -> tuple[Any, int]:
 
 def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
     line, column = text.count("\n", 0, place) + 1, place - text.rfind("\n", 0, place)
-    return StorageError(f"no JSON: {why} (line {line}, column {column})", place=file)
+    return StorageError(f"not valid JSON: {why} (line {line}, column {column})", place=file)
 
 
 def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
@@ -133,7 +133,7 @@ def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
     try:
         return JsonText(text, _plain(scanned, "", numbers), numbers, gap)
     except (ValueError, OverflowError) as exc:
-        raise StorageError(f"a value that cannot be kept: {exc}", place=file) from exc
+        raise StorageError(f"a value cannot be stored: {exc}", place=file) from exc
 
 
 def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:

@@ -26,6 +26,10 @@ LEFT: Final[Mapping[str, str]] = {
     "interrupted": "interrupted",
 }
 """What is said of a question that somebody saw and that has no answer, by its end."""
+NO_USER: Final = "no user was available"
+NO_MODEL: Final = "no model could answer"
+USER_ONLY: Final = "only a user may answer"
+DOES_NOT_FIT: Final = "the prepared answer does not fit"
 MAX_LEVELS: Final = 8
 """Of forms within one another, and of values in an answer: what is deeper is shown as JSON."""
 _OWN_WORDS: Final = {"selected", "custom"}

@@ -67,9 +67,9 @@ def position_clock(seconds: str) -> PositionClock:
     # Not `int` alone: it takes `1_0`, and digits of other scripts, which others refuse.
     if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= LAST_EPOCH):
         raise UsageError(
-            f"SOURCE_DATE_EPOCH is {seconds[:40]!r}, and has to be whole seconds since 1970, up to "
-            f"{LAST_EPOCH}: `git log -1 --format=%ct` prints those of the last commit. Unset it "
-            "for a record with real times"
+            f"SOURCE_DATE_EPOCH is {seconds[:40]!r}, but must be a whole number of seconds since "
+            f"1970, at most {LAST_EPOCH}. `git log -1 --format=%ct` prints the number of the last "
+            "commit. Unset the variable to record real times"
         )
     return PositionClock(datetime.fromtimestamp(int(seconds), UTC))
 

@@ -31,6 +31,7 @@ MODULE = "jp-nb"
 MODEL = "RecordModel"
 WIDGETS = "widgets"
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+DAMAGED = "the copy of the record from a headless run is damaged"
 
 
 def read(metadata: Mapping[str, Any]) -> JsonValue:

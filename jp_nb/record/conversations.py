@@ -105,12 +105,12 @@ def drop(document: Document, name: str) -> Listed:
     if name not in names:
         raise UsageError(
             f"there is no conversation {_shown(name)}: {_offer(_nearest(names, name))}"
-            "A conversation is dropped by its whole id"
+            "`%jp drop` needs the whole id"
         )
     place = names.index(name) - 1
     if place < 0:
         raise UsageError(
-            f"{_shown(name)} is the active conversation: go to another one first, with "
+            f"{_shown(name)} is the active conversation. Switch to another one first: "
             "`%jp switch ID` or `%jp new`"
         )
     entry = document.others[place]
@@ -146,10 +146,10 @@ def _find(names: Sequence[str], text: str) -> int:
     if len(fitting) == 1:
         return names.index(fitting[0])
     if fitting:
-        raise UsageError(f"several conversations fit {_shown(text)}: {_some(fitting)}")
+        raise UsageError(f"several conversations match {_shown(text)}: {_some(fitting)}")
     offer = _offer(_nearest(names, text))
     raise UsageError(
-        f"there is no conversation {_shown(text)}: {offer}`%jp log` lists what there is"
+        f"there is no conversation {_shown(text)}: {offer}`%jp log` lists the conversations"
     )
 
 

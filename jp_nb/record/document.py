@@ -71,14 +71,14 @@ class Document:
         version = value.get("version", VERSION)
         if is_sealed(value):
             raise NewerVersionError(
-                "this record is in segments, which the open page does not read: load the page "
-                "again, or update the extension jp-nb; the record is left as it is",
+                "this record is stored in segments, which the open page cannot read: reload the "
+                "page or update the JupyterLab extension jp-nb. The record is unchanged",
                 place="jp.version",
             )
         if version != VERSION or version is True:
             raise NewerVersionError(
-                f"this record has version {version!r} and this jp_nb reads version {VERSION}: "
-                "update jp_nb; the record is left as it is",
+                f"this record has version {version!r}, and this jp_nb reads version {VERSION}: "
+                "update jp_nb. The record is unchanged",
                 place="jp.version",
             )
         if isinstance(value.get("segments"), dict) and isinstance(value.get("broken"), int):

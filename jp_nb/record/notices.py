@@ -14,8 +14,8 @@ def notices(stream: ConversationStream) -> list[str]:
         found.append(
             (
                 index,
-                f"events[{index}].request_id: which request this answers cannot be told; "
-                "the model does not see it",
+                f"events[{index}].request_id: the request of this response is unknown, so it is "
+                "not sent to the model",
             )
         )
     for index, (entry, raw) in enumerate(zip(stream.entries, stream.raw, strict=True)):
@@ -23,8 +23,8 @@ def notices(stream: ConversationStream) -> list[str]:
             found.append(
                 (
                     index,
-                    f"events[{index}].outcome: {raw['outcome']!r} is not known to this jp_nb; "
-                    "the question counts as closed",
+                    f"events[{index}].outcome: this jp_nb does not know {raw['outcome']!r}; "
+                    "the question is treated as closed",
                 )
             )
     return [text for _, text in sorted(found)]

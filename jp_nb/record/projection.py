@@ -32,7 +32,7 @@ from jp_nb.record.unanswered import TakenBack
 RESET = "(reset)"
 """Stands in `ignored` for a stranger's reset of everything below the conversation."""
 
-MORE = "(more work than a record of somebody else may ask for, not followed from {place} on)"
+MORE = "(too many changes for an untrusted record, ignored from {place} on)"
 NOT_FOLLOWED, *_ = MORE.partition(",")
 """Stands in `ignored` for what was not even looked at."""
 

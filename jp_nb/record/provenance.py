@@ -22,7 +22,7 @@ from jp_nb.record.stream import ConversationStream
 
 BASE = "conversation's beginning"
 CONVERSATION = "conversation"
-BEGUN_AGAIN = "conversation begins again"
+BEGUN_AGAIN = "configuration reset"
 
 
 @dataclass(frozen=True, slots=True)

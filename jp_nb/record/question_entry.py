@@ -82,8 +82,7 @@ class PastAnswer:
     def answered_by(self) -> str:
         """Who answered, in a word or two; "" if that is not known."""
         if "auto" in self.marks:
-            late = "timed_out" in self.marks
-            return f"nobody (picked {'when the time was over' if late else 'automatically'})"
+            return f"an automatic choice{' (timed out)' if 'timed_out' in self.marks else ''}"
         known = _ANSWERED_BY.get(self.channel, self.channel)
         return known if self.by is None else f"{known} ({shown_name(self.by)})"
 

@@ -69,7 +69,7 @@ class QuestionHistory:
         """
         wanted = text.strip().casefold()
         if not wanted:
-            raise UsageError("give the text to look for: it may not be blank")
+            raise UsageError("give a text to search for: it cannot be blank")
         return tuple(each for each in self.answers if wanted in _searched(each))
 
     def nothing_at(self, number: int) -> str:
@@ -97,7 +97,7 @@ def checked_limit(limit: JsonValue) -> int:
         UsageError: If not.
     """
     if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"a limit is a whole number from 1 to {MAX_LIMIT}")
+        raise UsageError(f"the limit must be a whole number from 1 to {MAX_LIMIT}")
     return limit
 
 

@@ -72,7 +72,7 @@ def read_log(text: str) -> TableRows:
             continue
         entry = read_line(line.encode("utf-8", "replace"))
         if entry is None:
-            skipped.append(f"line {number}: not an entry of a log")
+            skipped.append(f"line {number}: not a log entry")
         elif is_answered(entry):
             moment = zoned(moment_of(entry))
             said = {key: value for key, value in entry.items() if key not in _NOT_TAKEN_OVER}

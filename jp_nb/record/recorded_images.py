@@ -91,7 +91,7 @@ class RecordedImages:
             entries = self._entries.pop(digest, [])
             read = map(_read, entries)
             good = next((item for item in read if isinstance(item, Image)), None)
-            found = good or (_read(entries[0]) if entries else "the record does not hold it")
+            found = good or (_read(entries[0]) if entries else "the record does not contain it")
             self._read[digest] = found
         return found
 
@@ -99,19 +99,19 @@ class RecordedImages:
 def left_out(count: int, why: str) -> str:
     """Return what a model reads in place of so many images."""
     what = "1 image" if count == 1 else f"{count} images"
-    return f"[{what} left out, because {why}]"
+    return f"[{what} omitted, because {why}]"
 
 
 def _read(entry: ImageEntry) -> Image | str:
     """Return the image that `entry` keeps, or why it is not to be shown."""
     if len(entry.data) > MAX_BYTES * 4 // 3 + 4:
-        return f"the record of it is longer than {MAX_BYTES} bytes"
+        return f"its record is longer than {MAX_BYTES} bytes"
     try:
         content = base64.b64decode(entry.data, validate=True)
     except (binascii.Error, ValueError):
-        return "the record of it is damaged: it is not Base64"
+        return "its record is damaged: it is not Base64"
     image = Image(entry.media_type, content, entry.name)
     if image.digest != entry.digest:
-        return "the record of it is damaged: its bytes are not those of its digest"
+        return "its record is damaged: the bytes do not match the digest"
     why = unfit(image)
-    return image if why is None else f"the record of it is damaged: {why}"
+    return image if why is None else f"its record is damaged: {why}"

@@ -217,7 +217,7 @@ class ConversationStream(EntriesByTurn):
                 damaged.
         """
         if any(isinstance(entry, TurnStart) for entry in entries):
-            warnings.warn("a turn is opened by start_turn alone", stacklevel=2)
+            warnings.warn("only start_turn can begin a turn", stacklevel=2)
             entries = tuple(entry for entry in entries if not isinstance(entry, TurnStart))
         if not self.turn_count and any(entry.type in CONVERSATION_KINDS for entry in entries):
             entries = (TurnStart(), *entries)
@@ -276,7 +276,7 @@ class ConversationStream(EntriesByTurn):
         if self.damage:
             first = self.damage[0]
             raise StorageError(
-                f"this record is damaged ({first.message}): it can be read, not changed",
+                f"this record is damaged ({first.message}): it can be read but not changed",
                 place=first.place,
             )
 

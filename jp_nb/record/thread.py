@@ -32,8 +32,8 @@ MAX_IMAGES = 100
 MAX_IMAGE_BYTES = 20_000_000
 """Of one thread, all images together: with Base64 and text, Anthropic takes 32 MB in a request."""
 FULL = (
-    f"a conversation shows {MAX_IMAGES} images of {MAX_IMAGE_BYTES // 1_000_000} MB in all: the "
-    "user may begin another one with `%jp new`, or branch before them with `%jp fork TURN`"
+    f"a conversation can show {MAX_IMAGES} images, {MAX_IMAGE_BYTES // 1_000_000} MB in all; the "
+    "user can start a new one with `%jp new`, or branch before the images with `%jp fork TURN`"
 )
 
 

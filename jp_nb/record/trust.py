@@ -124,7 +124,7 @@ class Trust:
             StorageError: If it cannot be signed; nothing changed.
         """
         if not self._signs:
-            raise NoKeyError("a record that is the same in each run is signed by nobody")
+            raise NoKeyError("a reproducible record is never signed")
         stream = self._document.conversation
         signer = Signer.of(self._keys.obtain(), stream)
         self._stream, self.why_not, self.unsigned = stream, None, None
@@ -137,7 +137,7 @@ class Trust:
         """
         had = self._document.extra.pop(SIGNATURE, None) is not None or self.trusted
         self._stream, self._signer = self._document.conversation, None
-        self.why_not = "you took your signature back"
+        self.why_not = "you revoked your signature"
         return had
 
     # --- inside ------------------------------------------------------------------------------
@@ -159,11 +159,11 @@ class Trust:
                 return "it is not signed"
             if is_earlier_signature(signature):
                 return (
-                    "it was signed by an earlier release, whose signature did not cover what was "
-                    "said: if it is yours, `%jp trust` signs all of it"
+                    "it was signed by an earlier release, whose signature did not cover the "
+                    "messages. If it is yours, sign all of it with `%jp trust`"
                 )
             if not is_signature(signature):
-                return "its signature is damaged, or of a newer release"
+                return "its signature is damaged, or from a newer release"
             key = self._keys.read()
             if key is None:
                 return "its signature is not yours: you have no key yet"
@@ -173,7 +173,7 @@ class Trust:
         except StorageError as exc:
             return str(exc)
         if not signer.verify(signature):
-            return "its signature is not yours, or somebody changed the record"
+            return "its signature is not yours, or someone else changed the record"
         self._signer = signer
         return None
 

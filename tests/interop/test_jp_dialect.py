@@ -230,16 +230,15 @@ def test_questions_unknown_to_jp_are_converted_or_omitted() -> None:
         "events[2].question.required: JP has no such field",
         "events[2].question.answer_type.other: JP has no such field",
         "events[2].question.answer_type.recommended: JP has no such field",
-        "events[2].question.answer_type.options.label: JP has no labels: it stands in the "
-        "description",
+        "events[2].question.answer_type.options.label: JP has no labels: moved to the description",
         *(
-            f"events[{n}-{n + 1}]: JP reads one option or one text as an answer, this one has "
-            f"several picks or an own text beside the options (c{n // 2}.q.1)"
+            f"events[{n}-{n + 1}]: JP reads one option or one text as an answer; this answer "
+            f"has several options, or a custom text (c{n // 2}.q.1)"
             for n in (4, 6)
         ),
-        "events[8-9]: JP knows no integer questions (c4.q.1)",
-        "events[10-11]: JP knows no number questions (c5.q.1)",
-        "events[12-13]: JP knows no form questions (c6.q.1)",
+        "events[8-9]: JP does not support integer questions (c4.q.1)",
+        "events[10-11]: JP does not support number questions (c5.q.1)",
+        "events[12-13]: JP does not support form questions (c6.q.1)",
         "events[14].question.answer_type.format: JP has no such field",
         "events[14].question.answer_type.lines: JP has no such field",
     ]
@@ -349,9 +348,9 @@ def test_last_model_known_to_jp_replaces_a_scripted_one() -> None:
     assert written.dropped == [
         "base_config.assistant.model.id: JP has no provider 'scripted'",
         "events[1, 3].delta.assistant.model.id: JP has no provider 'scripted'",
-        "base_config.assistant.model.id: JP needs a model here: openai/m-2, the last one that it "
-        "knows",
-        "base_config.conversation.tools.*.run: JP needs a value here: ask",
+        "base_config.assistant.model.id: JP needs a model here: set to openai/m-2, the "
+        "last supported one",
+        "base_config.conversation.tools.*.run: JP needs a value here: set to ask",
     ]
 
 
@@ -431,7 +430,7 @@ def test_reset_is_written_as_values() -> None:
     }
     assert second == later
     assert value_at(loads(written), "conversation.attachments") == ["z.md"]
-    stays = "JP cannot unset this: it stays as it was"
+    stays = "JP cannot unset this: the earlier value remains"
     assert {line for line in written.dropped if line.endswith(stays)} == {
         f"events[0].delta.{path}: {stays}"
         for path in ("assistant.name", "assistant.model.id", "conversation.tools.*.run")
@@ -446,7 +445,7 @@ def test_unset_without_effect_is_omitted() -> None:
 def test_unknown_op_is_omitted() -> None:
     written = for_head([delta(op="rewind")])
     assert entries(written) == []
-    assert written.dropped == ["events[0].op: JP knows no 'rewind'"]
+    assert written.dropped == ["events[0].op: JP does not support 'rewind'"]
 
 
 def test_strategy_is_kept_only_where_jp_reads_one() -> None:
@@ -470,7 +469,7 @@ def test_strategy_is_kept_only_where_jp_reads_one() -> None:
     assert value_at(config, "assistant.system_prompt_sections") == [{"content": "S"}]
     listed = [line for line in written.dropped if "beta_headers" in line]
     assert len(listed) == 2
-    assert "only appends" in listed[1]
+    assert "only append" in listed[1]
 
 
 def test_reasoning_shorthands_are_expanded(subtests: pytest.Subtests) -> None:

@@ -139,7 +139,7 @@ def test_export_to_jp_omits_reverted_compactions() -> None:
     _, entries, dropped = for_head(model, stream.raw)  # type: ignore[arg-type]  # JSON
     found = [entry for entry in entries if entry["type"] == "compaction"]
     assert [entry["summary"] for entry in found] == [{"summary": "stays"}]
-    assert any("taken back" in line for line in dropped)
+    assert any("undone" in line for line in dropped)
 
 
 def test_export_to_jp_has_only_fields_of_jp() -> None:

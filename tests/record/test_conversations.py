@@ -88,7 +88,7 @@ def test_beginning_or_end_of_an_id_names_a_conversation() -> None:
         found = document(*SEVERAL)
         go(found, text)
         assert found.conversation.id == named
-    with pytest.raises(UsageError, match="several conversations fit `00`: `jp-c100`, `jp-c200`"):
+    with pytest.raises(UsageError, match="several conversations match `00`: `jp-c100`, `jp-c200`"):
         go(document(*SEVERAL), "00")
     found = document(entry("jp-c10", "a"), entry("jp-c1", "b"), active=entry("jp-c2", "x"))
     go(found, "jp-c1")  # the whole id of one, the beginning of another
@@ -203,7 +203,7 @@ def test_dropping_removes_one_conversation() -> None:
 
 def test_active_conversation_is_not_dropped() -> None:
     found = document(entry("jp-c9", "a"))
-    with pytest.raises(UsageError, match=r"`jp-c10` is the active conversation: .*`%jp switch ID`"):
+    with pytest.raises(UsageError, match=r"`jp-c10` is the active conversation. .*`%jp switch ID`"):
         drop(found, "jp-c10")
     assert len(listing(found)) == 2
 
@@ -211,7 +211,7 @@ def test_active_conversation_is_not_dropped() -> None:
 def test_part_of_an_id_drops_nothing() -> None:
     for part in ("9", "jp-c", "JP-C9", "jp-c9 "):
         found = document(entry("jp-c9", "a"))
-        with pytest.raises(UsageError, match="dropped by its whole id"):
+        with pytest.raises(UsageError, match="`%jp drop` needs the whole id"):
             drop(found, part)
         assert len(listing(found)) == 2
 

@@ -67,7 +67,7 @@ def test_damaged_record_is_read_only() -> None:
         stream.repair,
         lambda: stream.rewrite([]),
     ):
-        with pytest.raises(StorageError, match=r"events\[2\]: .*can be read, not changed"):
+        with pytest.raises(StorageError, match=r"events\[2\]: .*can be read but not changed"):
             change()
     assert stream.raw == ENTRIES
 

@@ -176,7 +176,7 @@ def test_unknown_outcome_closes_the_inquiry_with_a_notice() -> None:
     with pytest.raises(StorageError, match="Duplicate"):
         stream.append(InquiryResponse(id="c.q.1", outcome="redacted"))
     [notice] = notices(stream)
-    assert notice.startswith("events[2].outcome: 'delegated' is not known")
+    assert notice.startswith("events[2].outcome: this jp_nb does not know 'delegated'")
     assert stream.raw[2] == {**stored, "to": {"who": 1}}
 
 

@@ -371,6 +371,6 @@ def test_provenance_begins_with_a_reset() -> None:
     stream = new_stream(START, ASKED, reset, delta({"user": {"name": "B"}}))
     said = Projection(stream, lambda: below, trusted=True).explain(["user.name"])["user.name"]
     assert [(x.source, x.turn, x.value) for x in said] == [
-        ("conversation begins again", 1, None),
+        ("configuration reset", 1, None),
         ("conversation", 1, "B"),
     ]

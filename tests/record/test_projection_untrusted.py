@@ -221,7 +221,7 @@ def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch
     found = projection(stream, trusted=False)
     followed = len(stop_words(found))
     assert 50 < followed < 200
-    said = f"not followed from events[{followed + 1}] on"
+    said = f"ignored from events[{followed + 1}] on"
     assert [said in path for path in found.ignored] == [True]
     assert stop_words(found) == [str(i) for i in range(followed)]
     assert len(stop_words(projection(stream, trusted=True))) == 200

@@ -103,7 +103,7 @@ def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
     assert entry is not None
     answer = past_answer(entry, 1, vouched=True)
     assert answer.marks == ("auto", "timed_out")
-    assert answer.answered_by == "nobody (picked when the time was over)"
+    assert answer.answered_by == "an automatic choice (timed out)"
     blank = entry_of(asked(), ended(answer=" "))
     assert blank is not None
     assert blank["empty"] is True

@@ -119,7 +119,7 @@ def test_search_ignores_case_in_questions_and_answers() -> None:
     assert found.containing("which?postgres") == ()  # the end of one text, the start of another
     assert found.nothing_like("nothing") == "No question and no answer contains 'nothing'."
     assert "there is no history" in history().nothing_like("nothing")
-    with pytest.raises(UsageError, match="may not be blank"):
+    with pytest.raises(UsageError, match="cannot be blank"):
         found.containing("  ")
 
 

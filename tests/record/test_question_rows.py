@@ -56,7 +56,7 @@ def test_another_log_is_read_without_its_ids_and_signatures() -> None:
         '"mode":"choice","trusted":true,"signature":"1:00"}\n'
         '{"timestamp":"2026-03-01T10:00:00Z","question":"Which?","outcome":"declined"}\n'
     )
-    assert rows.skipped == ("line 3: not an entry of a log",)
+    assert rows.skipped == ("line 3: not a log entry",)
     assert [{**entry, "row": ""} for entry in rows.entries] == [
         {
             "v": 1, "timestamp": "2026-03-01T10:00:00.0Z", "question": "Which?", "answer": "pg",

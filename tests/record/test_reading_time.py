@@ -232,5 +232,5 @@ def test_skipped_changes_of_a_long_untrusted_record_are_reported_and_kept() -> N
     projection = Projection(document.conversation, list, trusted=False)
     projection.now()
     (path,) = projection.ignored
-    assert path.startswith("(more work than a record of somebody else may ask for")
+    assert path.startswith("(too many changes for an untrusted record")
     assert document.to_json()["events"] == stored["events"]

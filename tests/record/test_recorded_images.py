@@ -65,7 +65,7 @@ def text(thread: Thread) -> str:
 def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> None:
     planted = Image("image/png", b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\x7f" * 20)
     rows = [
-        (ONE, kept(ONE, data=TWO.text), "its bytes are not those of its digest"),
+        (ONE, kept(ONE, data=TWO.text), "the bytes do not match the digest"),
         (ONE, kept(ONE, data="🖼"), "it is not Base64"),
         (ONE, kept(ONE, data=ONE.text[:-3]), "it is not Base64"),
         (ONE, kept(ONE, data=f"@@@@{ONE.text}"), "it is not Base64"),
@@ -80,7 +80,7 @@ def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> Non
             thread = thread_of(stream)
             assert not shown(thread)
             assert why in text(thread)
-            assert "[1 image left out, because the record of it" in text(thread)
+            assert "[1 image omitted, because its record" in text(thread)
             (call,) = read_turn(0, stream.entries, images=stream.images).tool_calls
             assert call.images == ()
             assert why in str(call.content)
@@ -89,7 +89,7 @@ def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> Non
 def test_missing_image_is_replaced_by_a_note() -> None:
     thread = thread_of(new_stream(*turn(ONE, "sha256:0", "", before=[kept(ONE)])))
     assert shown(thread) == [ONE]
-    assert "[2 images left out, because the record does not hold it]" in text(thread)
+    assert "[2 images omitted, because the record does not contain it]" in text(thread)
 
 
 def test_metadata_without_a_list_of_digests_shows_no_image() -> None:
@@ -116,9 +116,9 @@ def test_number_and_size_of_images_in_a_request_are_bounded(
     many = turn(*[ONE] * MAX_READ * 2, before=[kept(ONE)])
     thread = thread_of(new_stream(*many, *turn(ONE)))
     assert len(shown(thread)) == MAX_READ == threads.MAX_IMAGES
-    assert f"[{MAX_READ} images left out, because one entry shows at most" in text(thread)
+    assert f"[{MAX_READ} images omitted, because one entry shows at most" in text(thread)
     assert "`%jp new`" in text(thread)
-    assert text(thread).count("left out") == 2  # of the first turn, and of the second
+    assert text(thread).count("omitted") == 2  # of the first turn, and of the second
     monkeypatch.setattr(threads, "MAX_IMAGE_BYTES", 3 * len(ONE.content))
     assert len(shown(thread_of(new_stream(*many)))) == 3
 
@@ -186,8 +186,8 @@ def test_export_to_jp_drops_images_and_reports_them() -> None:
     }
     written = write_directory(stored(events) | {"base_config": base}, dialect="jp-head")
     assert written.dropped == [
-        "events[3]: JP has no images: it is left out",
-        "events[4-5].metadata.images: JP has no images: they are left out",
+        "events[3]: JP has no images: omitted",
+        "events[4-5].metadata.images: JP has no images: omitted",
     ]
     told = json.loads(written.files["events.json"])
     assert ONE.digest not in json.dumps(told)

@@ -120,7 +120,7 @@ def test_segment_named_repeatedly_is_read_once() -> None:
 def test_unassembled_record_has_a_newer_version() -> None:
     stored = in_segments(doc(), 2)["jp"]
     assert shape_of(stored) == "newer"
-    with pytest.raises(NewerVersionError, match="load the page again"):
+    with pytest.raises(NewerVersionError, match="reload the page"):
         Document.load(stored, clock=utc_now)
 
 

@@ -53,7 +53,7 @@ def test_turn_opens_with_its_request_and_timestamps() -> None:
 
 def test_appended_turn_start_is_dropped_with_a_warning() -> None:
     stream = new_stream(START, ASKED)
-    with pytest.warns(UserWarning, match="start_turn alone"):
+    with pytest.warns(UserWarning, match="only start_turn"):
         stream.append(TurnStart(), ChatResponse(message="a"), TurnStart())
     assert [entry.type for entry in stream.entries[2:]] == ["chat_response"]
 

@@ -204,7 +204,7 @@ def test_record_with_a_forged_message_or_setting_is_untrusted(
             value = stored(document)
             change(value)
             _, trust = reopen(value, keys)
-            assert trust.why_not == "its signature is not yours, or somebody changed the record"
+            assert trust.why_not == "its signature is not yours, or someone else changed the record"
 
 
 def test_signature_of_an_earlier_release_is_not_valid(keys: Keyring) -> None:
@@ -274,7 +274,7 @@ def test_revoke_removes_trust_and_signature(keys: Keyring) -> None:
     document, trust = begin(keys)
     ask(document, MINE)
     assert trust.revoke()
-    assert (trust.trusted, trust.why_not) == (False, "you took your signature back")
+    assert (trust.trusted, trust.why_not) == (False, "you revoked your signature")
     ask(document, MINE)
     assert SIGNATURE not in document.extra
     assert not trust.sign()
