@@ -67,76 +67,100 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="open the quickstart in JupyterLab: offline, no key")
-    demo.add_argument("--headless", action="store_true", help="execute it and print what it shows")
+    demo.add_argument("--headless", action="store_true", help="execute it and print its output")
     demo.set_defaults(command="demo_command:demo")
 
-    run = commands.add_parser("run", help="execute a notebook with nobody there")
+    run = commands.add_parser("run", help="execute a notebook headless: no user answers")
     run.add_argument("notebook", type=Path)
-    run.add_argument("-o", "--out", type=Path, help="write here instead of in place")
-    run.add_argument("--strict", action="store_true", help="fail where a person is needed")
+    run.add_argument("-o", "--out", type=Path, help="output file (default: in place)")
+    run.add_argument("--strict", action="store_true", help="fail if a user is needed")
     run.add_argument(
-        "--continue", action="store_true", dest="go_on", help="append to its conversation"
+        "--continue",
+        action="store_true",
+        dest="go_on",
+        help="append to the notebook's conversation",
     )
     run.add_argument(
-        "-c", "--cfg", metavar="X", action="append", default=[], help="configuration of the run"
+        "-c",
+        "--cfg",
+        metavar="X",
+        action="append",
+        default=[],
+        help="set a configuration value for this run",
     )
-    run.add_argument("--junit", type=Path, metavar="FILE", help="write a report as JUnit's XML")
-    run.add_argument("--json", type=Path, metavar="FILE", help="write a report as JSON")
+    run.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit XML report")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write a JSON report")
     add_cassette_options(run)
     add_answers_options(run)
     run.set_defaults(command="run_command:run")
 
     check = commands.add_parser(
-        "check", help="look for keys, damaged records and outdated cassettes before you share"
+        "check",
+        help="find API keys, damaged records and outdated cassettes before you share a notebook",
     )
     check.add_argument(
         "files",
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="notebooks, their cassettes and answers, folders",
+        help="notebooks, cassettes, answers files, or folders that contain them",
     )
     check.set_defaults(command="check_command:check")
 
     show = commands.add_parser("show", help="print the conversation in a notebook")
     show.add_argument("notebook", type=Path)
-    show.add_argument("--json", action="store_true", help="as the stored JSON object")
+    show.add_argument("--json", action="store_true", help="print the stored JSON object")
     show.set_defaults(command="record_commands:show")
 
-    strip = commands.add_parser("strip", help="take record and outputs out of notebooks")
+    strip = commands.add_parser("strip", help="remove the record and outputs from notebooks")
     strip.add_argument(
-        "notebooks", type=Path, nargs="+", metavar="NB", help="a notebook; -: from stdin to stdout"
+        "notebooks",
+        type=Path,
+        nargs="+",
+        metavar="NB",
+        help="a notebook; - filters stdin to stdout",
     )
-    strip.add_argument("--record", action="store_true", help="the record alone")
-    strip.add_argument("--outputs", action="store_true", help="outputs and their numbers alone")
+    strip.add_argument("--record", action="store_true", help="remove only the record")
+    strip.add_argument(
+        "--outputs", action="store_true", help="remove only outputs and execution counts"
+    )
     strip.set_defaults(command="strip_command:strip")
 
     diff = commands.add_parser("diff", help="compare the records of two notebooks, turn by turn")
-    diff.add_argument("notebooks", nargs="+", metavar="NB", help="A B")
-    diff.add_argument("--git", action="store_true", help="called by git, with its own arguments")
+    diff.add_argument("notebooks", nargs="+", metavar="NB", help="the two notebooks: A B")
+    diff.add_argument(
+        "--git",
+        action="store_true",
+        help="run as an external diff driver of git, with the arguments that git passes",
+    )
     diff.set_defaults(command="diff_command:diff")
 
-    bring = commands.add_parser("import", help="put a conversation of JP into a notebook")
+    bring = commands.add_parser("import", help="import a conversation of JP into a notebook")
     bring.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
-    bring.add_argument("notebook", type=Path, metavar="NB", help="made if it is not there")
+    bring.add_argument("notebook", type=Path, metavar="NB", help="created if it does not exist")
     bring.set_defaults(command="record_commands:import_conversation")
 
-    export = commands.add_parser("export", help="write a conversation as a directory of JP")
+    export = commands.add_parser("export", help="export a conversation as a directory of JP")
     export.add_argument("notebook", type=Path, metavar="NB")
     export.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
     export.add_argument(
-        "--dialect", choices=("native", "jp-head"), default="native", help="jp-head: what JP reads"
+        "--dialect",
+        choices=("native", "jp-head"),
+        default="native",
+        help="jp-head: the format that JP itself reads",
     )
-    export.add_argument("--conversation", metavar="ID", help="not the active one, but this")
+    export.add_argument(
+        "--conversation", metavar="ID", help="export this conversation instead of the active one"
+    )
     export.set_defaults(command="record_commands:export_conversation")
 
-    trust = commands.add_parser("trust", help="let what the files of a folder configure count")
+    trust = commands.add_parser("trust", help="trust the configuration files of a folder")
     trust.add_argument("folder", type=Path, metavar="DIR", help="a notebook's folder")
-    trust.add_argument("--yes", action="store_true", help="do not ask")
-    trust.add_argument("--revoke", action="store_true", help="take that back")
+    trust.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    trust.add_argument("--revoke", action="store_true", help="withdraw the trust")
     trust.set_defaults(command="folder_command:trust")
 
-    doctor = commands.add_parser("doctor", help="what works here, and why not")
+    doctor = commands.add_parser("doctor", help="check the installation and the configuration")
     doctor.set_defaults(command="doctor_command:doctor")
     return parser
 

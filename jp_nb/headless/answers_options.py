@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 def add_answers_options(parser: argparse.ArgumentParser) -> None:
     """Let a command take an answers file, and write one to fill in."""
     parser.add_argument(
-        "--answers", type=Path, metavar="FILE", help="what a person would decide, in TOML"
+        "--answers", type=Path, metavar="FILE", help="prepared answers and permissions, in TOML"
     )
     parser.add_argument(
         "--answers-template",
         type=Path,
         metavar="FILE",
-        help="write what nobody decided, as such a file to fill in",
+        help="write the missing decisions to a new answers file, to fill in",
     )
 
 
@@ -58,9 +58,9 @@ class RunDecisions:
         yield from report_lines(found, self._answers())
         if template is not None and found.undecided:
             write_template(template, found.undecided, self.options.notebook.name)
-            yield f"{template} is to be filled in, for --answers"
+            yield f"{template} written: fill it in and pass it with `--answers`"
         elif template is not None:
-            yield f"everything was decided: {template} is not written"
+            yield f"no decision is missing: {template} was not written"
 
     def has_misspelt_answers(self) -> bool:
         """Return True if a key of the answers file is close to that of an open decision."""
@@ -90,6 +90,8 @@ def noting_decisions(options: argparse.Namespace) -> Iterator[RunDecisions]:
         read_answers_file(options.answers)  # before anything runs
     template: Path | None = options.answers_template
     if template is not None and os.path.lexists(template):
-        raise UsageError(f"{template} exists: a template is a new file; name another one")
+        from jp_nb.headless.open_decisions import already_there
+
+        raise UsageError(already_there(template))
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         yield RunDecisions(options, Path(folder) / "decisions.jsonl")

@@ -66,7 +66,7 @@ def keys_in_lines(path: Path, content: bytes, keys: KeySearch) -> Iterator[Findi
     """Yield the keys in `content` of the file at `path`, each with its line."""
     for number, line in enumerate(content.split(b"\n"), 1):
         for found in keys.found_in(line.decode("utf-8", "replace")):
-            yield Finding(path, f"line {number}", f"it holds {found}")
+            yield Finding(path, f"line {number}", f"contains {found}")
 
 
 def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
@@ -99,12 +99,12 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     for number, cell in enumerate(cells_of(read)):
         text = _request(cell)
         if text and VALUE not in text and not _is_asked(text, asked):
-            message = f"what this cell asks is not on {cassette.name}: {AGAIN}"
+            message = f"the request of this cell is not in {cassette.name}: {AGAIN}"
             yield Finding(notebook, f"cells[{number}]", message)
     unknown = _first_unknown(read.metadata, content)
     if unknown is not None:
         said = one_line(keys.hide(unknown), limit=100)
-        message = f"what followed {said!r} in the last run is not on {cassette.name}: {AGAIN}"
+        message = f"a message after {said!r} in the last run is not in {cassette.name}: {AGAIN}"
         yield Finding(notebook, "metadata.jp", message)
 
 

@@ -36,9 +36,9 @@ def add_cassette_options(parser: argparse.ArgumentParser) -> None:
     for mode, what in zip(
         MODES,
         (
-            "write what models are asked and answer to FILE (NB.cassette.jsonl)",
-            "have FILE answer in place of models: no key, no network",
-            "have FILE answer what it knows, and record the rest",
+            "record requests to models and their responses in FILE (default: NB.cassette.jsonl)",
+            "replay responses from FILE instead of models: no key, no network",
+            "replay the responses that FILE contains, and record the others",
         ),
         strict=True,
     ):
@@ -48,7 +48,7 @@ def add_cassette_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tools",
         choices=("run", "recorded"),
-        help="in a replay: run tools (as usual), or take their results from FILE, too",
+        help="in a replay: run the tools (default), or take their results from FILE",
     )
 
 
@@ -62,7 +62,7 @@ def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, 
     given = {mode: getattr(options, mode.replace("-", "_")) for mode in MODES}
     chosen = [mode for mode, file in given.items() if file is not None]
     if options.tools is not None and chosen in ([], ["record"]):
-        raise UsageError("--tools goes with --replay: it says where results come from")
+        raise UsageError("--tools selects where a replay takes tool results from: add `--replay`")
     if not chosen:
         return {}
     from jp_nb.workspace.cassette_file import beside, refuse_unsafe_link
@@ -137,10 +137,10 @@ def _written(path: Path, use: CassetteUse) -> Iterator[str]:
 
     place = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
     if use.anew and not use.added:
-        stays = ": it is as it was" if path.exists() else ""
-        yield f"no model answered, and nothing is recorded on {place}{stays}"
+        stays = "; the file is unchanged" if path.exists() else ""
+        yield f"no model answered: nothing was recorded in {place}{stays}"
     elif use.added:
-        yield f"{exchanges(use.added)} {'recorded on' if use.anew else 'added to'} {place}"
+        yield f"{exchanges(use.added)} {'recorded in' if use.anew else 'added to'} {place}"
 
 
 def used_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:

@@ -41,7 +41,7 @@ def check(options: argparse.Namespace) -> int:
         found |= _tell(notebook, check_up_to_date(notebook, cassette, keys), keys)
     if not found:
         count = len(files.notebooks) + len(files.cassettes) + len(files.answers)
-        print(f"{count} file{'' if count == 1 else 's'} checked: nothing found")
+        print(f"{count} file{'' if count == 1 else 's'} checked: no problems found")
     return 1 if found else 0
 
 
@@ -65,7 +65,7 @@ def _files(named: Sequence[Path]) -> CheckedFiles:
     for path in (file for each in named for file in _listed(each)):
         found = next((end for end in ENDS if path.name.endswith(end)), None)
         if found is None:
-            raise UsageError(f"{path} is none of the files that are checked: *{', *'.join(ENDS)}")
+            raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(ENDS)}")
         _add(files, path, path.with_name(path.name.removesuffix(found) + NOTEBOOK))
     return files
 
@@ -75,14 +75,14 @@ def _listed(named: Path) -> list[Path]:
     if named.is_file():
         return [named]
     if not named.is_dir():
-        raise UsageError(f"there is no file {named}")
+        raise UsageError(f"there is no file or folder {named}")
     found: list[Path] = []
     for folder, below, names in os.walk(named):
         below[:] = sorted(name for name in below if not name.startswith("."))
         shown = (name for name in sorted(names) if not name.startswith("."))
         found += [Path(folder) / name for name in shown if name.endswith(ENDS)]
     if not found:
-        raise UsageError(f"there is nothing to check in {named}: *{', *'.join(ENDS)}")
+        raise UsageError(f"{named} contains no files to check: *{', *'.join(ENDS)}")
     return found
 
 

@@ -26,11 +26,11 @@ def demo(options: argparse.Namespace) -> int:
     why_not = "" if options.headless else _no_page()
     if options.headless or why_not:
         if why_not:
-            print(f"{why_not}: the quickstart runs headless.\n")
+            print(f"{why_not} The quickstart runs headless.\n")
         return _demo_headless(notebook)
     print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
     if _is_root():
-        print("You are root, which JupyterLab allows with --allow-root alone: that is given here.")
+        print("You are root, so JupyterLab is started with --allow-root.")
     sys.stdout.flush()
     allowed = ["--allow-root"] if _is_root() else []
     try:
@@ -54,10 +54,10 @@ def quickstart() -> bytes:
 def _no_page() -> str:
     """Return why no page can be opened here; "" if one can."""
     if importlib.util.find_spec("jupyterlab") is None:
-        return "JupyterLab is not installed (pip install 'jp-nb[demo]')"
+        return "JupyterLab is not installed (`pip install 'jp-nb[demo]'`)."
     shown = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown):
-        return "There is no display here"
+        return "No display is available, so no page can be opened."
     return ""
 
 

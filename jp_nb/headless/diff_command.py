@@ -50,7 +50,7 @@ def diff(options: argparse.Namespace) -> int:
     if options.git:
         return _for_git(options.notebooks)
     if len(options.notebooks) != 2:
-        raise UsageError("jp-nb diff compares two notebooks: jp-nb diff A B")
+        raise UsageError("jp-nb diff compares two notebooks: `jp-nb diff A B`")
     before, after = options.notebooks
     try:
         lines = record_difference(_read(before).record, _read(after).record)
@@ -66,7 +66,9 @@ def _for_git(arguments: list[str]) -> int:
         _print([f"* Unmerged path {arguments[0]}"], [""])
         return 0
     if len(arguments) not in _OF_GIT:
-        raise UsageError("jp-nb diff --git is for git: see `git help gitattributes`, diff drivers")
+        raise UsageError(
+            "jp-nb diff --git runs as a diff driver of git: see `git help gitattributes`"
+        )
     path, old, new = arguments[0], arguments[1], arguments[4]
     heading = [f"--- a/{path}", f"+++ b/{arguments[7] if len(arguments) > 7 else path}"]
     try:

@@ -33,7 +33,7 @@ def doctor(_: argparse.Namespace) -> int:
 def _examine() -> Iterator[tuple[str, bool, str]]:
     """Yield what was looked at, if it works, and what was found. Nothing is sent anywhere."""
     yield "versions", True, ", ".join(versions())
-    yield ("page", *_lab_extension())
+    yield ("front end", *_lab_extension())
     yield ("kernel", *_kernel())
     yield ("configuration", *_configuration())
 
@@ -42,15 +42,21 @@ def _lab_extension() -> tuple[bool, str]:
     places = [Path(p) / "jp-nb" / "package.json" for p in jupyter_path("labextensions")]
     found = next((place.parent for place in places if place.is_file()), None)
     if found is None:
-        return False, "the lab extension is not installed: pip install --force-reinstall jp-nb"
-    return True, f"lab extension in {found}"
+        return (
+            False,
+            "the JupyterLab extension is not installed: `pip install --force-reinstall jp-nb`",
+        )
+    return True, f"JupyterLab extension in {found}"
 
 
 def _kernel() -> tuple[bool, str]:
     try:
         spec = KernelSpecManager().get_kernel_spec("python3")
     except NoSuchKernel:
-        return False, "there is no kernel python3: python -m ipykernel install --sys-prefix"
+        return (
+            False,
+            "the kernel python3 is not installed: `python -m ipykernel install --sys-prefix`",
+        )
     return True, f"python3: {' '.join(spec.argv)}"
 
 
@@ -62,5 +68,5 @@ def _configuration() -> tuple[bool, str]:
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
     except ConfigError as exc:
         return False, str(exc)
-    sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults alone"
+    sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults only"
     return True, "; ".join([f"model {model} ({sources})", *files.take_notices()])

@@ -39,7 +39,7 @@ def trust(options: argparse.Namespace) -> int:
         print("nothing changed", file=sys.stderr)
         return 1
     files.agree(pending)
-    print("this counts from here on, until the content of these files changes")
+    print("these files are trusted now, until their content changes")
     return 0
 
 
@@ -50,9 +50,9 @@ def _agrees() -> bool:
         UsageError: If nobody is at it.
     """
     if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked here: --yes agrees to what is listed")
+        raise UsageError("there is no terminal to ask in: `--yes` trusts the listed settings")
     try:
-        answer = input("Does this count from here on? It may run code, reach hosts. [y/N] ")
+        answer = input("Trust these settings? They may run code and reach hosts. [y/N] ")
     except (EOFError, KeyboardInterrupt):
         return False
     return answer.strip().lower() in ("y", "yes")

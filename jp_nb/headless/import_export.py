@@ -61,15 +61,15 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         document.conversation = loaded.conversation
         done = "imported"
     elif write_directory(held).files == write_directory(jp).files:  # as bytes: nothing differs
-        return [f"{notebook} already holds {_shown(identifier)}: nothing to do"]
+        return [f"{notebook} already contains {_shown(identifier)}: nothing to import"]
     elif _goes_on(jp, held):
         _replace(document, jp, loaded)
-        done = f"taken over as it went on in {folder}"
+        done = f"updated from {folder}"
     else:
         held_count, count = len(events_of(held)), len(events_of(jp))
         raise StorageError(
-            f"{notebook} holds {_shown(identifier)} with {held_count} entries, and {folder} "
-            f"holds it with {count} that are not the same: drop one of them"
+            f"{notebook} and {folder} contain different versions of {_shown(identifier)} "
+            f"({held_count} and {count} entries): drop one of them"
         )
     segments.store(found.metadata, document.to_json())
     write_notebook(found, notebook)
@@ -104,7 +104,7 @@ def export_directory(
         known = load_conversation(notebook, tolerant=True).ids()
         if conversation not in known:
             raise UsageError(
-                f"{notebook} has no conversation {_shown(conversation)}, it has "
+                f"{notebook} has no conversation {_shown(conversation)}; it has "
                 f"{', '.join(map(_shown, sorted(known)))}"
             )
     return save_directory(load_conversation(notebook).to_json(), folder, dialect)
@@ -180,5 +180,5 @@ def _said(done: str, loaded: Document, notebook: Path) -> str:
 def _left_out(jp: JsonObject, folder: Path) -> list[str]:
     names = as_object(head_of(jp).get("origin")).get("left_out")
     found = [str(name) for name in names] if isinstance(names, list) else []
-    why = "a link, a folder, hidden, too long, or no text"
-    return [f"left out: {folder / name} ({why})" for name in found]
+    why = "a link, a folder, hidden, too large, or not text"
+    return [f"not imported: {folder / name} ({why})" for name in found]

@@ -43,7 +43,7 @@ class KeySearch:
             shown = plain(text, limit=len(text)) if "\x1b" in text else text
             for key in dict.fromkeys(keys_in(shown)):
                 begin = plain(key[:SHOWN]).replace("\n", " ")
-                yield f"what looks like a key: {begin}… ({len(key)} characters)"
+                yield f"a possible API key: {begin}… ({len(key)} characters)"
         for name, secrets in self._secrets.items():
             if secrets.hide(text) != text:
                 yield f"the value of the environment variable {name}"

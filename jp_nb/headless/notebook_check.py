@@ -62,7 +62,7 @@ def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
         return
     for place, text in all_texts(notebook, keys):
         for found in keys.found_in(text):
-            yield Finding(path, place, f"it holds {found}")
+            yield Finding(path, place, f"contains {found}")
     for place, message in _of_record(notebook.metadata, keys):
         yield Finding(path, place, message)
 
@@ -100,14 +100,14 @@ def _below(place: str, name: str, keys: KeySearch) -> str:
 def _of_record(metadata: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
     """Yield place and message for what is wrong with the record in a notebook's `metadata`."""
     if carrier.unreadable(metadata):
-        yield "metadata.widgets", "the copy of the record that a headless run left is damaged"
+        yield "metadata.widgets", carrier.DAMAGED
     stored = carrier.read(metadata)
     if stored is None:
         return
     yield from _of_conversation(stored, "", keys)
     others = others_of(stored)
     if not others and isinstance(stored, dict) and not events_of(stored):
-        yield f"metadata.{KEY}", "the record is empty: take it out"
+        yield f"metadata.{KEY}", "the record is empty: remove it with `jp-nb strip --record`"
     for number, other in enumerate(others):
         shape = as_object(other)
         alone: JsonObject = {key: shape[key] for key in OF_A_CONVERSATION if key in shape}
@@ -130,10 +130,13 @@ def _of_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterato
         projection = Projection(stream, lambda: ())
         projection.config()
     except ConfigError as exc:
-        yield place, f"{prefix}events: the configuration that they make is wrong at {exc.path}"
+        yield place, f"{prefix}events: the resulting configuration is not valid at {exc.path}"
         return
     for problem in projection.not_understood.values():
-        yield place, f"{prefix}events: what is set at {problem.path} counts for nothing here"
+        yield (
+            place,
+            f"{prefix}events: the setting {problem.path} is unknown or not valid, and is ignored",
+        )
 
 
 def _ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
@@ -141,14 +144,15 @@ def _ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     for index, raw in enumerate(stream.raw):
         identifier = stored_id(raw)
         if identifier is not None and counts[identifier] > 1:
-            yield f"events[{index}].event_id: {keys.hide(identifier)!r:.80} names several entries"
+            shown = f"{keys.hide(identifier)!r:.80}"
+            yield f"events[{index}].event_id: {shown} is the id of several entries"
 
 
 def _times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     for index, entry in enumerate(stream.entries):
         text = entry.timestamp
         if text and parse_timestamp(text) is None:
-            yield f"events[{index}].timestamp: {keys.hide(text)!r:.80} is not a time"
+            yield f"events[{index}].timestamp: {keys.hide(text)!r:.80} is not a timestamp"
 
 
 def _loose_ends(stream: ConversationStream) -> Iterator[str]:
@@ -168,6 +172,6 @@ def _of_turn(turn: list[tuple[int, Entry]]) -> Iterator[str]:
     for index, entry in turn:
         if index in open_:
             what = "this tool call" if isinstance(entry, ToolCallRequest) else "this question"
-            yield f"events[{index}]: {what} has no end: the kernel ended before it did"
+            yield f"events[{index}]: {what} has no response: the kernel ended first"
         elif index in loose:
-            yield f"events[{index}]: this answers nothing before it"
+            yield f"events[{index}]: this response has no request before it"

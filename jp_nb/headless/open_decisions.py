@@ -38,8 +38,8 @@ SECTIONS: Final[Mapping[str, Section]] = {
 }
 WORDS: Final[Mapping[str, str]] = {
     "permission": "permission to run {}",
-    "result": "whether the model reads the result of {}",
-    "change": "a configuration change that {} proposed",
+    "result": "approval of the result of {}",
+    "change": "approval of a configuration change proposed by {}",
 }
 
 
@@ -128,13 +128,13 @@ def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[
     """Yield what a person reads at the end of a run: what nobody decided, what was not used."""
     undecided = decisions.undecided
     if undecided:
-        yield f"nobody decided {_count(len(undecided))}:"
+        yield f"{_count(len(undecided))} missing:"
         for each in undecided[:MAX_LISTED]:
             times = f" ({each.times} times)" if each.times > 1 else ""
             yield plain(f"  {each.words}{times} — {shown_line(each.why, limit=300)}")
         if left := len(undecided) - MAX_LISTED:
             yield from [f"  and {left} more"] if left > 0 else []
-        yield "to decide beforehand: --answers-template FILE writes what to fill in for --answers"
+        yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
     if answers is not None:
         yield from unused_answers(decisions, answers)
 
@@ -171,7 +171,7 @@ def _dotted(key: Key) -> str:
 
 
 def _count(number: int) -> str:
-    return "1 thing" if number == 1 else f"{number} things"
+    return "1 decision is" if number == 1 else f"{number} decisions are"
 
 
 # --- a file to fill in -------------------------------------------------------------------------
@@ -188,18 +188,21 @@ def write_template(path: Path, undecided: Sequence[Undecided], notebook: str) ->
         with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(content)
     except FileExistsError as exc:
-        raise UsageError(f"{path} exists: a template is a new file; name another one") from exc
+        raise UsageError(already_there(path)) from exc
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
+
+
+def already_there(path: Path) -> str:
+    """Return the message for a template that would replace a file."""
+    return f"{path} already exists: choose a new file for the template"
 
 
 def template(undecided: Sequence[Undecided], notebook: str) -> str:
     """Return an answers file in which each of `undecided` stands as a comment to fill in."""
     lines = [
-        _comment(
-            f"What nobody decided in {notebook}. Take away the # before an answer that is so;"
-        ),
-        "# { skip = true } is no answer. What stays a comment stays undecided.",
+        _comment(f"Missing decisions of {notebook}. Uncomment and edit the answers you want."),
+        "# { skip = true } leaves a question unanswered. Commented lines are ignored.",
     ]
     tables: dict[str, list[str]] = {}  # each once, whoever asked in between: so TOML wants it
     for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(_section(one))):
@@ -230,9 +233,9 @@ def _about(question: Question) -> list[str]:
     lines += (question.context or "").splitlines()
     lines.append(f"Expected: {question.answer_type.expects}.")
     if question.human_only:
-        lines.append("Only a person answers it, or this file; no model does.")
+        lines.append("Only a user or this file can answer it, not a model.")
     if not question.required:
-        lines.append("It may stay open.")
+        lines.append("It may stay unanswered.")
     return [_comment(line) for line in lines if line.strip()]
 
 

@@ -176,4 +176,4 @@ def _undecided(report: RunReport) -> Iterator[str]:
 
 def _how_to_answer(report: RunReport) -> str:
     name = Path(report.notebook).with_suffix(answers_file.SUFFIX).name
-    return f"A file {name} beside the notebook decides such things."
+    return f"Prepare these decisions in an answers file {name} next to the notebook."

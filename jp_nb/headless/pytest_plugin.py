@@ -22,15 +22,15 @@ NOTEBOOK = ".ipynb"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options that run notebooks."""
     group = parser.getgroup("jp_nb", "notebooks with %%jp cells")
-    group.addoption("--jp", action="store_true", help="run notebooks, each as one test")
+    group.addoption("--jp", action="store_true", help="run each notebook as one test")
     group.addoption(
-        "--jp-record", action="store_true", help="--jp, and record their cassettes anew"
+        "--jp-record", action="store_true", help="like --jp, and record the cassettes again"
     )
     group.addoption(
-        "--jp-strict", action="store_true", help="--jp, and fail where nobody answers a question"
+        "--jp-strict", action="store_true", help="like --jp, and fail if a user is needed"
     )
     group.addoption(
-        "--jp-timeout", type=float, metavar="SECONDS", help="of each cell; none by default"
+        "--jp-timeout", type=float, metavar="SECONDS", help="time limit of each cell; default: none"
     )
 
 

@@ -32,7 +32,7 @@ def show(options: argparse.Namespace) -> int:
         # In ASCII: what a terminal would act on is escaped, and half a character has no bytes.
         print(json.dumps(document.to_json(), indent=2))
     elif not len(stream) and not document.others:
-        raise StorageError(f"{options.notebook} holds no conversation")
+        raise StorageError(f"{options.notebook} contains no conversation")
     else:
         title = f" · {stream.title}" if stream.title else ""
         print(one_line(f"{stream.id}{title}"))
@@ -63,5 +63,10 @@ def export_conversation(options: argparse.Namespace) -> int:
         print(one_line(line, limit=MAX_LINE), file=sys.stderr)
     print(one_line(f"{folder} written", limit=MAX_LINE))
     for name in others:
-        print(one_line(f"{folder / name} written: not JP's, it came with it", limit=MAX_LINE))
+        print(
+            one_line(
+                f"{folder / name} written: not a file of JP, imported with the conversation",
+                limit=MAX_LINE,
+            )
+        )
     return 0

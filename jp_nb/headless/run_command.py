@@ -58,7 +58,7 @@ def _refuse_reports(*reports: Path | None) -> None:
     """Raise an error if one of the `reports` cannot be written, before anything runs."""
     for path in reports:
         if path is not None and path.suffix == ".ipynb":
-            raise UsageError(f"{path} is the name of a notebook: give the report another one")
+            raise UsageError(f"{path} is named like a notebook: choose another name for the report")
         if path is not None:
             refuse_unsafe_link(path)
 

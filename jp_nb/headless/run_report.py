@@ -19,6 +19,7 @@ from jp_nb.headless.runner import CellFailure, RunResult
 from jp_nb.headless.shown_text import shown_line, shown_text
 from jp_nb.json_values import as_object
 from jp_nb.record import carrier
+from jp_nb.record.answer_words import DOES_NOT_FIT, NO_MODEL, NO_USER, USER_ONLY
 from jp_nb.record.document import Document
 from jp_nb.record.events import InquiryRequest
 from jp_nb.record.jp_object import conversation_id, others_of
@@ -53,16 +54,16 @@ ReportedEnd = Literal[
     "open",
 ]
 NOT_ANSWERED: Final[Mapping[ReportedEnd, str]] = {
-    "automatic": "nobody chose the answer that it got",
-    "unavailable": "nobody was there to answer",
-    "declined": "left open on purpose",
+    "automatic": "chosen automatically",
+    "unavailable": NO_USER,
+    "declined": "left unanswered on purpose",
     "cancelled": "cancelled",
-    "timed_out": "nobody answered in time",
+    "timed_out": "timed out",
     "interrupted": "interrupted",
-    "denied": "only a person may answer it",
-    "invalid": "an answer set beforehand does not fit",
-    "failed": "no model could answer",
-    "open": "it has no end in the record",
+    "denied": USER_ONLY,
+    "invalid": DOES_NOT_FIT,
+    "failed": NO_MODEL,
+    "open": "no response in the record",
 }
 """In words, the ends of a question that nobody answered."""
 _ENDS: Final[Mapping[str, ReportedEnd]] = {
@@ -236,7 +237,7 @@ def _error_of(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
     """Return what a failed cell failed with, and its traceback: the kernel may have shown none."""
     errors = [output for output in cell.outputs if output.output_type == "error"]
     traceback = errors[-1].get("traceback", ()) if errors else ()
-    error = f"{failure.name}: {failure.message}" if failure else "it did not end"
+    error = f"{failure.name}: {failure.message}" if failure else "it did not finish"
     return shown_text(error), shown_text("\n".join(map(str, traceback)))
 
 

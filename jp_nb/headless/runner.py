@@ -36,8 +36,8 @@ from jp_nb.workspace import variables
 from jp_nb.workspace.journal_files import JournalFolder
 
 NOT_WHOLE = (
-    "the record of this run did not reach the notebook whole: what came of it is kept in "
-    "metadata.widgets; run the notebook again, with fewer tool calls in one cell"
+    "the notebook did not receive the whole record of this run; metadata.widgets keeps the part "
+    "that arrived. Run the notebook again, with fewer tool calls in one cell"
 )
 
 
@@ -148,7 +148,7 @@ def run_notebook(
 
 def _without_kernel(name: str, notebook: Any, exc: NoSuchKernel | NotStartedError) -> str:
     if isinstance(exc, NoSuchKernel):
-        return f"{name} wants the kernel {exc.name!r}: install it"
+        return f"{name} needs the kernel {exc.name!r}, which is not installed: install it"
     kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
     return f"the kernel {kernel!r} of {name} does not start: {exc}"
 

@@ -41,6 +41,6 @@ def load_stored(path: Path | str) -> JsonValue:
     stored = carrier.read(metadata)
     if stored is None:
         if carrier.unreadable(metadata):
-            raise StorageError(f"{path}: the copy that a headless run left is damaged")
-        raise StorageError(f"{path} holds no conversation")
+            raise StorageError(f"{path}: {carrier.DAMAGED}")
+        raise StorageError(f"{path} contains no conversation")
     return stored

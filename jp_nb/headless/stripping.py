@@ -85,7 +85,7 @@ def _checked(notebook: Any, behind: str) -> dict[str, Any]:
     if notebook.get("nbformat") != "4":
         raise StorageError("not a notebook of nbformat 4: open it in Jupyter and save it")
     if behind.strip(" \t\n\r"):
-        raise StorageError("not a notebook: something stands behind it")
+        raise StorageError("not a notebook: the JSON object is followed by more text")
     return notebook
 
 

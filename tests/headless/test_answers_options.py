@@ -153,7 +153,7 @@ def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute
     assert '"channel": "answers"' in json.dumps(applied)
     assert "sesame-open" not in path.read_text("utf-8")
     shown = json.dumps(outputs(path), ensure_ascii=False)
-    for text in ("in.answers.toml, line 11 lets publish run", "as the answers file says"):
+    for text in ("in.answers.toml, line 11 lets publish run", "applied by the answers file"):
         assert text in shown
 
 
@@ -162,12 +162,12 @@ def test_open_decisions_are_listed_and_their_template_is_filled_in(
     path: Path, execute: Execute
 ) -> None:
     said = execute(path, "--answers-template", "new.toml")
-    assert said.startswith("jp-nb: nobody decided 5 things:\n")
+    assert said.startswith("jp-nb: 5 decisions are missing:\n")
     for text in (
         "permission to run publish",
         "question who of signup: Who?",
-        "whether the model reads the result of peek",
-        "a configuration change that set_tone proposed",
+        "approval of the result of peek",
+        "approval of a configuration change proposed by set_tone",
         "question size of jp.ask: How large?",
     ):
         assert text in said
@@ -182,7 +182,7 @@ def test_open_decisions_are_listed_and_their_template_is_filled_in(
     filled = template.replace("# who =", "who =").replace('name = ""', 'name = "Bo"')
     for name in ("size", "publish", "peek", "set_tone"):
         filled = filled.replace(f"# {name} =", f"{name} =")
-    assert "nobody decided 2 things" in execute(path, answers=filled)
+    assert "2 decisions are missing" in execute(path, answers=filled)
     assert printed(path)[1:] == ['{"age": 30, "name": "Bo"}', "a result", "toned", "0"]
 
 
@@ -246,7 +246,7 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
         .replace("size = 4", "size = { skip = true }")
     )
     said = execute(path, answers=skipped, A_TOKEN="sesame-open")
-    assert "nobody decided" not in said
+    assert "missing:" not in said
     assert printed(path) == [
         "Tool input declined by user.",
         "Tool input declined by user.",

@@ -53,9 +53,9 @@ def test_recording_without_a_request_is_reported(tmp_path: Path) -> None:
     path, noted = tmp_path / "talk.jsonl", tmp_path / "used"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "record"}
     [line] = written_lines(cassette_use(noted, settings))
-    assert line == f"no model answered, and nothing is recorded on {path}"
+    assert line == f"no model answered: nothing was recorded in {path}"
     path.touch()
-    assert written_lines(cassette_use(noted, settings)) == [f"{line}: it is as it was"]
+    assert written_lines(cassette_use(noted, settings)) == [f"{line}; the file is unchanged"]
 
 
 def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path) -> None:

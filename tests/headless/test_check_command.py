@@ -59,8 +59,8 @@ def changed(path: Path, change: Callable[[Any], object]) -> None:
 
 
 def test_notebook_and_cassette_of_a_run_pass(path: Path, check: Check) -> None:
-    assert check(path) == (0, ["2 files checked: nothing found"])
-    assert check(path, "walk.cassette.jsonl") == (0, ["2 files checked: nothing found"])
+    assert check(path) == (0, ["2 files checked: no problems found"])
+    assert check(path, "walk.cassette.jsonl") == (0, ["2 files checked: no problems found"])
 
 
 # --- keys ------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ def test_key_is_found_and_not_printed(path: Path, check: Check) -> None:
         changed(path, change)
     status, lines = check(path)
     assert status == 1
-    what = f"it holds what looks like a key: sk-a… ({len(KEY)} characters)"
+    what = f"contains a possible API key: sk-a… ({len(KEY)} characters)"
     for place in (
         "cells[1].source",
         "cells[1].outputs[0].text",
@@ -107,7 +107,7 @@ def test_value_of_a_secret_variable_is_found_also_escaped(
     monkeypatch.setenv("WALK_PASSWORD", 'four "words" of mine')
     changed(path, lambda notebook: notebook.metadata.update(mine='"four \\"words\\" of mine"'))
     status, lines = check(path)
-    held = "it holds the value of the environment variable WALK_PASSWORD"
+    held = "contains the value of the environment variable WALK_PASSWORD"
     assert (status, lines) == (1, [f"walk.ipynb: metadata.mine: {held}"])
 
 
@@ -146,7 +146,7 @@ def test_request_that_is_not_on_the_cassette_is_printed_without_its_key(
 
     changed(path, change)
     lines = check(path)[1]
-    assert any("in the last run is not on" in line for line in lines)
+    assert any("in the last run is not in" in line for line in lines)
     assert KEY[:12] not in "".join(lines)
 
 
@@ -162,7 +162,7 @@ def test_short_values_other_variables_and_paths_are_not_keys(
 
 def test_key_on_the_cassette_and_in_the_answers_is_found(path: Path, check: Check) -> None:
     Path("walk.answers.toml").write_text(f'[questions.plan]\nplace = "{KEY}"\n')
-    found = f"it holds what looks like a key: sk-a… ({len(KEY)} characters)"
+    found = f"contains a possible API key: sk-a… ({len(KEY)} characters)"
     assert check(path) == (1, [f"walk.answers.toml: line 2: {found}"])
     with Path("walk.cassette.jsonl").open("a") as file:
         file.write(f"\n{KEY}")
@@ -231,15 +231,15 @@ def with_a_torn_carrier(notebook: Any) -> None:
 
 def test_damage_of_the_record_is_found(path: Path, check: Check, subtests: pytest.Subtests) -> None:
     rows: list[tuple[Callable[[Any], None], str]] = [
-        (without_an_end, "this tool call has no end"),
-        (with_one_id_twice, "names several entries"),
+        (without_an_end, "this tool call has no response"),
+        (with_one_id_twice, "is the id of several entries"),
         (without_a_field, "events[3].content: Field required"),
-        (with_no_time, "events[3].timestamp: 'noon' is not a time"),
-        (with_a_wrong_value, "what is set at assistant.name counts for nothing here"),
+        (with_no_time, "events[3].timestamp: 'noon' is not a timestamp"),
+        (with_a_wrong_value, "the setting assistant.name is unknown or not valid"),
         (by_a_newer_release, "update jp_nb"),
         (with_a_damaged_one_beside, "others[0].events[0]: expected an object"),
         (emptied, "the record is empty"),
-        (with_a_torn_carrier, "the copy of the record that a headless run left is damaged"),
+        (with_a_torn_carrier, "the copy of the record from a headless run is damaged"),
     ]
     before = path.read_bytes()
     for damage, said in rows:
@@ -276,7 +276,9 @@ def test_changed_request_of_a_cell_is_found(path: Path, check: Check) -> None:
         changed(path, lambda notebook: notebook.cells[5].update(source=now))
         status, [line] = check("walk.cassette.jsonl")
         assert status == 1
-        begin = "walk.ipynb: cells[5]: what this cell asks is not on walk.cassette.jsonl: record"
+        begin = (
+            "walk.ipynb: cells[5]: the request of this cell is not in walk.cassette.jsonl: record"
+        )
         assert line.startswith(begin)
 
 
@@ -305,7 +307,7 @@ def test_result_that_differs_from_the_cassette_is_found(path: Path, check: Check
     changed(path, result_changed)
     status, [line] = check(path)
     assert status == 1
-    assert "metadata.jp: what followed 'Plan a walk.' in the last run is not on" in line
+    assert "metadata.jp: a message after 'Plan a walk.' in the last run is not in" in line
 
 
 def test_live_conversation_is_not_compared_with_the_cassette(path: Path, check: Check) -> None:

@@ -86,7 +86,7 @@ def step(name: str) -> dict[str, Any]:
 @pytest.mark.runners
 def test_workflow_checks_and_runs_notebooks(repository: Path) -> None:
     checked = shell(step("Check")["run"], repository, **variables())
-    assert (checked.returncode, checked.stdout) == (0, "2 files checked: nothing found\n")
+    assert (checked.returncode, checked.stdout) == (0, "2 files checked: no problems found\n")
     ran = shell(step("Run")["run"], repository, **variables(options="--jp-strict"))
     assert ran.returncode == 0, ran.stdout
     report = step("Keep the report")["with"]["path"]
@@ -108,7 +108,7 @@ def test_failing_notebook_fails_the_workflow_which_keeps_the_report(repository: 
 def test_input_paths_are_split_and_not_run_as_shell_code(repository: Path) -> None:
     shutil.copytree(repository / "notebooks", repository / "more")
     checked = shell(step("Check")["run"], repository, **variables(paths="notebooks more"))
-    assert checked.stdout == "4 files checked: nothing found\n"
+    assert checked.stdout == "4 files checked: no problems found\n"
     planted = "notebooks;touch${IFS}planted $(touch${IFS}planted)"
     for name in ("Check", "Run"):
         shell(step(name)["run"], repository, **variables(paths=planted))
@@ -149,7 +149,7 @@ def test_hook_for_checks_finds_a_key(repository: Path) -> None:
     path.write_text(path.read_text().replace("# A walk", f"# A walk with {KEY}"))
     done = hooked("jp-nb-check", repository)
     assert done.returncode == 1
-    assert "notebooks/walk.ipynb: cells[0].source: it holds what looks like a key" in done.stdout
+    assert "notebooks/walk.ipynb: cells[0].source: contains a possible API key" in done.stdout
     assert KEY not in done.stdout
 
 

@@ -22,10 +22,10 @@ def test_mistake_on_the_command_line_is_explained(
     Path("broken.ipynb").write_text("{")
     rows: list[tuple[list[str], int, str]] = [
         (["run", "missing.ipynb"], 2, "there is no notebook missing.ipynb"),
-        (["run", "walk.ipynb", "--tools", "recorded"], 2, "--tools goes with --replay"),
+        (["run", "walk.ipynb", "--tools", "recorded"], 2, "--tools selects where a replay takes"),
         (["run", "walk.ipynb", "--record", "a", "--tools", "recorded"], 2, "--replay"),
-        (["run", "walk.ipynb", "--json", "walk.ipynb"], 2, "is the name of a notebook"),
-        (["run", "walk.ipynb", "--junit", "walk.ipynb"], 2, "is the name of a notebook"),
+        (["run", "walk.ipynb", "--json", "walk.ipynb"], 2, "is named like a notebook"),
+        (["run", "walk.ipynb", "--junit", "walk.ipynb"], 2, "is named like a notebook"),
         (["show", "walk.ipynb"], 1, "no conversation"),
         (["show", "broken.ipynb"], 1, "broken.ipynb"),
     ]
@@ -83,7 +83,7 @@ def test_doctor_reports_an_error_in_the_configuration(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["doctor"]) == 0
-    assert "lab extension in" in capsys.readouterr().out
+    assert "JupyterLab extension in" in capsys.readouterr().out
     (tmp_path / ".jp").mkdir()
     (tmp_path / ".jp" / "config.toml").write_text('[assistant]\nnmae = "x"\n')
     assert main(["doctor"]) == 1

@@ -299,7 +299,7 @@ def test_requests_are_shown_exactly_and_after_a_restart_reconstructed(
     assert "hosts, keys and attached files are as they are now" in told
     assert "result of weather        sun in Delft" in told
     assert "x-api-key: (the variable KERNEL_KEY)" in told
-    assert "for a prompt cache both begin alike" in shown(again.notebook.cells[COMPARED])
+    assert "shared prefix for a prompt cache:" in shown(again.notebook.cells[COMPARED])
     assert len(server.requests) == len(arrived), "to look sends nothing"
     assert API_KEY not in path.read_text()
 

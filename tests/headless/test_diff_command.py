@@ -168,7 +168,7 @@ PARTS: list[tuple[dict[str, Any], str]] = [
     ({"type": "inquiry_request", "question": {"text": "Who?"}}, "+   Who?"),
     (
         {"type": "inquiry_request", "question": {"exclusive": True}},
-        "+ question of look, which no model answers",
+        "+ question of look, which only a user may answer",
     ),
     (
         {"type": "inquiry_request", "source": {"source": "tool", "name": "see"}},
@@ -213,7 +213,7 @@ def test_reasoning_models_and_ends_without_an_answer_are_compared(
     changes: list[tuple[str, str, Ended, str]] = [
         ("Sun?", "a/b", "failed", "+   Sun?"),
         ("Rain?", "a/c", "failed", "+ tokens of: a/c"),
-        ("Rain?", "a/b", "interrupted", "+ no answer (interrupted): models are not sent"),
+        ("Rain?", "a/b", "interrupted", "+ no answer (interrupted): this turn is not sent"),
     ]
     for reasoning, model, ended, shown in changes:
         assert shown in difference(before, write("b.ipynb", thought(reasoning, model, ended)))
@@ -259,7 +259,7 @@ def test_base_configuration_compactions_and_other_conversations_are_compared(
     said = difference(before, after)
     assert '-     "name": "Eve"\n+     "name": "Kim"' in said
     assert "+ compaction: " in said
-    assert "other conversations\n+ 1 that the other side does not have\n" in said
+    assert "other conversations\n+ 1 not on the other side\n" in said
 
 
 def test_notebook_without_a_record_has_no_turns(write: Write, difference: Difference) -> None:

@@ -94,7 +94,7 @@ def test_second_import_does_nothing_and_another_version_is_refused(tmp_path: Pat
     import_directory(folder, notebook)
     before = notebook.read_bytes()
     assert import_directory(folder, notebook) == [
-        f"{notebook} already holds jp-c17700000001: nothing to do"
+        f"{notebook} already contains jp-c17700000001: nothing to import"
     ]
     assert notebook.read_bytes() == before
     (folder / "events.json").write_bytes(G3["events.json"])
@@ -109,7 +109,7 @@ def test_inactive_conversation_is_not_imported_again(tmp_path: Path) -> None:
     notebook, folder = tmp_path / "a.ipynb", write_folder(tmp_path / NAME, G5)
     import_directory(folder, notebook)
     import_directory(write_folder(tmp_path / OTHER, G2), notebook)
-    assert "nothing to do" in import_directory(folder, notebook)[0]
+    assert "nothing to import" in import_directory(folder, notebook)[0]
 
 
 def test_files_that_are_left_out_are_listed(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_files_that_are_left_out_are_listed(tmp_path: Path) -> None:
     (folder / "blobs").mkdir()
     told = import_directory(folder, tmp_path / "a.ipynb")
     assert [line.partition(" (")[0] for line in told[1:]] == [
-        f"left out: {folder / 'blobs'}",
-        f"left out: {folder / 'photo.png'}",
+        f"not imported: {folder / 'blobs'}",
+        f"not imported: {folder / 'photo.png'}",
     ]
     export_directory(tmp_path / "a.ipynb", tmp_path / "out")
     assert files_in(tmp_path / "out") == G4 | {"note.md": b"n"}
@@ -223,15 +223,14 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
     jp_goes_on(folder)
     told = import_directory(folder, notebook)
     assert told == [
-        f"{notebook}: jp-c17700000001 'By JP' taken over as it went on in {folder} "
-        "(2 turns, 12 entries)"
+        f"{notebook}: jp-c17700000001 'By JP' updated from {folder} (2 turns, 12 entries)"
     ]
     document = load_conversation(notebook)
     assert len(document.ids()) == 1 + len(document.others) == 1 + among_others
     assert ("signature" in document.extra) == among_others  # of the one that is active
     export_directory(notebook, tmp_path / "out", conversation="jp-c17700000001")
     assert files_in(tmp_path / "out") == files_in(folder)
-    assert "nothing to do" in import_directory(folder, notebook)[0]
+    assert "nothing to import" in import_directory(folder, notebook)[0]
 
 
 @pytest.mark.parametrize(

@@ -183,11 +183,11 @@ def test_link_pipe_or_folder_in_place_of_a_file_is_refused(
             folder = write_folder(tmp_path / kind / name / NAME, G4)
             moved = (folder / name).rename(tmp_path / kind / name / "moved")
             make(folder / name, moved)
-            found = f"{name}: expected a file, found a link or no file"
+            found = f"{name}: expected a regular file"
             with pytest.raises(StorageError, match=found):
                 import_directory(folder, tmp_path / "a.ipynb")
             assert not (tmp_path / "a.ipynb").exists()
-            with pytest.raises(StorageError, match=f"{name}: expected a file"):
+            with pytest.raises(StorageError, match=f"{name}: expected a regular file"):
                 export_directory(tmp_path / "b.ipynb", folder)
             assert moved.read_bytes() == G4[name]
 

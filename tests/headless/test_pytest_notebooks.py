@@ -109,9 +109,12 @@ def test_unanswered_question_fails_a_strict_test(
     assert str(failure.text).startswith(f"{place}\nin turn 0 of jp-c")
     [turn] = [line for line in lines if line.startswith("in turn 0 of jp-c")]
     assert turn.endswith(": 'Plan a walk.'")
-    asked = "  question call_1_1.place.1 of plan: 'Where do you walk?': nobody was there to answer"
+    asked = "  question call_1_1.place.1 of plan: 'Where do you walk?': no user was available"
     assert asked in lines
-    assert "A file walk.answers.toml beside the notebook decides such things." in lines
+    assert (
+        "Prepare these decisions in an answers file walk.answers.toml next to the notebook."
+        in lines
+    )
 
 
 def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
@@ -123,8 +126,8 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     assert list(failures(report, strict=False)) == []
     assert list(failures(report, strict=True)) == [
         "walk.ipynb: cell 2, turn 0 of jp-c1: 'Plan it.'",
-        "  question automatic of assistant: 'automatic?': nobody chose the answer that it got",
-        "A file walk.answers.toml beside the notebook decides such things.",
+        "  question automatic of assistant: 'automatic?': chosen automatically",
+        "Prepare these decisions in an answers file walk.answers.toml next to the notebook.",
     ]
 
 

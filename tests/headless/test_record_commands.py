@@ -67,7 +67,7 @@ def test_intact_conversation_beside_a_damaged_one_is_exported(
         with pytest.raises(StorageError):
             export_directory(notebook, tmp_path / "no", conversation=wanted)
     if head is None:
-        with pytest.raises(UsageError, match="has no conversation jp-c1, it has jp-c176"):
+        with pytest.raises(UsageError, match="has no conversation jp-c1; it has jp-c176"):
             export_directory(notebook, tmp_path / "no", conversation="jp-c1")
     assert not (tmp_path / "no").exists()
 
@@ -135,7 +135,7 @@ def test_import_prints_no_control_characters(
     files = G4 | {"metadata.json": jp_text({"title": f"a{ESCAPES}\nforged"}), "x\x1b[1m": b""}
     folder = write_folder(tmp_path / f"17700000001-{ESCAPES}".replace("/", ""), files)
     notebook = tmp_path / "a\x1b[1m\x9b1m\nforged.ipynb"
-    for words in (" imported ", "nothing to do"):
+    for words in (" imported ", "nothing to import"):
         assert main(["import", str(folder), str(notebook)]) == 0
         lines = printed(capsys).splitlines()
         assert words in lines[0]
@@ -154,10 +154,10 @@ def test_export_prints_no_control_characters(
     assert main(arguments) == 0
     text = printed(capsys)
     assert not any(line.startswith("forged") for line in text.splitlines())
-    written = [line.rpartition("/")[2] for line in text.splitlines() if "came with" in line]
+    written = [line.rpartition("/")[2] for line in text.splitlines() if "imported with" in line]
     assert [line.split()[0] for line in written] == ["notes.md", "setup.py"]
     assert main(arguments) == 0
-    assert "came with" not in printed(capsys)
+    assert "imported with" not in printed(capsys)
     evil(notebook, id=f"jp{ESCAPES}\nforged")
     assert main([*arguments, "--conversation", f"b{ESCAPES}\nforged"]) == 2
     assert "\n" not in printed(capsys).strip()

@@ -110,7 +110,7 @@ def test_test_case_lists_its_turns_calls_and_questions(suite: ElementTree.Elemen
     said = suite.findall("testcase")[3].findtext("system-out", "")
     assert "'Plan a walk.': answered" in said
     assert "call plan: error" in said
-    assert "'Where do you walk?': nobody was there to answer" in said
+    assert "'Where do you walk?': no user was available" in said
 
 
 def test_declined_call_is_reported_as_skipped(whole: RunResult) -> None:
@@ -164,7 +164,7 @@ def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
     lost = RunResult(tmp_path / "a.ipynb", notebook, CellFailure(None, "StorageError", NOT_WHOLE))
     root = ElementTree.fromstring(junit_xml([reported(lost)]))
     [error] = root.iter("error")
-    assert "did not reach the notebook whole" in error.get("message", "")
+    assert "did not receive the whole record" in error.get("message", "")
 
 
 # --- turns of the run -------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_conversation_is_found_in_the_record_and_in_its_carrier(
         load_conversation(path)
     del notebook.metadata["widgets"]
     nbformat.write(notebook, path)
-    with pytest.raises(StorageError, match="holds no conversation"):
+    with pytest.raises(StorageError, match="contains no conversation"):
         load_conversation(path)
 
 
