@@ -15,8 +15,8 @@ from jp_nb.rendering.tool_calls import MAX_BLOCK_CHARS, no_markup
 from jp_nb.safe_text import one_line, plain
 from jp_nb.tooling.process_log import ProcessRun
 
-DEBUG = "%debug opens where it failed"
-NOT_OFFERED = "The model is not offered {}: {}. Called all the same."
+DEBUG = "%debug opens the debugger where it failed"
+NOT_OFFERED = "The tool {} is not offered to the model: {}. It was called anyway."
 
 
 def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
@@ -45,10 +45,10 @@ def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
     yield said(f"{_heading(outcome, timed=timed)}:")
     yield block(outcome.content) if outcome.content.strip() else said("(nothing)")
     if outcome.structured is not None:
-        yield said("The record would keep this beside it:")
+        yield said("The record would also keep:")
         yield block(indented_json(outcome.structured), "json")
     for image in outcome.images:
-        yield said(f"And it sees {image.words_with_size}")
+        yield said(f"The model also sees {image.words_with_size}")
     if outcome.exception is not None:
         yield said(DEBUG)
 
@@ -57,7 +57,7 @@ def _heading(outcome: CallOutcome, *, timed: bool) -> str:
     count = len(outcome.content)
     facts = [f"{count:,} character{'' if count == 1 else 's'}"]
     if outcome.is_cut:
-        facts.append(f"cut: the whole result has {outcome.whole_chars:,}")
+        facts.append(f"truncated: the whole result has {outcome.whole_chars:,}")
     if timed:
         facts.append(f"{outcome.seconds:.1f} s")
     kind = " as an error" if outcome.is_error else ""

@@ -14,7 +14,7 @@ from jp_nb.safe_text import one_line
 MAX_LISTED = 10
 MAX_VALUE_CHARS = 60
 
-FOR_ALL = "`%jp config --user PATH=VALUE` keeps a value for every conversation"
+FOR_ALL = "For every conversation: `%jp config --user PATH=VALUE`"
 
 
 def kept_notices(change: Change) -> list[str]:
@@ -29,14 +29,12 @@ def left_behind(change: Change, *, asks: bool) -> str:
         change: What would carry it over; not empty.
         asks: Whether the new conversation begins with a request, and not by `%jp new`.
     """
-    how = "`%jp new --keep-config` begins it with all of this"
+    how = "Keep them: `%jp new --keep-config`"
     if asks:
-        how = (
-            "`%jp config PATH=VALUE` sets a value here too, and `-c PATH=VALUE` beside `-n` at once"
-        )
+        how = "Set a value again: `%jp config PATH=VALUE`, or `-c PATH=VALUE` together with `-n`"
     return (
-        "a new conversation begins from the files; the one before had set "
-        f"{_listed(change)}. {how}; {FOR_ALL}"
+        "these settings of the previous conversation do not apply to the new one: "
+        f"{_listed(change)}. {how}. {FOR_ALL}"
     )
 
 

@@ -59,7 +59,7 @@ def compaction_report(
             parts.append(shown)
     note = (
         f"About {now:,} tokens of messages are sent instead of {plan.before:,}. The record keeps "
-        "everything; `%jp compact --undo` takes this back."
+        "everything. Undo: `%jp compact --undo`"
     )
     return with_note(joined(parts, between="\n\n"), note)
 
@@ -68,5 +68,5 @@ def preview_report(plan: CompactionPlan) -> Report:
     """Return what `plan` would make shorter."""
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
     if any(cut.rule.summary is not None for cut in plan.cuts):
-        note += ", and the summary, which is not written yet"
+        note += ", plus the summary, which is not written yet"
     return with_note(how_turns_are_sent(plan.outcome), f"{note}. Nothing has changed.")

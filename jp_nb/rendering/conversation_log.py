@@ -59,11 +59,11 @@ _CHANNELS = {
     "answers": "in the answers file",
 }
 _UNANSWERED = {
-    "failed": "✗ failed: no answer came",
-    "interrupted": "⏹ interrupted before anything came",
+    "failed": "✗ failed: no answer",
+    "interrupted": "⏹ interrupted before the answer",
 }
 _BROKEN_OFF = {
-    "failed": "✗ failed: the answer is not whole",
+    "failed": "✗ failed: the answer is incomplete",
     "interrupted": "⏹ interrupted",
     "stopped": "⏹ stopped by you",
 }
@@ -88,8 +88,8 @@ def log(
     text: list[str] = []
     if total is not None and total > len(turns):
         earlier = total - len(turns)
-        are = "turn is" if earlier == 1 else "turns are"
-        said = f"{earlier} earlier {are} not shown: %jp log {total} shows all"
+        word = "turn" if earlier == 1 else "turns"
+        said = f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"
         markdown.append(f"*{said}*")
         text.append(said)
     shorter = _compactions(document.conversation.entries) if turns else {}
@@ -132,7 +132,7 @@ def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
             yield Report(f"**{turn.number} · {escape_markdown(says)}**", f"{turn.number} {says}:")
         yield _part(part, image_hosts)
     if turn.uncalled:
-        yield _line(f"⚠ {turn.uncalled} was demanded and not called")
+        yield _line(f"⚠ {uncalled_words(turn.uncalled)}")
     if end := _end(turn):
         yield _line(end)
 
@@ -146,7 +146,7 @@ def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
         counts[placed.after] += 1
         if counts[placed.after] > MAX_COMPACTIONS:
             continue
-        end = " (taken back)" if placed.taken_back else ""
+        end = " (undone)" if placed.taken_back else ""
         lines.append(_line(f"⊟ {in_words([entry])} from here on{end}"))
         if entry.summary is not None and not placed.taken_back:
             said = entry.summary.summary
@@ -207,9 +207,9 @@ def _line(text: str) -> Report:
 def _end(turn: Turn) -> str:
     """Return how the turn ended, if not well; "" if it did, or nobody knows."""
     if turn.left_out:
-        taken = "; its settings were taken back" if turn.taken_back else ""
-        how = _UNANSWERED.get(turn.status, "✗ no answer came")
-        return f"{how} (models are not sent this turn{taken})"
+        taken = "; its settings were reverted" if turn.taken_back else ""
+        how = _UNANSWERED.get(turn.status, "✗ no answer")
+        return f"{how} (this turn is not sent to models{taken})"
     return _BROKEN_OFF.get(turn.status, "")
 
 
@@ -237,6 +237,11 @@ def _parent(listed: Listed) -> str:
         if listed.parent_turn is None
         else f"{listed.parent}, turn {listed.parent_turn}"
     )
+
+
+def uncalled_words(required: str) -> str:
+    """Return the sentence about a required tool call that the model did not make."""
+    return f"a call of {required} was required, but the model made none"
 
 
 def _call(call: ToolCall) -> str:
@@ -279,11 +284,11 @@ def _inquiry(inquiry: Inquiry) -> str:
 
 def _change(change: ConfigChange) -> str:
     if change.begins_again:
-        return f"⟳ configuration begins again{_proposed(change)}"
+        return f"⟳ configuration reset{_proposed(change)}"
     shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
     says = [one_line(shown, limit=300)] if change.delta else []
     back = frozenset(change.taken_back)
-    for word, taken in (("unset", False), ("taken back", True)):
+    for word, taken in (("unset", False), ("reverted", True)):
         found = [path for path in change.unsets if (path in back) is taken]
         if found:
             # Each path has a character or more: what comes after so many is cut off anyway.

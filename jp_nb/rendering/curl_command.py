@@ -17,7 +17,7 @@ from jp_nb.rendering.traced_request import TracedRequest
 from jp_nb.safe_text import escape_unseen, one_line
 
 END_OF_BODY: Final = "END_OF_BODY"
-NOT_EXACT: Final = "# What is secret in it was replaced by words: put that back before it is sent."
+NOT_EXACT: Final = "# Secrets were replaced by placeholders: insert them before you send it."
 _VARIABLE: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _HEADER_CHARS: Final = 2_000
 
@@ -36,8 +36,8 @@ def curl_command(traced: TracedRequest) -> str:
     sent = traced.sent
     if not sent.method:
         raise UsageError(
-            f"request {traced.name} goes to {one_line(sent.url)}, not over HTTP: "
-            "`%jp request --json` shows what it reads"
+            f"request {traced.name} is sent to {one_line(sent.url)}, not over HTTP: "
+            "`%jp request --json` shows its content"
         )
     lines = [NOT_EXACT] if not sent.is_exact or _hides(traced) else []
     lines.append(" \\\n  ".join(_words(sent)))
@@ -64,7 +64,7 @@ def _key_header(key: KeyReference) -> str:
     """Return the header with the name of the variable; a shell puts the key there."""
     if not _VARIABLE.fullmatch(key.variable):
         raise UsageError(
-            f"the variable of the key is called {one_line(key.variable, limit=60)!r}, which no "
-            "shell can read: name another one in api_key_env"
+            f"a shell cannot read the variable {one_line(key.variable, limit=60)!r}, which holds "
+            "the API key: choose another name and set it in `api_key_env`"
         )
     return f'"{key.header}: {key.before}${key.variable}"'

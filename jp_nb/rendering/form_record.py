@@ -33,7 +33,7 @@ from jp_nb.safe_text import escape_markdown, one_line
 from jp_nb.tooling.question import FormAnswer
 from jp_nb.tooling.select_kind import SelectAnswer
 
-OPEN_ONLY = "[Open only while its form is shown; without one it is asked as text.]"
+OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
 
 
 def without_form(prompt: AnyPrompt) -> str:

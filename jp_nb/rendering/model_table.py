@@ -14,7 +14,7 @@ from jp_nb.rendering.report import Report, table
 
 MAX_ROWS: Final = 50
 NOT_TOLD: Final = ""
-IN_FORCE: Final = "in force"
+IN_FORCE: Final = "current"
 _GIGA: Final = 1e9
 
 _COLUMNS: Final[Mapping[str, Callable[[ModelInfo], str]]] = {
@@ -85,21 +85,20 @@ def _use(name: str, in_force: str, aliases: Mapping[str, Sequence[str]]) -> str:
 
 def _nothing(listed: ModelList, provider: str, words: Sequence[str]) -> Report:
     if words and listed.models:
-        text = f"None of {provider}'s {len(listed.models)} models has {' '.join(words)!r} in it."
+        text = f"None of the {len(listed.models)} models of {provider} matches {' '.join(words)!r}."
     else:
         text = f"{provider} lists no models."
     return with_note(Report("", ""), text)
 
 
 def _note(found: Sequence[ModelInfo], listed: ModelList, provider: str) -> str:
-    total = f"{len(found)} of {provider}'s {len(listed.models)} models"
-    if len(found) == len(listed.models):
-        total = f"{len(found)} {'model' if len(found) == 1 else 'models'} of {provider}"
+    of_all = "" if len(found) == len(listed.models) else f" of {len(listed.models)}"
+    total = f"{provider}: {len(found)}{of_all} {'model' if len(listed.models) == 1 else 'models'}"
     hidden = len(found) - MAX_ROWS
-    search = f"`%jp models {provider} WORD` looks for one"
+    search = f"search with `%jp models {provider} WORD`"
     more = f"; {hidden} are not shown: {search}" if hidden > 0 else ""
-    cut = "; its list goes on, and was cut" if listed.is_cut else ""
-    return f"{total}{more}{cut}. `%%jp -m PROVIDER/NAME` asks one."
+    cut = "; the list of the provider was truncated" if listed.is_cut else ""
+    return f"{total}{more}{cut}. Use one: `%%jp -m {provider}/NAME`"
 
 
 def _count(number: int | None) -> str:

@@ -265,9 +265,9 @@ def marks_in_words(marks: Collection[str]) -> str:
     timed_out = "timed_out" in marks
     said = []
     if "auto" in marks:
-        said.append(f"chosen automatically{', as time ran out' if timed_out else ''}")
+        said.append(f"chosen automatically{' when time ran out' if timed_out else ''}")
     elif timed_out:
-        said.append("as it stood when time ran out")
+        said.append("the input when time ran out")
     if "empty" in marks:
         said.append("left blank on purpose")
     return f" ({'; '.join(said)})" if said else ""

@@ -36,7 +36,7 @@ from jp_nb.record.turn_view import (
     read_turn,
 )
 from jp_nb.record.usage import TurnUsage, usage_in
-from jp_nb.rendering.conversation_log import by_tools, masked_path
+from jp_nb.rendering.conversation_log import by_tools, masked_path, uncalled_words
 from jp_nb.rendering.difference import Line, line_difference, same_runs
 from jp_nb.rendering.question_card import answer_as_json
 from jp_nb.safe_text import escape_unseen, one_line, shown_name
@@ -73,7 +73,7 @@ class ComparedRecord:
         ]
         beginning = list(_beginning(stream))
         for placed in placed_compactions(stream.entries):
-            end = " (taken back)" if placed.taken_back else ""
+            end = " (undone)" if placed.taken_back else ""
             where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
             where.append(f"compaction: {in_words([placed.of_its_time])}{end}")
         return cls(
@@ -121,7 +121,7 @@ def _numbers(at: int | None, there: int | None) -> str:
 def _others(before: Sequence[str], after: Sequence[str]) -> list[str]:
     now, then = Counter(before), Counter(after)
     counts = ((now - then).total(), "-"), ((then - now).total(), "+")
-    return [f"{sign} {count} that the other side does not have" for count, sign in counts if count]
+    return [f"{sign} {count} not on the other side" for count, sign in counts if count]
 
 
 def _paired(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
@@ -154,10 +154,10 @@ def _turn(turn: Turn) -> Iterator[str]:
         yield from _part(part)
     yield from (f"image of the request: {image.words}, {image.digest}" for image in turn.images)
     if turn.uncalled:
-        yield f"{turn.uncalled} was demanded and not called"
+        yield uncalled_words(turn.uncalled)
     if turn.left_out:
         end = f" ({turn.status})" if turn.status else ""
-        yield f"no answer{end}: models are not sent this turn"
+        yield f"no answer{end}: this turn is not sent to models"
     if tokens := _tokens(turn.usage):
         yield f"tokens: {tokens}"
 
@@ -173,7 +173,7 @@ def _besides(entries: Iterable[Entry]) -> Iterator[str]:
             case ChatResponse(kind="reasoning", reasoning=reasoning):
                 yield from _text_lines("reasoning", reasoning or "")
             case InquiryRequest(source=source, question=question):
-                exclusive = ", which no model answers" if question.exclusive else ""
+                exclusive = ", which only a user may answer" if question.exclusive else ""
                 yield f"question of {source.name or source.source}{exclusive}"
     if models:
         yield f"tokens of: {', '.join(models)}"
@@ -201,7 +201,7 @@ def _call(call: ToolCall) -> Iterator[str]:
         yield from _farther_in(_json_lines(name, value))
     if call.requested_arguments is not None:
         yield f"{INDENT}arguments edited by you"
-        yield from _farther_in(_json_lines("called with", dict(call.requested_arguments)))
+        yield from _farther_in(_json_lines("model's arguments", dict(call.requested_arguments)))
     if call.content is None:
         yield f"{INDENT}no result"
     else:
@@ -236,7 +236,7 @@ def _other_end(inquiry: Inquiry) -> str | None:
 def _change(change: ConfigChange) -> Iterator[str]:
     if not (change.delta or change.unsets or change.begins_again):
         return  # it changed only whose a value is
-    yield "configuration begins again" if change.begins_again else "configuration"
+    yield "configuration reset" if change.begins_again else "configuration"
     if change.delta:
         yield from _farther_in(_json_lines("set", masked(dict(change.delta))))
     yield from (f"{INDENT}unset {masked_path(path)}" for path in change.unsets)

@@ -44,8 +44,8 @@ def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> R
     """Return what differs, one result after the other, a table of all of them, and `note`."""
     same = sum(each.same for each in results)
     head = said(
-        f"Turn {number} with the tools of today: {same} of {len(results)} results are the same. "
-        "Nothing of it is in the conversation."
+        f"Turn {number} with the current tools: {same} of {len(results)} results are the same. "
+        "The conversation is unchanged."
     )
     rows = [
         (str(place), each.name, _short(each.then), _short(each.now), each.note or _verdict(each))

@@ -19,6 +19,7 @@ from jp_nb.image import amount
 from jp_nb.rendering.difference import difference
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.request_report import (
+    MESSAGE_COLUMNS,
     as_json,
     bounded,
     line_report,
@@ -45,7 +46,7 @@ def request_difference(before: TracedRequest, after: TracedRequest) -> Report:
         *_messages(before, after),
     ]
     if len(parts) == 1:
-        parts.append(line_report("nothing differs"))
+        parts.append(line_report("no differences"))
     parts.append(line_report(shared_beginning(before, after)))
     for each in (before, after):
         parts.append(line_report(f"{each.name}: {tokens_in_words(each)}; {each.remarks[0]}"))
@@ -68,7 +69,7 @@ def _plain_values(traced: TracedRequest) -> dict[str, JsonValue]:
     headers: dict[str, JsonValue] = dict(traced.sent.headers)
     return {
         "model": traced.model,
-        "goes to": traced.sent.url,
+        "sent to": traced.sent.url,
         **headers,
         **traced.parameters,
         "tool choice": traced.shown.tool_choice,
@@ -131,7 +132,7 @@ def _members(
 ) -> Iterator[Report]:
     gone = [name for name in now if name not in then]
     new = [name for name in then if name not in now]
-    for word, names in (("gone", gone), ("new", new)):
+    for word, names in (("removed", gone), ("added", new)):
         if names:
             yield line_report(f"{what}s {word}: {bounded(', '.join(names), 1_000)}")
     for name, value in now.items():
@@ -155,7 +156,7 @@ def _messages(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
             rows.append(("…", "…", f"… and {more:,} more", ""))
         if rows:
             yield line_report(f"from message {same + 1} on in {traced.name}:")
-            yield table(("#", "who", "what", "tokens"), rows)
+            yield table(MESSAGE_COLUMNS, rows)
     if same < min(len(now), len(then)) and now[same].role == then[same].role:
         yield from _changed(f"message {same + 1}", now[same].text, then[same].text)
 
@@ -176,9 +177,9 @@ def shared_beginning(before: TracedRequest, after: TracedRequest) -> str:
 
     Tools are read first, then system texts, attachments and messages.
     """
-    begins = "for a prompt cache both begin alike"
+    begins = "shared prefix for a prompt cache:"
     if before.model != after.model:
-        return f"{begins} nowhere: another model has a cache of its own"
+        return f"{begins} none, because each model has its own cache"
     tokens, shared = 0, list[str]()
     one, other = before.shown, after.shown
     for part, alike, count in (
@@ -200,10 +201,11 @@ def shared_beginning(before: TracedRequest, after: TracedRequest) -> str:
     if same:
         shared.append(f"{same:,} message{'' if same == 1 else 's'}")
     whole = same == len(before.messages)
-    return _shared(begins, shared, tokens, "all of the first one" if whole else "then they differ")
+    end = "all of the first request" if whole else "then they differ"
+    return _shared(begins, shared, tokens, end)
 
 
 def _shared(begins: str, shared: list[str], tokens: int, end: str) -> str:
     if not shared:
-        return f"{begins} nowhere: {end.removeprefix('then ')}"
-    return f"{begins} for about {tokens:,} tokens ({', '.join(shared)}): {end}"
+        return f"{begins} none; {end.removeprefix('then ')}"
+    return f"{begins} about {tokens:,} tokens ({', '.join(shared)}); {end}"

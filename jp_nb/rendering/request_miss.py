@@ -125,7 +125,7 @@ def _changed(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
     found = difference(ProposedChange(what, _json(now), _json(then)))
     name = escape_unseen(what)
     if _same(now, then):
-        yield f"  {name}: what differs looks like a key, and is not shown"
+        yield f"  {name}: the difference looks like an API key and is not shown"
         return
     if found is None:
         sides = (
@@ -157,13 +157,13 @@ def _hint(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
     before, after = (_TIME.sub("", each) if isinstance(each, str) else "" for each in (now, then))
     if before and before == after:
         yield (
-            "    only times differ: with `record.reproducible = true`, when it is recorded and "
-            "replayed, those of the record are the same in each run"
+            "    only times differ: set `record.reproducible = true` to record and to replay, so "
+            "that each run writes the same times"
         )
     if what.startswith("tool ") and isinstance(now, dict) and then is None:
         yield (
-            "    what only a person answers, as with `ask`, is not offered where nobody is: "
-            "`jp-nb run --record` records without anybody, too"
+            "    headless runs do not offer tools that need a user, such as `ask`: record with "
+            "`jp-nb run --record`, which is headless too"
         )
 
 

@@ -23,6 +23,7 @@ MAX_TEXT: Final = 160
 """Characters of a text, unless all of it is wanted."""
 MAX_ROWS: Final = 40
 """Of system texts, attachments and tools, likewise."""
+MESSAGE_COLUMNS: Final = ("#", "role", "content", "tokens")
 FIRST: Final = 3
 LAST: Final = 12
 """So many messages are shown at either end, likewise."""
@@ -32,7 +33,7 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
     """Show `traced`; `full`: every message, every text whole."""
     parts = [
         line_report(f"request {traced.name} · {traced.model} · {traced.remarks[0]}", strong=True),
-        table(("what", "value"), list(_facts(traced)), limit=2_000),
+        table(("item", "value"), list(_facts(traced)), limit=2_000),
         *_system(traced, full=full),
         *_attachments(traced, full=full),
         *_tools(traced, full=full),
@@ -40,7 +41,7 @@ def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
         line_report(tokens_in_words(traced)),
     ]
     if not full and _is_cut(traced):
-        how = f"`%jp request {traced.name} --full` shows all of every text"
+        how = f"Show the full texts: `%jp request {traced.name} --full`"
         parts.append(Report(how, how))
     return joined(parts, between="\n\n")
 
@@ -61,15 +62,15 @@ def tokens_in_words(traced: TracedRequest) -> str:
 def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     sent = traced.sent
     for remark in traced.remarks[1:]:
-        yield "how it is known", remark
-    yield "goes to", f"{sent.method} {sent.url}" if sent.method else sent.url
+        yield "note", remark
+    yield "sent to", f"{sent.method} {sent.url}" if sent.method else sent.url
     if sent.key is not None:
         yield "key", key_in_words(sent)
     for name, value in sent.headers.items():
         yield name, value
     yield "body", f"{len(sent.body):,} bytes"
     if not sent.is_exact:
-        yield "hidden", "what is secret in it was replaced by words"
+        yield "hidden", "secrets were replaced by placeholders"
     for name, parameter in traced.parameters.items():
         yield name, as_json(parameter)
     yield "tool choice", traced.shown.tool_choice
@@ -122,7 +123,7 @@ def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
         (each.source, attachment_in_words(each), _count(attachment_tokens(each)))
         for each in attachments
     ]
-    yield _rows(("from", "what", "tokens"), rows)
+    yield _rows(("source", "content", "tokens"), rows)
 
 
 def attachment_in_words(attachment: Attachment) -> str:
@@ -157,7 +158,7 @@ def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
         )
         for tool in tools
     ]
-    yield _rows(("tool", "what for", "parameters", "tokens"), rows)
+    yield _rows(("tool", "description", "parameters", "tokens"), rows)
 
 
 def _messages(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
@@ -170,7 +171,7 @@ def _messages(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
         for number, message in enumerate(messages, start=1):
             yield _whole(f"{number} · {message.role}", message.text)
         return
-    yield _rows(("#", "who", "what", "tokens"), list(_ends(messages)), limit=None)
+    yield _rows(MESSAGE_COLUMNS, list(_ends(messages)), limit=None)
 
 
 def _ends(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
@@ -179,7 +180,7 @@ def _ends(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
         if left > 1 and FIRST < number <= FIRST + left:
             if number == FIRST + 1:
                 tokens = sum(each.tokens for each in messages[FIRST : FIRST + left])
-                yield "…", "…", f"… {left:,} messages that are not shown", f"{tokens:,}"
+                yield "…", "…", f"… {left:,} messages not shown", f"{tokens:,}"
             continue
         yield message_row(number, message)
 

@@ -90,7 +90,7 @@ def _images(ends: ToolEnds) -> list[str]:
     said = [in_a_word(ends.images)] if ends.images else []
     told = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.left_out[:MAX_TOLD]]
     more = len(ends.left_out) - len(told)
-    return [*said, *told, *([f"{more} more left out"] if more else [])]
+    return [*said, *told, *([f"{more} more omitted"] if more else [])]
 
 
 def _edited(begins: ToolBegins) -> str:

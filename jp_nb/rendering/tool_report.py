@@ -34,9 +34,9 @@ MAX_VALUE_CHARS = 2000
 _Rule = ConfigRule | FileRule | HostRule | VariableRule
 MakeOffer = Callable[[AppConfig], ToolSet]
 _LOCKS: Mapping[str, str] = {
-    "any": "-t and -T may switch it",
-    "if_named": "-t and -T may switch it by its name only",
-    "if_named_or_group": "-t and -T may switch it by its name, or its toolset's",
+    "any": "-t and -T can switch it",
+    "if_named": "-t and -T can switch it only by its name",
+    "if_named_or_group": "-t and -T can switch it by its name or its toolset",
 }
 
 
@@ -101,7 +101,7 @@ def tool(name: str, config: AppConfig, offer: MakeOffer) -> Report:
     parts = [table(("setting", "value"), facts, limit=MAX_VALUE_CHARS)]
     if configured.questions:
         rows = [_question(name, *entry) for entry in configured.questions.items()]
-        head = ("question", "who answers", "configured answer", "label")
+        head = ("question", "answered by", "configured answer", "label")
         parts.append(table(head, rows, limit=MAX_VALUE_CHARS))
     if configured.options:
         above = ("conversation", "tools", name, "options")
@@ -130,9 +130,9 @@ def _state(name: str, config: AppConfig, offered: ToolSet) -> str:
     state, rule = config.conversation.enabling(name)
     word = "on" if state else "off"
     if rule == "never":
-        return f"locked-{word}: neither -t nor -T switches it"
+        return f"locked-{word}: -t and -T cannot switch it"
     if name in offered.tools and not state:
-        return f"{_offered(name, config, offered)}; else it is off: {_LOCKS[rule]}"
+        return f"{_offered(name, config, offered)}; otherwise off: {_LOCKS[rule]}"
     return f"{word}: {_LOCKS[rule]}"
 
 
@@ -192,7 +192,7 @@ def _parameters(tool: OfferedTool) -> list[Report]:
         for found in shown
     ]
     rows += [(others, "-", "-", "-", "-")] if others else []
-    head = ("parameter", "type", "required", "values", "what for")
+    head = ("parameter", "type", "required", "values", "description")
     return [table(head, rows, limit=MAX_VALUE_CHARS)] if rows else []
 
 
@@ -204,7 +204,7 @@ def _values(parameter: Parameter) -> Iterator[str]:
 
 
 def _description(text: str) -> Report:
-    head = "What the model is told about it:" if text else "The model is told nothing about it."
+    head = "Description for the model:" if text else "It has no description for the model."
     if not text:
         return Report(head, head)
     return Report(f"{head}\n\n{code_block(text)}", f"{head}\n{plain(text)}")
@@ -244,12 +244,13 @@ def _rule(rule: _Rule) -> str:
 
 def _config_verbs(rule: ConfigRule) -> str:
     if names_nothing(rule):
-        return "matches nothing, there is no such place"
+        return "matches no setting"
     changes = [
         *(["write, even grants"] if rule.write == "insecure_allow" else []),
         *(["write"] if rule.write is True else []),
         *(["unset"] if rule.delete else []),
     ]
-    how = {True: "asks", False: "does not ask", None: "asks about what reaches out"}[asks(rule)]
+    words = {True: "asks", False: "does not ask", None: "asks about settings with authority"}
+    how = words[asks(rule)]
     changed = [f"{' and '.join(changes)} ({how})"] if changes else []
     return ", ".join([*(["read"] if rule.read else []), *changed]) or "nothing"

@@ -21,7 +21,14 @@ from jp_nb.agent.display_events import (
 from jp_nb.agent.prepared_answers import ANSWERS
 from jp_nb.config.secret_names import SECRET_ANSWER
 from jp_nb.json_values import indented_json, read_json
-from jp_nb.record.answer_words import LEFT, NOT_ANSWERED
+from jp_nb.record.answer_words import (
+    DOES_NOT_FIT,
+    LEFT,
+    NO_MODEL,
+    NO_USER,
+    NOT_ANSWERED,
+    USER_ONLY,
+)
 from jp_nb.rendering import wording
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
 from jp_nb.rendering.question_card import (
@@ -220,8 +227,8 @@ def _verdict(ends: ChangeEnds) -> str:
     )
     match ends.by:
         case "person" if ends.channel == ANSWERS:
-            verdict = f"{applied}{beside}" if ends.applied else "rejected"
-            return f"{verdict}, as the answers file says"
+            answers = "by the answers file"
+            return f"{applied} {answers}{beside}" if ends.applied else f"rejected {answers}"
         case "person":
             channel = f" ({ends.channel})" if ends.channel else ""
             person = "you" if ends.person is None else shown_name(ends.person)
@@ -229,9 +236,9 @@ def _verdict(ends: ChangeEnds) -> str:
                 return f"rejected by {person}{channel}"
             return f"{applied} by {person}{channel}{beside}"
         case "grant":
-            return f"{applied}, as its grant allows{beside}"
+            return f"{applied} by a grant{beside}"
         case "nobody":
-            reason = ends.reason or "nobody could be asked"
+            reason = ends.reason or NO_USER
             return f"not applied: {one_line(reason, limit=300)}"
         case other:
             assert_never(other)
@@ -258,14 +265,14 @@ _NO_PERSON: Final = {
 """Channels of answers that nobody gave just now, in words."""
 _ENDS: Mapping[str, str] = {
     **LEFT,
-    "unavailable": "nobody could be asked",
+    "unavailable": NO_USER,
 }
 _REASONS: Mapping[str, str] = {
     "user": "cancelled",
-    "backend_error": "no model could answer",
-    "no_prompt_backend": "nobody could be asked",
-    "assistant_routing_denied": "only a person may answer",
-    "invalid_static_answer": "an answer set beforehand does not fit",
+    "backend_error": NO_MODEL,
+    "no_prompt_backend": NO_USER,
+    "assistant_routing_denied": USER_ONLY,
+    "invalid_static_answer": DOES_NOT_FIT,
 }
 
 

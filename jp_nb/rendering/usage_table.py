@@ -41,9 +41,7 @@ _BY_MODEL: Final = (
     "reasoning",
 )
 NOTHING: Final = "No provider has reported any tokens in this conversation yet."
-COUNTED_ONCE: Final = (
-    "turns that a branch has in common with the conversation it came from count once"
-)
+COUNTED_ONCE: Final = "turns that a branch shares with its parent are counted once"
 
 
 @dataclass(slots=True)
@@ -154,16 +152,17 @@ def _notes(
     stream: ConversationStream, turns: int, last: int, elsewhere: TurnUsage | None
 ) -> Iterator[str]:
     if turns > last:
-        yield f"The last {last} of {turns} turns are listed; the models' counts are of all of them."
+        yield f"Only the last {last} of {turns} turns are listed; the totals include all turns."
     parent = as_object(stream.head.get("parent"))
     turn, name = parent.get("turn"), parent.get("id")
     if isinstance(turn, int) and isinstance(name, str):
         copied = "Turn 0 was" if turn == 0 else f"Turns 0 to {turn} were"
-        yield f"{copied} taken over from {one_line(name, limit=40)}: paid for once, listed in both."
+        source = one_line(name, limit=40)
+        yield f"{copied} copied from {source}: used once, and listed in both conversations."
     took = _for_summaries(stream)
     if took != TurnUsage():
         told = tokens_line(took.input_tokens, took.output_tokens)
-        yield f"Summaries of earlier turns took {told} of this; they belong to no turn."
+        yield f"Summaries of earlier turns used {told} of this; they belong to no turn."
     if elsewhere is not None:
         told = tokens_line(elsewhere.input_tokens, elsewhere.output_tokens)
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."

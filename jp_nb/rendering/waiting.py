@@ -29,11 +29,11 @@ MAX_NAMED = 3
 """So many of those that are waited for are named."""
 
 _AFTER: Mapping[str, str] = {
-    "menu": "how to go on is asked next",
-    "continue": "going on, as configured",
-    "reply": "stopping; what you say goes to the model",
-    "restart": "stopping; the tool calls without a result are run again",
-    "stop": "stopping; what arrived so far is kept",
+    "menu": "a menu asks how to continue",
+    "continue": "continuing, as configured",
+    "reply": "stopping; your reply is sent to the model",
+    "restart": "stopping; tool calls without a result will run again",
+    "stop": "stopping; the text received so far is kept",
     "abort": "aborting the answer",
 }
 _DECIDED = ("continue", "reply", "restart")
@@ -49,7 +49,7 @@ class Waiting:
     """Knows what is waited for, and since when. Times are those of one monotonic clock."""
 
     def __init__(self, now: float) -> None:
-        self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be made"), now)}
+        self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be prepared"), now)}
         self._function: FunctionBegins | None = None
         self._interrupt: InterruptHeard | None = None
         self._spoke: float | None = None
@@ -102,7 +102,7 @@ class Waiting:
         if not others and not sentences:
             others, behind = waits, 0
         if behind:
-            sentences.append(f"{behind} to be decided by you in line behind that")
+            sentences.append(f"then {behind} decision{'' if behind == 1 else 's'} by you")
         if others:
             sentences.insert(0, f"Waiting for {_listed([self._named(wait) for wait in others])}")
             seconds = int(now - min(wait.since for wait in others))
@@ -125,7 +125,7 @@ class Waiting:
 
     def _named(self, wait: _Wait) -> str:
         reasons = wait.what.key == MODEL_WAITS and self._reasons
-        return f"{wait.what.text}, which is reasoning" if reasons else wait.what.text
+        return f"{wait.what.text} (reasoning)" if reasons else wait.what.text
 
 
 def tokens_line(sent: int | None, received: int | None) -> str:
@@ -139,13 +139,13 @@ def interrupt_words(heard: InterruptHeard, function: FunctionBegins | None = Non
     """Return that an interrupt was heard, and what comes of it; `function` is what it cuts."""
     after = [_AFTER[heard.then]] if heard.then is not None else []
     held = [f"stopping {function.name}"] if function is not None else []
-    return ": ".join(filter(None, ["Interrupt heard", "; ".join([*held, *after])]))
+    return ": ".join(filter(None, ["Interrupt received", "; ".join([*held, *after])]))
 
 
 def again_words(wait: Waits, now: float) -> str:
     """Return why something is tried again, and in how many seconds."""
     left = ceil((wait.until or now) - now)
-    return f"{wait.text}, again {f'in {left} s' if left > 0 else 'now'}"
+    return f"{wait.text}, retrying {f'in {left} s' if left > 0 else 'now'}"
 
 
 def _listed(names: list[str]) -> str:

@@ -49,16 +49,16 @@ CANCEL = "Cancel"
 SUGGESTED = "suggested"
 """Marks what a tool would choose. It is never chosen for the person."""
 COLUMNS = ("path", "now", "proposed")
-NOW_WHOLE = "All of it as it is now"
-PROPOSED_WHOLE = "All of it as proposed"
+NOW_WHOLE = "The whole current value"
+PROPOSED_WHOLE = "The whole proposed value"
 MAX_VALUE_CHARS = 200
 """Of a path or a value of a changed configuration, once that is decided."""
 MAX_CHANGES = 50
-SPELLED_OUT = "⟨U+200B⟩ stands for one character that could not be seen; U+200B is its number."
+SPELLED_OUT = "⟨U+200B⟩ stands for one invisible character; U+200B is its code point."
 MAX_DIFFERENCE_LINES = 100
 """Of all changed values together, once they are decided."""
-NOTHING_CHOSEN = "Nothing is chosen yet: Tab or an arrow key goes to the buttons."
-NOTHING_CHANGED = "This is as it was proposed: to send it unchanged, press Submit."
+NOTHING_CHOSEN = "Nothing is chosen yet. Press Tab or an arrow key to reach the buttons."
+NOTHING_CHANGED = "You changed nothing. To send the proposed value, press Submit."
 ANSWERED_BELOW = "The form is not shown here. Please answer in the input box below."
 UNSEEN = "This cell waits for an answer, but no page has shown its form yet. The form stays open."
 STDIN_INSTEAD = "To answer in an input box instead, interrupt the kernel (■)."
@@ -191,7 +191,7 @@ def decided(changes: tuple[ProposedChange, ...]) -> list[Decided]:
 def _bounded(found: Difference, room: int) -> tuple[str, ...]:
     lines = [plain(str(line), limit=MAX_VALUE_CHARS) for line in found.lines[:room]]
     left = len(found.lines) - len(lines)
-    more = f"… {left} more line{'' if left == 1 else 's'} of what differs"
+    more = f"… {left} more line{'' if left == 1 else 's'} that differ{'s' if left == 1 else ''}"
     return (*lines, more) if left else tuple(lines)
 
 

@@ -111,7 +111,7 @@ def test_difference_hides_keys(distance: int) -> None:
     assert "two" in shown
     assert not any(key[at : at + 6] in shown for at in range(len(key) - 5))
     [line] = missed_lines(request_with(key, "one"), request_with(other, "one"))
-    assert line.endswith("what differs looks like a key, and is not shown")
+    assert line.endswith("the difference looks like an API key and is not shown")
 
 
 @pytest.mark.parametrize("part", ["tool", "attachment", "system text", "message"])
@@ -123,4 +123,4 @@ def test_missing_and_moved_parts_are_shown(part: str) -> None:
     spec[part].pop()
     shown = "\n".join(missed_lines(asked(SPEC), asked(spec)))
     assert UNSET in shown
-    assert ("is not offered where nobody is" in shown) is (part == "tool")
+    assert ("headless runs do not offer" in shown) is (part == "tool")

@@ -87,7 +87,7 @@ def test_value_of_a_file_can_be_unset_and_restored(notebook: Notebook, folder: P
     notebook.jp("config --unset user.name")
     assert notebook.value("user.name") == "file"
     notebook.ask("Go.")
-    assert "⟳ configuration taken back user.name" in notebook.jp("log")
+    assert "⟳ configuration reverted user.name" in notebook.jp("log")
     notebook.jp("config --unset assistant.name")
     assert notebook.told() == ["nothing is set at assistant.name: nothing is taken back"]
 
@@ -98,7 +98,7 @@ def test_log_shows_the_last_ten_turns_by_default(notebook: Notebook) -> None:
         stream.start_turn(ChatRequest(content=f"Number {number}?"))
         stream.append(ChatResponse(message="word " * 400))
     shown = notebook.jp("log")
-    assert shown.startswith("140 earlier turns are not shown: %jp log 150 shows all\n140 you: ")
+    assert shown.startswith("140 earlier turns hidden. Show all: `%jp log 150`\n140 you: ")
     assert len(shown) < 30_000
     assert "3 you:" not in notebook.jp("log 2").partition("147 earlier")[2]
     assert notebook.jp("log 150").count(" you: Number") == 150
@@ -421,7 +421,7 @@ def test_settings_that_cannot_be_shown_cannot_be_trusted(
     other = Notebook(folder, days=1)
     monkeypatch.setattr(projection, "MAX_FOREIGN_WORK", 300)
     other.jp("import out")
-    with pytest.raises(UsageError, match=r"more work .* cannot be shown, nor agreed to"):
+    with pytest.raises(UsageError, match=r"too many changes .* cannot be shown, nor agreed to"):
         other.jp("trust --yes")
     assert not other.session.active.trust.trusted
     other.session.close()
@@ -443,7 +443,7 @@ def test_changed_history_of_a_signed_notebook_is_untrusted(folder: Path, signed:
     mine.session.run_turn("First.")
     record = mine.stored
     if signed == "by this release":
-        why = "somebody changed the record"
+        why = "someone else changed the record"
         next(e for e in record["events"] if e["type"] == "chat_response")["message"] = "Run it."
     else:
         why = "signed by an earlier release"
@@ -628,7 +628,7 @@ def test_reset_is_in_the_log_and_a_change_of_owner_alone_is_not(notebook: Notebo
     notebook.ask("Go.", Directive("cfg", "user.name=a"), model="scripted/talk")
     (reset, *_) = notebook.session.document.conversation.deltas
     assert reset.op == "reset"
-    assert "configuration begins again" in notebook.jp("log")
+    assert "configuration reset" in notebook.jp("log")
     notebook.jp('config -c \'{"user": {"name": "a"}}\'')
     notebook.ask("Go on.")
     assert "configuration {}" not in notebook.jp("log")
@@ -793,7 +793,7 @@ def test_report_of_one_tool(tooled: Notebook) -> None:
     assert rows_of(shown) == [
         ["setting", "value"],
         ["tool", "fs_read"],
-        ["state", "off: -t and -T may switch it by its name only"],
+        ["state", "off: -t and -T can switch it only by its name"],
         ["source", "local"],
         ["command", "cat 'my notes.txt'"],
         ["run", "ask"],
@@ -807,27 +807,27 @@ def test_report_of_one_tool(tooled: Notebook) -> None:
             "config conversation.tools: write, even grants (asks); config style: nothing; "
             "files docs: read, no write; host https://x.org: yes; variable HOME: read",
         ],
-        ["question", "who answers", "configured answer", "label"],
+        ["question", "answered by", "configured answer", "label"],
         ["sure", "user", "true", "Files"],
         ["pin", "user", '"(set, not shown)"', "-"],
         ["which", f"assistant, with {WHICH}", "-", "-"],
         ["option", "value"],
         ["limit", "3"],
         ["api_key", '"(set, not shown)"'],
-        ["parameter", "type", "required", "values", "what for"],
+        ["parameter", "type", "required", "values", "description"],
         ["path", "string", "yes", "-", "Which one | of all."],
         ["ranges", "array of object", "no", "-", "-"],
         ["ranges.first", "integer", "no", "default 1", "-"],
-        ["What the model is told about it:"],
+        ["Description for the model:"],
         ["Read <b>a file</b>."],
     ]
 
 
 def test_report_of_a_tool_tells_whether_it_can_be_switched(tooled: Notebook) -> None:
     for name, state in {
-        "locked": "locked-off: neither -t nor -T switches it",
-        "describe_tools": "locked-on: neither -t nor -T switches it",
-        "ask_user": "on: -t and -T may switch it by its name only",
+        "locked": "locked-off: -t and -T cannot switch it",
+        "describe_tools": "locked-on: -t and -T cannot switch it",
+        "ask_user": "on: -t and -T can switch it only by its name",
     }.items():
         assert ["state", state] in rows_of(tooled.jp(f"tools {name}"))
 

@@ -146,7 +146,7 @@ def test_model_summarizes_the_original_turns(notebook: Notebook, provider: str) 
     last = sent(server.requests[-1])
     assert last.count(SUMMARY) == 1
     assert LONG not in last
-    assert "Summaries of earlier turns took 788 tokens in" in notebook.jp("usage")
+    assert "Summaries of earlier turns used 788 tokens in" in notebook.jp("usage")
 
 
 @pytest.mark.parametrize("provider", ["anthropic"])
@@ -243,7 +243,7 @@ def test_log_shows_compactions_and_their_undo(notebook: Notebook) -> None:
         assert log[-2:] == ["  ⊟ turn 0 is sent as a summary from here on", f"    {SUMMARY}"]
         notebook.jp("compact --undo")
         log = notebook.jp("log").splitlines()
-        assert log[-1] == "  ⊟ turn 0 is sent as a summary from here on (taken back)"
+        assert log[-1] == "  ⊟ turn 0 is sent as a summary from here on (undone)"
 
 
 def test_rules_of_one_step_are_undone_together(

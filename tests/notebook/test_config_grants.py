@@ -152,8 +152,7 @@ def test_loading_without_configuration_reads_no_rules(folder: Path) -> None:
 def test_grants_of_a_tool_are_described(folder: Path, load: Callable[[], Session]) -> None:
     configure(folder, GOOD + ODD + f'[[{TOOL}.access.config]]\npath = "style"\napply = "ask"\n')
     assert (
-        "config user: read; config usr.name: matches nothing, there is no such place; "
-        "config style: nothing"
+        "config user: read; config usr.name: matches no setting; config style: nothing"
     ) in report(load(), "x")
 
 

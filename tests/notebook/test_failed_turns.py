@@ -103,7 +103,7 @@ def test_cell_shows_one_notice_and_the_log_names_the_failure(session: Session) -
         "were not kept."
     )
     log = conversation_log.log(session.document, session.conversations.log()).text
-    line = "✗ failed: no answer came (models are not sent this turn; its settings were taken back)"
+    line = "✗ failed: no answer (this turn is not sent to models; its settings were reverted)"
     assert log.count(line) == 2
 
 

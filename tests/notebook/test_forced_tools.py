@@ -256,7 +256,9 @@ def test_demanded_tool_that_was_not_called_is_reported(
     [turn] = session.conversations.log()
     assert turn.uncalled == missing
     log = conversation_log.log(session.document, [turn]).text
-    assert (f"⚠ {missing} was demanded and not called" in log) is (missing is not None)
+    assert (f"⚠ a call of {missing} was required, but the model made none" in log) is (
+        missing is not None
+    )
     assert all("tool_choice" not in str(request.body["messages"]) for request in server.requests)
 
 

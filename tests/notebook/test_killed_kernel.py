@@ -331,7 +331,7 @@ def the_first_tool_runs(notebook: Notebook) -> None:
 
 def a_grant_let_a_change_count(notebook: Notebook) -> None:
     notebook.open("settle")
-    notebook.shows(f'user.name: "Someone" → "{notebook.value}" — applied, as its grant allows')
+    notebook.shows(f'user.name: "Someone" → "{notebook.value}" — applied by a grant')
 
 
 def the_other_change_is_on_screen(notebook: Notebook) -> None:

@@ -55,11 +55,11 @@ def test_models_of_the_current_provider_are_shown_and_the_current_one_is_marked(
     shown = notebook.jp("models")
     first, second = shown.splitlines()[1:3]
     assert first.startswith("anthropic/claude-opus-3 ")
-    assert first.endswith("in force")
+    assert first.endswith("current")
     assert "2027-01-05" in first
     assert second.startswith("anthropic/claude-opus-4-5 ")
     assert second.endswith("opus")
-    assert "2 models of anthropic." in shown
+    assert "anthropic: 2 models. " in shown
     assert KEY not in shown
 
 

@@ -46,7 +46,9 @@ def test_after_a_restart_no_form_is_live(open_notebook: OpenNotebook) -> None:
     page.reload()
     assert page.cell(1).get_by_role("button", disabled=False).count() == 0
     plain = page.saved().cells[1].outputs[-1]["data"]["text/plain"]
-    assert plain.endswith("[Open only while its form is shown; without one it is asked as text.]")
+    assert plain.endswith(
+        "[You can answer only while the form is shown. Without a form, you are asked as text.]"
+    )
     load(page, contains="conversation restored (1 turn)")
     page.run_cell(1)
     answer(page, "No")

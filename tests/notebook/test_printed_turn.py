@@ -130,9 +130,9 @@ def test_retries_interrupts_and_notices_are_lines(capsys: pytest.CaptureFixture[
     )
     assert text.split("\n") == [
         "So",
-        "… x/y: 429 rate limit, attempt 2 of 5, again now",
-        "Interrupt heard",
-        "Interrupt heard: stopping; what arrived so far is kept",
+        "… x/y: 429 rate limit, attempt 2 of 5, retrying now",
+        "Interrupt received",
+        "Interrupt received: stopping; the text received so far is kept",
         "⚠ cut off",
         "",
     ]

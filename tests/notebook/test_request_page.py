@@ -61,7 +61,7 @@ def test_request_is_shown_as_tables(lab: Lab, open_notebook: OpenNotebook) -> No
         assert any("<img src=x onerror" in cell for cell in cells)
         picture(page, "request")
         page.run_cell(6)
-        difference = page.output_text(6, contains="for a prompt cache both begin alike")
+        difference = page.output_text(6, contains="shared prefix for a prompt cache:")
         assert "Be brief." in difference
         picture(page, "request-diff")
         page.run_cell(7)

@@ -26,18 +26,20 @@ def test_content_for_the_model_is_counted_and_shown() -> None:
         report_text("", is_error=True) == "The model reads as an error (0 characters):\n(nothing)"
     )
     assert report_text(whole_chars=9_000).startswith(
-        "The model reads (4 characters, cut: the whole result has 9,000):"
+        "The model reads (4 characters, truncated: the whole result has 9,000):"
     )
 
 
 def test_structured_content_for_the_record_is_shown() -> None:
     shown = report_text(structured={"a": [1]})
-    assert "The record would keep this beside it:\n    {\n" in shown
+    assert "The record would also keep:\n    {\n" in shown
     assert '"a": [' in shown
 
 
 def test_failed_call_can_be_debugged() -> None:
-    assert report_text(exception=ValueError()).endswith("\n%debug opens where it failed")
+    assert report_text(exception=ValueError()).endswith(
+        "\n%debug opens the debugger where it failed"
+    )
     assert "%debug" not in report_text()
 
 

@@ -101,7 +101,7 @@ def test_log_shows_the_labels_of_an_answer_in_the_order_of_selection(
         (MANY, {"answer": {"selected": ["rd"], "custom": "a\nfile"}},
          '→ ["Redis"], own text "a\\nfile"'),
         (MANY, {"answer": ["pg"], "metadata": {"auto": True, "timed_out": True, "channel": "form"}},
-         '→ ["Postgres"] (form) (chosen automatically, as time ran out)'),
+         '→ ["Postgres"] (form) (chosen automatically when time ran out)'),
         ({"type": "text"}, {"answer": "", "metadata": {"empty": True}},
          '→ "" (left blank on purpose)'),
         (FIELDS, {"answer": {"s": ["rd"]}}, '→ Stores: ["Redis"]'),
@@ -138,10 +138,10 @@ def test_log_shows_structured_answers() -> None:
 @pytest.mark.parametrize(
     ("status", "entries", "end"),
     [
-        ("", [], "  ✗ no answer came (models are not sent this turn)"),
-        ("failed", [], "  ✗ failed: no answer came (models are not sent this turn)"),
-        ("failed", [SAID], "  ✗ failed: the answer is not whole"),
-        ("interrupted", [], "  ⏹ interrupted before anything came (models are not sent this turn)"),
+        ("", [], "  ✗ no answer (this turn is not sent to models)"),
+        ("failed", [], "  ✗ failed: no answer (this turn is not sent to models)"),
+        ("failed", [SAID], "  ✗ failed: the answer is incomplete"),
+        ("interrupted", [], "  ⏹ interrupted before the answer (this turn is not sent to models)"),
         ("interrupted", [SAID], "  ⏹ interrupted"),
         ("completed", [SAID], "    a"),
         ("", [SAID], "    a"),
@@ -154,7 +154,7 @@ def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -
 def test_log_counts_the_hidden_turns() -> None:
     document, turn = Document.new(clock=utc_now, made="live"), Turn(7, "Go.", text="Gone.")
     shown = conversation_log.log(document, [turn], total=8)
-    assert shown.text.startswith("7 earlier turns are not shown: %jp log 8 shows all\n7 you: Go.")
+    assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n7 you: Go.")
     assert "7 earlier turns" in shown.markdown
     assert "earlier" not in conversation_log.log(document, [turn], total=1).text
 
@@ -227,7 +227,7 @@ def test_log_shows_unset_paths() -> None:
     assert line(unsets=("a.b",)) == '⟳ configuration {"a": 1}, unset a.b'
     logged = "(proposed by tidy, applied by a grant)"
     assert line(GRANT, delta={}, unsets=("a", "b")) == f"⟳ configuration unset a, b {logged}"
-    assert line(GRANT, begins_again=True) == f"⟳ configuration begins again {logged}"
+    assert line(GRANT, begins_again=True) == f"⟳ configuration reset {logged}"
 
 
 def test_name_of_a_tool_cannot_imitate_the_text_of_the_log() -> None:
@@ -309,5 +309,5 @@ def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixtu
         "change_model, applied by you through the form; proposed by tidy, applied by a grant)",
         "    a",
         "1 you: q",
-        "  ✗ no answer came (models are not sent this turn)",
+        "  ✗ no answer (this turn is not sent to models)",
     ]

@@ -75,8 +75,8 @@ def test_every_outcome_has_its_own_text() -> None:
         '""': answered({"selected": [], "custom": ""}, "empty"),
         "Postgres": answered(["pg"]),
         "Postgres (chosen automatically)": answered(["pg"], "auto"),
-        "Postgres (chosen automatically, as time ran out)": answered(["pg"], "auto", "timed_out"),
-        "Postgres (as it stood when time ran out)": answered(["pg"], "timed_out"),
+        "Postgres (chosen automatically when time ran out)": answered(["pg"], "auto", "timed_out"),
+        "Postgres (the input when time ran out)": answered(["pg"], "timed_out"),
         "not answered": not_answered("declined"),
         "cancelled": not_answered("cancelled"),
         "timed out": not_answered("timed_out"),
@@ -109,7 +109,7 @@ def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
         "2. Which extras?\n    ☐ Postgres\n    ☐ Redis\n    ☐ SQLite\n"
         "3. Why?\n"
         "4. How many?\n"
-        "[Open only while its form is shown; without one it is asked as text.]"
+        "[You can answer only while the form is shown. Without a form, you are asked as text.]"
     )
     assert without_form(QuestionPrompt(ONE)).split("\n")[:2] == ["Which store?", "    ○ Postgres"]
 

@@ -23,9 +23,9 @@ def test_models_in_use_come_first_then_newer_ones_and_retired_ones_last() -> Non
     assert ids(shown.text) == ["p/old", "p/mine", "p/new", "p/gone"]
     head, first, second, *_ = shown.text.splitlines()
     assert head.split() == ["model", "name", "context", "tools", "ends", "used", "as"]
-    assert first.split() == ["p/old", "2027-01-05", "in", "force"]
+    assert first.split() == ["p/old", "2027-01-05", "current"]
     assert second.split() == ["p/mine", "fast,", "f"]
-    assert "4 models of p." in shown.text
+    assert "p: 4 models. " in shown.text
 
 
 def test_empty_columns_are_omitted() -> None:
@@ -36,7 +36,7 @@ def test_models_are_searched_by_id_and_name() -> None:
     listed = ModelList((NEW, OLD, GONE))
     assert ids(model_table(listed, "p", words=["EW o"]).text) == ["p/new"]
     none = model_table(listed, "p", words=["o", "zz"]).text
-    assert "None of p's 3 models has 'o zz' in it." in none
+    assert "None of the 3 models of p matches 'o zz'." in none
     assert "p lists no models." in model_table(ModelList(), "p").text
 
 
@@ -44,7 +44,10 @@ def test_long_list_is_cut_with_a_hint_to_search() -> None:
     many = ModelList(tuple(ModelInfo(f"m{n}") for n in range(400)), is_cut=True)
     shown = model_table(many, "p").text
     assert len(ids(shown)) == MAX_ROWS
-    assert "350 are not shown: `%jp models p WORD` looks for one; its list goes on" in shown
+    assert (
+        "350 are not shown: search with `%jp models p WORD`; the list of the provider was truncated"
+        in shown
+    )
 
 
 def test_hostile_name_from_a_server_is_shown_as_text() -> None:

@@ -89,7 +89,7 @@ def test_turn_distinguishes_the_outcomes() -> None:
 
 def test_options_of_a_question_that_was_never_shown_are_not_listed() -> None:
     end = {"outcome": "cancelled", "reason": "no_prompt_backend", "end": "unavailable"}
-    assert shown(ONE, **end)["text/plain"] == ("? Which store? — no answer: nobody could be asked")
+    assert shown(ONE, **end)["text/plain"] == ("? Which store? — no answer: no user was available")
 
 
 # --- damaged records ---------------------------------------------------------------------------

@@ -42,12 +42,12 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
         "system: text, 40 lines → text, 40 lines",
         "    - Rule 7.",
         "    + Rule seven.",
-        "attachments new: a.md",
-        "tools gone: today",
-        "tools new: later",
+        "attachments added: a.md",
+        "tools removed: today",
+        "tools added: later",
         "messages: 3 alike, then 1 in 0.1 and 2 in 1.1",
         'message 4: "sun" → "rain"',
-        "for a prompt cache both begin alike nowhere: another model has a cache of its own",
+        "shared prefix for a prompt cache: none, because each model has its own cache",
     ):
         assert part in text, text
     assert "Rule 30." not in text
@@ -56,10 +56,10 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
 def test_shared_beginning_of_two_requests_is_described() -> None:
     tools, system = {"tools": (WEATHER,)}, {"system": ("s",)}
     rows: list[tuple[dict[str, Any], dict[str, Any], str]] = [
-        ({}, {}, "for about 3 tokens (1 message): all of the first one"),
-        (tools, {}, "nowhere: tools differ"),
-        (tools, {**tools, **system}, "(tools): then system"),
-        (system, system, "(system, 1 message): all of the first one"),
+        ({}, {}, "about 3 tokens (1 message); all of the first request"),
+        (tools, {}, "none; tools differ"),
+        (tools, {**tools, **system}, "(tools); then system"),
+        (system, system, "(system, 1 message); all of the first request"),
     ]
     for before, after, shared in rows:
         one = traced(ask(user("Hello world."), **before))
@@ -78,5 +78,5 @@ def test_messages_with_different_images_differ() -> None:
 
     same = request_difference(with_image(b"1"), with_image(b"1")).text
     other = request_difference(with_image(b"1"), with_image(b"2")).text
-    assert "nothing differs" in same
+    assert "no differences" in same
     assert "messages: 0 alike" in other

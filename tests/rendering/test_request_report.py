@@ -59,7 +59,7 @@ def test_report_has_all_parts_with_their_tokens() -> None:
     text = request_report(shown).text
     for line in (
         "request 0.1 · openai/test-model · as it was sent",
-        "goes to          POST http://127.0.0.1:1/v1/chat/completions",
+        "sent to          POST http://127.0.0.1:1/v1/chat/completions",
         "stream           true",
         "tool choice      auto",
         'response schema  {"type": "object"}',
@@ -67,7 +67,7 @@ def test_report_has_all_parts_with_their_tokens() -> None:
         "1  Be brief.  3",
         "sky.png   [image: image/png 640×480, 31.0 kB]",
         "old.bmp   [file image/bmp 2 B]",
-        "weather  Forecast.  city?: string",
+        "weather  Forecast.    city?: string",
         '3  assistant calls weather  {"city":"Delft"}',
         "4  result of weather        sun",
         "5  user                     See: [image: figure 1, image/png 640×480, 31.0 kB]",
@@ -139,7 +139,7 @@ def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) 
     before = traced(ask(user("Hi")))
     assert request_report(shown, full=full).text
     assert request_difference(before, shown).text
-    assert "nothing differs" in request_difference(shown, shown).text
+    assert "no differences" in request_difference(shown, shown).text
 
 
 def test_huge_conversation_has_a_short_report() -> None:
@@ -149,9 +149,9 @@ def test_huge_conversation_has_a_short_report() -> None:
     report = request_report(shown)
     assert len(report.text) < 60_000
     assert len(report.markdown) < 60_000
-    assert "… 1,985 messages that are not shown" in report.text
+    assert "… 1,985 messages not shown" in report.text
     assert "… and 60 more" in report.text
-    assert "`%jp request 0.1 --full` shows all of every text" in report.text
+    assert "Show the full texts: `%jp request 0.1 --full`" in report.text
     full = request_report(shown, full=True)
     assert "1999 · user" in full.text
     assert "not shown" not in full.text

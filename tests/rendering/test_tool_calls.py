@@ -152,5 +152,5 @@ def test_line_of_a_call_lists_omitted_images_with_the_reason() -> None:
     text = with_images(figure(), omitted=(omitted,) * 30)
     assert text.startswith("✓ plot() · 1 image · [image: **big**")
     assert text.count("record.image_max_bytes is 1") == 20
-    assert text.endswith(" · 10 more left out")
+    assert text.endswith(" · 10 more omitted")
     assert "\n" not in text

@@ -126,9 +126,9 @@ def test_question_is_shown_with_its_answer_or_the_reason_for_none(
         ({"outcome": "redacted"}, "→ (secret)"),
         ({"outcome": "cancelled", "reason": "user", "end": "timed_out"}, "— no answer: timed out"),
         ({"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
-        ({"outcome": "cancelled", "reason": "no_prompt_backend"}, "nobody could be asked"),
+        ({"outcome": "cancelled", "reason": "no_prompt_backend"}, "no user was available"),
         ({"outcome": "cancelled", "reason": "assistant_routing_denied"},
-         "only a person may answer"),
+         "only a user may answer"),
         ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
         ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
     ]  # fmt: skip
@@ -157,12 +157,12 @@ def test_change_is_shown_with_the_decision_and_its_author() -> None:
         (change(CHANGE, channel="stdin", applied=False), "rejected by you (stdin)"),
         (change(CHANGE, channel="form", person="Bo"), "applied by Bo (form)"),
         (change(CHANGE, applied=False, person="you, Ada"), 'rejected by "you, Ada"'),
-        (change(CHANGE, by="grant"), "applied, as its grant allows"),
+        (change(CHANGE, by="grant"), "applied by a grant"),
         (
             change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
             "not applied: prompt.channel is 'never'",
         ),
-        (change(CHANGE, by="nobody", applied=False), "not applied: nobody could be asked"),
+        (change(CHANGE, by="nobody", applied=False), "not applied: no user was available"),
     ]:
         assert folded(ends).bundle() == {
             "text/plain": f"⟳ change_model: {ONE} — {decision}",
@@ -237,8 +237,8 @@ def test_size_of_a_shown_difference_is_limited() -> None:
     many = ProposedChange("assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
     for shown in folded(change(many, many)).bundle().values():
         assert shown.count("+ x\n") == 100
-        assert "… 4900 more lines of what differs" in shown
-        assert "… 5000 more lines of what differs" in shown
+        assert "… 4900 more lines that differ" in shown
+        assert "… 5000 more lines that differ" in shown
 
 
 def test_context_of_a_question_is_rendered_in_a_quotation() -> None:

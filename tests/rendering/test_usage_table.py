@@ -57,7 +57,7 @@ def test_only_the_last_turns_are_listed_but_all_are_counted() -> None:
     shown = usage_report(document(*turn * 5), 2).text
     assert [row[0] for row in cells(shown)[1:3]] == ["3", "4"]
     assert ["p/m", "5", "50", "-", "-", "-", "-", "-"] in cells(shown)
-    assert "The last 2 of 5 turns are listed; the models' counts are of all of them." in shown
+    assert "Only the last 2 of 5 turns are listed; the totals include all turns." in shown
 
 
 def test_conversation_without_usage_has_a_notice() -> None:
@@ -73,7 +73,7 @@ def test_turns_shared_by_branches_are_counted_once() -> None:
     made = document(*common, *own, others=[parent], parent={"id": "jp-c1", "turn": 0})
     shown = usage_report(made, 10).text
     assert f"All conversations of this notebook: 137 tokens in; {COUNTED_ONCE}." in shown
-    assert "Turn 0 was taken over from jp-c1: paid for once, listed in both." in shown
+    assert "Turn 0 was copied from jp-c1: used once, and listed in both conversations." in shown
     alone = usage_report(document(*common, others=[{**parent, "events": common}]), 10).text
     assert "All conversations" not in alone
 

@@ -32,7 +32,7 @@ def line_at(now: float, *events: DisplayEvent | tuple[float, DisplayEvent]) -> s
 
 
 def test_model_is_named_and_seconds_are_counted() -> None:
-    assert line_at(0.0) == "Waiting for the request to be made · 0 s"
+    assert line_at(0.0) == "Waiting for the request to be prepared · 0 s"
     assert line_at(3.9, MODEL) == "Waiting for anthropic/opus · 3 s"
     assert line_at(9.0, MODEL, (5.0, Waits("model", ""))) == ""
 
@@ -45,7 +45,7 @@ def test_line_is_hidden_while_text_streams() -> None:
 
 def test_hidden_reasoning_is_mentioned() -> None:
     thinks = (5.0, ShowText("reasoning", "hm"))
-    assert line_at(5.1, MODEL, thinks) == "Waiting for anthropic/opus, which is reasoning · 5 s"
+    assert line_at(5.1, MODEL, thinks) == "Waiting for anthropic/opus (reasoning) · 5 s"
     assert line_at(5.3, MODEL, thinks, (5.2, ShowText("message", "So"))) == ""
 
 
@@ -62,7 +62,7 @@ def test_running_tools_are_named() -> None:
 
 def test_retry_counts_down() -> None:
     again = Waits("model", "anthropic/opus: 429 rate limit, attempt 2 of 5", until=10.0)
-    line = "anthropic/opus: 429 rate limit, attempt 2 of 5, again"
+    line = "anthropic/opus: 429 rate limit, attempt 2 of 5, retrying"
     assert line_at(7.5, MODEL, again) == f"{line} in 3 s"
     assert line_at(11.0, MODEL, again) == f"{line} now"
 
@@ -71,7 +71,7 @@ def test_queued_questions_are_counted_until_they_end() -> None:
     quiet = Waits("model", "")
     answer = Waits("b", "your answer to a question of rename", person=True)
     waits = [quiet, Waits("a", "look"), answer]
-    line = "Waiting for look; 1 to be decided by you in line behind that · 3 s"
+    line = "Waiting for look; then 1 decision by you · 3 s"
     assert line_at(3.0, *waits) == line
     asked = Question.boolean("q", "Sure?")
     assert line_at(3.0, *waits, QuestionEnds("b", "rename", asked, "answered", True)).startswith(
@@ -82,17 +82,19 @@ def test_queued_questions_are_counted_until_they_end() -> None:
 
 def test_interrupt_is_confirmed_until_the_turn_continues() -> None:
     hold = FunctionBegins("a", "hold")
-    assert line_at(1.0, MODEL, InterruptHeard()) == "Interrupt heard"
-    assert line_at(1.0, hold, InterruptHeard()) == "Interrupt heard: stopping hold"
+    assert line_at(1.0, MODEL, InterruptHeard()) == "Interrupt received"
+    assert line_at(1.0, hold, InterruptHeard()) == "Interrupt received: stopping hold"
     menu = InterruptHeard("menu")
-    assert line_at(1.0, menu) == "Interrupt heard: how to go on is asked next"
-    assert line_at(1.0, hold, menu) == "Interrupt heard: stopping hold; how to go on is asked next"
+    assert line_at(1.0, menu) == "Interrupt received: a menu asks how to continue"
+    assert (
+        line_at(1.0, hold, menu) == "Interrupt received: stopping hold; a menu asks how to continue"
+    )
     assert line_at(1.0, hold, menu, FunctionEnds("a")) == line_at(1.0, menu)
     stop = InterruptHeard("stop")
-    line = "Interrupt heard: stopping; what arrived so far is kept"
+    line = "Interrupt received: stopping; the text received so far is kept"
     assert line_at(9.0, stop, Waits("a", "look"), ToolEnds("a", "look", "", False, 1.0)) == line
     for then in ("continue", "reply", "restart"):
         heard = InterruptHeard(then)
-        assert line_at(1.0, heard).startswith("Interrupt heard: ")
+        assert line_at(1.0, heard).startswith("Interrupt received: ")
         assert line_at(1.0, heard, MODEL) == "Waiting for anthropic/opus · 1 s"
         assert not line_at(1.0, heard, ToolBegins("a", "look", {})).startswith("Interrupt")

@@ -86,7 +86,7 @@ def wait_until_shown(user: FrontEnd, text: str) -> Message:
 def no_trace(user: FrontEnd, request: str) -> None:
     """Assert that the finished cell shows nothing of the status line."""
     left = json.dumps(user.outputs(request), ensure_ascii=False)
-    for word in ("Waiting", "Interrupt heard", "attempt", "again in", '"jp_nb":'):
+    for word in ("Waiting", "Interrupt received", "attempt", "retrying in", '"jp_nb":'):
         assert word not in left
 
 
@@ -105,7 +105,7 @@ def test_status_line_names_the_running_tool_and_counts_seconds(
 
 def test_status_line_names_the_model_while_it_reasons(user: FrontEnd) -> None:
     request = start(user, "think", "-c style.reasoning.display=hidden")
-    wait_until_shown(user, "Waiting for scripted/think, which is reasoning · 1 s")
+    wait_until_shown(user, "Waiting for scripted/think (reasoning) · 1 s")
     user.finish(request)
     no_trace(user, request)
 
@@ -148,7 +148,7 @@ def test_interrupt_is_confirmed_before_the_menu_opens(user: FrontEnd, script: st
     shown = {"endless": "word", "gone": "again in"}.get(script, "Waiting for")
     wait_until_shown(user, shown)
     user.manager.interrupt_kernel()
-    heard = user.messages.index(wait_until_shown(user, "Interrupt heard"))
+    heard = user.messages.index(wait_until_shown(user, "Interrupt received"))
     user.form("Interrupted")
     opened = [n for n, m in enumerate(user.messages) if "Interrupted: " in str(m["content"])]
     assert heard < opened[0]
@@ -163,7 +163,7 @@ def test_interrupt_is_confirmed_while_a_tool_blocks_the_cell(user: FrontEnd, fol
     request = start(user, "stubborn")
     wait_until_shown(user, "Waiting for stubborn · 1 s")
     user.manager.interrupt_kernel()
-    wait_until_shown(user, "Interrupt heard: stopping stubborn")  # it is still cleaning up
+    wait_until_shown(user, "Interrupt received: stopping stubborn")  # it is still cleaning up
     (folder / "gate").touch()
     user.form("Interrupted")
     user.click("End the turn")
@@ -175,7 +175,7 @@ def test_interrupt_with_a_configured_stop_is_confirmed(user: FrontEnd, folder: P
     request = start(user, "wait", "-c interrupt.tool_call.action=stop")
     wait_until_shown(user, "Waiting for wait")
     user.manager.interrupt_kernel()
-    wait_until_shown(user, "Interrupt heard")
+    wait_until_shown(user, "Interrupt received")
     user.finish(request)
     assert error(user, request) is not None
     no_trace(user, request)

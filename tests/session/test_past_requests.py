@@ -262,7 +262,7 @@ def test_curl_command_sends_the_same_request(
 
 
 def test_scripted_model_has_no_curl_command(folder: Path) -> None:
-    with pytest.raises(UsageError, match="goes to the script talk, not over HTTP"):
+    with pytest.raises(UsageError, match="is sent to the script talk, not over HTTP"):
         Notebook(folder).jp("request --curl")
 
 
@@ -270,7 +270,7 @@ def test_invalid_variable_name_is_not_used_in_a_command() -> None:
     key = KeyReference("x-api-key", "", 'A"; touch pwned; "', is_set=True)
     sent = SentRequest("POST", "https://h/a", {}, b"{}", key)
     traced = TracedRequest("0.1", "openai", ModelRequest("m", Thread()), sent, ("as it was sent",))
-    with pytest.raises(UsageError, match="which no shell can read"):
+    with pytest.raises(UsageError, match="a shell cannot read the variable"):
         curl_command(traced)
 
 
@@ -336,7 +336,7 @@ def test_secret_in_an_address_is_not_in_a_command(
     printed = capsys.readouterr().out
     comment, *lines = printed.splitlines()
     assert "s3cr3t" not in printed
-    assert comment.startswith("# What is secret in it was replaced by words")
+    assert comment.startswith("# Secrets were replaced by placeholders")
     words = shlex.split(" ".join(line.removesuffix("\\") for line in lines[:-2]))
     address = "http://h/[a]?token=(set, not shown)&b='$(id)'"
     assert words[:5] == ["curl", "-gsSN", "-X", "POST", address + "/v1/chat/completions"]

@@ -116,7 +116,7 @@ def test_images_of_a_result_are_named_and_shown(notebook: Notebook) -> None:
     before = len(notebook.shown)
     assert jp.call(plot).images == (figure(),)
     *_, report, shown = notebook.shown[before:]
-    assert "And it sees figure 7" in report
+    assert "The model also sees figure 7" in report
     assert "figure 7" in shown
 
 
@@ -130,14 +130,14 @@ def test_truncated_result_reports_its_length(notebook: Notebook) -> None:
     outcome = jp.call(long)
     assert (outcome.is_cut, outcome.whole_chars) == (True, 5_000)
     assert len(outcome.content) < 2_000
-    assert "cut: the whole result has 5,000" in "\n".join(notebook.shown)
+    assert "truncated: the whole result has 5,000" in "\n".join(notebook.shown)
 
 
 def test_disabled_tool_can_be_called_with_a_note(notebook: Notebook) -> None:
     define_weather()
     notebook.jp("config conversation.tools.weather.enable=false")
     shown = notebook.jp("call weather city=Delft")
-    assert "The model is not offered weather: it is off" in shown
+    assert "The tool weather is not offered to the model: it is off" in shown
     assert "Delft: sunny" in shown
 
 

@@ -54,7 +54,7 @@ def asked(notebook: Notebook) -> Notebook:
 def test_unchanged_tools_give_the_same_results(asked: Notebook) -> None:
     before = kept(asked.session)
     shown = asked.jp("replay")
-    assert "Turn 0 with the tools of today: 3 of 3 results are the same." in shown
+    assert "Turn 0 with the current tools: 3 of 3 results are the same." in shown
     assert kept(asked.session) == before
     asked.jp("replay 0 --strict")
 
@@ -95,9 +95,9 @@ def test_recorded_answer_is_used_without_a_user(notebook: Notebook) -> None:
     shown = notebook.jp("replay")
     assert "Which name? → Dunes (recorded)" in shown
     assert "1 of 1 results are the same" in shown
-    assert "nobody could be asked" in notebook.jp("replay --ask")
+    assert "no user was available" in notebook.jp("replay --ask")
     asks = "Which name for all of them?"  # that is another question
-    assert "nobody could be asked" in notebook.jp("replay")
+    assert "no user was available" in notebook.jp("replay")
     asks = "Which name?"
     notebook.jp("trust --revoke")
     with pytest.raises(PromptUnavailable, match=r"history .* is not trusted.*Nothing was run"):

@@ -400,7 +400,7 @@ class _StdinForm:
 
     def _discard(self) -> None:
         ways = {"y": form_words.DISCARD, "n": "Back to the questions"}
-        if choose(self._console, [f"{form_words.DISCARDED} Throw it away?"], ways) == "y":
+        if choose(self._console, [f"{form_words.DISCARDED} {form_words.DISCARD}?"], ways) == "y":
             self._draft.discard()
         else:
             self._resume()

@@ -98,7 +98,7 @@ def test_text_with_characters_that_cannot_be_seen_is_edited_as_it_is(opened: Ope
     form = notebook.form()
     box = form.locator("textarea")
     assert box.input_value() == "a⟨U+200B⟩b⟨U+000D⟩\n⟨U+202E⟩c"
-    form.get_by_text("stands for one character that could not be seen").wait_for()
+    form.get_by_text("stands for one invisible character").wait_for()
     box.press("Control+End")
     box.type("!")
     form.get_by_text("Submit").click()

@@ -303,7 +303,7 @@ def test_without_a_menu_cancel_asks_once_before_answers_are_thrown_away() -> Non
     user = FormUser(COLOUR, NAME, menu=False)
     user.boxes[0].index = 1
     user.send("cancel")
-    assert (user.labels, user.ends) == (["Back", "Throw it away"], [])
+    assert (user.labels, user.ends) == (["Back", "Discard"], [])
     user.send("resume")
     assert user.boxes[0].index == 1
     user.send("cancel")

@@ -92,7 +92,7 @@ def test_form_is_answered_with_the_keyboard(opened: Opened) -> None:
     form.wait_for_focus("input", "Postgres")  # what is recommended
     form.page.wait_for_timeout(400)  # it ignores keys meant for what had the focus before
     keys.press("Enter")  # chooses nothing by itself
-    form.box.get_by_text("Nothing was changed here: press Next to go on.").wait_for()
+    form.box.get_by_text("You changed nothing here. Press Next to continue.").wait_for()
     keys.press("ArrowDown")
     keys.press("Enter")
     form.on(2)
@@ -474,7 +474,7 @@ def test_browser_notifies_once_if_the_user_does_not_see_the_form(opened: Opened)
             assert body.startswith("Store · ")
             assert tag == "string"
         form.press("Cancel")
-        form.press("Throw it away")
+        form.press("Discard")
         notebook.output_text(1, contains="cancelled")
         form.page.evaluate("delete document.hidden")
         assert json.dumps(told).count("asked") == 0

@@ -226,7 +226,8 @@ def test_record_of_many_changes_is_truncated_with_a_note() -> None:
 
 def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:
     assert without_form(prompt_of("text", "turn", "Assistant")) == (
-        "Assistant: Why? [Open only while its form is shown; without one it is asked as text.]"
+        "Assistant: Why? [You can answer only while the form is shown. Without a form, you are "
+        "asked as text.]"
     )
 
 

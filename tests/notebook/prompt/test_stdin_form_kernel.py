@@ -135,7 +135,7 @@ def test_open_form_that_no_page_shows_is_a_text_with_its_questions(user: FrontEn
         "    ☐ rd",
         "2. Which key?",
         "3. How many?",
-        "[Open only while its form is shown; without one it is asked as text.]",
+        "[You can answer only while the form is shown. Without a form, you are asked as text.]",
     ]
     user.manager.interrupt_kernel()
     user.finish(cell)
