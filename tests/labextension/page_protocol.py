@@ -1,4 +1,4 @@
-"""The messages between kernel and page, as a table: who sends what, with which fields."""
+"""The messages between kernel and page, as a table: their senders and fields."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FIELDS: Mapping[str, Mapping[str, Mapping[str, Fits]]] = {
 
 
 def misfits(sender: str, message: Mapping[str, Any]) -> list[str]:
-    """What about `message` is not as the table says; `[]` if nothing."""
+    """Return the differences between `message` and the table."""
     fields = FIELDS[sender].get(message.get("type", ""))
     if fields is None:
         return [f"{sender} sends {message.get('type')!r}"]

@@ -97,6 +97,10 @@ IN_SEGMENTS = """async text => {
 }"""
 
 
+UNSEALED = """async metadata =>
+    (await window._JUPYTERLAB["jp-nb"].get("./extension"))().unsealed(metadata)"""
+
+
 def _record(count: int, **more: Any) -> dict[str, Any]:
     odd: dict[str, Any] = {
         "numbers": [0, -0.0, 3, 3.5, -1e-5, 0.0001, 123456789012345680, 1e16, 1e21, 5e-324, 2**53],
@@ -125,7 +129,14 @@ def _record(count: int, **more: Any) -> dict[str, Any]:
 
 def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> None:
     shelf = {"conversation": {"id": "jp-c0"}, "base_config": {}, "events": [ONE, TWO]}
-    before, now = _record(20), _record(30, others=[shelf, {"damaged": True}])
+    sealed: dict[str, Any] = {"conversation": {"id": "jp-c9"}, "base_config": {}, "events": []}
+    sealed |= {"sealed": [None]}
+    stored: dict[str, Any] = {**HEAD, "version": 2, "base_config": {}, "events": [], "sealed": []}
+    damaged: Any = script_page.evaluate(UNSEALED, {"jp": stored | {"others": [sealed]}})
+    assert damaged == segments.read({"jp": stored | {"others": [sealed]}})
+    (broken,) = damaged["others"]
+    assert broken["segments"] == {"jp": sealed}
+    before, now = _record(20), _record(30, others=[shelf, broken, {"damaged": True}])
     written = script_page.evaluate(IN_SEGMENTS, json.dumps([before, now]))
     metadata, after, read, added = json.loads(written)
     as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))

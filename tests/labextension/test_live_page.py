@@ -3,58 +3,50 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nbformat
 import pytest
 
-from tests.support.browser import NotebookPage, OpenNotebook, wait_for_kernel_status
+from tests.support.browser import NotebookPage, OpenNotebook
 from tests.support.page_actions import MODEL, in_page
 from tests.support.scripted_page import SETUP
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Page
-
 pytestmark = pytest.mark.browser
+
+NEW = "kept in this notebook; new"
+WAITS = """import time
+stream, store = in_cell.opened.document.conversation, in_cell.opened.store
+while store.saved_entries(stream.id) < len(stream): time.sleep(0.02)
+print("saved", store.saved_entries(stream.id), "of", len(stream))"""
+SAVE = "print(in_cell.opened.store.save())"
 
 
 def contents(events: Any) -> list[str]:
+    """Return the user's requests among `events`."""
     return [e["content"] for e in events if e["type"] == "chat_request"]
 
 
-def is_dirty(page: NotebookPage) -> bool:
-    return bool(page.page.evaluate(f"{MODEL}.dirty"))
-
-
 def reopened(page: NotebookPage, **metadata: Any) -> None:
-    """Put `metadata` into the file, and open it anew."""
+    """Put `metadata` into the file, and open it again."""
     page.save()
-    leave(page)
     notebook = page.saved()
     notebook.metadata.update(metadata)
     nbformat.write(notebook, page.path)
-    page.reload()
-
-
-def leave(page: NotebookPage) -> None:
-    """Close the notebook's page without saving."""
-    page.page.goto("about:blank")
-
-
-def another_tab(page: NotebookPage) -> Page:
-    """The same notebook in a second tab of the browser."""
-    other = page.page.context.new_page()
-    other.goto(page.page.url)
-    other.locator(".jp-Notebook .jp-Cell").first.wait_for()
-    wait_for_kernel_status(other, "idle")
-    return other
+    page.reopen()
 
 
 def begin(page: NotebookPage, expected: str) -> None:
-    """Run the first cell; `expected` is how the line it prints begins."""
+    """Run the first cell; `expected` is the beginning of the line that it prints."""
     page.run_cell(0)
-    said = page.output_text(0, contains="kept").strip()
-    assert said.startswith(expected), said
+    line = page.output_text(0, contains="kept").strip()
+    assert line.startswith(expected), line
+
+
+def run(page: NotebookPage, cell: int, *, until: str = "flushed") -> None:
+    """Run `cell` until its output contains `until`."""
+    page.run_cell(cell)
+    assert f"not {until}" not in page.output_text(cell, contains=until)
 
 
 def doc(*requests: str, **head: Any) -> dict[str, Any]:
@@ -66,31 +58,17 @@ def doc(*requests: str, **head: Any) -> dict[str, Any]:
     return {"version": 1, "conversation": conversation, "base_config": {}, "events": events}
 
 
-NEW = "kept in this notebook; new"
-
-
-WAITS = """import time
-stream, store = in_cell.opened.document.conversation, in_cell.opened.store
-while store.saved_entries(stream.id) < len(stream): time.sleep(0.02)
-print("saved", store.saved_entries(stream.id), "of", len(stream))"""
-
-
 def test_entries_reach_the_notebook_and_a_new_kernel_reads_them_back(
     open_notebook: OpenNotebook,
 ) -> None:
-    page = open_notebook(
-        SETUP, "say('one'); flushed()", WAITS, "print(in_cell.opened.store.save())"
-    )
+    page = open_notebook(SETUP, "say('one'); flushed()", WAITS, SAVE)
     begin(page, NEW)
     assert in_page(page) is None
-    page.run_cell(1)
-    page.output_text(1, contains="flushed")
+    run(page, 1)
     assert contents(in_page(page)["events"]) == ["one"]
-    page.save()  # the kernel hears of it
-    page.run_cell(2)
-    page.output_text(2, contains="saved 3 of 3")
-    page.run_cell(3)
-    page.output_text(3, contains=f"kept in this notebook, saved as {page.path.name}")
+    page.save()  # the page reports it to the kernel
+    run(page, 2, until="saved 3 of 3")
+    run(page, 3, until=f"kept in this notebook, saved as {page.path.name}")
     assert contents(page.saved().metadata.jp.events) == ["one"]
     page.restart_kernel()
     begin(page, "kept in this notebook; restored, 1 turns")
@@ -99,116 +77,56 @@ def test_entries_reach_the_notebook_and_a_new_kernel_reads_them_back(
     assert len(in_page(page)["events"]) == 6
 
 
-def test_reloaded_page_gets_the_missed_entries_and_undo_loses_none(
+def test_page_that_is_loaded_while_a_cell_runs_gets_the_missed_entries_and_undo_loses_none(
     open_notebook: OpenNotebook,
 ) -> None:
-    many = "import time\nfor i in range(40): say(str(i)); time.sleep(0.25)"
-    page = open_notebook(SETUP, "say('one'); flushed()", "say('two'); flushed()", many)
+    many = (
+        "import os, time\nwhile not os.path.exists('left'): time.sleep(0.02)\n"
+        "for i in range(10): say(str(i))\n"
+        "while not os.path.exists('loaded'): time.sleep(0.02)\nflushed()"
+    )
+    page = open_notebook(SETUP, "say('one'); flushed()", many, "say('two'); flushed()")
+    for name in ("left", "loaded"):
+        page.path.with_name(name).unlink(missing_ok=True)
     begin(page, NEW)
-    page.run_cell(1)
-    page.output_text(1, contains="flushed")
-    leave(page)  # nothing was saved
-    page.reload()
-    page.page.wait_for_function(f"{MODEL}.getMetadata('jp')?.events.length === 3")
+    run(page, 1)
+    page.run_cell(2)
+    page.wait_for_kernel_status("busy")
+    page.page.goto("about:blank")  # nothing was saved
+    page.path.with_name("left").touch()
+    page.reload(status="busy")
+    page.page.wait_for_function(f"{MODEL}.getMetadata('jp')?.events.length === 33")
     for command in ("notebook:insert-cell-below", "notebook:undo-cell-action"):
         page.command(command)
-    page.run_cell(2)
-    page.output_text(2, contains="flushed")
-    assert contents(in_page(page)["events"]) == ["one", "two"]
-    page.run_cell(3)
-    page.page.wait_for_function(f"({MODEL}.getMetadata('jp')?.events.length ?? 0) >= 9")
-    leave(page)
-    page.reload(status="")
-    page.page.wait_for_function(f"({MODEL}.getMetadata('jp')?.events.length ?? 0) >= 36")
-    kept = contents(in_page(page)["events"])
-    assert kept == ["one", "two", *(str(i) for i in range(len(kept) - 2))]
-    page.interrupt()
+    page.path.with_name("loaded").touch()
+    page.wait_for_kernel_status("idle")
+    run(page, 3)
+    assert contents(in_page(page)["events"]) == ["one", *map(str, range(10)), "two"]
 
 
-def test_two_views_and_two_tabs_have_one_record_and_one_of_them_saves(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(SETUP, "say('one')\nprint(in_cell.opened.store.save())")
-    other = another_tab(page)
-    page.command("docmanager:clone", wait=False)
-    page.page.wait_for_function("document.querySelectorAll('.jp-NotebookPanel').length === 2")
-    begin(page, NEW)
-    written: list[str] = []
-    page.page.context.on(
-        "request",
-        lambda request: (
-            written.append(request.url)
-            if request.method == "PUT" and page.path.name in request.url
-            else None
-        ),
-    )
-    page.run_cell(1)
-    page.output_text(1, contains="saved as")
-    other.wait_for_function(f"{MODEL}.getMetadata('jp')?.events.length === 3")
-    other.wait_for_timeout(500)  # in which it would have saved as well
-    assert len(written) == 1
-    assert contents(in_page(page)["events"]) == ["one"]
-    assert "others" not in in_page(page)
-    other.close()
-
-
-def test_conversations_that_give_way_to_others_are_kept_also_a_long_one(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(
-        SETUP,
-        "say('one', 'ä😀' * 400_000); flushed(60)",
-        "for name in ('two', 'three'):\n    new(); say(name); flushed(60)",
-        "print(in_cell.opened.store.save())",
-        "begin()",
-    )
-    begin(page, NEW)
-    for number, expected in ((1, "flushed"), (2, "flushed\nflushed"), (3, "saved as")):
-        page.run_cell(number)
-        page.output_text(number, contains=expected)
-    stored = page.saved().metadata.jp
-    assert contents(stored.events) == ["three"]
-    assert [contents(other.events) for other in stored.others] == [["two"], ["one"]]
-    assert [other.conversation.made for other in stored.others] == ["live", "live"]
-    assert stored.others[1].events[2].message == "ä😀" * 400_000
-    page.run_cell(4)  # a hello above 4 MB comes in pieces
-    page.output_text(4, contains="restored, 1 turns")
-
-
-@pytest.mark.parametrize(
-    ("jp", "said"),
-    [
-        (doc("one") | {"version": 2}, "kept in memory only: jp.version: this record has version 2"),
-        (None, "kept in memory only: the record in this notebook is damaged"),
-    ],
-    ids=["newer", "null"],
-)
-def test_unreadable_record_is_left_alone(open_notebook: OpenNotebook, jp: Any, said: str) -> None:
+def test_record_that_may_not_be_written_is_left_alone(open_notebook: OpenNotebook) -> None:
+    newer = doc("one") | {"version": 2}
     cells = (SETUP, "say('mine'); flushed()", "new(); say('next'); flushed()")
-    page = open_notebook(*cells, jp=jp)
-    begin(page, said)
-    page.run_cell(1)
-    page.output_text(1, contains="not flushed")
-    assert in_page(page) == jp
-    page.run_cell(2)
-    page.output_text(2, contains="flushed")
-    if isinstance(jp, dict) and jp.get("version") == 2:
-        assert in_page(page) == jp
-    else:
-        assert contents(in_page(page)["events"]) == ["next"]
-        assert jp in in_page(page)["others"]
+    page = open_notebook(*cells, jp=newer)
+    begin(page, "kept in memory only: jp.version: this record has version 2")
+    run(page, 1, until="not flushed")
+    run(page, 2)
+    assert in_page(page) == newer
 
+    reopened(page, jp=None)
+    begin(page, "kept in memory only: the record in this notebook is damaged")
+    run(page, 1, until="not flushed")
+    assert in_page(page) is None
+    run(page, 2)
+    assert contents(in_page(page)["events"]) == ["next"]
+    assert None in in_page(page)["others"]
 
-def test_read_only_notebook_is_left_alone(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(SETUP, "say('mine'); flushed()", fresh=True)
-    page.page.route(
-        "**/api/contents/*.ipynb?*",
-        lambda route: _as_read_only(route),
-    )
+    contents_api = "**/api/contents/*.ipynb?*"
+    page.page.route(contents_api, _as_read_only)
     reopened(page, jp=doc("one"))
+    page.page.unroute(contents_api)
     begin(page, "kept in memory only: this notebook is read-only; restored, 1 turns")
-    page.run_cell(1)
-    page.output_text(1, contains="not flushed")
+    run(page, 1, until="not flushed")
     assert in_page(page) == doc("one")
 
 
@@ -235,30 +153,26 @@ def carried(jp: dict[str, Any]) -> dict[str, Any]:
     return {WIDGETS: {"state": {"ab12": model}, "version_major": 2, "version_minor": 0}}
 
 
-def test_record_in_a_widget_is_moved_by_the_first_write_and_not_by_opening(
+def test_record_in_a_widget_is_moved_by_the_first_write_and_by_saving_not_by_opening(
     open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook(SETUP, "say('two'); flushed()")
     errors: list[str] = []
     page.page.on("pageerror", lambda error: errors.append(str(error)))
     reopened(page, widgets=carried(doc("one", made="headless")))
-    page.page.wait_for_timeout(500)
-    assert not is_dirty(page)
+    page.page.wait_for_timeout(300)
+    assert not page.page.evaluate(f"{MODEL}.dirty")
     assert in_page(page) is None
     begin(page, "kept in this notebook; restored, 1 turns")
-    page.run_cell(1)
-    page.output_text(1, contains="flushed")
+    run(page, 1)
     assert contents(in_page(page)["events"]) == ["one", "two"]
     assert in_page(page, "widgets") is None
-    assert errors == []
-
-
-def test_saving_moves_a_record_out_of_its_widget(open_notebook: OpenNotebook) -> None:
-    page = open_notebook("1", widgets=carried(doc("one", made="headless")))
-    page.save()
-    metadata = page.saved().metadata
+    saving = open_notebook("1", widgets=carried(doc("one", made="headless")))
+    saving.save()
+    metadata = saving.saved().metadata
     assert contents(metadata.jp.events) == ["one"]
     assert "widgets" not in metadata
+    assert errors == []
 
 
 def test_hostile_record_breaks_nothing(open_notebook: OpenNotebook) -> None:
@@ -278,14 +192,11 @@ def test_hostile_record_breaks_nothing(open_notebook: OpenNotebook) -> None:
     page.page.on("pageerror", lambda error: errors.append(str(error)))
     reopened(page, jp=planted)
     begin(page, NEW)
-    page.run_cell(1)
-    page.output_text(1, contains="flushed")
-    page.run_cell(2)
-    page.output_text(2, contains="flushed")
+    run(page, 1)
+    run(page, 2)
     assert page.page.evaluate("({}).polluted === undefined && [].polluted === undefined")
     assert contents(in_page(page)["events"]) == ["Use the tool.", "after"]
     assert errors == []
     page.save()
-    leave(page)
-    page.reload()
+    page.reopen()
     begin(page, "kept in this notebook; restored, 2 turns")

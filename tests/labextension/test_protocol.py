@@ -3,84 +3,94 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 import pytest
 
 from tests.labextension.page_protocol import FIELDS, misfits
 from tests.support.browser import NotebookPage, OpenNotebook
+from tests.support.page_actions import MODEL, in_page
 from tests.support.scripted_page import SETUP
 
 pytestmark = pytest.mark.browser
 
-CAPTURE = """() => {
-    const said = window.said = [];
-    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+_NUMBERS = count(1)
+CAPTURE = """kernel => {
+    const heard = window.heard ??= [];
     kernel.anyMessage.connect((_, { direction, msg }) => {
         const { comm_id, data } = msg.content;
         if (String(comm_id).startsWith("jp_nb.document") && data && Object.keys(data).length) {
-            said.push([direction === "send" ? "page" : "kernel", JSON.stringify(data)]);
+            heard.push([direction === "send" ? "page" : "kernel", JSON.stringify(data)]);
         }
     });
 }"""
-JP = "window.jupyterapp.shell.currentWidget.context.model.getMetadata('jp')"
-METADATA = "window.jupyterapp.shell.currentWidget.context.model.metadata"
+OPENED = "window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel"
+# A connection of its own, which hears the kernel while the notebook is closed.
+BESIDE = f"""window.jupyterapp.serviceManager.kernels.connectTo({{ model: {OPENED}.model }})"""
+JP = f"{MODEL}.getMetadata('jp')"
+REQUESTS = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"
+LONG = "'ä😀' * 400_000 + 'x' * 3_500_000"
+SHOWS = """from jp_nb.notebook.display_publisher import DisplayPublisher
+ip = get_ipython()
+show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()
+show({'text/plain': 'shown'}, update=False, final=False)
+import os, time
+while not os.path.exists('seen again'): time.sleep(0.02)"""
 
 
-def said(page: NotebookPage) -> list[tuple[str, dict[str, Any]]]:
-    return [(who, json.loads(text)) for who, text in page.page.evaluate("window.said")]
+def run(page: NotebookPage, cell: int, *, until: str = "flushed") -> None:
+    """Run `cell` until its output contains `until`."""
+    page.run_cell(cell)
+    assert f"not {until}" not in page.output_text(cell, contains=until)
 
 
-def test_every_message_has_the_fields_of_the_table(open_notebook: OpenNotebook) -> None:
-    long = "use_tool({'text': 'x' * 5_000_000}); flushed(60)"
+def contents(events: Any) -> list[str]:
+    """Return the user's requests among `events`."""
+    return [e["content"] for e in events if e["type"] == "chat_request"]
+
+
+def test_messages_have_the_fields_of_the_table_and_keep_all_conversations(
+    open_notebook: OpenNotebook,
+) -> None:
     page = open_notebook(
         SETUP,
-        "say('one'); flushed()",
+        f"say('one', {LONG}); flushed(60)",
         "print(len(in_cell.opened.store.ask_cells(None).result(30)) > 100)\n"
+        "in_cell.opened.store.replaced(); flushed(60)",
+        "for name in ('two', 'three'):\n    new(); say(name); flushed(60)",
         "print(in_cell.opened.store.save())",
-        f"{long}; in_cell.opened.store.replaced(); flushed(60)\n"
-        "new(); say('two'); flushed(60); print(bool(in_cell.opened.store.pull(60)))",
-        "from jp_nb.notebook.display_publisher import DisplayPublisher\n"
-        "ip = get_ipython()\n"
-        "show = DisplayPublisher(ip.display_pub.publish, kernel=ip.kernel)()\n"
-        "show({'text/plain': 'shown'}, update=False, final=False)\n"
-        "import os, time\nwhile not os.path.exists('seen again'): time.sleep(0.02)",
-        fresh=True,
+        "begin(); print('pulled', bool(in_cell.opened.store.pull(60)))",
+        SHOWS,
     )
-    page.page.evaluate(CAPTURE)
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
-    page.run_cell(1)
-    page.output_text(1, contains="flushed")
-    page.run_cell(2)
-    page.output_text(2, contains="saved as")
-    page.run_cell(3)
-    page.output_text(3, contains="True")
-    messages = said(page)
-    page.run_cell(4)
-    page.output_text(4, contains="shown")
-    page.page.goto("about:blank")
-    page.page.add_init_script(f"({WHEN_THERE})()")
-    page.reload(status="busy")
-    page.output_text(4, contains="shown")
+    page.path.with_name("seen again").unlink(missing_ok=True)
+    page.page.evaluate(f"() => ({CAPTURE})({OPENED})")
+    run(page, 0, until="kept in this notebook; new")
+    run(page, 1)
+    run(page, 2)
+    run(page, 3, until="flushed\nflushed")
+    run(page, 4, until="saved as")
+    stored = page.saved().metadata.jp
+    assert contents(stored.events) == ["three"]
+    assert [contents(other.events) for other in stored.others] == [["two"], ["one"]]
+    assert [other.conversation.made for other in stored.others] == ["live", "live"]
+    assert stored.others[1].events[2].message == "ä😀" * 400_000 + "x" * 3_500_000
+    run(page, 5, until="restored, 1 turns")  # the page sends a hello above 4 MB in pieces
+    page.output_text(5, contains="pulled True")
+    run(page, 6, until="shown")
+    page.page.evaluate(f"() => ({CAPTURE})({BESIDE})")
+    page.reopen(status="busy")
+    page.output_text(6, contains="shown")
     page.path.with_name("seen again").touch()
     page.wait_for_kernel_status("idle")
-    messages += said(page)
-    assert [found for who, message in messages for found in misfits(who, message)] == []
-    kinds = {(who, message["type"]) for who, message in messages}
+    heard = [(who, json.loads(text)) for who, text in page.page.evaluate("window.heard")]
+    assert [found for who, message in heard for found in misfits(who, message)] == []
+    kinds = {(who, message["type"]) for who, message in heard}
     table = {(who, kind) for who, kinds in FIELDS.items() for kind in kinds}
-    of_what_goes_wrong = {("page", "nack"), ("page", "save_failed")}
-    assert table - kinds == of_what_goes_wrong | {("page", "bye")}  # and of shared documents
+    of_failures = {("page", "nack"), ("page", "save_failed")}
+    assert table - kinds == of_failures | {("page", "bye")}  # of shared documents
 
 
-WHEN_THERE = f"""() => {{
-    const look = () => {{
-        const context = window.jupyterapp?.shell?.currentWidget?.sessionContext;
-        if (context?.session?.kernel) ({CAPTURE})();
-        else setTimeout(look, 5);
-    }};
-    look();
-}}"""
 PLANT = """
 from comm import create_comm
 
@@ -98,7 +108,7 @@ EVIL = {
 
 
 def messages_of_strangers(path: str) -> list[dict[str, Any]]:
-    """Messages that must change nothing."""
+    """Return messages that change nothing."""
     head = {"v": 1, "ctl": True, "seq": 900}
     good = {**head, "path": path}
     return [
@@ -148,13 +158,13 @@ WRITE_CELL = """source => window.jupyterapp.shell.currentWidget.context.model
 
 def plant(page: NotebookPage, call: str) -> None:
     """Have the kernel send messages, in a cell."""
-    page.page.evaluate(WRITE_CELL, f"import json\n{call}\nprint('planted')")
-    page.run_cell(3)
-    page.output_text(3, contains="planted")
+    mark = f"planted {next(_NUMBERS)}."
+    page.page.evaluate(WRITE_CELL, f"import json\n{call}\nprint({mark!r})")
+    run(page, 3, until=mark)
     page.wait_for_kernel_status("idle")
 
 
-def test_forged_and_broken_messages_change_nothing(open_notebook: OpenNotebook) -> None:
+def test_forged_broken_and_repeated_messages_change_nothing(open_notebook: OpenNotebook) -> None:
     page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "", "say('two'); flushed()")
     for cell in (0, 1, 2):
         page.run_cell(cell)
@@ -172,37 +182,31 @@ def test_forged_and_broken_messages_change_nothing(open_notebook: OpenNotebook) 
         {**good, "base": 3, "events": [], "head": {"signature": {}}},
     ]
     forged = messages_of_strangers(page.path.name)
-    before = page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])")
-    for messages, mine in ((forged, False), (forged, True), (bad, True)):
-        plant(page, f"plant(*json.loads({json.dumps(messages)!r}), mine={mine})")
-        assert page.page.evaluate(f"JSON.stringify([{JP}, {METADATA}])") == before
+    before = page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])")
+    for messages in (forged, bad):
+        plant(page, f"plant(*json.loads({json.dumps(messages)!r}), mine=True)")
+        assert page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])") == before
     assert page.page.locator(".jp-Notebook .jp-Cell").count() == 5
-    page.run_cell(4)
-    page.output_text(4, contains="flushed")
+    run(page, 4)
+    assert page.page.evaluate(REQUESTS) == ["one", "two"]
 
-
-def test_entries_that_could_not_be_written_are_not_acknowledged_when_sent_again(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(SETUP, "say('one'); flushed()", PLANT, "")
-    for cell in (0, 1, 2):
-        page.run_cell(cell)
-    page.output_text(1, contains="flushed")
-    stream, base = page.page.evaluate(f"[{JP}.conversation.id, {JP}.events.length]")
-    append = {"v": 1, "seq": 900, "path": page.path.name, "type": "append", "stream": stream}
-    append |= {"base": base, "events": [{"type": "sent again"}]}
+    # Entries that could not be written are not acknowledged, so they can be sent again.
+    append = {**good, "base": 6, "events": [{"type": "sent again"}]}
     page.page.evaluate(FAILS_ONCE)
     plant(page, f"plant(*[{append!r}] * 2, mine=True)")
-    assert page.page.evaluate(f"{JP}.events.slice({base})") == append["events"]
+    assert in_page(page)["events"][6:] == append["events"]
+
+    # The page follows a comm that a cell opens, and accepts no forged message on it either.
+    before = page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])")
+    plant(page, f"plant(*json.loads({json.dumps(forged)!r}))")
+    assert page.page.evaluate(f"JSON.stringify([{JP}, {MODEL}.metadata])") == before
 
 
-def test_second_notebook_on_the_kernel_has_no_part_of_the_record(
+def test_second_notebook_on_the_kernel_has_no_part_of_the_record_of_a_renamed_one(
     open_notebook: OpenNotebook,
 ) -> None:
-    first = open_notebook(SETUP, PLANT, "say('one'); flushed()")
-    kernel = first.page.evaluate(
-        "window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.id"
-    )
+    first = open_notebook(SETUP, PLANT, "say('one'); flushed()", "say('three'); flushed(30)")
+    kernel = first.page.evaluate(f"{OPENED}.id")
     switch = {"v": 1, "seq": 9, "type": "switch", "doc": EVIL}
     second = open_notebook(
         f"plant({switch!r}, {switch | {'path': ''}!r}, mine=True)\nprint('planted')",
@@ -213,33 +217,20 @@ def test_second_notebook_on_the_kernel_has_no_part_of_the_record(
         kernel,
     )
     second.wait_for_kernel_status("idle")
-    for cell in (0, 1, 2):
+    for cell in (0, 1):
         first.run_cell(cell)
-    first.output_text(2, contains="flushed")
+    run(first, 2)
     before = first.page.evaluate(f"JSON.stringify({JP})")
-    second.run_cell(0)
-    second.output_text(0, contains="planted")
+    run(second, 0, until="planted")
     second.wait_for_kernel_status("idle")
     first.wait_for_kernel_status("idle")
     assert first.page.evaluate(f"JSON.stringify({JP})") == before
-    second.run_cell(1)
-    second.output_text(1, contains="flushed")
-    contents = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"
-    assert first.page.evaluate(contents) == ["one", "two"]
-    assert second.page.evaluate(f"{JP} === undefined")
-
-
-def test_renamed_notebook_keeps_its_record(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(SETUP, "say('one'); flushed()", "say('two'); flushed(30)")
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
-    page.run_cell(1)
-    page.output_text(1, contains="flushed")
-    page.page.evaluate(
+    run(second, 1)
+    assert first.page.evaluate(REQUESTS) == ["one", "two"]
+    first.page.evaluate(
         "name => window.jupyterapp.shell.currentWidget.context.rename(name)",
-        f"renamed-{page.path.name}",
+        f"renamed-{first.path.name}",
     )
-    page.run_cell(2)
-    page.output_text(2, contains="flushed")
-    contents = f"{JP}.events.filter(e => e.type === 'chat_request').map(e => e.content)"
-    assert page.page.evaluate(contents) == ["one", "two"]
+    run(first, 3)
+    assert first.page.evaluate(REQUESTS) == ["one", "two", "three"]
+    assert second.page.evaluate(f"{JP} === undefined")

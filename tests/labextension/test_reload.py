@@ -1,15 +1,10 @@
-"""A page that is loaded again, or runs its cell again, while a cell of ours runs."""
+"""A page that is loaded again, or runs its cell again, while a turn runs."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.support.browser import (
-    TOKEN,
-    Lab,
-    NotebookPage,
-    OpenNotebook,
-)
+from tests.support.browser import Lab, NotebookPage, OpenNotebook
 
 pytestmark = pytest.mark.browser
 
@@ -37,7 +32,7 @@ def scripts(lab: Lab) -> None:
 
 
 def begun(open_notebook: OpenNotebook, script: str) -> NotebookPage:
-    """A notebook whose second cell runs a turn. Nothing of it is saved."""
+    """Open a notebook and begin a turn in its second cell. Nothing of it is saved."""
     page = open_notebook(LOAD, f"%%jp -m scripted/{script}\nGo.", "print(6 * 7)")
     page.run_cell(0)
     page.output_text(0, contains="kept in this notebook")
@@ -46,11 +41,11 @@ def begun(open_notebook: OpenNotebook, script: str) -> NotebookPage:
 
 
 def answer(page: NotebookPage) -> None:
-    form = page.form()
-    form.get_by_role("button", name="Yes", exact=True).click()
+    """Answer the question with yes."""
+    page.form().get_by_role("button", name="Yes", exact=True).click()
 
 
-def test_page_reloaded_before_the_first_save_shows_the_form_and_is_never_idle(
+def test_form_is_shown_by_a_page_that_is_reloaded_or_runs_its_cell_again(
     open_notebook: OpenNotebook,
 ) -> None:
     page = begun(open_notebook, "one")
@@ -61,8 +56,8 @@ def test_page_reloaded_before_the_first_save_shows_the_form_and_is_never_idle(
         form.press("Enter")  # the kernel answers that it chooses nothing
         page.page.wait_for_timeout(100)
     assert page.page.evaluate("window.saidIdle") == []
-    for _ in range(2):
-        page.reload(status="busy")
+    for load_again in (page.reload, page.reopen):
+        load_again(status="busy")
         page.form()
         assert page.cell(1).locator(".jp-nb-form:visible").count() == 1
         assert "*" in page.cell(1).locator(".jp-InputPrompt").inner_text()
@@ -81,9 +76,25 @@ def test_page_reloaded_before_the_first_save_shows_the_form_and_is_never_idle(
     assert output["metadata"] == {}
     assert saved.metadata["jp"]["events"][-1]["message"] == "Shipped."
 
+    # Run again while its form is open, the cell is queued, and the form stays.
+    page.run_cell(1)
+    page.form()
+    page.cell(1).locator(".jp-InputPrompt").click()
+    page.command("notebook:run-cell", wait=False)
+    for conversations in (2, 3):  # a cell that began the conversation begins another one
+        answer(page)
+        page.wait_for_record(f"record.others?.length === {conversations - 1}")
+    text = page.output_text(1, contains="Shipped.")
+    assert text.count("Shipped.") == 1  # the outputs of the run before are gone
+    page.wait_for_kernel_status("idle")
+    page.save()
+    record = page.saved().metadata["jp"]
+    for conversation in (record, *record["others"]):
+        assert conversation["events"][-1]["message"] == "Shipped."
+
 
 def test_new_unsaved_notebook_gets_its_waiting_cell_back(
-    open_notebook: OpenNotebook, lab: Lab
+    open_notebook: OpenNotebook,
 ) -> None:
     page = open_notebook("")
     cells = ["%load_ext jp_nb", "%%jp -m scripted/one\nGo."]
@@ -92,7 +103,7 @@ def test_new_unsaved_notebook_gets_its_waiting_cell_back(
         page.page.keyboard.insert_text(source)
         page.run_cell(index, "Shift+Enter")
     page.form()
-    page.reload(status="busy")
+    page.reopen(status="busy")
     page.form()
     assert "Go." in page.cell(0).inner_text()
     assert page.page.locator(".jp-Notebook .jp-Cell").count() == 2
@@ -115,7 +126,7 @@ def test_page_reloaded_while_the_model_answers_shows_the_rest(
 ) -> None:
     page = begun(open_notebook, "endless")
     page.output_text(1, contains="word word")
-    page.reload(status="busy")
+    page.reopen(status="busy")
     words = len(page.output_text(1, contains="word word"))
     page.page.wait_for_function(
         "n => [...document.querySelectorAll('.jp-OutputArea')].some(x => x.innerText.length > n)",
@@ -128,32 +139,12 @@ def test_page_reloaded_while_the_model_answers_shows_the_rest(
     page.output_text(2, contains="42")
 
 
-def test_running_the_waiting_cell_again_keeps_the_form(open_notebook: OpenNotebook) -> None:
-    page = begun(open_notebook, "one")
-    page.form()
-    page.cell(1).locator(".jp-InputPrompt").click()
-    page.command("notebook:run-cell", wait=False)
-    answer(page)
-    page.wait_for_record("record.others?.length === 1")  # the cell began it: it begins another
-    answer(page)
-    text = page.output_text(1, contains="Shipped.")
-    assert text.count("Shipped.") == 1  # the outputs of the run before are gone
-    page.wait_for_kernel_status("idle")
-    page.save()
-    record = page.saved().metadata["jp"]
-    for conversation in (record, *record["others"]):
-        assert conversation["events"][-1]["message"] == "Shipped."
-
-
 def test_reloaded_page_of_notebook_7_shows_the_form_again(
-    open_notebook: OpenNotebook, lab: Lab
+    open_notebook: OpenNotebook,
 ) -> None:
     pytest.importorskip("notebook")
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", fresh=True)
-    page.page.goto(f"{lab.url}/notebooks/{page.path.name}?token={TOKEN}")
+    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", classic=True)
     classic = page.page
-    classic.locator(".jp-Notebook .jp-CodeCell").nth(1).wait_for()
-    page.wait_for_kernel_status("idle")
     page.run_cell(0)
     page.output_text(0, contains="kept in this notebook")
     page.run_cell(1)

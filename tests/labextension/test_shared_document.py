@@ -1,4 +1,4 @@
-"""Several pages of one document, through jupyter-collaboration: the record is in segments."""
+"""Several pages share one document, through jupyter-collaboration."""
 
 from __future__ import annotations
 
@@ -8,46 +8,47 @@ from typing import Any
 import pytest
 
 from jp_nb.record import carrier, segments
-from tests.labextension.shared_document import SharedPages
-from tests.support.browser import NotebookPage
+from tests.labextension.shared_document import (
+    ADA,
+    BO,
+    BO_SHOWN,
+    FORMS,
+    SharedPages,
+    count_outputs,
+    wait_for_one_form,
+)
+from tests.support.browser import CLOSE, NotebookPage
 from tests.support.page_actions import MODEL, busy_processor, click, keys, picture, question
 from tests.support.scripted_page import SETUP
 
 pytestmark = pytest.mark.browser
 
 LONG = "for i in range(40): say(f'turn {i}', 'x' * 4000)\nflushed()"
+SAVE = "print(in_cell.opened.store.save())"
+ASKS = question(question="Which database?", answer_type="select", options=["Postgres", "SQLite"])
+DECIDE = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide."]
+
+
+@pytest.fixture
+def decides(shared_pages: SharedPages) -> SharedPages:
+    """The pages, and a script that asks two questions."""
+    script = 2 * ASKS + '[[replies]]\ntext = "Noted."\n'
+    (shared_pages.lab.root / "decides.toml").write_text(script)
+    return shared_pages
 
 
 def metadata_in(page: NotebookPage) -> Any:
+    """Return the metadata that the page has."""
     return page.page.evaluate(f"{MODEL}.metadata")
 
 
 def contents(record: Any) -> list[str]:
+    """Return the user's requests in `record`."""
     return [e["content"] for e in record["events"] if e["type"] == "chat_request"]
 
 
-STRANGE = f"""sealed => {{
-    const {{ sharedModel }} = {MODEL};
-    const jp = sharedModel.getMetadata("jp");
-    const other = {{ conversation: {{ id: "jp-c1" }}, base_config: {{}}, events: [], sealed }};
-    sharedModel.setMetadata("jp", {{ ...jp, version: 2, sealed: [], others: [other] }});
-}}"""
-
-
-HEARS_PULL = """() => {
-    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
-    kernel.iopubMessage.connect((_, { content }) => {
-        window.pulled ||= content.data?.type === "pull";
-    });
-}"""
-
-
-def wait_for(page: NotebookPage, condition: str) -> None:
-    """Wait until `condition` is true of the metadata `m` of the page."""
-    page.page.wait_for_function(f"() => {{ const m = {MODEL}.metadata; return {condition}; }}")
-
-
 def run(page: NotebookPage, cell: int, *, until: str) -> str:
+    """Run `cell` in the page and return its output, once it contains `until`."""
     page.run_cell(cell)
     return page.output_text(cell, contains=until)
 
@@ -55,16 +56,22 @@ def run(page: NotebookPage, cell: int, *, until: str) -> str:
 def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     shared_pages: SharedPages,
 ) -> None:
-    cells = [LONG, "print(in_cell.opened.store.save())", "say('one more')\nflushed()"]
-    first, second = shared_pages.open(SETUP, *cells)
+    again = "in_cell.opened.store.close(); begin()"
+    anew = "new()\nsay('anew')\nflushed()"
+    first, second = shared_pages.open(SETUP, LONG, SAVE, "say('one more')\nflushed()", again, anew)
     assert run(first, 0, until="kept").startswith("kept in this notebook; new")
     run(first, 1, until="flushed")
     metadata = metadata_in(first)
     assert {"jp.1", "jp.2"} <= metadata.keys()
     record: Any = carrier.read(metadata)
     assert contents(record) == [f"turn {i}" for i in range(40)]
-    count = "m.jp.sealed.reduce((n, seal) => n + seal.length, m.jp.events.length)"
-    wait_for(second, f"m.jp?.sealed && {count} === {len(record['events'])}")
+    second.page.wait_for_function(
+        f"""length => {{
+            const {{ jp }} = {MODEL}.metadata;
+            return jp?.sealed?.reduce((n, seal) => n + seal.length, jp.events.length) === length;
+        }}""",
+        arg=len(record["events"]),
+    )
     assert carrier.read(metadata_in(second)) == record
     run(first, 2, until="saved as")
     assert carrier.read(first.saved().metadata) == record
@@ -76,23 +83,30 @@ def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
     assert contents(carrier.read(after))[-2:] == ["turn 39", "one more"]
     assert after["jp.1"] == metadata["jp.1"]
 
+    # A damaged segment is named, and kept with its conversation when a new one begins.
+    second.page.evaluate(f"() => {{ const m = {MODEL}; m.setMetadata('jp.1', {{}}); }}")
+    damaged = metadata_in(second)
+    assert "jp.1: a segment is missing or was changed" in run(second, 4, until="kept")
+    assert metadata_in(second) == damaged
+    run(second, 5, until="flushed")
+    record = carrier.read(metadata_in(second))
+    assert contents(record) == ["anew"]
+    assert record["others"][0]["broken"] == 1
+    assert "jp.2" in record["others"][0]["segments"]
+    assert not [key for key in metadata_in(second) if segments.is_segment(key)]
 
-def test_record_is_kept_beside_damaged_segments_of_another_conversation(
+
+HEARS_PULL = """() => {
+    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
+    kernel.iopubMessage.connect((_, { content }) => {
+        window.pulled ||= content.data?.type === "pull";
+    });
+}"""
+
+
+def test_one_page_writes_each_batch_and_another_one_once_it_is_closed(
     shared_pages: SharedPages,
 ) -> None:
-    seals = [None]
-    (page,) = shared_pages.open(SETUP, "say('one')\nflushed()", LONG, pages=1)
-    run(page, 0, until="kept")
-    run(page, 1, until="flushed")
-    page.page.evaluate(STRANGE, seals)
-    run(page, 2, until="flushed")
-    record: Any = carrier.read(metadata_in(page))
-    assert contents(record) == ["one", *(f"turn {i}" for i in range(40))]
-    assert record["others"][0]["segments"]["jp"]["sealed"] == seals
-    assert "jp.1" in metadata_in(page)
-
-
-def test_one_page_writes_each_batch_and_another_takes_over(shared_pages: SharedPages) -> None:
     cells = [SETUP, *(f"say('{i}')\nflushed(30)" for i in range(4))]
     first, second = shared_pages.open(*cells)
     for page in (first, second):
@@ -114,59 +128,18 @@ def test_one_page_writes_each_batch_and_another_takes_over(shared_pages: SharedP
     writes = [page.page.evaluate("window.writes") for page in (first, second)]
     assert sorted(map(bool, writes)) == [False, True]
     writer, reader = (first, second) if writes[0] else (second, first)
-    reader.page.evaluate(HEARS_PULL)
-    writer.page.goto("about:blank")
-    reader.page.wait_for_function("window.pulled")  # it said goodbye: nothing waits for its answer
+    assert writer.page.evaluate(CLOSE)
     run(reader, 4, until="flushed")
     assert reader.page.evaluate("window.writes") > 0
     record = carrier.read(metadata_in(reader))
     assert contents(record) == ["0", "1", "2", "3"]
 
 
-def test_broken_segment_is_named_and_set_aside_by_a_new_conversation(
-    shared_pages: SharedPages,
-) -> None:
-    first, _ = shared_pages.open(SETUP, LONG, "new()\nsay('anew')\nflushed()")
-    run(first, 0, until="kept")
-    run(first, 1, until="flushed")
-    first.page.evaluate(f"() => {{ const m = {MODEL}; m.setMetadata('jp.1', {{}}); }}")
-    kept = metadata_in(first)
-    first.restart_kernel()
-    assert "jp.1: a segment is missing or was changed" in run(first, 0, until="kept")
-    assert metadata_in(first) == kept
-    run(first, 2, until="flushed")
-    record: Any = carrier.read(metadata_in(first))
-    assert contents(record) == ["anew"]
-    assert record["others"][0]["broken"] == 1
-    assert "jp.2" in record["others"][0]["segments"]
-    assert not [key for key in metadata_in(first) if segments.is_segment(key)]
-
-
-ASKS = question(question="Which database?", answer_type="select", options=["Postgres", "SQLite"])
-FORMS = ".jp-nb-form[role='group']:visible"
-
-
-def outputs_of(page: NotebookPage, cell: int) -> int:
-    outputs = f"{MODEL}.cells.get({cell}).sharedModel.getOutputs().length"
-    return int(page.page.evaluate(outputs))
-
-
-HOSTILE = "Bo</b><img src=x onerror=alert(1)>\u202e\n" + "x" * 10_000
-SHOWN = '"Bo</b><img src=x onerror=alert(1)>⟨U+202E⟩⟨U+000A⟩xxxxxxxxx…"'
-
-
-def test_two_users_share_questions_answers_queue_and_interrupt(
-    shared_pages: SharedPages,
-) -> None:
-    (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
-    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide.", "print('the next')"]
-    first, second = shared_pages.open(*cells, "%jp log", people=["Ada Lovelace", HOSTILE])
+def test_two_users_share_questions_answers_queue_and_interrupt(decides: SharedPages) -> None:
+    first, second = decides.open(*DECIDE, "print('the next')", "%jp log")
     run(first, 0, until="kept")
     first.run_cell(1)
-    for page in (first, second):
-        page.form()
-        assert page.page.locator(FORMS).count() == 1
-        assert outputs_of(page, 1) == 1
+    wait_for_one_form(first, second)
     second.run_cell(2)
     for page in (first, second):
         page.cell(2).get_by_text("[*]").wait_for()
@@ -174,24 +147,25 @@ def test_two_users_share_questions_answers_queue_and_interrupt(
     second.form().get_by_role("radio").nth(1).click()
     click(second, "Submit")
     first.output_text(1, contains="(by")
+    wait_for_one_form(first, second)
     keys(first, "Space", "Enter")
     for page in (first, second):
         shown = page.output_text(1, contains="Noted.")
         assert shown.count("Noted.") == shown.count("◉ SQLite") == 1
-        assert f"→ SQLite (by {SHOWN})" in shown
-        assert "→ Postgres (by Ada Lovelace)" in shown
+        assert f"→ SQLite (by {BO_SHOWN})" in shown
+        assert f"→ Postgres (by {ADA})" in shown
         page.page.wait_for_function(f"!document.querySelector({FORMS.split(':')[0]!r})")
         page.output_text(2, contains="the next")
         picture(page, f"who-answered-{page is first}")
     first.wait_for_kernel_status("idle")
     logged = run(second, 3, until="Noted.")
-    assert f"(form) (by {SHOWN})" in logged
-    assert "(form) (by Ada Lovelace)" in logged
-    assert "asked by Ada Lovelace" in logged
+    assert f"(form) (by {BO_SHOWN})" in logged
+    assert f"(form) (by {ADA})" in logged
+    assert f"asked by {ADA}" in logged
     record: Any = carrier.read(metadata_in(second))
     ended = [e["metadata"] for e in record["events"] if e["type"] == "inquiry_response"]
     assert len(ended[0]["by"]) < 130
-    assert ended[1] == {"end": "answered", "channel": "form", "by": "Ada Lovelace"}
+    assert ended[1] == {"end": "answered", "channel": "form", "by": ADA}
     first.run_cell(1)
     second.form()
     second.interrupt()
@@ -200,44 +174,64 @@ def test_two_users_share_questions_answers_queue_and_interrupt(
     click(second, "End the turn")
     for page in (first, second):
         page.wait_for_kernel_status("idle")
-        assert page.page.locator(FORMS).count() == 0
+        page.page.wait_for_function(f"!document.querySelector({FORMS.split(':')[0]!r})")
 
 
 def assert_noted_once(*pages: NotebookPage, by: str) -> None:
-    """The turn is over on all `pages`, and each shows the answer to its last question once."""
+    """Assert that the turn is over on all `pages`, and each shows its last answer once."""
     for page in pages:
+        page.output_text(1, contains="Noted.")
+        page.wait_for_kernel_status("idle")
+        page.cell(1).get_by_text("[*]").wait_for(state="hidden")
         shown = page.output_text(1, contains="Noted.")
         assert shown.count("Noted.") == shown.count(f"→ Postgres (by {by})") == 1
-        page.wait_for_kernel_status("idle")
         assert page.page.locator(FORMS).count() == 0
-        assert outputs_of(page, 1) == 1
-        page.cell(1).get_by_text("[*]").wait_for(state="hidden")
+        assert count_outputs(page, 1) == 1
 
 
-def test_opened_and_reloaded_pages_show_and_answer_an_open_form(
-    shared_pages: SharedPages,
-) -> None:
-    (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
-    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide."]
-    (first,) = shared_pages.open(*cells, people=["Ada"])
+def test_opened_and_reloaded_pages_show_and_answer_an_open_form(decides: SharedPages) -> None:
+    (first,) = decides.open(*DECIDE, pages=1)
     run(first, 0, until="kept")
     first.run_cell(1)
     first.form()
     first.reload(status="busy")
+    wait_for_one_form(first)
     first.form().evaluate("form => { form.isAsItWas = true; }")
-    second = shared_pages.open_again(first.path, "Bo", status="busy")
-    second.form()
+    second = decides.open_again(first.path, BO, status="busy")
+    wait_for_one_form(second, first)
     assert first.form().evaluate("form => form.isAsItWas")
+    second.page.evaluate(HEARS_PULL)
     first.reload(status="busy")
-    for page in (first, second):
-        page.form()
-        assert page.page.locator(FORMS).count() == outputs_of(page, 1) == 1
+    second.page.wait_for_function("window.pulled")  # because of the `bye`: no answer is awaited
+    wait_for_one_form(first, second)
     first.form().get_by_role("radio").nth(1).click()
     click(first, "Submit")
-    second.output_text(1, contains="→ SQLite (by Ada)")
+    second.output_text(1, contains=f"→ SQLite (by {ADA})")
+    wait_for_one_form(first, second)
     second.form().get_by_role("radio").nth(0).click()
     click(second, "Submit")
-    assert_noted_once(first, second, by="Bo")
+    assert_noted_once(first, second, by=BO_SHOWN)
+
+
+def test_page_takes_over_from_one_that_hangs(decides: SharedPages) -> None:
+    first, second = decides.open(*DECIDE)
+    run(first, 0, until="kept")
+    first.run_cell(1)
+    wait_for_one_form(first, second)
+    debugger = first.page.context.new_cdp_session(first.page)
+    debugger.send("Debugger.enable")
+    debugger.send("Debugger.pause")  # the page handles no message any more
+    second.form().get_by_role("radio").nth(1).click()
+    click(second, "Submit")
+    second.output_text(1, contains=f"→ SQLite (by {BO_SHOWN})")
+    second.form().get_by_role("radio").nth(0).wait_for()
+    debugger.send("Debugger.disable")
+    debugger.detach()
+    first.output_text(1, contains=f"→ SQLite (by {BO_SHOWN})")
+    wait_for_one_form(first, second)
+    first.form().get_by_role("radio").nth(0).click()
+    click(first, "Submit")
+    assert_noted_once(first, second, by=ADA)
 
 
 @pytest.mark.deep
@@ -249,7 +243,7 @@ def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
     (shared_pages.lab.root / "names.toml").write_text(script)
     cells = ["%load_ext jp_nb", "%%jp -n -m scripted/names\nAsk me."]
     with busy_processor():
-        first, second = shared_pages.open(*cells, people=["Ada", "Bo"])
+        first, second = shared_pages.open(*cells)
         run(first, 0, until="kept")
         first.run_cell(1)
         for number in range(4):
@@ -265,30 +259,8 @@ def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
             page.wait_for_kernel_status("idle")
             assert page.page.locator(FORMS).count() == 0
             for number in range(4):
-                by = "Ada" if number % 2 else "Bo"
+                by = ADA if number % 2 else BO_SHOWN
                 assert shown.count(f"Answer {number} (by {by})") == 1
-
-
-def test_page_takes_over_from_one_that_hangs(shared_pages: SharedPages) -> None:
-    (shared_pages.lab.root / "decides.toml").write_text(2 * ASKS + '[[replies]]\ntext = "Noted."\n')
-    cells = ["%load_ext jp_nb", "%%jp -n -m scripted/decides\nDecide."]
-    first, second = shared_pages.open(*cells, people=["Ada", "Bo"])
-    run(first, 0, until="kept")
-    first.run_cell(1)
-    for page in (first, second):
-        page.form()
-    debugger = first.page.context.new_cdp_session(first.page)
-    debugger.send("Debugger.enable")
-    debugger.send("Debugger.pause")  # it does nothing any more
-    second.form().get_by_role("radio").nth(1).click()
-    click(second, "Submit")
-    second.output_text(1, contains="→ SQLite (by Bo)")
-    second.form().get_by_role("radio").nth(0).wait_for()
-    debugger.send("Debugger.disable")
-    first.output_text(1, contains="→ SQLite (by Bo)")
-    first.form().get_by_role("radio").nth(0).click()
-    click(first, "Submit")
-    assert_noted_once(first, second, by="Ada")
 
 
 @pytest.mark.deep

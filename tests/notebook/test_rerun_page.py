@@ -1,7 +1,4 @@
-"""A cell that is run again in a page of JupyterLab: each choice, and a page that is reloaded.
-
-`%jp why` and `%jp retry` there, too: the request stands folded above the answer.
-"""
+"""Cells that run again in a page of JupyterLab, and `%jp why` and `%jp retry`."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ def script(lab: Lab) -> None:
 
 
 def asked_again(open_notebook: OpenNotebook) -> NotebookPage:
-    """A page in which the second of three cells asks what to do, now that it runs again."""
+    """Open a notebook, run three cells, and run the second one again, which shows a form."""
     page = open_notebook(LOAD, "%%jp\nFirst.", "%%jp\nSecond.", "%%jp\nThird.", REQUESTS)
     load(page)
     for cell in (1, 2, 3):
@@ -62,7 +59,7 @@ def test_cell_that_runs_again_is_cancelled_replaced_or_appended(
     assert requests(page) == "asked ['First.', 'Second.', 'Third.']"
     run_again(page)
     page.save()
-    page.reload(status="")
+    page.reopen(status="")
     click(page, REPLACE)
     assert "answer 1" in page.output_text(2, contains="answer 1")
     assert requests(page) == "asked ['First.', 'Second.']"
