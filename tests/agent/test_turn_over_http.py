@@ -18,8 +18,7 @@ from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.tooling.python import PythonTool
 from tests.agent.over_http import over_http, sent_calls, sent_results
 from tests.support.fakes import Bench, FakePrompter, yes
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.raw_server import STREAM, raw_server
+from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Reply, ToolCall
 
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}
 
@@ -108,17 +107,15 @@ async def test_request_with_only_empty_deltas_is_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("jp_nb.providers.streaming.MAX_EMPTY_BYTES", 100_000)
-    bodies = iter(
+    bodies = [
+        repeat(b'data: {"choices": [{"delta": {"content": ""}}]}\n\n' * 1000),
         [
-            repeat(b'data: {"choices": [{"delta": {"content": ""}}]}\n\n' * 1000),
-            [
-                b'data: {"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}'
-                b"\n\ndata: [DONE]\n\n"
-            ],
-        ]
-    )
-    with raw_server(lambda _: chain([STREAM], next(bodies))) as url:
-        provider = create("openai", {"base_url": url, "base_url_env": None})
+            b'data: {"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}'
+            b"\n\ndata: [DONE]\n\n"
+        ],
+    ]
+    with LoopbackServer(RawResponse(chain([STREAM], body)) for body in bodies) as server:
+        provider = create("openai", {"base_url": server.url, "base_url_env": None})
         bench = Bench([])
         over_http(bench, provider, "openai")
         try:

@@ -14,9 +14,8 @@ from jp_nb.headless.runner import run_notebook
 from jp_nb.headless.show import load_conversation
 from tests.support.cassette_runs import write_cells
 from tests.support.figure_tools import CLOSED, OPEN
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Received, Reply, ToolCall
 from tests.support.notebook_runs import by_a_stranger, notebook, outputs, record, run
-from tests.support.raw_server import STREAM, raw_server
 
 
 def entries_of_run(path: Path, **options: Any) -> list[dict[str, Any]]:
@@ -254,12 +253,6 @@ def delta(text: str) -> bytes:
     return f"data: {json.dumps({'choices': [{'delta': {'content': text}}]})}\n\n".encode()
 
 
-def echo(head: bytes) -> str:
-    """Return the key in the `head` of a request."""
-    lines = head.decode().split("\r\n")
-    return next(x for x in lines if x.lower().startswith("authorization")).split(" ")[-1]
-
-
 def test_key_of_a_model_server_is_in_no_file_and_no_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,9 +261,12 @@ def test_key_of_a_model_server_is_in_no_file_and_no_output(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     faults = iter(["answer", "error in stream", "message", "error"])
 
-    def answer(head: bytes) -> Iterable[bytes]:
-        key = echo(head)
+    def answer(request: Received) -> RawResponse:
+        key = request.headers["authorization"].split(" ")[-1]
         assert key == KEY
+        return RawResponse(faulty(key))
+
+    def faulty(key: str) -> Iterable[bytes]:
         match next(faults):
             case "answer":
                 text = f"You sent {key}, did you not?"
@@ -285,8 +281,8 @@ def test_key_of_a_model_server_is_in_no_file_and_no_output(
                 return [f"HTTP/1.1 401 {key}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()]
 
     load = "%load_ext jp_nb\nimport logging; logging.basicConfig(level=0)"
-    with raw_server(answer) as url:
-        ask = f"%%jp -n -m openai/m -c providers.llm.openai.base_url={url}\nGo."
+    with LoopbackServer(answer) as server:
+        ask = f"%%jp -n -m openai/m -c providers.llm.openai.base_url={server.url}\nGo."
         path = write_cells(tmp_path / "n.ipynb", load, *[ask] * 4)
         made = nbformat.read(path, as_version=4)
         for cell in made.cells[1:]:

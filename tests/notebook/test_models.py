@@ -13,21 +13,22 @@ from jp_nb.errors import ProviderError, UsageError
 from jp_nb.notebook.completion import complete_cell
 from jp_nb.notebook.completion_facts import SessionFacts
 from jp_nb.session.model_catalog import KEPT_SECONDS, ModelCatalog
-from tests.support.model_server import CLAUDE, OLD_CLAUDE, ModelServer, anthropic_page
+from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
+from tests.support.loopback import LoopbackServer
 from tests.support.sessions import Notebook
 
 KEY = "sk-test-0123456789abcdefghij"
 
 
 @pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer({"/v1/models": anthropic_page(CLAUDE, OLD_CLAUDE)}) as server:
+def server() -> Iterator[LoopbackServer]:
+    with LoopbackServer(paths={"/v1/models": anthropic_page(CLAUDE, OLD_CLAUDE)}) as server:
         yield server
 
 
 @pytest.fixture
 def notebook(
-    folder: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    folder: Path, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Notebook]:
     for name in ("OPENAI_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "CEREBRAS_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -48,7 +49,7 @@ def offered(notebook: Notebook, line: str) -> list[str]:
 
 
 def test_models_of_the_current_provider_are_shown_and_the_current_one_is_marked(
-    notebook: Notebook, server: ModelServer
+    notebook: Notebook, server: LoopbackServer
 ) -> None:
     use(notebook, "claude-opus-3")
     notebook.jp("config providers.llm.aliases.opus=anthropic/claude-opus-4-5")
@@ -64,14 +65,14 @@ def test_models_of_the_current_provider_are_shown_and_the_current_one_is_marked(
 
 
 def test_models_without_a_name_asks_only_the_current_provider(
-    notebook: Notebook, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    notebook: Notebook, server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     shown = notebook.jp("models")
     assert "scripted/talk" in shown
     assert "others, which were not asked: `%jp models anthropic`, `%jp models openai`." in shown
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_words_after_a_provider_filter_its_models(notebook: Notebook) -> None:
@@ -83,16 +84,16 @@ def test_words_after_a_provider_filter_its_models(notebook: Notebook) -> None:
 
 
 def test_list_of_models_is_cached_and_refreshed_on_demand(
-    notebook: Notebook, server: ModelServer
+    notebook: Notebook, server: LoopbackServer
 ) -> None:
     notebook.jp("models anthropic")
     notebook.jp("models anthropic claude")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     notebook.jp("models anthropic --refresh")
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
     notebook.jp("config providers.llm.anthropic.beta_headers=x")
     notebook.jp("models anthropic")
-    assert len(server.asked) == 3  # other settings are another server
+    assert len(server.requests) == 3  # other settings are another server
 
 
 def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
@@ -111,25 +112,25 @@ def test_list_of_models_is_cached_for_some_minutes(notebook: Notebook) -> None:
 
 
 def test_tab_offers_cached_models_without_a_request(
-    notebook: Notebook, server: ModelServer
+    notebook: Notebook, server: LoopbackServer
 ) -> None:
     line = "%%jp -m anthropic/"
     assert offered(notebook, line) == []
-    assert server.asked == []
+    assert server.requests == []
     notebook.jp("models anthropic")
     told = [f"{line}claude-opus-4-5", f"{line}claude-opus-3"]
     assert offered(notebook, line) == told
     assert offered(notebook, "%jp config assistant.model.id=anthropic/claude-opus-4") == [
         "%jp config assistant.model.id=anthropic/claude-opus-4-5"
     ]
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert offered(notebook, "%jp models anth") == ["%jp models anthropic"]
     notebook.jp("config providers.llm.anthropic.base_url=http://127.0.0.1:9")
     assert offered(notebook, line) == []  # another server told that
 
 
 def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
-    notebook: Notebook, server: ModelServer
+    notebook: Notebook, server: LoopbackServer
 ) -> None:
     use(notebook, "claude-opus-4-5")
     assert "anthropic offers it" in notebook.jp("doctor")
@@ -137,7 +138,7 @@ def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
     assert "⚠ claude-opus-3 ends on 2027-01-05, its provider says" in notebook.jp("doctor")
     use(notebook, "claude-opus-9")
     assert "⚠ anthropic does not list claude-opus-9" in notebook.jp("doctor")
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 def test_doctor_reports_when_the_list_is_unavailable(

@@ -88,7 +88,7 @@ async def test_preview_is_the_request_byte_for_byte(
                 await provider.aclose()
             for arrived in server.requests:
                 assert before.body == after.body == arrived.raw
-                assert before.url == server.url + arrived.path
+                assert before.url == server.url + arrived.target
                 assert before.headers.items() <= arrived.headers.items()
                 assert before.key is not None
                 assert arrived.headers[before.key.header] == before.key.before + KEY

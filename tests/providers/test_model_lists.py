@@ -16,15 +16,15 @@ from jp_nb.providers.model_lists import with_details, with_props
 from jp_nb.providers.model_queries import MAX_DETAILED, MAX_PAGES
 from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import ScriptedProvider
-from tests.support.model_server import (
+from tests.providers.listed_models import (
     CLAUDE,
     GPT,
     OLD_CLAUDE,
     OLD_GPT,
     ROUTED,
-    ModelServer,
     anthropic_page,
 )
+from tests.support.loopback import LoopbackServer, Received, Reply
 
 TIERS = "pip install -e '.[tiers]'"
 KEY = "sk-test-0123456789abcdefghij"
@@ -47,12 +47,16 @@ async def listed(name: str, url: str, *, seconds: float = 20) -> ModelList:
 # --- each protocol -----------------------------------------------------------------------------
 
 
-def paged(query: dict[str, str], _: Any) -> Any:
-    return anthropic_page(OLD_CLAUDE) if "after_id" in query else anthropic_page(CLAUDE, more=True)
+def paged(request: Received) -> Any:
+    return (
+        anthropic_page(OLD_CLAUDE)
+        if "after_id" in request.query
+        else anthropic_page(CLAUDE, more=True)
+    )
 
 
 async def test_anthropic_lists_limits_abilities_and_retirement_page_by_page() -> None:
-    with ModelServer({"/v1/models": paged}) as server:
+    with LoopbackServer(paths={"/v1/models": paged}) as server:
         found = await listed("anthropic", server.url)
     new, old = found.models
     assert new == ModelInfo(
@@ -60,15 +64,15 @@ async def test_anthropic_lists_limits_abilities_and_retirement_page_by_page() ->
         inputs=("image", "pdf"), reasoning=True, created=new.created,
     )  # fmt: skip
     assert (old.state, old.ends) == ("deprecated", "2027-01-05")
-    path, query, headers = server.asked[1]
-    assert (path, query["after_id"]) == ("/v1/models", "claude-opus-4-5")
-    assert headers["x-api-key"] == KEY
-    assert headers["anthropic-version"]
+    second = server.requests[1]
+    assert (second.path, second.query["after_id"]) == ("/v1/models", "claude-opus-4-5")
+    assert second.headers["x-api-key"] == KEY
+    assert second.headers["anthropic-version"]
 
 
 async def test_anthropic_lists_the_same_as_the_official_client() -> None:
     anthropic = pytest.importorskip("anthropic", reason=TIERS)
-    with ModelServer({"/v1/models": paged}) as server:
+    with LoopbackServer(paths={"/v1/models": paged}) as server:
         found = await listed("anthropic", server.url)
         official = list(anthropic.Anthropic(base_url=server.url, api_key=KEY).models.list())
     assert [model.id for model in found.models] == [model.id for model in official]
@@ -78,19 +82,19 @@ async def test_anthropic_lists_the_same_as_the_official_client() -> None:
 
 
 async def test_openai_lists_names_and_the_day_of_the_end() -> None:
-    with ModelServer({"/v1/models": {"object": "list", "data": [GPT, OLD_GPT]}}) as server:
+    with LoopbackServer(paths={"/v1/models": {"object": "list", "data": [GPT, OLD_GPT]}}) as server:
         for base in ("", "/v1"):
             found = await listed("openai", server.url + base)
             assert [model.id for model in found.models] == [GPT["id"], OLD_GPT["id"]]
             assert [model.created for model in found.models] == [GPT["created"], OLD_GPT["created"]]
             assert [model.ends for model in found.models] == ["", "2027-02-01"]
             assert [model.state for model in found.models] == ["", "deprecated"]
-    assert server.asked[0][2]["authorization"] == f"Bearer {KEY}"
+    assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 async def test_openai_lists_the_same_as_the_official_client() -> None:
     openai = pytest.importorskip("openai", reason=TIERS)
-    with ModelServer({"/v1/models": {"object": "list", "data": [GPT, OLD_GPT]}}) as server:
+    with LoopbackServer(paths={"/v1/models": {"object": "list", "data": [GPT, OLD_GPT]}}) as server:
         found = await listed("openai", server.url)
         official = list(openai.OpenAI(base_url=f"{server.url}/v1", api_key=KEY).models.list())
     assert [(m.id, m.created) for m in found.models] == [(m.id, m.created) for m in official]
@@ -98,7 +102,7 @@ async def test_openai_lists_the_same_as_the_official_client() -> None:
 
 async def test_openrouter_lists_prices_and_abilities() -> None:
     ends = {**ROUTED, "id": "x/old", "expiration_date": "2026-12-24"}
-    with ModelServer({"/api/v1/models": {"data": [ROUTED, ends]}}) as server:
+    with LoopbackServer(paths={"/api/v1/models": {"data": [ROUTED, ends]}}) as server:
         found = await listed("openrouter", server.url)
     assert found.models[0] == ModelInfo(
         "anthropic/claude-opus-4.5", "Anthropic: Claude Opus 4.5", context_window=200_000,
@@ -109,12 +113,12 @@ async def test_openrouter_lists_prices_and_abilities() -> None:
 
 
 async def test_openrouter_is_read_page_by_page() -> None:
-    def page(query: dict[str, str], _: Any) -> Any:
-        start = int(query.get("offset", 0))
+    def page(request: Received) -> Any:
+        start = int(request.query.get("offset", 0))
         more = {"next": f"/api/v1/models?offset={start + 2}"} if start < 4 else {}
         return {"data": [{"id": f"m/{start}"}, {"id": f"m/{start + 1}"}], "links": more}
 
-    with ModelServer({"/api/v1/models": page}) as server:
+    with LoopbackServer(paths={"/api/v1/models": page}) as server:
         found = await listed("openrouter", server.url)
     assert [model.id for model in found.models] == [f"m/{n}" for n in range(6)]
 
@@ -129,13 +133,13 @@ async def test_llamacpp_lists_the_context_it_runs_with() -> None:
             "chat_template_caps": {"supports_tools": True},
         },
     }
-    with ModelServer(paths) as server:
+    with LoopbackServer(paths=paths) as server:
         found = await listed("llamacpp", server.url)
     [model] = found.models
     assert model == ModelInfo("qwen.gguf", context_window=8192, inputs=("image",), tools=True,
                               parameters="8.0B", size_bytes=4_912_898_048)  # fmt: skip
     del paths["/props"]
-    with ModelServer(paths) as server:
+    with LoopbackServer(paths=paths) as server:
         found = await listed("llamacpp", f"{server.url}/v1")
     assert found.models[0].context_window == 131_072
 
@@ -146,15 +150,17 @@ def tags(*names: str) -> Any:
                        for n in names]}  # fmt: skip
 
 
-def show(_: Any, body: Any) -> Any:
-    if body["model"] == "broken":
+def show(request: Received) -> Any:
+    if request.body["model"] == "broken":
         return 500
     told = {"llama.context_length": 40_960, "llama.embedding_length": 4096}
     return {"capabilities": ["completion", "tools", "thinking", "vision"], "model_info": told}
 
 
 async def test_ollama_lists_sizes_and_abilities() -> None:
-    with ModelServer({"/api/tags": tags("qwen3:8b", "broken"), "/api/show": show}) as server:
+    with LoopbackServer(
+        paths={"/api/tags": tags("qwen3:8b", "broken"), "/api/show": show}
+    ) as server:
         found = await listed("ollama", f"{server.url}/v1")
     whole, broken = found.models
     assert whole == ModelInfo(
@@ -165,22 +171,22 @@ async def test_ollama_lists_sizes_and_abilities() -> None:
 
 
 async def test_older_ollama_lists_names_alone() -> None:
-    with ModelServer({"/api/tags": {"models": [{"name": "llama2"}]}}) as server:
+    with LoopbackServer(paths={"/api/tags": {"models": [{"name": "llama2"}]}}) as server:
         assert (await listed("ollama", server.url)).models == (ModelInfo("llama2"),)
 
 
 async def test_ollama_is_asked_for_details_of_a_limited_number_of_models() -> None:
     many = tags(*(f"m{n}" for n in range(100)))
-    with ModelServer({"/api/tags": many, "/api/show": show}) as server:
+    with LoopbackServer(paths={"/api/tags": many, "/api/show": show}) as server:
         found = await listed("ollama", server.url)
-        details = [path for path, _, _ in server.asked if path == "/api/show"]
+        details = [each for each in server.requests if each.path == "/api/show"]
     assert len(found.models) == 100
     assert len(details) == MAX_DETAILED
 
 
 async def test_deepseek_and_cerebras_list_as_openai_does() -> None:
     for name, path in (("deepseek", "/models"), ("cerebras", "/v1/models")):
-        with ModelServer({path: {"data": [{"id": "m", "max_model_len": 4096}]}}) as server:
+        with LoopbackServer(paths={path: {"data": [{"id": "m", "max_model_len": 4096}]}}) as server:
             found = await listed(name, server.url)
         assert found.models == (ModelInfo("m", context_window=4096),)
 
@@ -248,29 +254,29 @@ def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) ->
                 assert len(model.name) <= 200
 
 
-def endless(query: dict[str, str], _: Any) -> Any:
-    start = int(query.get("after_id", "m0")[1:])
+def endless(request: Received) -> Any:
+    start = int(request.query.get("after_id", "m0")[1:])
     return anthropic_page(*({"id": f"m{start + n}"} for n in range(1, 4)), more=True)
 
 
-def circle(query: dict[str, str], _: Any) -> Any:
+def circle(_: Received) -> Any:
     return anthropic_page({"id": "a"}, {"id": "b"}, more=True)
 
 
 async def test_endless_pages_are_cut_and_a_circle_ends() -> None:
-    with ModelServer({"/v1/models": endless}) as server:
+    with LoopbackServer(paths={"/v1/models": endless}) as server:
         found = await listed("anthropic", server.url)
-        assert len(server.asked) == MAX_PAGES
+        assert len(server.requests) == MAX_PAGES
     assert (len(found.models), found.is_cut) == (3 * MAX_PAGES, True)
-    with ModelServer({"/v1/models": circle}) as server:
+    with LoopbackServer(paths={"/v1/models": circle}) as server:
         found = await listed("anthropic", server.url)
-        assert len(server.asked) == 2
+        assert len(server.requests) == 2
     assert found == ModelList((ModelInfo("a"), ModelInfo("b")))
 
 
 async def test_long_list_is_cut() -> None:
     many = {"data": [{"id": f"m{n}"} for n in range(model_lists.MAX_MODELS + 2)]}
-    with ModelServer({"/v1/models": many}) as server:
+    with LoopbackServer(paths={"/v1/models": many}) as server:
         found = await listed("openai", server.url)
     assert (len(found.models), found.is_cut) == (model_lists.MAX_MODELS, True)
 
@@ -278,7 +284,7 @@ async def test_long_list_is_cut() -> None:
 async def test_list_above_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MAX_JSON_BYTES", 2**20)
     with (
-        ModelServer({"/v1/models": {"data": ["x" * 2**21]}}) as server,
+        LoopbackServer(paths={"/v1/models": {"data": ["x" * 2**21]}}) as server,
         pytest.raises(ProtocolError, match="more than 1 MiB where JSON was expected"),
     ):
         await listed("openai", server.url)
@@ -286,24 +292,25 @@ async def test_list_above_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPa
 
 async def test_html_page_is_no_list() -> None:
     with (
-        ModelServer({"/v1/models": b"<html><script>alert(1)</script>"}) as server,
+        LoopbackServer(paths={"/v1/models": b"<html><script>alert(1)</script>"}) as server,
         pytest.raises(ProtocolError, match=r"where JSON was expected. Check providers.llm.openai"),
     ):
         await listed("openai", server.url)
 
 
 async def test_silent_server_ends_in_a_timeout_without_frames() -> None:
-    with ModelServer({"/v1/models": lambda *_: server.closing.wait(30) and 503}) as server:
-        with pytest.raises(ProviderError, match=r"did not list its models within 0.2 s") as found:
-            await listed("openai", server.url, seconds=0.2)
-        server.closing.set()
+    with (
+        LoopbackServer(paths={"/v1/models": Reply(delay=30)}) as server,
+        pytest.raises(ProviderError, match=r"did not list its models within 0.2 s") as found,
+    ):
+        await listed("openai", server.url, seconds=0.2)
     assert found.value.kind == "timeout"
     assert found.value.__cause__ is not None
     assert found.value.__cause__.__traceback__ is None  # frames of httpx hold the key's header
 
 
 async def test_server_that_does_not_run_comes_with_the_command_to_start_it() -> None:
-    with ModelServer({}) as server:
+    with LoopbackServer(paths={}) as server:
         url = server.url
     with pytest.raises(ProviderError, match=r"no server of ollama runs at .*`ollama serve`"):
         await listed("ollama", url)
@@ -320,12 +327,15 @@ def logged(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 async def test_key_in_a_list_is_hidden(logged: pytest.LogCaptureFixture) -> None:
     echoed = {"data": [{"id": "m", "name": f"it is {KEY}"}, {"id": KEY}]}
-    with ModelServer({"/v1/models": echoed}) as server:
+    with LoopbackServer(paths={"/v1/models": echoed}) as server:
         found = await listed("openai", server.url)
     assert KEY not in repr(found)
-    with ModelServer({}) as server, pytest.raises(ProviderError) as refused:
+    with LoopbackServer(paths={}) as server, pytest.raises(ProviderError) as refused:
         await listed("openai", server.url)
-    with ModelServer({"/v1/models": KEY.encode()}) as server, pytest.raises(ProviderError) as odd:
+    with (
+        LoopbackServer(paths={"/v1/models": KEY.encode()}) as server,
+        pytest.raises(ProviderError) as odd,
+    ):
         await listed("openai", server.url)
     for error in (refused.value, odd.value):
         assert KEY not in str(error) + repr(error) + repr(error.__cause__)
@@ -334,7 +344,7 @@ async def test_key_in_a_list_is_hidden(logged: pytest.LogCaptureFixture) -> None
 
 async def test_no_list_is_requested_without_a_required_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TEST_KEY")
-    with ModelServer({"/v1/models": anthropic_page(CLAUDE)}) as server:
+    with LoopbackServer(paths={"/v1/models": anthropic_page(CLAUDE)}) as server:
         with pytest.raises(ProviderError, match=r"environment variable TEST_KEY is not set"):
             await listed("anthropic", server.url)
-        assert server.asked == []
+        assert server.requests == []

@@ -18,8 +18,8 @@ from jp_nb.config.secret_names import PROVIDER_KEY
 from jp_nb.errors import ProviderError
 from jp_nb.providers.redaction import Redaction, StreamedText
 from jp_nb.providers.registry import create
+from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 from tests.support.provider_helpers import ask, everything_about
-from tests.support.raw_server import STREAM, raw_server
 
 KEY = "sk-very/secret+0123456789abcdef"
 INNER = "0123456789abcdef"
@@ -211,10 +211,10 @@ ANTHROPIC: dict[str, Callable[[str], list[bytes]]] = {
 }  # fmt: skip
 
 
-async def shown_of(name: str, answer: Callable[[bytes], list[bytes]]) -> str:
+async def shown_of(name: str, response: RawResponse) -> str:
     """The text of a response and of the error that it ended in, frames included."""
-    with raw_server(answer) as url:
-        provider = create(name, {"base_url": url})
+    with LoopbackServer(lambda _: response) as server:
+        provider = create(name, {"base_url": server.url})
         said = ""
         try:
             async for each in provider.stream(ask(model="m", idle_timeout=20)):
@@ -242,8 +242,7 @@ async def test_key_that_a_server_sends_back_is_hidden_everywhere(
         for spelling in ("as it is", others[number % 2]):
             with subtests.test(place=place, spelling=spelling):
                 caplog.clear()
-                sent = answer(SPELLINGS[spelling](KEY))
-                said = await shown_of(name, lambda _, sent=sent: sent)  # type: ignore[misc]
+                said = await shown_of(name, RawResponse(answer(SPELLINGS[spelling](KEY))))
                 shown = said + caplog.text + "".join(capfd.readouterr())
                 hidden = [SPELLINGS[each](KEY)[4:] for each in ("as it is", *others)]
                 for trace in (KEY, INNER, quote(INNER), *hidden):
@@ -258,12 +257,12 @@ async def test_short_key_is_hidden_in_errors(
     monkeypatch.setenv("OPENAI_API_KEY", SHORT)
     for place in [p for p in OPENAI if "error" in p or p in ("text", "message")]:
         with subtests.test(place=place):
-            answer = OPENAI[place](SHORT)
-            shown = await shown_of("openai", lambda _, answer=answer: answer)  # type: ignore[misc]
+            shown = await shown_of("openai", RawResponse(OPENAI[place](SHORT)))
             assert SHORT not in shown + caplog.text
 
 
 async def test_short_key_is_not_hidden_in_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "lm-studio")
-    said = await shown_of("openai", lambda _: OPENAI["answer in pieces"]("lm-studio"))
+    response = RawResponse(OPENAI["answer in pieces"]("lm-studio"))
+    said = await shown_of("openai", response)
     assert "It is lm-studio." in said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import tracemalloc
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -22,8 +21,8 @@ from jp_nb.providers.chat_decoder import ChatDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
 from jp_nb.providers.streaming import StreamDecoder
+from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 from tests.support.provider_helpers import ask, collect, failure, text_of
-from tests.support.raw_server import STREAM, raw_server
 
 HELLO = b'data: {"choices": [{"delta": {"content": "Hello."}}]}\n\n'
 STOP = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'
@@ -49,11 +48,11 @@ def anthropic_stream(**limits: Any) -> StreamDecoder:
 
 
 async def outcome(
-    answer: Callable[[], Iterable[bytes]], **fields: Any
+    answer: Callable[[], Iterable[bytes | float]], **fields: Any
 ) -> tuple[list[ProviderEvent], ProviderError]:
     """The events and the error of a request that a server answers with these bytes."""
-    with raw_server(lambda _: answer()) as url:
-        provider = create("openai", {"base_url": url})
+    with LoopbackServer(lambda _: RawResponse(answer())) as server:
+        provider = create("openai", {"base_url": server.url})
         seen = await failure(provider, ask(idle_timeout=fields.pop("idle_timeout", 20), **fields))
         await provider.aclose()
     return seen
@@ -173,8 +172,8 @@ async def test_complete_answer_waits_shortly_for_its_end(after: bytes) -> None:
         while True:
             yield b":\n"
 
-    with raw_server(lambda _: answer()) as url:
-        provider = create("openai", {"base_url": url})
+    with LoopbackServer(lambda _: RawResponse(answer())) as server:
+        provider = create("openai", {"base_url": server.url})
         seen = await collect(provider, ask(idle_timeout=60))
         await provider.aclose()
     assert text_of(seen) == "Hello."
@@ -182,12 +181,9 @@ async def test_complete_answer_waits_shortly_for_its_end(after: bytes) -> None:
 
 
 async def test_body_of_an_error_that_never_ends_is_read_in_part() -> None:
-    def answer() -> Iterator[bytes]:
+    def answer() -> Iterator[bytes | float]:
         yield b"HTTP/1.1 503 No\r\ncontent-length: 99999999\r\n\r\nI am \xff busy"
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            silent.settimeout(20)
-            with pytest.raises(TimeoutError):
-                silent.accept()
+        yield 20.0
 
     _, error = await outcome(answer)
     assert (error.status, error.kind) == (503, "transient")
