@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from tests.support.sources import syntax
-
 TESTS = Path(__file__).parent
 TABLE = TESTS / "conformance.toml"
 PAGE = TESTS.parent / "docs" / "conformance.md"
@@ -95,8 +93,9 @@ def find_tests(folder: Path = TESTS) -> dict[str, list[NamedTest]]:
     """
     found: dict[str, set[NamedTest]] = {}
     for path in sorted(folder.rglob("*.py")):
-        markers = set(_markers(syntax(path)))
-        for test in ast.walk(syntax(path)):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        markers = set(_markers(tree))
+        for test in ast.walk(tree):
             if not isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             named = NamedTest(path.relative_to(folder).as_posix(), test.lineno, test.name)

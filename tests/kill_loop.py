@@ -41,9 +41,9 @@ from jp_nb.session.host import Opened
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
 from jp_nb.workspace.journal_files import JournalFile
+from tests.session.killed_session import NOTEBOOK, environment
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore
 from tests.support.fakes import FakePrompter, yes
-from tests.support.killed_session import NOTEBOOK, environment
 
 SCRIPT = """
 [[replies]]

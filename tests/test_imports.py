@@ -9,13 +9,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 import jp_nb
-from tests.support.sources import syntax
 
 PACKAGE = Path(jp_nb.__file__).parent
 JUPYTER = {"IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "zmq"}
@@ -89,6 +89,12 @@ def _read() -> list[Module]:
 def _name(path: Path) -> str:
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(part for part in parts if part != "__init__")
+
+
+@cache
+def syntax(path: Path) -> ast.Module:
+    """Return the syntax tree of the file at `path`."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _imports(path: Path, known: set[str]) -> Iterator[str]:

@@ -9,14 +9,13 @@ from pydantic import JsonValue
 
 from jp_nb.config.partial import Partial
 from jp_nb.record.events import InquiryResponse, ToolCallResponse
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
-    FakePrompter,
     call,
-    for_tool,
     reply,
-    say,
 )
+from tests.support.fakes import FakePrompter, for_tool
 
 DATABASE: dict[str, Any] = {
     "id": "database",
@@ -35,9 +34,6 @@ PARTS: dict[str, Any] = {
 
 
 NAME: dict[str, Any] = {"id": "name", "question": "Which name?", "mode": "freetext"}
-
-
-DONE = reply(say("Done."))
 
 
 def form(*questions: dict[str, Any], call_id: str = "call_1", index: int = 1) -> list[Any]:

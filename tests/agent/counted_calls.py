@@ -6,7 +6,7 @@ from typing import Any
 
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import Bench, call
+from tests.agent.turn_bench import Bench, call
 
 
 def calls(count: int, name: str = "t") -> list[Any]:

@@ -20,17 +20,13 @@ from jp_nb.record.events import (
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tooling.base import CallInterrupted
 from jp_nb.tooling.python import PythonTool
-from tests.support.entries import open_inquiries
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
     Bench,
-    FakeClock,
-    FakePrompter,
     reply,
     say,
-    until,
 )
-
-DONE = reply(say("Done."))
+from tests.support.entries import FakeClock, open_inquiries
+from tests.support.fakes import FakePrompter, until
 
 
 def acting(**actions: str) -> Partial:

@@ -8,7 +8,7 @@ from typing import Any
 
 from jp_nb.agent.model_events import Provider
 from jp_nb.agent.resolved import Resolved
-from tests.support.fakes import Bench
+from tests.agent.turn_bench import Bench
 
 
 def over_http(bench: Bench, provider: Provider, name: str) -> None:

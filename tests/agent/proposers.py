@@ -20,19 +20,16 @@ from jp_nb.tooling.context import DeltaRejection, ToolContext
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.question_kinds import BooleanAnswer
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
     EventProvider,
-    FakeClock,
-    FakePrompter,
     call,
-    for_tool,
     reply,
-    say,
-    yes,
 )
+from tests.support.entries import FakeClock
+from tests.support.fakes import FakePrompter, for_tool, yes
 
-DONE = reply(say("Done."))
 APPLY, REJECT = yes("apply"), yes("reject")
 SURE = Question(id="sure", text="Sure?", answer_type=BooleanAnswer())
 OPUS: Partial = {

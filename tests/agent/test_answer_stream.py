@@ -26,7 +26,14 @@ from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.python import PythonTool
 from tests.agent.counted_calls import calls, contents_of, counting
 from tests.agent.over_http import over_http, sent_calls, sent_results
-from tests.support.fakes import Bench, FakePrompter, call, forever, reply, say, until, yes
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+    say,
+)
+from tests.support.fakes import FakePrompter, forever, until, yes
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 
@@ -69,9 +76,6 @@ async def test_blank_messages_and_keep_alives_are_ignored() -> None:
 
 
 LIMIT = Finished("max_tokens")
-
-
-DONE = reply(say("Done."))
 
 
 def cut(*parts: Any) -> list[Any]:

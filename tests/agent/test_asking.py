@@ -24,19 +24,9 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import MAX_QUESTIONS, Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import (
-    CANCELLED,
-    Bench,
-    FakePrompter,
-    MockInquiryBackend,
-    call,
-    for_tool,
-    reply,
-    say,
-    without_ids,
-    yes,
-)
-from tests.support.sources import syntax
+from tests.agent.turn_bench import Bench, MockInquiryBackend, call, reply, say
+from tests.support.entries import without_ids
+from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
 ASK = '{"question": "Ship it?", "answer_type": "boolean"}'
 E_NOTTY = (
@@ -330,7 +320,7 @@ def test_agent_modules_name_no_builtin() -> None:
     modules = sorted(Path(agent.__file__ or "").parent.glob("*.py"))
     assert len(modules) > 10
     for module in modules:
-        tree = syntax(module)
+        tree = ast.parse(module.read_text(encoding="utf-8"))
         texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
         imported = [
             node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)

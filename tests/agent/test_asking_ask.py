@@ -30,7 +30,6 @@ from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from tests.agent.ask_turns import (
     DATABASE,
-    DONE,
     NAME,
     PARTS,
     bench_of,
@@ -40,16 +39,14 @@ from tests.agent.ask_turns import (
     responses,
     structured,
 )
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
-    FakePrompter,
     MockInquiryBackend,
     call,
-    for_tool,
     reply,
-    until,
-    yes,
 )
+from tests.support.fakes import FakePrompter, for_tool, until, yes
 
 AWAY = "the kernel's client takes no input"
 LEFT_OPEN = NotAnswered("declined", "form")

@@ -18,9 +18,14 @@ from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.select_kind import Option
-from tests.support.fakes import Bench, EventProvider, FakePrompter, call, for_tool, reply, say
-
-DONE = reply(say("Done."))
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    EventProvider,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool
 
 
 class Trip(BaseModel):

@@ -30,15 +30,8 @@ from tests.agent.ask_turns import (
     responses,
     structured,
 )
-from tests.support.fakes import (
-    Bench,
-    FakePrompter,
-    call,
-    for_tool,
-    forever,
-    until,
-    yes,
-)
+from tests.agent.turn_bench import Bench, call
+from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 LEFT_OPEN = NotAnswered("declined", "form")
 

@@ -29,25 +29,22 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.entries import open_inquiries
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
     EventProvider,
-    FakePrompter,
     MockInquiryBackend,
     call,
-    for_tool,
-    forever,
     reply,
     say,
-    until,
 )
+from tests.support.entries import open_inquiries
+from tests.support.fakes import FakePrompter, for_tool, forever, until
 
 AWAY = "headless"
 SURE = Question.boolean("sure", "Create backups?")
 KEEP = Question.select("keep", "Keep it?", ["keep", "drop"])
 NAME = Question.text("name", "Which name?")
-DONE = reply(say("Done."))
 BY_MODEL: Partial = {"target": "assistant"}
 FAILED = (
     "The tool 'rename' asked a follow-up question (\"Create backups?\") that was routed to a "

@@ -11,10 +11,13 @@ from jp_nb.record.events import ToolCallResponse
 from jp_nb.tooling.long_results import TO_READ_ON
 from jp_nb.tooling.outcome import Failure, Outcome
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
-
-DONE = reply(say("Done."))
-
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, yes
 
 LEFT_OUT = "conversation.tools.t.result_max_chars is"
 

@@ -22,7 +22,6 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
-    DONE,
     NAMED,
     REJECT,
     SURE,
@@ -35,7 +34,12 @@ from tests.agent.proposers import (
     responses,
     shown_texts,
 )
-from tests.support.fakes import FakePrompter, call, for_tool, reply, until, yes
+from tests.agent.turn_bench import (
+    DONE,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, until, yes
 
 
 @pytest.mark.req("R078-30", "R078-32", "R078-46", "R078-56", "R078-59", "R078-75", "R078-77")

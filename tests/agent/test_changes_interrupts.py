@@ -31,18 +31,8 @@ from tests.agent.proposers import (
     responses,
     shown_texts,
 )
-from tests.support.fakes import (
-    Bench,
-    EventProvider,
-    FakePrompter,
-    call,
-    for_tool,
-    forever,
-    reply,
-    say,
-    until,
-    yes,
-)
+from tests.agent.turn_bench import Bench, EventProvider, call, reply, say
+from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 MENU: Partial = {"interrupt": {"escalation_cooldown_secs": 0}}
 

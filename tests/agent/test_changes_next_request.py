@@ -19,7 +19,6 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
-    DONE,
     NAMED,
     SURE,
     TO_GPT,
@@ -30,15 +29,15 @@ from tests.agent.proposers import (
     reloaded,
     responses,
 )
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     EventProvider,
-    FakePrompter,
     MockInquiryBackend,
     call,
-    for_tool,
     reply,
     say,
 )
+from tests.support.fakes import FakePrompter, for_tool
 
 
 @pytest.mark.req("R078-125", "R078-126", "R078-127", "R078-128", "R078-129")

@@ -38,17 +38,9 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import (
-    CANCELLED,
-    Bench,
-    FakeClock,
-    FakePrompter,
-    InlineCell,
-    call,
-    reply,
-    say,
-    yes,
-)
+from tests.agent.turn_bench import Bench, call, reply, say
+from tests.support.entries import FakeClock
+from tests.support.fakes import CANCELLED, FakePrompter, InlineCell, yes
 
 MARK = "~provisional~"
 """In every text that is proposed, and nowhere else."""

@@ -14,7 +14,6 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from tests.agent.proposers import (
     APPLY,
-    DONE,
     NAMED,
     REJECT,
     SURE,
@@ -24,7 +23,12 @@ from tests.agent.proposers import (
     responses,
     shown_texts,
 )
-from tests.support.fakes import FakePrompter, call, for_tool, reply, yes
+from tests.agent.turn_bench import (
+    DONE,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, yes
 
 BOGUS = Success("Bogus.", config={"assistant": {"model": {"id": {"provider": "bogus"}}}})
 FORBIDDEN = Success("Hidden.", config={"style": {"tool_call": {"show": False}}})

@@ -23,7 +23,6 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from tests.agent.proposers import (
-    DONE,
     EVERYTHING,
     FULL,
     NAMED,
@@ -36,7 +35,13 @@ from tests.agent.proposers import (
     responses,
     reviewed,
 )
-from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.fakes import CANCELLED, FakePrompter, for_tool
 
 
 class Builtin(ToolDefaults):

@@ -20,20 +20,14 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
-    FakePrompter,
     MockInquiryBackend,
     call,
-    for_tool,
-    forever,
     reply,
-    say,
-    until,
-    yes,
 )
-
-DONE = reply(say("Done."))
+from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 
 def contents(bench: Bench) -> list[tuple[str, str]]:

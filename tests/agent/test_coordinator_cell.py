@@ -21,7 +21,6 @@ from jp_nb.record.events import ToolCallResponse
 from jp_nb.tooling.base import CallInterrupted
 from jp_nb.tooling.python import PythonTool
 from tests.agent.interrupted_turns import (
-    DONE,
     TWO_RUN,
     CuttingCell,
     Slow,
@@ -29,16 +28,13 @@ from tests.agent.interrupted_turns import (
     contents,
     menus,
 )
-from tests.support.fakes import (
-    CANCELLED,
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
-    FakePrompter,
     call,
-    forever,
     reply,
-    until,
-    yes,
 )
+from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
 
 
 async def test_restart_runs_a_cut_function_again() -> None:

@@ -29,7 +29,6 @@ from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from tests.agent.interrupted_turns import (
-    DONE,
     Slow,
     acting,
     answering,
@@ -39,16 +38,13 @@ from tests.agent.interrupted_turns import (
     menus,
     one_interrupt,
 )
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
-    FakePrompter,
     call,
-    for_tool,
-    forever,
     reply,
-    until,
-    yes,
 )
+from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
 SLOW_RUNS = ["Continue", "Tell the model something …", "Run `slow` again", "End the turn"]
 

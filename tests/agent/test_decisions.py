@@ -28,9 +28,15 @@ from jp_nb.rendering.wording import asked_by
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, say, yes
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+    say,
+)
+from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
-DONE = reply(say("Done."))
 DELFT = '{"city": "Delft"}'
 TIMED_OUT = NotAnswered("timed_out", "form")
 TOO_LATE = "Tool not run: nobody answered in time."

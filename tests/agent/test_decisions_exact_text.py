@@ -32,8 +32,9 @@ from jp_nb.safe_text import (
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.templates import TemplateError, render
+from tests.agent.turn_bench import Bench, call, reply, say
 from tests.support.exact_blocks import SPELLED, blocks, object_of, text_of
-from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
+from tests.support.fakes import FakePrompter, for_tool, yes
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
 

@@ -23,7 +23,8 @@ from jp_nb.rendering.tool_calls import call_markdown, call_plain
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.text_arguments import TextArgument, text_arguments
-from tests.support.fakes import CANCELLED, Bench, FakePrompter, call, for_tool, reply, say, yes
+from tests.agent.turn_bench import Bench, call, reply, say
+from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
 CODE = "print(1)\nif x:\n\treturn \u202e2 \n"
 Code = Annotated[str, Field(json_schema_extra={"contentMediaType": "text/x-python"})]

@@ -42,9 +42,10 @@ from jp_nb.providers.scripted import Script, ScriptedProvider
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.record.thread import Thread, ThreadEntry
 from jp_nb.tooling.question import Question
-from tests.support.fakes import EventProvider, MockInquiryBackend, forever, reply, say, until
+from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
+from tests.providers.helpers import called, result, said, thought, thread_of, user
+from tests.support.fakes import forever, until
 from tests.support.loopback import LoopbackServer, Received, Reply
-from tests.support.provider_helpers import called, result, said, thought, thread_of, user
 
 ID = "tool_call.rename.call_1"
 SURE = Question.boolean("sure", "Create backups?")

@@ -18,7 +18,8 @@ from jp_nb.tooling.outcome import NeedsInput, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from jp_nb.workspace.config_files import ConfigFiles
-from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
+from tests.agent.turn_bench import Bench, call, reply, say
+from tests.support.fakes import FakePrompter, for_tool, yes
 
 SURE = Question.boolean("sure", "Sure?")
 GIVEN = Given(True, "a.toml, line 1")

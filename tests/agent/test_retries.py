@@ -14,26 +14,16 @@ from jp_nb.agent.turn import REQUEST_FAILED
 from jp_nb.config.tree.model_config import Request as RequestConfig
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
-from jp_nb.record.stream import ConversationStream
-from jp_nb.tooling.python import PythonTool
-from tests.support.entries import open_inquiries
-from tests.support.fakes import Bench, FakeClock, call, reply, say
-
-DONE = reply(say("Done."))
-
-
-BROKEN = ProviderError("reset", kind="transient")
-
-
-def returning(content: str, *, name: str = "t") -> PythonTool:
-    return PythonTool(lambda: content, name=name)
-
-
-def well_formed(stream: ConversationStream) -> bool:
-    """Return True if every call has a response and every inquiry an end."""
-    again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
-
+from tests.agent.turn_bench import (
+    BROKEN,
+    DONE,
+    Bench,
+    call,
+    reply,
+    returning,
+    say,
+    well_formed,
+)
 
 FINAL: list[ProviderErrorKind] = ["quota", "output_limit", "other"]
 

@@ -20,11 +20,16 @@ from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.select_kind import Option
-from tests.support.fakes import Bench, FakePrompter, call, for_tool, reply, say, yes
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, yes
 
 PASSWORD = 'hunter2 "é"'
 ASKED = Question.secret("pass", "Password?")
-DONE = reply(say("Done."))
 
 
 def login_then(then: Callable[[str], Outcome]) -> PythonTool:

@@ -17,10 +17,15 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import Bench, FakeClock, FakePrompter, call, for_tool, reply, say, yes
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.entries import FakeClock
+from tests.support.fakes import FakePrompter, for_tool, yes
 from tests.support.images import figure
-
-DONE = reply(say("Done."))
 
 
 def plot(*images: Image, content: str = "a plot") -> PythonTool:

@@ -23,7 +23,6 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
 from jp_nb.record.unanswered import NoAnswer, no_answer
 from jp_nb.tooling.python import PythonTool
 from tests.agent.interrupted_turns import (
-    DONE,
     CuttingCell,
     acting,
     answering,
@@ -32,17 +31,14 @@ from tests.agent.interrupted_turns import (
     menus,
     one_interrupt,
 )
-from tests.support.fakes import (
-    CANCELLED,
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
-    FakePrompter,
     call,
-    forever,
     reply,
     say,
-    until,
-    yes,
 )
+from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
 
 STREAMING = [
     "Continue",

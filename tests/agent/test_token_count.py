@@ -30,19 +30,17 @@ from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
 from tests.agent.counted_calls import calls, contents_of, counting
 from tests.agent.over_http import over_http
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
     EventProvider,
     call,
-    for_tool,
-    forever,
     reply,
     say,
-    until,
 )
+from tests.support.fakes import for_tool, forever, until
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
-DONE = reply(say("Done."))
 BROKEN = ProviderError("it broke", kind="transient")
 
 

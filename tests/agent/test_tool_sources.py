@@ -23,7 +23,13 @@ from jp_nb.tooling.command import CommandTools
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Outcome, Success
 from jp_nb.tooling.sources import SourceDefaults, ToolSource
-from tests.support.fakes import Bench, call, configured, reply, say, until
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.fakes import configured, until
 
 
 class Echo(ToolDefaults):
@@ -250,9 +256,6 @@ def bench_of(source: ToolSource, *scripts: list[ProviderEvent]) -> Bench:
     }
     sources = ToolSources(lambda _: (CommandTools(), source))
     return Bench(list(scripts), config={"conversation": {"tools": tools}}, sources=sources)
-
-
-DONE = reply(say("Done."))
 
 
 async def test_turn_runs_the_tools_of_a_source() -> None:

@@ -23,44 +23,28 @@ from jp_nb.config.partial import Partial
 from jp_nb.errors import (
     ConfigError,
     PromptUnavailable,
-    ProviderError,
     StorageError,
     ToolError,
     UsageError,
 )
 from jp_nb.record.call_progress import open_calls
 from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread
 from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.entries import open_inquiries
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    BROKEN,
+    DONE,
     Bench,
-    FakeClock,
-    FakePrompter,
     call,
-    for_tool,
     reply,
+    returning,
     say,
-    until,
-    yes,
+    well_formed,
 )
-
-DONE = reply(say("Done."))
-BROKEN = ProviderError("reset", kind="transient")
-
-
-def returning(content: str, *, name: str = "t") -> PythonTool:
-    return PythonTool(lambda: content, name=name)
-
-
-def well_formed(stream: ConversationStream) -> bool:
-    """Return True if every call has a response and every inquiry an end."""
-    again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
+from tests.support.fakes import FakePrompter, for_tool, until, yes
 
 
 async def test_turn_is_recorded_and_ends_with_an_answer_without_calls() -> None:

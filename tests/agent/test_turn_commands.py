@@ -16,19 +16,16 @@ from jp_nb.agent.prompts import ActionPrompt, Answered, Exhibit, FormEnd, Questi
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
-from tests.support.fakes import (
+from tests.agent.turn_bench import (
+    DONE,
     Bench,
-    FakePrompter,
     call,
-    for_tool,
     reply,
-    say,
-    yes,
 )
+from tests.support.fakes import FakePrompter, for_tool, yes
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
 
-DONE = reply(say("Done."))
 
 DEPLOY = """
 import json, sys

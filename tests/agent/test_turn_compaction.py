@@ -25,20 +25,9 @@ from jp_nb.record.thread import thread_of
 from jp_nb.record.unanswered import is_unanswered
 from jp_nb.record.usage import usage_in
 from jp_nb.tooling.python import PythonTool
-from tests.support.entries import ASKED, SAID, START, called, result
-from tests.support.fakes import (
-    Bench,
-    EventProvider,
-    FakePrompter,
-    Step,
-    call,
-    forever,
-    new_stream,
-    reply,
-    say,
-    until,
-    yes,
-)
+from tests.agent.turn_bench import Bench, EventProvider, Step, call, reply, say
+from tests.support.entries import ASKED, SAID, START, called, new_stream, result
+from tests.support.fakes import FakePrompter, forever, until, yes
 
 TOO_LONG = ProviderError("the prompt is too long", kind="too_long", status=400)
 SUMMARY = "Summary of earlier turns."

@@ -17,7 +17,8 @@ from jp_nb.tooling.builtin.ask import SCHEMA
 from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS
 from jp_nb.tooling.python import PythonTool
 from tests.agent.over_http import over_http, sent_calls, sent_results
-from tests.support.fakes import Bench, FakePrompter, yes
+from tests.agent.turn_bench import Bench
+from tests.support.fakes import FakePrompter, yes
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Reply, ToolCall
 
 ARGUMENTS = {"question": "Ship it?", "answer_type": "boolean"}

@@ -27,8 +27,7 @@ import psutil
 import pytest
 
 from jp_nb.agent.display_events import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
-from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent, SentRequest
-from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent
 from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -62,17 +61,15 @@ from jp_nb.tooling.context import SharedContext, ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from jp_nb.tooling.question import Question
-from tests.support.fakes import (
-    FakeClock,
+from tests.agent.turn_bench import (
+    EventProvider,
     MockInquiryBackend,
     call,
-    configured,
-    forever,
-    new_stream,
     reply,
     say,
-    tool_sources,
 )
+from tests.support.entries import FakeClock, new_stream
+from tests.support.fakes import configured, forever, tool_sources
 
 pytestmark = [
     pytest.mark.deep,
@@ -224,7 +221,7 @@ def config(settings: Mapping[str, Any]) -> Partial:
 # --- participants --------------------------------------------------------------------------
 
 
-class Model:
+class Model(EventProvider):
     """Calls tools at random; now and then it breaks off, and now and then it is done.
 
     Attributes:
@@ -232,6 +229,7 @@ class Model:
     """
 
     def __init__(self, seed: int) -> None:
+        super().__init__()
         self._random = Random(f"model {seed}")
         self.batches = 0
         self._calls = 0
@@ -285,25 +283,6 @@ class Model:
         if name in ("asks", "redacted", "routed", "fixed"):
             arguments["questions"] = random.sample(sorted(QUESTIONS), random.randrange(1, 4))
         return json.dumps(arguments)
-
-    def preview(self, request: ModelRequest) -> SentRequest:
-        return SentRequest("", "nowhere", {}, b"{}")
-
-    @property
-    def address(self) -> str:
-        return ""
-
-    def check_ready(self, model: str, text: str) -> None:
-        return None
-
-    def check_schema(self, schema: Mapping[str, Any]) -> None:
-        return None
-
-    async def models(self, *, seconds: float) -> ModelList:
-        return ModelList()
-
-    async def aclose(self) -> None:
-        return None
 
 
 WEIGHTS = {

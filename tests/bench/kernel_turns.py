@@ -18,7 +18,7 @@ from pathlib import Path
 from time import clock_gettime
 
 from tests.bench.side_by_side import heading, report, server, side_by_side
-from tests.support.scripted_page import ROOT, FrontEnd, kernel
+from tests.support.scripted_page import ROOT, PageFrontEnd, kernel
 
 SCENARIOS = (
     ("kernel: 50 tool cycles, per cycle", "cycles-50-1", 51),
@@ -40,7 +40,7 @@ TURN = """%%jp -m openai/m -c assistant.instructions:=[] -c providers.llm.openai
 Go."""
 
 
-def timed_cell(page: FrontEnd, code: str) -> str:
+def timed_cell(page: PageFrontEnd, code: str) -> str:
     """Run a cell as a page does, and return what it printed."""
     printed = page.run_in_notebook(code)
     assert "Traceback" not in printed, printed
@@ -48,7 +48,7 @@ def timed_cell(page: FrontEnd, code: str) -> str:
     return printed
 
 
-def turns(page: FrontEnd, base: str) -> tuple[Callable[[], object], Callable[[], object]]:
+def turns(page: PageFrontEnd, base: str) -> tuple[Callable[[], object], Callable[[], object]]:
     """Return a `%%jp` cell in a conversation that begins, and the raw loop, awaited in a cell."""
     ours = partial(timed_cell, page, TURN.format(base=base))
     raw = partial(timed_cell, page, f"await turn(client, {base!r}, 'Go.')")
@@ -56,14 +56,14 @@ def turns(page: FrontEnd, base: str) -> tuple[Callable[[], object], Callable[[],
 
 
 @contextmanager
-def own_kernel(folder: str) -> Iterator[FrontEnd]:
+def own_kernel(folder: str) -> Iterator[PageFrontEnd]:
     """A kernel whose key and journals are in `folder`."""
     os.environ["XDG_DATA_HOME"] = folder
     with kernel(Path(folder)) as page:
         yield page
 
 
-def kernel_clock(page: FrontEnd) -> Callable[[], float]:
+def kernel_clock(page: PageFrontEnd) -> Callable[[], float]:
     """Return what tells how long the processor worked for the kernel of `page`; on Linux alone.
 
     Source: https://man7.org/linux/man-pages/man3/clock_getcpuclockid.3.html

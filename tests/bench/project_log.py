@@ -21,12 +21,12 @@ from time import perf_counter, sleep
 from jupyter_client.manager import KernelManager
 
 from jp_nb.workspace.project_log import ProjectLog
-from tests.support.log_writers import Writer, check
+from tests.workspace.log_writers import Writer, check
 
 CODE = """
 import os
 from pathlib import Path
-from tests.support.log_writers import write
+from tests.workspace.log_writers import write
 told = os.open({told!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 for number in write(Path({root!r}), {name!r}, {first}, {last}):
     os.write(told, b"%d\\n" % number)

@@ -22,7 +22,7 @@ import polars as pl
 
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
-from tests.support.sample_values import deep, sample_values
+from tests.values.sample_values import deep, sample_values
 
 RUNS = 5
 

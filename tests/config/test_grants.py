@@ -26,8 +26,8 @@ from jp_nb.config.tree.access_config import ConfigRule
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.config.validation import checked, validate
 from jp_nb.errors import ConfigError
+from tests.config.config_strategies import partials
 from tests.config.grants import RULES, allowed, grants, not_acknowledged
-from tests.support.config_strategies import partials
 
 # --- one rule --------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ from jp_nb.config.partial import (
     unset,
 )
 from jp_nb.config.validation import validate
-from tests.support.config_strategies import A, B, C, partials
+from tests.config.config_strategies import A, B, C, partials
 
 PROMPT = "assistant.system_prompt"
 ENUM = "conversation.tools.t.parameters.p.enum"

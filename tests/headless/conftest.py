@@ -12,7 +12,8 @@ import pytest
 
 from jp_nb.headless.import_export import import_directory
 from tests.headless.jp_folders import write_folder
-from tests.support.jp_directories import G4, NAME
+from tests.interop.jp_directories import G4, NAME
+from tests.support.notebook_runs import write_cells
 from tests.support.scripted_page import SETUP
 
 WriteNotebook = Callable[..., Path]
@@ -29,16 +30,7 @@ def write_talk(
     folder: Path, *cells: str, name: str = "talk.ipynb", setup: str = SETUP, **metadata: Any
 ) -> Path:
     """Write a notebook that begins a conversation and then runs `cells`."""
-    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(source) for source in (setup, *cells)],
-        metadata={"kernelspec": kernel, **metadata},
-    )
-    for number, cell in enumerate(notebook.cells):
-        cell["id"] = f"cell-{number}"
-    path = folder / name
-    nbformat.write(notebook, path)
-    return path
+    return write_cells(folder / name, setup, *cells, **metadata)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ SHORTER = "%%jp\nMake it shorter."
 CELLS = (LOAD, TOOLS, ANSWER, PLAN, SHORTER)
 
 
-def written(folder: Path, *cells: str, name: str = "walk.ipynb", script: str = SCRIPT) -> Path:
+def write_walk(folder: Path, *cells: str, name: str = "walk.ipynb", script: str = SCRIPT) -> Path:
     """Write a notebook with a heading and `cells`, and the script of its model beside it."""
     made = [nbformat.v4.new_markdown_cell("# A walk"), *map(nbformat.v4.new_code_cell, cells)]
     path = folder / name

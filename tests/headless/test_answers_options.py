@@ -12,7 +12,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.headless.show import load_conversation
-from tests.support.notebook_runs import notebook, outputs, run
+from tests.support.notebook_runs import outputs, run, write_scripted
 
 Execute = Callable[..., str]
 
@@ -89,7 +89,7 @@ set_tone = "apply"
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = notebook(tmp_path, *CELLS)
+    made = write_scripted(tmp_path, *CELLS)
     (made.parent / "tools.toml").write_text(SCRIPT, encoding="utf-8")
     return made
 
@@ -230,7 +230,9 @@ tool_calls = [{name = "ask", arguments = {questions = [
 [[replies]]
 text = "Planned."
 """
-    made = notebook(tmp_path, "%load_ext jp_nb", "%%jp -m scripted/tools\nPlan.", "1 + 1", "2")
+    made = write_scripted(
+        tmp_path, "%load_ext jp_nb", "%%jp -m scripted/tools\nPlan.", "1 + 1", "2"
+    )
     (made.parent / "tools.toml").write_text(script, encoding="utf-8")
     assert "used" not in execute(made, answers='[questions.ask]\n"*" = "Postgres"\n')
     [end] = closed(made).values()

@@ -20,7 +20,7 @@ from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.cassette_tape import CassetteTape
 from jp_nb.workspace.cassette_writer import CassetteWriter
 from tests.support.asked_requests import SPEC, asked, changed
-from tests.support.cassette_runs import KEY
+from tests.support.notebook_runs import KEY
 
 
 @pytest.mark.parametrize("name", ["one\u2028two.jsonl", os.fsdecode(b"b\xffd.jsonl")])

@@ -14,8 +14,8 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from tests.support.cassette_runs import KEY, KEYS, LOAD, WEATHER, result_of, run_with, write_cells
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
+from tests.support.notebook_runs import KEY, KEYS, LOAD, WEATHER, result_of, run_with, write_cells
 
 pytestmark = pytest.mark.runners
 

@@ -14,7 +14,7 @@ import pytest
 from jp_nb import cli
 from jp_nb.config.secret_names import keys_in
 from jp_nb.headless.runner import run_notebook
-from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, written
+from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, write_walk
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9" * 4
 NOON = "2026-03-18 12:00:00.0"
@@ -26,7 +26,7 @@ Check = Callable[..., tuple[int, list[str]]]
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a notebook that was recorded on a cassette as it ran."""
     folder = tmp_path_factory.mktemp("recorded")
-    path = written(folder, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
+    path = write_walk(folder, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
     assert run_notebook(path, settings={"providers.cassette.mode": "record"}).ok
     return folder
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from jp_nb.headless.runner import run_notebook
-from tests.headless.reported_notebook import LOAD, PLAN, TALK, written
+from tests.headless.reported_notebook import LOAD, PLAN, TALK, write_walk
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / ".github/workflows/notebooks.yml"
@@ -34,7 +34,7 @@ def read(path: Path) -> Any:
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a notebook that was recorded on its cassette."""
     folder = tmp_path_factory.mktemp("recorded")
-    path = written(folder, LOAD, PLAN, script=TALK)
+    path = write_walk(folder, LOAD, PLAN, script=TALK)
     assert run_notebook(path, settings={"providers.cassette.mode": "record"}).ok
     (folder / "walk.toml").unlink()
     return folder
@@ -96,7 +96,7 @@ def test_workflow_checks_and_runs_notebooks(repository: Path) -> None:
 
 @pytest.mark.runners
 def test_failing_notebook_fails_the_workflow_which_keeps_the_report(repository: Path) -> None:
-    written(repository / "notebooks", LOAD, PLAN.replace("walk.", "swim."))
+    write_walk(repository / "notebooks", LOAD, PLAN.replace("walk.", "swim."))
     assert shell(step("Check")["run"], repository, **variables()).returncode == 1
     assert shell(step("Run")["run"], repository, **variables()).returncode == 1
     kept = step("Keep the report")

@@ -10,7 +10,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.headless import doctor_command
-from tests.headless.reported_notebook import written
+from tests.headless.reported_notebook import write_walk
 
 
 def test_mistake_on_the_command_line_is_explained(
@@ -18,7 +18,7 @@ def test_mistake_on_the_command_line_is_explained(
     subtests: pytest.Subtests,
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    written(tmp_path, "1")
+    write_walk(tmp_path, "1")
     Path("broken.ipynb").write_text("{")
     rows: list[tuple[list[str], int, str]] = [
         (["run", "missing.ipynb"], 2, "there is no notebook missing.ipynb"),

@@ -13,9 +13,21 @@ import pytest
 
 from jp_nb.headless.runner import run_notebook
 from tests.headless.conftest import read
-from tests.support.cassette_runs import KEY, KEYS, LOAD, result_of, run_with, write_cells
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.notebook_runs import NOON, by_a_stranger, notebook, outputs, record, run
+from tests.support.notebook_runs import (
+    KEY,
+    KEYS,
+    LOAD,
+    NOON,
+    outputs,
+    record,
+    result_of,
+    run,
+    run_with,
+    write_cells,
+    write_scripted,
+    write_untrusted,
+)
 
 pytestmark = pytest.mark.runners
 SCRIPTED = "%load_ext jp_nb\n%jp config assistant.model.id=scripted/talk"
@@ -154,7 +166,7 @@ def test_untrusted_record_causes_no_request_of_its_own(tmp_path: Path) -> None:
         "%jp compact --undo",
         "%jp config conversation.compaction",
     )
-    by_a_stranger(path, {"conversation": {"compaction": compaction}})
+    write_untrusted(path, {"conversation": {"compaction": compaction}})
     made = read(path)
     events: list[dict[str, Any]] = [*said, *said, stand_in, delta]
     made.metadata.jp["events"] = [{"timestamp": NOON, **entry} for entry in events]
@@ -318,7 +330,7 @@ WHY_AND_RETRY = (
 
 
 def failing(folder: Path) -> Path:
-    path = notebook(folder, *WHY_AND_RETRY)
+    path = write_scripted(folder, *WHY_AND_RETRY)
     (path.parent / "answers.toml").write_text(REPLIES, encoding="utf-8")
     read = nbformat.read(path, as_version=4)
     read.cells[1].metadata.tags = ["raises-exception"]
@@ -378,7 +390,7 @@ PLANNING = (
 
 
 def planning(folder: Path) -> Path:
-    path = notebook(folder, *PLANNING)
+    path = write_scripted(folder, *PLANNING)
     (path.parent / "plan.toml").write_text(PLAN)
     return path
 
@@ -438,7 +450,7 @@ FIRST, SECOND = "%%jp -m scripted/talk\nFirst.", "%%jp\nSecond."
 
 
 def dying(folder: Path, *cells: str) -> Path:
-    path = notebook(folder, *cells)
+    path = write_scripted(folder, *cells)
     (path.parent / "talk.toml").write_text(DYING)
     return path
 

@@ -30,8 +30,9 @@ from tests.headless.jp_folders import (
     save_again,
     write_folder,
 )
-from tests.support.executor import Executor, begin
-from tests.support.jp_directories import G2, G3, G4, G5, NAME, at, jp_text
+from tests.interop.jp_directories import G2, G3, G4, G5, NAME, at, jp_text
+from tests.notebook.document.executor import Executor, begin
+from tests.support.notebook_runs import write_cells
 
 
 def test_imported_conversation_is_exported_byte_for_byte(
@@ -81,9 +82,7 @@ def test_active_conversation_is_kept_beside_the_imported_one(tmp_path: Path) -> 
 
 
 def test_notebook_without_a_conversation_keeps_its_cells(tmp_path: Path) -> None:
-    notebook = tmp_path / "a.ipynb"
-    cells = [nbformat.v4.new_code_cell("1 + 1")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), notebook)
+    notebook = write_cells(tmp_path / "a.ipynb", "1 + 1")
     import_directory(write_folder(tmp_path / NAME, G4), notebook)
     assert [cell.source for cell in nbformat.read(notebook, as_version=4).cells] == ["1 + 1"]
     assert record_in(notebook).conversation.id == "jp-c17700000001"

@@ -29,7 +29,7 @@ from tests.headless.jp_folders import (
     record_in,
     write_folder,
 )
-from tests.support.jp_directories import BASE, G1, G2, G3, G4, NAME, jp_text
+from tests.interop.jp_directories import BASE, G1, G2, G3, G4, NAME, jp_text
 
 # --- files that an export replaces -------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from jp_nb.headless.run_report import (
 from jp_nb.headless.shown_text import MAX_TEXT, shown_text
 from jp_nb.record.turn_view import Inquiry, ToolCall, Turn
 from jp_nb.tooling.question import Question
-from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, written
+from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
 from tests.support.notebook_runs import NOTEBOOKS, run
 
 
@@ -35,7 +35,7 @@ def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_notebook_is_one_test_and_is_not_changed(tmp_path: Path) -> None:
-    path = written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
+    path = write_walk(tmp_path, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
     (tmp_path / "test_other.py").write_text("def test_it() -> None:\n    pass\n")
     before = path.read_bytes()
     done = pytest_in(tmp_path, "--jp", "--junitxml", "../report.xml")
@@ -58,7 +58,7 @@ raise ValueError("no such key: {KEY[:5]}" "{KEY[5:]}")
 
 @pytest.mark.runners
 def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path) -> None:
-    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN, LEAKS)
+    write_walk(tmp_path, LOAD, TOOLS, ANSWER, PLAN, LEAKS)
     done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
     assert "walk.ipynb: cell 6 failed: print('so far')" in done.stdout
@@ -95,7 +95,7 @@ def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
 def test_unanswered_question_fails_a_strict_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
+    write_walk(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
     monkeypatch.setenv("CI", "true")  # there pytest shortens nothing
     done = pytest_in(tmp_path, "--jp-strict", "--junitxml", "../report.xml")
     assert done.returncode == 1
@@ -133,21 +133,21 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
 
 @pytest.mark.runners
 def test_notebook_is_not_a_test_without_the_option(tmp_path: Path) -> None:
-    written(tmp_path, "1 / 0")
+    write_walk(tmp_path, "1 / 0")
     assert "no tests ran" in pytest_in(tmp_path).stdout
 
 
 @pytest.mark.runners
 def test_nbval_can_run_in_the_same_session(tmp_path: Path) -> None:
     pytest.importorskip("nbval", reason="pip install -e '.[tiers]'")
-    written(tmp_path, "1 + 1", "2 + 2")
+    write_walk(tmp_path, "1 + 1", "2 + 2")
     done = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--jp", "--nbval-lax"], tmp_path)
     assert "3 passed" in done.stdout, done.stdout
 
 
 @pytest.mark.runners
 def test_cell_that_exceeds_the_timeout_fails_the_test(tmp_path: Path) -> None:
-    written(tmp_path, "import time\ntime.sleep(600)")
+    write_walk(tmp_path, "import time\ntime.sleep(600)")
     done = pytest_in(tmp_path, "--jp", "--jp-timeout", "2")
     assert done.returncode == 1
     assert "walk.ipynb: cell 2 failed" in done.stdout
@@ -168,20 +168,20 @@ def test_file_that_is_not_a_notebook_fails_without_a_traceback(tmp_path: Path) -
 
 @pytest.mark.runners
 def test_cassette_must_have_every_request_and_strictly_no_others(tmp_path: Path) -> None:
-    written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
+    write_walk(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
     assert pytest_in(tmp_path, "--jp-record").returncode == 0
     assert (tmp_path / "walk.cassette.jsonl").is_file()
     (tmp_path / "walk.toml").unlink()  # only the cassette can answer now
     done = pytest_in(tmp_path, "--jp-strict")
     assert done.returncode == 0, done.stdout
-    written(tmp_path, LOAD, PLAN.replace("walk.", "swim."), script=TALK)
+    write_walk(tmp_path, LOAD, PLAN.replace("walk.", "swim."), script=TALK)
     done = pytest_in(tmp_path, "--jp")
     assert done.returncode == 1
     assert "walk.ipynb: cell 3 failed: %%jp -m scripted/walk Plan a swim." in done.stdout
     assert ": 'Plan a swim.'\n" in done.stdout
     assert '"Plan a walk." → "Plan a swim."' in done.stdout
 
-    written(tmp_path, LOAD, PLAN)
+    write_walk(tmp_path, LOAD, PLAN)
     assert pytest_in(tmp_path, "--jp").returncode == 0
     done = pytest_in(tmp_path, "--jp-strict")
     assert done.returncode == 1
@@ -198,7 +198,7 @@ def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
 def test_answers_beside_a_notebook_are_used_and_unused_ones_fail_a_strict_test(
     tmp_path: Path,
 ) -> None:
-    written(tmp_path, LOAD, TOOLS, PLAN)
+    write_walk(tmp_path, LOAD, TOOLS, PLAN)
     answers = '[questions.plan]\ndogs = true\nplace = "Wood"\nday = "Monday"\n'
     (tmp_path / "walk.answers.toml").write_text(answers)
     done = pytest_in(tmp_path, "--jp-strict")

@@ -24,7 +24,7 @@ from tests.headless.jp_folders import (
     files_in,
     write_folder,
 )
-from tests.support.jp_directories import G2, G4, NAME, at, jp_text
+from tests.interop.jp_directories import G2, G4, NAME, at, jp_text
 
 # --- damage ------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from jp_nb.config.tree.provider_config import CassetteMode
 from jp_nb.errors import ConfigError
 from jp_nb.headless import run_command
 from jp_nb.headless.runner import CellFailure, RunResult
-from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, written
-from tests.support.cassette_runs import write_cells
+from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, TOOLS, write_walk
+from tests.support.notebook_runs import write_cells
 from tests.support.sessions import make_session
 
 # --- links -----------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def command(
 def test_reports_of_a_run_list_the_open_decisions(
     command: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    written(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
+    write_walk(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
     status, _ = command("run", "walk.ipynb", "--junit", "reports/walk.xml", "--json", "walk.json")
     assert status == 0
     suite = ElementTree.parse(tmp_path / "reports" / "walk.xml").getroot()[0]
@@ -137,7 +137,7 @@ def test_failed_run_ends_with_1_and_its_reports_hold_no_key(
     command: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     key = "sk-abcdefgh1234567890123"
-    written(tmp_path, f"raise ValueError('no such key: {key[:5]}' '{key[5:]}')")
+    write_walk(tmp_path, f"raise ValueError('no such key: {key[:5]}' '{key[5:]}')")
     status, said = command("run", "walk.ipynb", "--junit", "walk.xml", "--json", "walk.json")
     assert status == 1
     assert said == "jp-nb: ValueError in cell 2: no such key: (set, not shown)\n"
@@ -149,7 +149,7 @@ def test_failed_run_ends_with_1_and_its_reports_hold_no_key(
 def test_unwritable_report_is_an_error_beside_the_failure(
     command: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = written(tmp_path, "1 / 0")
+    path = write_walk(tmp_path, "1 / 0")
     (tmp_path / "walk.xml").mkdir()
     failure = CellFailure(1, "ZeroDivisionError", "division by zero")
     result = RunResult(path, nbformat.read(path, as_version=4), failure)
@@ -163,7 +163,7 @@ def test_unwritable_report_is_an_error_beside_the_failure(
 def test_options_are_passed_to_the_run(
     command: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = written(tmp_path, "1")
+    path = write_walk(tmp_path, "1")
     (tmp_path / "a.toml").touch()
     given: dict[str, Any] = {}
 

@@ -32,7 +32,7 @@ def reported(result: RunResult) -> RunReport:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
     """A run with tools, questions and changes, that fails in its last cell but one."""
     folder = tmp_path_factory.mktemp("reported")
-    return run_notebook(reported_notebook.written(folder, *CELLS, HOSTILE, "print(3)"))
+    return run_notebook(reported_notebook.write_walk(folder, *CELLS, HOSTILE, "print(3)"))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_counts_are_properties_of_the_suite(suite: ElementTree.Element) -> None:
 
 @pytest.mark.runners
 def test_kernel_that_dies_fails_the_running_cell(tmp_path: Path) -> None:
-    path = reported_notebook.written(tmp_path, *CELLS[:4], "import os; os._exit(1)", SHORTER)
+    path = reported_notebook.write_walk(tmp_path, *CELLS[:4], "import os; os._exit(1)", SHORTER)
     found = to_json(reported(run_notebook(path)))
     cells: Any = found["cells"]
     assert [cell["status"] for cell in cells][-3:] == ["passed", "failed", "not run"]
@@ -147,7 +147,7 @@ def test_kernel_that_dies_fails_the_running_cell(tmp_path: Path) -> None:
 @pytest.mark.runners
 def test_notebook_without_a_conversation_has_a_report_and_no_record(tmp_path: Path) -> None:
     """Its first cell may fail. Its second one fails with an error that has no output."""
-    path = reported_notebook.written(tmp_path, "1 / 0", "raise ValueError('\\ud800')")
+    path = reported_notebook.write_walk(tmp_path, "1 / 0", "raise ValueError('\\ud800')")
     notebook = nbformat.read(path, as_version=4)
     notebook.cells[1].metadata["tags"] = ["raises-exception"]
     nbformat.write(notebook, path)
@@ -173,7 +173,7 @@ def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
 @pytest.mark.runners
 def test_turns_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
     """A reproducible run has the id of the one before it, and still reports all its turns."""
-    path = reported_notebook.written(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
+    path = reported_notebook.write_walk(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
     for _ in range(2):
         found = reported(run_notebook(path, settings={"record.reproducible": "true"}))
         assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 2), (1, 3)]
@@ -185,7 +185,7 @@ def test_turns_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
 def test_each_conversation_of_a_run_is_reported_without_secrets(tmp_path: Path) -> None:
     secret = "%jp config conversation.tools.plan.options.password=Sesame-4711"
     cells = [LOAD, TOOLS, secret, PLAN, "%jp new", PLAN, PLAN]
-    path = reported_notebook.written(tmp_path, *cells)
+    path = reported_notebook.write_walk(tmp_path, *cells)
     notebook = nbformat.read(path, as_version=4)
     notebook.metadata["jp"] = {"version": 1, **LIVE}
     nbformat.write(notebook, path)
@@ -199,5 +199,5 @@ def test_each_conversation_of_a_run_is_reported_without_secrets(tmp_path: Path) 
 @pytest.mark.runners
 def test_turns_that_branches_share_are_reported_once(tmp_path: Path) -> None:
     cells = [LOAD, PLAN, SHORTER, "%jp fork 0", SHORTER]
-    found = reported(run_notebook(reported_notebook.written(tmp_path, *cells, script=TALK)))
+    found = reported(run_notebook(reported_notebook.write_walk(tmp_path, *cells, script=TALK)))
     assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 2), (1, 3), (1, 5)]

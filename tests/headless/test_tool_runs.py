@@ -12,10 +12,16 @@ import pytest
 
 from jp_nb.headless.runner import run_notebook
 from jp_nb.headless.show import load_conversation
-from tests.support.cassette_runs import write_cells
 from tests.support.figure_tools import CLOSED, OPEN
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Received, Reply, ToolCall
-from tests.support.notebook_runs import by_a_stranger, notebook, outputs, record, run
+from tests.support.notebook_runs import (
+    outputs,
+    record,
+    run,
+    write_cells,
+    write_scripted,
+    write_untrusted,
+)
 
 
 def entries_of_run(path: Path, **options: Any) -> list[dict[str, Any]]:
@@ -50,7 +56,7 @@ ASK = "%%jp -m scripted/tools\nWhere are you?"
 def test_command_runs_in_the_workspace_and_gets_the_call_as_json(tmp_path: Path) -> None:
     (tmp_path / ".jp").mkdir()
     (tmp_path / ".jp" / "config.toml").write_text(FILE, encoding="utf-8")
-    first, second = responses(entries_of_run(notebook(tmp_path, "%load_ext jp_nb", ASK)))
+    first, second = responses(entries_of_run(write_scripted(tmp_path, "%load_ext jp_nb", ASK)))
     place, _, told = first["content"].partition("\n")
     assert place == str(tmp_path.resolve())
     document = json.loads(told)
@@ -76,7 +82,7 @@ def test_command_declared_in_the_notebook_needs_a_permission(tmp_path: Path) -> 
     }
     text = json.dumps(tool).replace("'", "'\"'\"'")
     declared = f"%jp config 'conversation.tools.where:={text}'"
-    path = notebook(tmp_path, "%load_ext jp_nb", declared, ASK)
+    path = write_scripted(tmp_path, "%load_ext jp_nb", declared, ASK)
     first, _ = responses(entries_of_run(path))
     assert first["is_error"]
     assert 'conversation.tools.where.run = "unattended"' in first["content"]
@@ -84,9 +90,9 @@ def test_command_declared_in_the_notebook_needs_a_permission(tmp_path: Path) -> 
 
 @pytest.mark.runners
 def test_command_in_an_untrusted_notebook_is_not_available(tmp_path: Path) -> None:
-    path = notebook(tmp_path, "%load_ext jp_nb", ASK)
+    path = write_scripted(tmp_path, "%load_ext jp_nb", ASK)
     tool = {"source": "local", "command": "touch stolen", "run": "unattended"}
-    by_a_stranger(path, {"conversation": {"tools": {"where": tool}}})
+    write_untrusted(path, {"conversation": {"tools": {"where": tool}}})
     refused = responses(entries_of_run(path, continue_=True))
     assert not list(tmp_path.rglob("stolen"))
     assert load_conversation(path).conversation.turn_count == 2
@@ -119,7 +125,7 @@ LOOKED_AT = (
 
 def look(folder: Path, *cells: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Run a notebook; return its entries and the results of its calls."""
-    path = notebook(folder, *cells)
+    path = write_scripted(folder, *cells)
     (path.parent / "look.toml").write_text(LOOK, encoding="utf-8")
     entries = entries_of_run(path)
     return entries, [str(each["content"]) for each in responses(entries)]
@@ -160,7 +166,7 @@ def test_tools_see_cells_that_a_runner_keeps_out_of_the_history(tmp_path: Path) 
     pytest.importorskip("nbval", reason="pip install -e '.[tiers]'")
     looks = "import jp_nb as jp\nseen = jp.call('notebook_cells').content"
     check = "assert '1 [code, failed] 1 / 0' in seen and '0 [code, ran] %load_ext' in seen, seen"
-    path = notebook(tmp_path, "%load_ext jp_nb", "1 / 0", looks, check)
+    path = write_scripted(tmp_path, "%load_ext jp_nb", "1 / 0", looks, check)
     written = nbformat.read(path, as_version=4)
     written.cells[1].metadata.tags = ["raises-exception"]
     nbformat.write(written, path)
@@ -214,7 +220,9 @@ def test_continued_conversation_sends_an_image_with_the_same_bytes(tmp_path: Pat
 
 
 def plotting(folder: Path, *cells: str) -> Path:
-    path = notebook(folder, f"%load_ext jp_nb\n{cells[0]}", "%%jp -m scripted/tools\nPlot it.")
+    path = write_scripted(
+        folder, f"%load_ext jp_nb\n{cells[0]}", "%%jp -m scripted/tools\nPlot it."
+    )
     reply = '[[replies]]\ntool_calls = [{ name = "plot", arguments = { power = 2 } }]\n'
     seen = '[[replies]]\nexpect = "[image: power 2, image/png 400×300]"\ntext = "A curve."\n'
     (path.parent / "tools.toml").write_text(reply + seen, encoding="utf-8")

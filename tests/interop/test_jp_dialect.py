@@ -13,7 +13,7 @@ from jp_nb.config.partial import get_path as value_at
 from jp_nb.errors import StorageError
 from jp_nb.interop.jp_files import Directory, write_directory
 from jp_nb.interop.jp_schema import JP, PROVIDERS, TOOL
-from tests.support.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
+from tests.interop.jp_directories import ASKED, CALL, G4, RESULT, TALK, at, imported, question
 
 MODEL = {"provider": "anthropic", "name": "m-1"}
 TOOLS = {"*": {"run": "ask"}}

@@ -12,7 +12,7 @@ from jp_nb.interop.jp_files import write_directory
 from jp_nb.record.document import Document
 from jp_nb.record.events import ToolCallRequest
 from jp_nb.record.thread import thread_of
-from tests.support.jp_directories import (
+from tests.interop.jp_directories import (
     CALL,
     RESULT,
     TALK,

@@ -24,7 +24,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.projection import Projection
 from jp_nb.record.timestamps import format_timestamp
-from tests.support.jp_directories import (
+from tests.interop.jp_directories import (
     ASKED,
     BASE,
     CALL,

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from jp_nb.interop.jp_files import write_directory
 from jp_nb.interop.jp_json import number_text, read_value, render_json, same_json
-from tests.support.jp_directories import (
+from tests.interop.jp_directories import (
     BASE,
     CALL,
     G1,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.support.cells import forget
 from tests.support.kernel_client import FrontEnd
 
 FRESH = """
@@ -19,6 +18,5 @@ _shell._jp_nb_session = None
 def fresh_session(user: FrontEnd) -> FrontEnd:
     """Give the kernel a session without conversations and settings; drop earlier messages."""
     user.run(FRESH, cell_id=None)
-    forget(user)
-    user.models.clear()
+    user.forget()
     return user

@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cells import calls, error, forget, kernel_with, start
+from tests.support.cells import calls, error, kernel_with, start
 from tests.support.kernel_client import FrontEnd
-from tests.support.scripted_page import ROOT, kernel
-from tests.support.scripted_page import FrontEnd as Page
+from tests.support.scripted_page import ROOT, PageFrontEnd, kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -103,7 +102,7 @@ ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PageFrontEnd]:
     folder = tmp_path_factory.mktemp("page")
     _write_scripts(folder)
     with kernel(folder) as page:
@@ -138,7 +137,7 @@ def seconds(messages: list[dict[str, Any]]) -> float:
 
 @pytest.mark.deep
 @pytest.mark.parametrize("script", ["words", "eight", "prints"])
-def test_turn_sends_the_page_at_most_one_batch_in_100_ms(page: Page, script: str) -> None:
+def test_turn_sends_the_page_at_most_one_batch_in_100_ms(page: PageFrontEnd, script: str) -> None:
     page.messages.clear()
     page.run_in_notebook(f"%%jp -m scripted/{script}\nGo.", "cell-1")
     found = kinds(page.messages)
@@ -151,7 +150,7 @@ def test_turn_sends_the_page_at_most_one_batch_in_100_ms(page: Page, script: str
 
 
 @pytest.mark.kernel
-def test_start_and_end_of_a_cell_do_not_wait_for_a_batch(page: Page) -> None:
+def test_start_and_end_of_a_cell_do_not_wait_for_a_batch(page: PageFrontEnd) -> None:
     page.run_in_notebook(WAIT_FOREVER)
     try:
         page.messages.clear()
@@ -174,7 +173,7 @@ def user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 def texts(user: FrontEnd, script: str, options: str = "") -> list[str]:
     """The outputs of a turn as they stay."""
-    forget(user)
+    user.forget(widgets=False)
     request = start(user, script, options)
     user.finish(request)
     assert error(user, request) is None
@@ -232,7 +231,7 @@ def test_outputs_before_a_widget_are_sent_before_it(user: FrontEnd) -> None:
 def test_question_and_outputs_before_it_do_not_wait_for_a_batch(user: FrontEnd) -> None:
     user.run(WAIT_FOREVER)
     try:
-        forget(user)
+        user.forget(widgets=False)
         request = start(user, "asks", ONLY_AT_ONCE)
         user.form("Fine?")
         shown = [(m.get("text") or m.get("data", {}).get("text/plain", "")).strip()

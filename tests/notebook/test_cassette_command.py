@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -11,17 +10,10 @@ from pathlib import Path
 import pytest
 
 from jp_nb.errors import ConfigError, ProviderError, StorageError, UnrecordedError, UsageError
-from tests.support.cassette_runs import KEY, KEYS
-from tests.support.fakes import without_ids
+from tests.support.entries import without_ids
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
+from tests.support.notebook_runs import KEY, KEYS
 from tests.support.sessions import Notebook
-
-
-@pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:
-    made = Notebook(folder)
-    yield made
-    made.session.close()
 
 
 @pytest.fixture

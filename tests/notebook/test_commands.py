@@ -28,18 +28,11 @@ from jp_nb.rendering import tool_report
 from jp_nb.session.turns import TurnRunner
 from jp_nb.tooling.base import Tool
 from jp_nb.tooling.builtin import BUILTINS, MissingTool
+from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import configured, for_tool, offer_now
-from tests.support.markdown_readers import dangers, renderings
 from tests.support.sessions import AskedNotebook, Notebook
 
 WORDS = "assistant.model.parameters.stop_words"
-
-
-@pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:
-    made = Notebook(folder)
-    yield made
-    made.session.close()
 
 
 # --- configuration ---------------------------------------------------------------------------
@@ -75,7 +68,7 @@ def test_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Path
 def test_value_of_a_file_can_be_unset_and_restored(notebook: Notebook, folder: Path) -> None:
     file = str(folder / ".jp" / "config.toml")
     notebook.jp("config --unset user.name")
-    (said,) = notebook.told()
+    (said,) = notebook.take_notices()
     assert f"this conversation set nothing at user.name, it is from workspace file, {file}" in said
     (hint,) = re.findall(r"`%jp (.*?)`", said)
     notebook.jp(hint)
@@ -89,7 +82,7 @@ def test_value_of_a_file_can_be_unset_and_restored(notebook: Notebook, folder: P
     notebook.ask("Go.")
     assert "⟳ configuration reverted user.name" in notebook.jp("log")
     notebook.jp("config --unset assistant.name")
-    assert notebook.told() == ["nothing is set at assistant.name: nothing is taken back"]
+    assert notebook.take_notices() == ["nothing is set at assistant.name: nothing is taken back"]
 
 
 def test_log_shows_the_last_ten_turns_by_default(notebook: Notebook) -> None:
@@ -449,14 +442,14 @@ def test_changed_history_of_a_signed_notebook_is_untrusted(folder: Path, signed:
         why = "signed by an earlier release"
         record["signature"] = "1:" + "0" * 64
     changed = reopened(mine, record)
-    told = "\n".join(changed.told())
+    told = "\n".join(changed.take_notices())
     assert "ignored until `%jp trust`: providers.llm.openai.base_url" in told
     assert why in told
     assert "http://mine" not in changed.jp(BASE_URL)
     changed.jp("trust --yes")
     assert "http://mine" in changed.jp(BASE_URL)
     trusted = reopened(changed, changed.stored)
-    assert "ignored" not in "\n".join(trusted.told())
+    assert "ignored" not in "\n".join(trusted.take_notices())
     trusted.session.close()
 
 
@@ -467,26 +460,28 @@ def test_signed_notebook_is_trusted_in_the_next_kernel_and_untrusted_once_it_is_
     first.session.run_turn("First.")
     first.jp(f"{BASE_URL}=http://mine")
     mine = reopened(first, first.stored)
-    assert "ignored" not in "".join(mine.told())
+    assert "ignored" not in "".join(mine.take_notices())
     assert "http://mine" in mine.jp(BASE_URL)
     record = mine.stored
     assert record["signature"].startswith("2:")
     next(e for e in record["events"] if e["type"] == "config_delta")["delta"] = EVIL
     changed = reopened(mine, record)
-    assert "ignored until `%jp trust`: providers.llm.openai.base_url" in "".join(changed.told())
+    assert "ignored until `%jp trust`: providers.llm.openai.base_url" in "".join(
+        changed.take_notices()
+    )
     assert "https://api.openai.com" in changed.jp(BASE_URL)
     # An append does not sign what was there before.
     changed.jp("config user.name=me")
     changed.session.run_turn("Second.")
     appended = reopened(changed, changed.stored)
-    assert "ignored" in "".join(appended.told())
+    assert "ignored" in "".join(appended.take_notices())
     appended.jp("trust --yes")
     trusted = reopened(appended, appended.stored)
-    assert "ignored" not in "".join(trusted.told())
+    assert "ignored" not in "".join(trusted.take_notices())
     assert "http://evil.example" in trusted.jp(BASE_URL)
     trusted.jp("trust --revoke")
     revoked = reopened(trusted, trusted.stored)
-    assert "ignored" in "".join(revoked.told())
+    assert "ignored" in "".join(revoked.take_notices())
     revoked.session.close()
 
 

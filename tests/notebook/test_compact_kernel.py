@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cells import error, events, forget, kernel_with
+from tests.support.cells import error, events, kernel_with
 from tests.support.kernel_client import FrontEnd, Message
 
 pytestmark = [
@@ -36,8 +36,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 @pytest.fixture
 def user(kernel: FrontEnd) -> FrontEnd:
-    forget(kernel)
-    kernel.models.clear()
+    kernel.forget()
     kernel.run("%jp new")
     return kernel
 

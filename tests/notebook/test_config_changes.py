@@ -14,11 +14,10 @@ from tests.support.cells import (
     calls,
     error,
     events,
-    forget,
     interrupted,
     kernel_with,
     run,
-    said,
+    run_command,
     start,
     value,
     well_formed,
@@ -90,15 +89,14 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 @pytest.fixture
 def user(kernel: FrontEnd) -> FrontEnd:
-    forget(kernel)
-    kernel.models.clear()
+    kernel.forget()
     kernel.run("told.clear()")
     return kernel
 
 
 def decided(user: FrontEnd, label: str, script: str = "first") -> str:
     """Run the turn in which a change is proposed, and click `label`."""
-    forget(user)
+    user.forget(widgets=False)
     request = start(user, script)
     user.form(PROPOSED)
     user.click(label)
@@ -142,7 +140,7 @@ def columns(row: str) -> list[str]:
 
 def model(user: FrontEnd) -> tuple[str, str]:
     """The model in force, and what set it."""
-    row = said(user, "%jp config assistant.model.id").splitlines()[-1]
+    row = run_command(user, "%jp config assistant.model.id").splitlines()[-1]
     _, in_force, set_by = columns(row)
     return "/".join(json.loads(in_force).values()), set_by
 
@@ -177,8 +175,10 @@ def test_turn_and_commands_name_the_tool_that_changed_a_setting(user: FrontEnd) 
     assert (
         f"⟳ configuration {json.dumps(delta)} "
         "(proposed by change_model, applied by you through the form)"
-    ) in said(user, "%jp log")
-    *_, by_tool, in_force = said(user, "%jp config --explain assistant.model.id").splitlines()
+    ) in run_command(user, "%jp log")
+    *_, by_tool, in_force = run_command(
+        user, "%jp config --explain assistant.model.id"
+    ).splitlines()
     name = json.dumps({"provider": "scripted", "name": "second"})
     assert columns(by_tool) == ["assistant.model.id", BY_TOOL, name]
     assert columns(in_force) == ["assistant.model.id", "in force", name]
@@ -254,7 +254,7 @@ def test_change_is_asked_again_after_an_interrupt_of_the_form(user: FrontEnd) ->
     request = start(user, "first")
     user.form(PROPOSED)
     interrupted(user)
-    forget(user)
+    user.forget(widgets=False)
     user.click("Continue")
     user.form(PROPOSED)
     user.click("Apply")

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from tests.notebook.ipython_shell import IPythonShell, ipython
 from tests.support.sessions import Notebook
 
 __all__ = ["ipython"]
-
-
-@pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:
-    made = Notebook(folder)
-    yield made
-    made.session.close()
 
 
 @pytest.fixture

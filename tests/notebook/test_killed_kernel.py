@@ -27,6 +27,7 @@ from jupyter_client.manager import KernelManager
 
 from tests.support.cells import calls, error, events, value, well_formed
 from tests.support.kernel_client import KERNEL_PYTHON, PATIENCE, FrontEnd, Message
+from tests.support.notebook_runs import write_cells
 from tests.support.scripted_page import View
 
 pytestmark = [
@@ -531,8 +532,7 @@ def running(folder: Path) -> subprocess.Popen[bytes]:
     environment, path = prepared(folder), folder / "work" / "a.ipynb"
     tools = TOOLS.format(parts=PROVISIONAL.split("-"), gates=str(folder / "gates"))
     cells = ["%load_ext jp_nb", tools, HOOK, "%%jp -m scripted/headless\nGo on."]
-    code_cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
-    nbformat.write(nbformat.v4.new_notebook(cells=code_cells), path)
+    write_cells(path, *cells)
     (folder / "gates" / "settle").touch()
     return subprocess.Popen(
         [sys.executable, "-m", "jp_nb.cli", "run", path.name],

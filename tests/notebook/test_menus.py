@@ -23,7 +23,6 @@ from tests.support.cells import (
     contents,
     error,
     events,
-    forget,
     interrupted,
     kernel_with,
     run,
@@ -151,8 +150,7 @@ def user(kernel: FrontEnd, folder: Path) -> Iterator[FrontEnd]:
     """The front end; whatever the test did, the next cells work."""
     for left in ("gate", "pids"):
         (folder / left).unlink(missing_ok=True)
-    forget(kernel)
-    kernel.models.clear()
+    kernel.forget()
     yield kernel
     assert kernel.run("print(1 + 1)") == "2\n"
     again = run(kernel, "echo")
@@ -257,7 +255,7 @@ def test_two_interrupts_in_quick_succession_end_the_turn(user: FrontEnd) -> None
 @pytest.mark.kernel
 def test_configured_action_opens_no_menu(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1", "-c interrupt.streaming.action=abort")
-    forget(user)
+    user.forget(widgets=False)
     user.manager.interrupt_kernel()
     user.finish(request)
     assert error(user, request) is not None
@@ -352,7 +350,7 @@ def test_open_question_is_closed_before_the_menu_and_the_next_one_follows(
     user.form("Rename a?")
     beacon = interrupted(user)
     assert "Rename b?" not in str(user.messages)
-    forget(user)
+    user.forget(widgets=False)
     user.send(beacon, {"type": "cancel"})
     user.form("Rename b?")
     user.click("Yes")
@@ -385,7 +383,7 @@ def test_configured_restart_runs_the_calls_again_without_a_menu(
     request = begun(
         user, "three", "hold begins, wait begins", "-c interrupt.tool_call.action=restart"
     )
-    forget(user)
+    user.forget(widgets=False)
     user.manager.interrupt_kernel()
     user.wait(lambda m: "hold begins" in m["content"].get("text", ""))
     (folder / "gate").touch()
@@ -439,7 +437,7 @@ STDIN = "-c prompt.channel=stdin"
 @pytest.mark.kernel
 def test_key_on_stdin_chooses_while_the_model_answers(user: FrontEnd) -> None:
     request = begun(user, "endless", "word1", STDIN)
-    forget(user)
+    user.forget(widgets=False)
     user.manager.interrupt_kernel()
     asked(user, "[c/r/s/a/?] ")
     user.type("?")
@@ -457,7 +455,7 @@ def test_key_on_stdin_chooses_while_the_model_answers(user: FrontEnd) -> None:
 @pytest.mark.kernel
 def test_key_on_stdin_chooses_while_tools_run(user: FrontEnd, folder: Path) -> None:
     request = begun(user, "three", ALL, STDIN)
-    forget(user)
+    user.forget(widgets=False)
     user.manager.interrupt_kernel()
     asked(user, "[c/r/t/s/?] ")
     (folder / "gate").touch()
@@ -470,7 +468,7 @@ def test_key_on_stdin_chooses_while_tools_run(user: FrontEnd, folder: Path) -> N
 @pytest.mark.kernel
 def test_interrupt_of_a_menu_on_stdin_ends_the_turn(user: FrontEnd) -> None:
     request = begun(user, "three", ALL, STDIN)
-    forget(user)
+    user.forget(widgets=False)
     user.manager.interrupt_kernel()
     user.input_request()
     user.interrupt(request)

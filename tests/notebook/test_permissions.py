@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cells import calls, contents, error, forget, kernel_with, start, static, value
+from tests.support.cells import calls, contents, error, kernel_with, start, static, value
 from tests.support.exact_blocks import blocks, object_of
 from tests.support.kernel_client import FrontEnd
 
@@ -45,12 +45,11 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 def play(user: FrontEnd, options: str, steps: Steps) -> str:
     """Answer the forms of a turn; return its static output."""
-    forget(user)
-    user.models.clear()
+    user.forget()
     request = start(user, "send", options)
     for text, answer in steps:
         beacon = user.form(text)
-        forget(user)
+        user.forget(widgets=False)
         if answer is None:
             user.send(beacon, {"type": "cancel"})
         elif answer.startswith("="):
@@ -117,7 +116,7 @@ HOSTILE = "ls \u009b>~/.bashrc\u200b\n\u2028rm e\u0301\nSkip? \u202e"
 
 
 def test_every_character_of_the_arguments_is_printed_on_stdin(kernel: FrontEnd) -> None:
-    forget(kernel)
+    kernel.forget(widgets=False)
     request: Any = start(kernel, "hostile", "-c prompt.channel=stdin")
     for key in ("p", "y"):  # `p` prints the same once more
         assert kernel.input_request()["prompt"] == "[y/Y/n/N/p/r/e/?] "

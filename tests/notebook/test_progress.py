@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cells import calls, error, forget, kernel_with, start
+from tests.support.cells import calls, error, kernel_with, start
 from tests.support.kernel_client import FrontEnd
 
 pytestmark = [
@@ -66,7 +66,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 
 def turn(user: FrontEnd, script: str, **fields: Any) -> str:
-    forget(user)
+    user.forget(widgets=False)
     request = start(user, script, **fields)
     user.finish(request)
     assert error(user, request) is None

@@ -12,7 +12,6 @@ from tests.support.cells import (
     contents,
     error,
     events,
-    forget,
     interrupted,
     kernel_with,
     start,
@@ -88,13 +87,13 @@ def test_model_reads_what_the_cell_shows(kernel: FrontEnd) -> None:
 def test_permission_for_the_turn_covers_only_the_code_that_the_form_showed(
     kernel: FrontEnd,
 ) -> None:
-    forget(kernel)
+    kernel.forget(widgets=False)
     request = start_code(
         kernel, "ran = ['a']", "ran = ['b']", "ran = ['a']", options="-t run_python"
     )
     kernel.form("Run built-in run_python tool?")
     assert "Run this exact call this turn" in str(kernel.models)
-    forget(kernel)
+    kernel.forget(widgets=False)
     kernel.click("Run this exact call this turn")
     kernel.form("Run built-in run_python tool?")
     kernel.click("Skip")

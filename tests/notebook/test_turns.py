@@ -144,9 +144,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 
 @pytest.fixture
 def user(kernel: FrontEnd) -> FrontEnd:
-    kernel.receive(0.0)
-    kernel.messages.clear()
-    kernel.models.clear()
+    kernel.forget()
     return kernel
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from jp_nb.agent.model_events import Finished, Flush, ToolCallStart
 from jp_nb.providers.registry import create
-from tests.support.provider_helpers import (
+from tests.providers.helpers import (
     WEATHER,
     ask,
     called,

@@ -9,7 +9,7 @@ import pytest
 from jp_nb.agent.model_events import TextPart
 from jp_nb.providers.answer_schema import AnswerSchema, for_openai, plain
 from jp_nb.providers.answers import AnswerText, ThinkSplitter, is_json_object
-from tests.support.provider_helpers import text_of
+from tests.providers.helpers import text_of
 
 
 def test_complete_json_object_is_recognized(subtests: pytest.Subtests) -> None:

@@ -12,8 +12,7 @@ from jp_nb.providers.anthropic_request import AnthropicRendering, build_head
 from jp_nb.providers.registry import create
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.thread import Thread
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.provider_helpers import (
+from tests.providers.helpers import (
     TODAY,
     WEATHER,
     ask,
@@ -27,6 +26,7 @@ from tests.support.provider_helpers import (
     thread_of,
     user,
 )
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 SIGNED = {"anthropic_thinking_signature": "c2ln"}
 

@@ -18,8 +18,7 @@ from jp_nb.agent.model_events import Attachment, ModelRequest
 from jp_nb.providers.attachment_parts import documents_xml
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
-from tests.support.loopback import LoopbackServer
-from tests.support.provider_helpers import (
+from tests.providers.helpers import (
     WEATHER,
     ask,
     called,
@@ -29,6 +28,7 @@ from tests.support.provider_helpers import (
     thread_of,
     user,
 )
+from tests.support.loopback import LoopbackServer
 
 TIERS = "pip install -e '.[tiers]'"
 NOTES = Attachment("notes.md", "text/plain", "a < b")

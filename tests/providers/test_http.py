@@ -12,8 +12,8 @@ from jp_nb.providers import http
 from jp_nb.providers.endpoint import Endpoint, join_url
 from jp_nb.providers.http import HttpClient
 from jp_nb.providers.registry import create
+from tests.providers.helpers import ask, collect, everything_about, failure, text_of
 from tests.support.loopback import LoopbackServer, Reply
-from tests.support.provider_helpers import ask, collect, everything_about, failure, text_of
 
 KEY = "sk-very-secret-0123456789"
 KEYED = [

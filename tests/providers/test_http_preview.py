@@ -14,8 +14,7 @@ from jp_nb.config.secret_names import NOT_SHOWN
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
 from jp_nb.record.thread import Thread
-from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
-from tests.support.provider_helpers import (
+from tests.providers.helpers import (
     TODAY,
     WEATHER,
     ask,
@@ -26,6 +25,7 @@ from tests.support.provider_helpers import (
     thought,
     user,
 )
+from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 
 KEY = "k-0123456789abcdef0123"
 SCHEMA = {

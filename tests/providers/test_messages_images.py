@@ -20,9 +20,9 @@ from jp_nb.providers.messages import Rendering
 from jp_nb.providers.registry import create
 from jp_nb.record.recorded_images import RecordedImages, image_entry, shows
 from jp_nb.record.thread import Thread
+from tests.providers.helpers import WEATHER, called, collect, result, said, user
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer
-from tests.support.provider_helpers import WEATHER, called, collect, result, said, user
 
 TIERS = "pip install -e '.[tiers]'"
 FIRST, SECOND = figure("figure 1", shade=1), figure("figure 2", shade=2)

@@ -18,8 +18,7 @@ from jp_nb.providers.chat_request import (
 )
 from jp_nb.providers.registry import create
 from jp_nb.record.thread import Thread
-from tests.support.loopback import LoopbackServer, Reply, ToolCall
-from tests.support.provider_helpers import (
+from tests.providers.helpers import (
     TODAY,
     WEATHER,
     ask,
@@ -32,6 +31,7 @@ from tests.support.provider_helpers import (
     thread_of,
     user,
 )
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
 
 SCHEMA = {
     "type": "object",

@@ -18,8 +18,8 @@ from jp_nb.config.secret_names import PROVIDER_KEY
 from jp_nb.errors import ProviderError
 from jp_nb.providers.redaction import Redaction, StreamedText
 from jp_nb.providers.registry import create
+from tests.providers.helpers import ask, everything_about
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
-from tests.support.provider_helpers import ask, everything_about
 
 KEY = "sk-very/secret+0123456789abcdef"
 INNER = "0123456789abcdef"

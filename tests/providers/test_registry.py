@@ -10,8 +10,8 @@ from jp_nb.config.tree.provider_table import PROVIDERS, ProviderConfig, SpeaksCh
 from jp_nb.errors import ConfigError
 from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.registry import NAMES, create
+from tests.providers.helpers import ask, collect
 from tests.support.loopback import LoopbackServer
-from tests.support.provider_helpers import ask, collect
 
 
 def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) -> None:

@@ -24,7 +24,7 @@ from jp_nb.providers.registry import create
 from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.thread import Thread
-from tests.support.provider_helpers import (
+from tests.providers.helpers import (
     ask,
     called,
     collect,

@@ -21,8 +21,7 @@ from jp_nb.providers.chat_decoder import ChatDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
 from jp_nb.providers.streaming import StreamDecoder
-from tests.support.loopback import LoopbackServer, Protocol, Reply, ToolCall, reply_events
-from tests.support.provider_helpers import (
+from tests.providers.helpers import (
     FIXTURES,
     ask,
     collect,
@@ -31,6 +30,7 @@ from tests.support.provider_helpers import (
     failure,
     text_of,
 )
+from tests.support.loopback import LoopbackServer, Protocol, Reply, ToolCall, reply_events
 
 EXPECTED: dict[str, list[ProviderEvent]] = {
     "anthropic-thinking-tools": [

@@ -21,8 +21,8 @@ from jp_nb.providers.chat_decoder import ChatDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create
 from jp_nb.providers.streaming import StreamDecoder
+from tests.providers.helpers import ask, collect, failure, text_of
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
-from tests.support.provider_helpers import ask, collect, failure, text_of
 
 HELLO = b'data: {"choices": [{"delta": {"content": "Hello."}}]}\n\n'
 STOP = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n'

@@ -18,8 +18,7 @@ from jp_nb.record.entry import Entry
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.recorded_images import image_entry, shows
 from jp_nb.record.stream import ConversationStream
-from tests.support.entries import ASKED, START, T, called, raw
-from tests.support.fakes import new_stream
+from tests.support.entries import ASKED, START, T, called, new_stream, raw
 from tests.support.images import figure
 
 ONE_BATCH = (START, ASKED, called("a"), called("b"))

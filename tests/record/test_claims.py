@@ -14,7 +14,7 @@ from jp_nb.record.claims import Claims, Source, claims_for, hashes_of, revert_so
 from jp_nb.record.draft import Draft
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.projection import Projection
-from tests.support.fakes import new_stream
+from tests.support.entries import new_stream
 
 ID = "assistant.model.id"
 WORDS = "assistant.model.parameters.stop_words"

@@ -10,26 +10,10 @@ import pytest
 from jp_nb.config.tree.compaction_config import TurnBound, read_bound
 from jp_nb.record.compaction_range import CompactionBounds, TurnRange, with_summaries
 from jp_nb.record.compactions import taking_back
-from jp_nb.record.events import Compaction, Summary
-from jp_nb.record.stream import ConversationStream
-from tests.support.entries import ASKED, SAID, START, called, result
-from tests.support.fakes import new_stream
+from tests.record.hourly_turns import summarized, turns
+from tests.support.entries import ASKED, START, called, new_stream, result
 
 NOW = datetime(2026, 6, 1, 20, 0, tzinfo=UTC)
-
-
-def at(entry: dict[str, Any], hour: int) -> dict[str, Any]:
-    return {**entry, "timestamp": f"2026-06-01 {hour:02}:00:00.0"}
-
-
-def turns(count: int) -> ConversationStream:
-    """A conversation with a turn at each full hour, from 10 on."""
-    entries = [at(each, 10 + turn) for turn in range(count) for each in (START, ASKED, SAID)]
-    return new_stream(*entries)
-
-
-def summarized(first: int, last: int, text: str = "S") -> Compaction:
-    return Compaction(from_turn=first, to_turn=last, summary=Summary(summary=text))
 
 
 def test_rule_keeps_turns_at_both_ends(subtests: pytest.Subtests) -> None:

@@ -31,23 +31,9 @@ from jp_nb.record.events import (
 from jp_nb.record.fork import fork
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of, thread_of_turns
-from tests.support.entries import ASKED, SAID, START, called, result
-from tests.support.fakes import FakeClock, new_stream
+from tests.record.hourly_turns import summarized, turns
+from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, result
 from tests.support.record_strategies import records
-
-
-def at(entry: dict[str, Any], hour: int) -> dict[str, Any]:
-    return {**entry, "timestamp": f"2026-06-01 {hour:02}:00:00.0"}
-
-
-def turns(count: int) -> ConversationStream:
-    """A conversation with a turn at each full hour, from 10 on."""
-    entries = [at(each, 10 + turn) for turn in range(count) for each in (START, ASKED, SAID)]
-    return new_stream(*entries)
-
-
-def summarized(first: int, last: int, text: str = "S") -> Compaction:
-    return Compaction(from_turn=first, to_turn=last, summary=Summary(summary=text))
 
 
 def test_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:

@@ -15,8 +15,7 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
 from jp_nb.record.notices import notices
 from jp_nb.record.stream import ConversationStream, Damage
 from jp_nb.record.thread import thread_of
-from tests.support.entries import ASKED, SAID, START, raw
-from tests.support.fakes import FakeClock
+from tests.support.entries import ASKED, SAID, START, FakeClock, raw
 from tests.support.record_strategies import damaged, json_values, records
 
 

@@ -30,7 +30,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.tooling.context import ToolContext
-from tests.support.fakes import new_stream
+from tests.support.entries import new_stream
 
 T = "2026-03-18 13:19:06.841464"
 

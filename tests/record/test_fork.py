@@ -15,8 +15,20 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.record.fork import fork, undo
 from jp_nb.record.repair import INTERRUPTED
 from jp_nb.record.stream import ConversationStream
-from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, raw, result
-from tests.support.fakes import FakeClock, NumberedIds, new_stream, without_ids
+from tests.support.entries import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    STRANGE,
+    FakeClock,
+    NumberedIds,
+    called,
+    new_stream,
+    raw,
+    result,
+    without_ids,
+)
 from tests.support.record_strategies import records
 
 UNSET = raw("config_delta", delta={}, unsets=["user.name"], claims={"user.name": None})

@@ -27,8 +27,17 @@ from jp_nb.record.ids import random_id
 from jp_nb.record.notices import notices
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import thread_of
-from tests.support.entries import ASKED, CHANGED, SAID, START, STRANGE, called, result
-from tests.support.fakes import FakeClock, new_stream
+from tests.support.entries import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    STRANGE,
+    FakeClock,
+    called,
+    new_stream,
+    result,
+)
 from tests.support.record_strategies import records
 
 

@@ -13,8 +13,7 @@ from jp_nb.record.events import InquiryRequest, InquiryResponse, InquirySource, 
 from jp_nb.record.notices import notices
 from jp_nb.tooling import question as in_flight
 from jp_nb.tooling.question import Question
-from tests.support.entries import open_inquiries
-from tests.support.fakes import new_stream
+from tests.support.entries import new_stream, open_inquiries
 
 T = "2026-03-18 13:19:06.841464"
 

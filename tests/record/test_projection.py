@@ -20,22 +20,9 @@ from jp_nb.record.events import ConfigDelta, decode
 from jp_nb.record.fork import fork
 from jp_nb.record.projection import Projection
 from jp_nb.record.stream import ConversationStream
-from tests.support.config_strategies import partials
-from tests.support.entries import ASKED, START
-from tests.support.fakes import FakeClock, new_stream
-
-T = "2026-03-18 13:19:06.841464"
-NAMED: Partial = {"user": {"name": "Ada"}}
-
-
-def delta(value: Partial) -> dict[str, Any]:
-    return {"type": "config_delta", "timestamp": T, "delta": value}
-
-
-def projection(stream: ConversationStream, *below: Partial, trusted: bool = True) -> Projection:
-    return Projection(
-        stream, lambda: [Layer("below", partial) for partial in below], trusted=trusted
-    )
+from tests.config.config_strategies import partials
+from tests.record.projections import NAMED, delta, projection
+from tests.support.entries import ASKED, START, FakeClock, T, new_stream
 
 
 def uncovered(*paths: str) -> ConfigDelta:

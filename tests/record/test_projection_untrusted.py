@@ -15,25 +15,12 @@ from jp_nb.config.paths import parse_path
 from jp_nb.record import projection as projecting
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.projection import Projection
-from jp_nb.record.stream import ConversationStream
-from tests.support.config_strategies import partials
-from tests.support.entries import ASKED, START
-from tests.support.fakes import new_stream
+from tests.config.config_strategies import partials
+from tests.record.projections import NAMED, delta, projection
+from tests.support.entries import ASKED, START, T, new_stream
 
-T = "2026-03-18 13:19:06.841464"
 EVIL = "http://evil.example"
 HOST: Partial = {"providers": {"llm": {"openai": {"base_url": EVIL}}}}
-NAMED: Partial = {"user": {"name": "Ada"}}
-
-
-def delta(value: Partial) -> dict[str, Any]:
-    return {"type": "config_delta", "timestamp": T, "delta": value}
-
-
-def projection(stream: ConversationStream, *below: Partial, trusted: bool = True) -> Projection:
-    return Projection(
-        stream, lambda: [Layer("below", partial) for partial in below], trusted=trusted
-    )
 
 
 def host(found: Projection) -> str | None:

@@ -16,9 +16,19 @@ from jp_nb.record.projection import Projection
 from jp_nb.record.proposals import ProposedBy, metadata_of, proposed_by
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turn_view import ConfigChange, read_turn
-from tests.support.entries import ASKED, SAID, START, T, called, raw, result
-from tests.support.fakes import FakeClock, NumberedIds, new_stream
-from tests.support.jp_directories import imported
+from tests.interop.jp_directories import imported
+from tests.support.entries import (
+    ASKED,
+    SAID,
+    START,
+    FakeClock,
+    NumberedIds,
+    T,
+    called,
+    new_stream,
+    raw,
+    result,
+)
 
 ID = "assistant.model.id"
 MODEL: dict[str, Any] = {"assistant": {"model": {"id": {"provider": "openai", "name": "by-tool"}}}}

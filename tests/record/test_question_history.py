@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jp_nb.errors import UsageError
 from jp_nb.record.events import InquiryRequest, InquiryResponse
 from jp_nb.record.question_history import QuestionHistory, answers_of, ended_inquiries
-from tests.support.fakes import new_stream
+from tests.support.entries import new_stream
 
 
 def pair(name: str, answer: Any, *, text: str = "Which?", **more: Any) -> list[dict[str, Any]]:

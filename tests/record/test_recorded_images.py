@@ -20,8 +20,7 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.thread import Thread, thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import read_turn
-from tests.support.entries import ASKED, SAID, START, called, raw, result
-from tests.support.fakes import FakeClock, new_stream
+from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
 from tests.support.images import figure
 
 ONE, TWO = figure("one", shade=1), figure("two", shade=2)

@@ -30,11 +30,12 @@ from tests.support.entries import (
     called,
     closed,
     inquiry,
+    new_stream,
     open_inquiries,
     raw,
     result,
+    without_ids,
 )
-from tests.support.fakes import new_stream, without_ids
 from tests.support.record_strategies import records
 
 REPAIRED = {

@@ -9,8 +9,7 @@ from hypothesis import given
 
 from jp_nb.record.request_places import request_places
 from jp_nb.record.thread import thread_of
-from tests.support.entries import ASKED, CHANGED, SAID, START, called, raw, result
-from tests.support.fakes import new_stream
+from tests.support.entries import ASKED, CHANGED, SAID, START, called, new_stream, raw, result
 from tests.support.record_strategies import records
 
 THOUGHT = raw("chat_response", reasoning="hm")

@@ -25,10 +25,10 @@ from tests.support.entries import (
     called,
     closed,
     inquiry,
+    new_stream,
     raw,
     result,
 )
-from tests.support.fakes import new_stream
 from tests.support.record_strategies import records
 
 # --- appending -------------------------------------------------------------------------------

@@ -13,8 +13,18 @@ from jp_nb.record.compacted import SUMMARY_REQUEST
 from jp_nb.record.events import ChatResponse
 from jp_nb.record.projection import Projection
 from jp_nb.record.thread import VISIBLE, Thread, thread_of
-from tests.support.entries import ASKED, SAID, START, STRANGE, called, closed, inquiry, raw, result
-from tests.support.fakes import new_stream
+from tests.support.entries import (
+    ASKED,
+    SAID,
+    START,
+    STRANGE,
+    called,
+    closed,
+    inquiry,
+    new_stream,
+    raw,
+    result,
+)
 from tests.support.record_strategies import records
 
 

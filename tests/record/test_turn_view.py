@@ -5,8 +5,18 @@ from __future__ import annotations
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.record.turn_view import ConfigChange, Conversation, Inquiry, ToolCall, Turn, read_turn
 from jp_nb.record.usage import TurnUsage
-from tests.support.entries import ASKED, CHANGED, SAID, START, called, closed, inquiry, raw, result
-from tests.support.fakes import new_stream
+from tests.support.entries import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    called,
+    closed,
+    inquiry,
+    new_stream,
+    raw,
+    result,
+)
 
 EVERYTHING = [
     CHANGED,

@@ -18,8 +18,7 @@ from jp_nb.record.thread import thread_of
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.turn_view import Turn, read_turn
 from jp_nb.record.unanswered import NoAnswer, TakenBack, is_unanswered, no_answer, no_answer_mark
-from tests.support.entries import ASKED, SAID, START, called, raw, result
-from tests.support.fakes import FakeClock, new_stream
+from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
 
 
 def setting(name: str) -> dict[str, Any]:

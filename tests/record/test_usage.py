@@ -11,8 +11,7 @@ from jp_nb.record.fork import undo
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.unanswered import counting_deltas
 from jp_nb.record.usage import ModelUsage, TurnUsage, usage_in, with_usage
-from tests.support.entries import ASKED, CHANGED, SAID, START, raw
-from tests.support.fakes import new_stream
+from tests.support.entries import ASKED, CHANGED, SAID, START, new_stream, raw
 
 TOOK: dict[str, Any] = {"usage": {"model": "p/m", "input_tokens": 3}}
 MARK = raw("config_delta", delta={}, metadata=TOOK)

@@ -18,8 +18,18 @@ from jp_nb.record.turn_view import ConfigChange, Inquiry, ToolCall, Turn, read_t
 from jp_nb.rendering import conversation_log
 from jp_nb.rendering.report import Report
 from tests.rendering.reports import HOSTILE, rendered
-from tests.support.entries import ASKED, SAID, START, T, called, closed, inquiry, raw, result
-from tests.support.fakes import new_stream
+from tests.support.entries import (
+    ASKED,
+    SAID,
+    START,
+    T,
+    called,
+    closed,
+    inquiry,
+    new_stream,
+    raw,
+    result,
+)
 from tests.support.images import figure
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +13,6 @@ from tests.support.sessions import Notebook
 FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")
 STDIN = ProposedBy("rename", "call_2", ("assistant.name",), "person", "stdin")
 GRANT = ProposedBy("tidy", "call_3", ("user.name",), "grant")
-
-
-@pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:
-    made = Notebook(folder)
-    yield made
-    made.session.close()
 
 
 def change_in_turn(notebook: Notebook, *calls: ProposedBy, **fields: Any) -> None:

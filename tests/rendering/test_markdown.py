@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
-from tests.support.markdown_readers import (
+from tests.rendering.markdown_readers import (
     HTML,
     dangers,
     markdowns,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jp_nb.agent.model_info import ModelInfo, ModelList
 from jp_nb.rendering.model_table import MAX_ROWS, model_table
-from tests.support.markdown_readers import dangers
+from tests.rendering.markdown_readers import dangers
 
 
 def ids(text: str) -> list[str]:

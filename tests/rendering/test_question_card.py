@@ -22,7 +22,7 @@ from jp_nb.rendering.question_card import (
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.select_kind import Option
-from tests.support.markdown_readers import dangers
+from tests.rendering.markdown_readers import dangers
 
 STORES = [
     Option(value="pg", label="Postgres"),

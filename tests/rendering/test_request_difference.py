@@ -11,7 +11,7 @@ from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.thread import Thread, ThreadItem
 from jp_nb.rendering.request_difference import request_difference, shared_beginning
 from jp_nb.rendering.traced_request import TracedRequest
-from tests.support.provider_helpers import TODAY, WEATHER, ask, called, result, said, user
+from tests.providers.helpers import TODAY, WEATHER, ask, called, result, said, user
 
 TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 

@@ -23,10 +23,10 @@ from jp_nb.record.thread import ThreadItem, thread_of
 from jp_nb.rendering.request_difference import request_difference
 from jp_nb.rendering.request_report import request_report
 from jp_nb.rendering.traced_request import TracedRequest
+from tests.providers.helpers import TODAY, WEATHER, ask, called, result, said, thought, user
+from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE
-from tests.support.fakes import new_stream
-from tests.support.markdown_readers import dangers, markdowns
-from tests.support.provider_helpers import TODAY, WEATHER, ask, called, result, said, thought, user
+from tests.support.entries import new_stream
 from tests.support.record_strategies import json_values, records
 
 SIZE = (640).to_bytes(4, "big") + (480).to_bytes(4, "big")

@@ -26,7 +26,7 @@ from jp_nb.agent.display_events import (
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.rendering.transcript import Transcript
 from jp_nb.tooling.question import Question
-from tests.support.markdown_readers import HTML, dangers, markdowns
+from tests.rendering.markdown_readers import HTML, dangers, markdowns
 
 
 def folded(*events: DisplayEvent, **options: Any) -> Transcript:

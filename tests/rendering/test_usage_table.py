@@ -11,8 +11,8 @@ from jp_nb.record.timestamps import utc_now
 from jp_nb.record.usage import TurnUsage, usage_in
 from jp_nb.rendering.usage_table import COUNTED_ONCE, MAX_MODELS, NOTHING, usage_report
 from jp_nb.rendering.waiting import tokens_line
+from tests.rendering.markdown_readers import dangers
 from tests.support.entries import ASKED, SAID, START, raw
-from tests.support.markdown_readers import dangers
 
 
 def took(model: str = "p/m", **counts: Any) -> dict[str, Any]:

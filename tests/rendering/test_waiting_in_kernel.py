@@ -71,9 +71,7 @@ def folder(kernel: FrontEnd) -> Path:
 
 @pytest.fixture
 def user(kernel: FrontEnd, folder: Path) -> FrontEnd:
-    kernel.receive(0.0)
-    kernel.messages.clear()
-    kernel.models.clear()
+    kernel.forget()
     (folder / "gate").unlink(missing_ok=True)
     return kernel
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import jp_nb
-from tests.support.killed_session import define, environment, killed
+from tests.session.killed_session import define, environment, killed
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from jp_nb.session.session import Session
+from tests.session.killed_session import NOTEBOOK
 from tests.support.fake_host import FakeHome, FakeHost
-from tests.support.killed_session import NOTEBOOK
 
 
 def journals(folder: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHost
-from tests.support.sample_values import figure
+from tests.values.sample_values import figure
 
 
 @pytest.fixture

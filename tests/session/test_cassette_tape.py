@@ -13,7 +13,7 @@ from jp_nb.errors import StorageError
 from jp_nb.session.cassette_choice import CassetteChoice
 from jp_nb.session.cassette_tape import CassetteTape
 from jp_nb.workspace.cassette_file import read_cassette
-from tests.support.exchanges import exchanges, requests, written
+from tests.support.asked_requests import exchanges, requests, write_cassette
 
 
 def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
 
 def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Path) -> None:
     failed, good, _, broke_off = exchanges()
-    path = written(tmp_path / "a.jsonl")
+    path = write_cassette(tmp_path / "a.jsonl")
     before = path.read_bytes()
     tape = CassetteTape(CassetteChoice("record", path))
     tape.keep(failed)
@@ -49,7 +49,7 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
 
 def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path) -> None:
     failed = exchanges()[0]
-    path = written(tmp_path / "a.jsonl", failed)
+    path = write_cassette(tmp_path / "a.jsonl", failed)
     assert CassetteTape(CassetteChoice("replay", path)).replay(failed.asked) == failed
     assert CassetteTape(CassetteChoice("replay-or-record", path)).replay(failed.asked) is None
 

@@ -18,9 +18,9 @@ from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
 from jp_nb.tooling.question import Question
 from tests.session.journals import journals, kinds, lines, opened, other_conversations
+from tests.session.killed_session import NOTEBOOK, killed, saved
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore
 from tests.support.fakes import FakePrompter, yes
-from tests.support.killed_session import NOTEBOOK, killed, saved
 
 TALK = '[[replies]]\ntext = "one"\n[[replies]]\ntext = "two"\n'
 QUESTION: dict[str, Any] = {

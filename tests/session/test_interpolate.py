@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jp_nb.errors import UsageError
 from jp_nb.session.interpolate import interpolate
 from jp_nb.values.description import ValueBudget
-from tests.support.sample_values import figure
+from tests.values.sample_values import figure
 
 
 class Table:

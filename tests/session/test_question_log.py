@@ -50,7 +50,7 @@ def stranger(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AskedNot
     theirs.session.close()
     monkeypatch.setenv("JP_NB_KEY_FILE", str(folder.parent / "key"))
     made = AskedNotebook(folder, stored=stored)
-    made.told()
+    made.take_notices()
     yield made
     made.session.close()
 
@@ -298,7 +298,7 @@ def test_failed_write_is_reported_once_and_repeated(
     assert [call.content for call in calls] == [
         '{"answer_type":"text","answer":"1"}', '{"answer_type":"text","answer":"2"}',
     ]  # fmt: skip
-    (said,) = (each for each in notebook.told() if "journal" not in each)
+    (said,) = (each for each in notebook.take_notices() if "journal" not in each)
     assert "is in this notebook's record, and not in the project log" in said
     assert "No space left on device" in said
     assert notebook.kept() == []
@@ -316,7 +316,7 @@ def test_too_long_answer_does_not_block_the_next_ones(
     notebook.ask_user("Long?", "x" * 5000)
     notebook.ask_user("Short?", "y")
     assert [e["question"] for e in notebook.kept()] == ["Short?"]
-    (said,) = notebook.told()
+    (said,) = notebook.take_notices()
     assert said.startswith("what was answered is in this notebook's record alone: ")
 
 
@@ -353,7 +353,7 @@ def test_damaged_lines_are_skipped_and_reported_once(notebook: AskedNotebook) ->
     notebook.ask_user("Two?", "2")
     assert [x["id"] for x in notebook.read()["entries"]] == [1, 4]
     notebook.read()
-    (said,) = notebook.told()
+    (said,) = notebook.take_notices()
     assert said.startswith("2 lines of the project log in ")
     assert "cannot be read: passed over" in said
 
@@ -501,7 +501,7 @@ def test_table_next_to_the_log_is_imported_with_the_first_answer(notebook: Asked
     assert [(x["id"], x["answer"]) for x in notebook.read()["entries"]] == [
         (2, "Delft"), (1, "this"),
     ]  # fmt: skip
-    assert notebook.told()[0] == "1 answer imported from qna.csv"
+    assert notebook.take_notices()[0] == "1 answer imported from qna.csv"
 
 
 def test_unreadable_table_is_reported_and_answers_are_logged(notebook: AskedNotebook) -> None:
@@ -510,7 +510,7 @@ def test_unreadable_table_is_reported_and_answers_are_logged(notebook: AskedNote
     table.write_bytes(b"\xff\xfe\x00")
     notebook.ask_user("Which?", "this")
     assert [e["answer"] for e in notebook.kept()] == ["this"]
-    (said,) = notebook.told()
+    (said,) = notebook.take_notices()
     assert "is not imported" in said
     assert "is not UTF-8" in said
     assert table.exists()
@@ -523,7 +523,7 @@ def test_very_long_table_is_imported_only_on_request(
     table.parent.mkdir()
     table.write_text("".join(f"2026-03-01T10:00:00Z;Q{n}?;A\n" for n in range(10_001)))
     notebook.ask_user("Which?", "this")
-    (said,) = notebook.told()
+    (said,) = notebook.take_notices()
     assert "10001 answers are too many to come in by themselves" in said
     assert table.exists()
     assert len(notebook.kept()) == 1

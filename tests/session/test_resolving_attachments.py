@@ -16,7 +16,7 @@ from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.doctor import examine
 from jp_nb.session.current import set_current
 from jp_nb.session.session import Session
-from tests.support.cells import calls, error, forget, kernel_with
+from tests.support.cells import calls, error, kernel_with
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter, yes
 from tests.support.kernel_client import FrontEnd
@@ -181,7 +181,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 def test_fix_can_be_pasted_for_any_file_name(kernel: FrontEnd) -> None:
     """IPython replaces `$x` and `{a}` in a line magic."""
-    forget(kernel)
+    kernel.forget(widgets=False)
     name = 'it\'s "$x" {a} #1.md'
     kernel.run(f"Path({name!r}).write_text('Delft is old')")
     both = " ".join(f"-a {shlex.quote(each)}" for each in (name, "it's*.md"))

@@ -17,9 +17,9 @@ from jp_nb.record.turn_view import Turn
 from jp_nb.rendering.wording import question
 from jp_nb.session.resuming import resume_prompt
 from jp_nb.session.session import Session
+from tests.session.killed_session import NOTEBOOK, define, killed, saved
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
-from tests.support.killed_session import NOTEBOOK, define, killed, saved
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL")
 

@@ -18,7 +18,7 @@ from jp_nb.session.settings import Settings
 from jp_nb.session.starting_config import base_config
 from jp_nb.workspace import config_files
 from jp_nb.workspace.config_files import ConfigFiles
-from tests.support.fakes import new_stream
+from tests.support.entries import new_stream
 
 ID = "assistant.model.id"
 BOTH = {"provider": "openai", "name": "by-tool"}

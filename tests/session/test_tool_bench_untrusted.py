@@ -10,9 +10,9 @@ import pytest
 from jp_nb.errors import PromptUnavailable
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
+from tests.session.killed_session import NOTEBOOK
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import CANCELLED, FakePrompter, yes
-from tests.support.killed_session import NOTEBOOK
 from tests.support.sessions import FakeShell
 
 T = "2026-01-01 00:00:00.0"

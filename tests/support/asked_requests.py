@@ -1,17 +1,33 @@
-"""Requests to a model made of plain JSON, so that each text and number of them can be changed."""
+"""Requests to a model, made of plain JSON, and their exchanges on a cassette."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 from jp_nb.agent.asked_request import AskedRequest, AskedRequests
-from jp_nb.agent.model_events import Attachment, ModelParameters, ModelRequest, ToolDefinition
+from jp_nb.agent.exchange import BrokeOff, End, Exchange, Failed
+from jp_nb.agent.model_events import (
+    Attachment,
+    Finished,
+    Flush,
+    ModelParameters,
+    ModelRequest,
+    ProviderEvent,
+    Retry,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    ToolDefinition,
+    Usage,
+)
 from jp_nb.agent.model_inquiry import MARK
 from jp_nb.image import Image
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.thread import Thread, ThreadItem
+from jp_nb.workspace.cassette_writer import CassetteWriter
 
 Place = tuple[str | int, ...]
 SPEC: dict[str, Any] = {
@@ -52,16 +68,16 @@ SPEC: dict[str, Any] = {
 }
 """A request with one of everything."""
 IDS = ("id",)
-"""Keys whose values are no part of what is asked."""
+"""Keys whose values are no part of the request."""
 
 
 def asked(spec: dict[str, Any], provider: str = "anthropic") -> AskedRequest:
-    """The normalized request of `spec`."""
+    """Return the normalized request of `spec`."""
     return AskedRequests(provider).of(model_request(spec))
 
 
 def model_request(spec: dict[str, Any]) -> ModelRequest:
-    """The request of a model that `spec` describes."""
+    """Return the request to a model that `spec` describes."""
     parameters = deepcopy(spec["parameter"])
     parameters["stop_words"] = tuple(parameters["stop_words"])
     return ModelRequest(
@@ -104,7 +120,7 @@ def _item(spec: dict[str, Any]) -> ThreadItem:
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
-    """Yield the place of each text and number in `value` that is part of what is asked."""
+    """Yield the place of each text and number in `value` that is part of the request."""
     if isinstance(value, dict):
         for key, each in value.items():
             if key not in IDS:
@@ -117,7 +133,7 @@ def places(value: Any, above: Place = ()) -> Iterator[Place]:
 
 
 def at(spec: Any, place: Place) -> Any:
-    """The part of `spec` at `place`."""
+    """Return the part of `spec` at `place`."""
     for key in place:
         spec = spec[key]
     return spec
@@ -128,3 +144,40 @@ def changed(spec: dict[str, Any], place: Place, value: Any) -> dict[str, Any]:
     copy = deepcopy(spec)
     at(copy, place[:-1])[place[-1]] = value
     return copy
+
+
+# --- exchanges --------------------------------------------------------------------------------
+
+ANSWER: tuple[ProviderEvent, ...] = (
+    Usage(input_tokens=10),
+    TextPart(0, "message", 'Sunny — \u2028 "and" 24 °C\n'),
+    Flush(0, {"signature": "c2ln", "deep": [{"a": None}]}),
+    ToolCallStart(1, "call_1", "weather"),
+    ToolCallArguments(1, '{"city": "Bern"}'),
+    Flush(1),
+)
+
+
+def requests() -> list[AskedRequest]:
+    """Return a first request, the same again, one with more messages, and one to another model."""
+    first = {**SPEC, "message": SPEC["message"][:1]}
+    return [asked(first), asked(first), asked(SPEC), asked(changed(SPEC, ("model",), "haiku"))]
+
+
+def exchanges() -> list[Exchange]:
+    """Return the requests with an answer each: failed, finished, to be retried, broken off."""
+    ends: tuple[End, ...] = (
+        Failed("busy", "rate_limit", 429, 20.0),
+        Finished(),
+        Retry("stale", drop_metadata="signature"),
+        BrokeOff(),
+    )
+    return [Exchange(each, ANSWER, end) for each, end in zip(requests(), ends, strict=True)]
+
+
+def write_cassette(path: Path, *given: Exchange) -> Path:
+    """Write a cassette of `given`, or of `exchanges`, to `path`."""
+    writer = CassetteWriter(path)
+    for each in given or exchanges():
+        writer.add(each)
+    return path

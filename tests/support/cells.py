@@ -1,4 +1,4 @@
-"""What tests in kernels do with `%%jp`: scripts of calls, cells, and what came of them."""
+"""Scripts with tool calls, cells that run them in a kernel, and readers of their results."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.kernel_client import FrontEnd, Message, front_end
+from tests.support.kernel_client import FrontEnd, Message, front_end, is_error
 
 
 @contextmanager
 def kernel_with(
     folder: Path, scripts: Mapping[str, str], *cells: str, load: str = "%load_ext jp_nb"
 ) -> Iterator[FrontEnd]:
-    """A kernel in `folder`, `scripts` of models beside it, that has run `load` and `cells`."""
+    """Start a kernel in `folder`, with `scripts` of models, and run `load` and `cells` in it."""
     for name, text in scripts.items():
         (folder / f"{name}.toml").write_text(text, encoding="utf-8")
     with front_end(folder) as user:
@@ -26,7 +26,7 @@ def kernel_with(
 
 
 def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
-    """One reply of a script with these tool calls."""
+    """Return one reply of a script, with these tool calls."""
     listed = ", ".join(
         f"{{ name = {json.dumps(name)}, arguments = {toml(arguments)} }}"
         for name, arguments in names_and_arguments
@@ -35,43 +35,36 @@ def calls(*names_and_arguments: tuple[str, dict[str, Any]]) -> str:
 
 
 def toml(value: dict[str, Any]) -> str:
-    """An object as an inline table."""
+    """Format an object as an inline table of TOML."""
     return "{ " + ", ".join(f"{k} = {json.dumps(v)}" for k, v in value.items()) + " }"
 
 
 def start(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
-    """Start a cell that asks `script`; return its message id."""
+    """Start a cell that sends a request to `script`; return its message id."""
     return user.start(f"%%jp -n -m scripted/{script} {options}\nGo on.", **fields)
 
 
 def run(user: FrontEnd, script: str, options: str = "", **fields: Any) -> str:
-    """Run a cell that asks `script`; return its message id."""
+    """Run a cell that sends a request to `script`; return its message id."""
     request = start(user, script, options, **fields)
     user.finish(request)
     return request
 
 
 def value(user: FrontEnd, expression: str) -> Any:
-    """The JSON value of `expression` in the kernel."""
+    """Return the JSON value of `expression` in the kernel."""
     return json.loads(user.run(f"import json; print(json.dumps({expression}))").strip())
 
 
 def events(user: FrontEnd) -> list[dict[str, Any]]:
-    """The entries of the conversation in the kernel."""
+    """Return the entries of the conversation in the kernel."""
     found: list[dict[str, Any]] = value(user, "jp.conversation().events")
     return found
 
 
 def error(user: FrontEnd, request: str) -> Message | None:
-    """The error that a cell ended with; None if it ended well."""
-    return next(
-        (
-            m["content"]
-            for m in user.messages
-            if m["header"]["msg_type"] == "error" and m["parent_header"]["msg_id"] == request
-        ),
-        None,
-    )
+    """Return the error that a cell ended with, or None."""
+    return next((m["content"] for m in user.messages if is_error(m, request)), None)
 
 
 def well_formed(entries: list[dict[str, Any]]) -> bool:
@@ -83,42 +76,35 @@ def well_formed(entries: list[dict[str, Any]]) -> bool:
     return asked == answered and sorted(opened) == sorted(closed)
 
 
-def forget(user: FrontEnd) -> None:
-    """Have `wait` and `form` look at what comes from now on."""
-    user.receive(0.0)
-    user.messages.clear()
-    user.forget_input_requests()
-
-
 def interrupted(user: FrontEnd) -> str:
-    """Interrupt the kernel and see the menu; return its beacon."""
-    forget(user)
+    """Interrupt the kernel and wait for the menu; return its beacon."""
+    user.forget(widgets=False)
     user.manager.interrupt_kernel()
     return user.form("Interrupted")
 
 
 def contents(user: FrontEnd) -> list[str]:
-    """The results of all tool calls, in order."""
+    """Return the results of all tool calls, in order."""
     entries = events(user)
     assert well_formed(entries)
     return [e["content"] for e in entries if e["type"] == "tool_call_response"]
 
 
 def static(user: FrontEnd, request: str) -> str:
-    """The static outputs of a turn, one behind each print of tools; no form is left in them."""
+    """Return the static outputs of a turn, one after each print of a tool; no form is left."""
     shown = user.displays(request)
     assert all(set(data) == {"text/plain", "text/markdown"} for data in shown)
     return "\n".join(data["text/plain"] for data in shown)
 
 
 def asked(user: FrontEnd, keys: str) -> None:
-    """See the input box with these keys."""
+    """Check that the input box offers these keys."""
     request: Message = user.input_request()
     assert request["prompt"] == keys
 
 
-def said(user: FrontEnd, line: str) -> str:
-    """What a command shows."""
+def run_command(user: FrontEnd, line: str) -> str:
+    """Run a command and return the text that it displays."""
     request = user.start(line, cell_id=None)
     user.finish(request)
     assert error(user, request) is None

@@ -1,9 +1,12 @@
-"""Stored entries to make records of."""
+"""Stored entries, and conversations that hold them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from jp_nb.config.partial import Partial
 from jp_nb.record.events import InquiryRequest
 from jp_nb.record.pairing import match_pairs
 from jp_nb.record.stream import ConversationStream
@@ -47,7 +50,51 @@ STRANGE = {"type": "hologram", "x": 1}
 
 
 def open_inquiries(stream: ConversationStream) -> list[str]:
-    """The ids of the inquiries of the current turn that are not closed."""
+    """Return the ids of the open inquiries of the current turn."""
     turn = stream.current_turn()
     unanswered = (turn[index] for index in sorted(match_pairs(enumerate(turn))[1]))
     return [entry.id for entry in unanswered if isinstance(entry, InquiryRequest)]
+
+
+# --- conversations -----------------------------------------------------------------------------
+
+
+class FakeClock:
+    """A clock that advances by a second each time it is read."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+class NumberedIds:
+    """Draws ids one after the other: `id-1`, `id-2`."""
+
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def __call__(self) -> str:
+        self.drawn += 1
+        return f"id-{self.drawn}"
+
+
+def new_stream(
+    *raw: Mapping[str, Any], base_config: Partial | None = None, tolerant: bool = False
+) -> ConversationStream:
+    """Return a conversation that holds `raw`."""
+    return ConversationStream(
+        {"id": "jp-c1", "made": "live"},
+        clock=FakeClock(),
+        base_config=base_config,
+        raw=[dict(entry) for entry in raw],
+        draw=NumberedIds(),
+        tolerant=tolerant,
+    )
+
+
+def without_ids(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored entry without the ids that the stream adds to it."""
+    return {key: value for key, value in raw.items() if key not in ("event_id", "request_id")}

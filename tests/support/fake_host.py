@@ -1,6 +1,6 @@
-"""A `Host` with no Jupyter around it: a notebook in memory, and a person as a test says.
+"""A `Host` without Jupyter: a notebook in memory, and a user whose answers a test decides.
 
-`session/` is all that it needs of the package, as any other front end would.
+Of the package it needs `session/` alone, as any other front end would.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.fakes import FakePrompter
 
 
 class FakeStore:
-    """Keeps the entries that it was told of, as a notebook would have them."""
+    """Keeps the entries of the active conversation, as a notebook would."""
 
     where = "kept in a test"
     why_not_kept: str | None = None
@@ -85,7 +85,7 @@ class FakeHome:
 
 @dataclass
 class FakeOutput:
-    """What a turn shows: its events."""
+    """Collects the display events of a turn."""
 
     events: list[DisplayEvent] = field(default_factory=list)
     done: bool = False
@@ -101,10 +101,10 @@ class FakeOutput:
 
 
 class FakeFrontEnd:
-    """Somebody who answers as `prompter` does; one output a turn.
+    """A front end whose user answers as `prompter` does.
 
     Attributes:
-        outputs: What each turn showed.
+        outputs: The output of each turn.
     """
 
     def __init__(self, prompter: FakePrompter) -> None:
@@ -147,14 +147,14 @@ class FakeNotebook:
 
 
 class FakeHost:
-    """Cells that run one after the other; `prompter` is who sits in front of them.
+    """Runs cells one after the other; `prompter` is their user.
 
     Attributes:
-        person: What they saw and were asked.
+        person: The front end, with its outputs and prompts.
         cell: The running cell.
-        errors: What left a cell.
-        shown: The text of what was displayed beside turns.
-        kept: What tools raised.
+        errors: The errors that left a cell.
+        shown: The texts that were displayed outside of turns.
+        kept: The errors that tools raised.
         failed: The last error that is not jp_nb's own.
     """
 

@@ -1,10 +1,10 @@
-"""A front end without a page: talks to a kernel as a notebook does, widgets included."""
+"""A front end without a page: it talks to a kernel as a notebook does, widgets included."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -23,11 +23,11 @@ PATIENCE = 60.0
 Message = dict[str, Any]
 
 
-NEW = "(a cell of its own)"
+NEW = "(a new cell)"
 
 
 class FrontEnd:
-    """Runs cells and plays the person, with everything that came on iopub in `messages`."""
+    """Runs cells and answers as a user; `messages` are all messages of iopub."""
 
     def __init__(self, client: BlockingKernelClient, manager: KernelManager) -> None:
         self.client = client
@@ -42,7 +42,7 @@ class FrontEnd:
     def start(self, code: str, *, allow_stdin: bool = True, cell_id: str | None = NEW) -> str:
         """Send a cell and return the id of its request.
 
-        Without a `cell_id` it is a cell of its own; None is a front end that names no cells.
+        Without `cell_id` it is a new cell; with None the front end does not name its cells.
         """
         content = {
             "code": code,
@@ -60,21 +60,20 @@ class FrontEnd:
 
     def run(self, code: str, **options: Any) -> str:
         """Run a cell to its end and return what it printed."""
-        request = self.start(code, **options)
-        self.finish(request)
-        return self.printed(request)
+        return self.finish(self.start(code, **options))
 
-    def finish(self, request: str) -> None:
-        """Wait until the kernel is done with `request`.
+    def finish(self, request: str) -> str:
+        """Wait until the kernel is done with `request` and return what it printed.
 
         Also for its reply: ipykernel 7.0 to 7.3 may never read a request that arrives while it
-        sends a reply (mended in 7.4), so nothing is sent before that.
+        sends a reply (fixed in 7.4), so nothing is sent before that.
         """
         self.wait(lambda m: _is_status(m, "idle") and _parent(m) == request)
         until = monotonic() + PATIENCE
         while request not in self.replied and monotonic() < until:
             reply = self.client.get_shell_msg(timeout=PATIENCE)
             self.replied[_parent(reply)] = reply
+        return self.printed(request)
 
     def interrupt(self, request: str) -> None:
         """Interrupt until `request` ends: pyzmq swallows an interrupt while it frees a frame.
@@ -142,6 +141,14 @@ class FrontEnd:
                     return message
         raise TimeoutError(f"not seen in {patience} s; last: {self.messages[-5:]}")
 
+    def forget(self, *, widgets: bool = True) -> None:
+        """Forget the messages and input requests so far, and the widgets."""
+        self.receive(0.0)
+        self.messages.clear()
+        self.forget_input_requests()
+        if widgets:
+            self.models.clear()
+
     def receive(self, timeout: float) -> list[Message]:
         """Return what has come on iopub, waiting for it if nothing has."""
         came: list[Message] = []
@@ -202,7 +209,7 @@ class FrontEnd:
     # --- stdin -------------------------------------------------------------------------------
 
     def forget_input_requests(self) -> None:
-        """Drop what the kernel wanted typed: a menu that was interrupted wants nothing any more."""
+        """Drop the open input requests: a menu that was interrupted wants no input any more."""
         while True:
             try:
                 self.client.get_stdin_msg(timeout=0)
@@ -210,7 +217,7 @@ class FrontEnd:
                 return
 
     def input_request(self) -> Message:
-        """Return what the kernel wants typed."""
+        """Return the next input request of the kernel."""
         request: Message = self.client.get_stdin_msg(timeout=PATIENCE)
         return dict(request["content"])
 
@@ -236,6 +243,11 @@ def _is_status(message: Message, state: str) -> bool:
     return bool(message["header"]["msg_type"] == "status" and content["execution_state"] == state)
 
 
+def is_error(message: Message, request: str) -> bool:
+    """Return True if `message` is the error that `request` ended with."""
+    return bool(message["header"]["msg_type"] == "error" and _parent(message) == request)
+
+
 def statuses(front_end: FrontEnd, request: str) -> list[str]:
     """Return the states that the kernel published with `request` as their parent."""
     return [
@@ -246,25 +258,33 @@ def statuses(front_end: FrontEnd, request: str) -> list[str]:
 
 
 @contextmanager
-def front_end(directory: Path) -> Iterator[FrontEnd]:
-    """A kernel of `KERNEL_PYTHON` with `prompt_in_cell.py` loaded, and a client of it."""
+def started_kernel(
+    directory: Path, environment: Mapping[str, str]
+) -> Iterator[tuple[BlockingKernelClient, KernelManager]]:
+    """Start a kernel of `KERNEL_PYTHON` in `directory`, and a client of it."""
     address: dict[str, str] = {}
     if os.name == "posix" and len(str(directory)) < 80:  # ports may be taken before they are used
         address = {"transport": "ipc", "ip": str(directory / "k")}
     manager = KernelManager(connection_file=str(directory / "kernel.json"), **address)
     argv = [KERNEL_PYTHON, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     manager._kernel_spec = KernelSpec(argv=argv, display_name="", language="python")
-    manager.start_kernel(
-        cwd=str(directory), env={**os.environ, "IPYTHONDIR": str(directory / "ipython")}
-    )
+    manager.start_kernel(cwd=str(directory), env=dict(environment))
     client = manager.blocking_client()
     client.start_channels()
     try:
         client.wait_for_ready(timeout=60)
-        user = FrontEnd(client, manager)
-        assert user.run(IN_CELL.read_text(encoding="utf-8")) == ""
-        yield user
+        yield client, manager
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
         manager.cleanup_resources()
+
+
+@contextmanager
+def front_end(directory: Path) -> Iterator[FrontEnd]:
+    """Start a kernel with `prompt_in_cell.py` loaded, and a front end of it."""
+    environment = {**os.environ, "IPYTHONDIR": str(directory / "ipython")}
+    with started_kernel(directory, environment) as kernel:
+        user = FrontEnd(*kernel)
+        assert user.run(IN_CELL.read_text(encoding="utf-8")) == ""
+        yield user

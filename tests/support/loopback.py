@@ -7,7 +7,7 @@ keep-alive, and refuses requests that the real servers would refuse.
         provider = create("anthropic", {"base_url": server.url})
 
 The module imports nothing of the package: the official SDKs check it (`test_loopback.py`).
-The server runs on a thread of its own.
+The server runs on its own thread.
 """
 
 from __future__ import annotations

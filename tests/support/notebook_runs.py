@@ -1,4 +1,4 @@
-"""Run notebooks, and read their outputs and records."""
+"""Write notebooks, run them, and read their outputs and records."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.runner import join_streams, run_notebook
+from jp_nb.headless.runner import RunResult, join_streams, run_notebook
 from jp_nb.headless.show import load_conversation
-from tests.support.fakes import without_ids
+from tests.support.entries import without_ids
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
 PATIENCE_S = 180
@@ -57,6 +57,20 @@ def record(path: Path) -> list[Any]:
     return [without_ids(entry) | {"timestamp": ""} for entry in entries]
 
 
+def write_cells(path: Path, *cells: str, **metadata: Any) -> Path:
+    """Write a notebook of code cells with fixed ids, and the folders above it."""
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+        metadata={"kernelspec": kernel, **metadata},
+    )
+    for number, cell in enumerate(made.cells):
+        cell["id"] = f"cell-{number}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nbformat.write(made, path)
+    return path
+
+
 SCRIPT = """
 [[replies]]
 tool_calls = [{ name = "where", arguments = { city = "Delft", days = "3" } }]
@@ -67,12 +81,9 @@ text = "Seen."
 """
 
 
-def notebook(folder: Path, *cells: str) -> Path:
-    """Write a notebook of code cells, and the script that answers it."""
-    path = folder / "notes" / "in.ipynb"
-    path.parent.mkdir()
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    nbformat.write(made, path)
+def write_scripted(folder: Path, *cells: str) -> Path:
+    """Write `notes/in.ipynb` with these cells, and the script of its model beside it."""
+    path = write_cells(folder / "notes" / "in.ipynb", *cells)
     (path.parent / "tools.toml").write_text(SCRIPT, encoding="utf-8")
     return path
 
@@ -80,7 +91,7 @@ def notebook(folder: Path, *cells: str) -> Path:
 NOON = "2026-03-18 12:00:00.0"
 
 
-def by_a_stranger(path: Path, base_config: dict[str, Any]) -> None:
+def write_untrusted(path: Path, base_config: dict[str, Any]) -> None:
     """Put an untrusted conversation with `base_config` into the notebook at `path`."""
     made = nbformat.read(path, as_version=4)
     made.metadata["jp"] = {
@@ -94,6 +105,41 @@ def by_a_stranger(path: Path, base_config: dict[str, Any]) -> None:
         ],
     }
     nbformat.write(made, path)
+
+
+# --- cassettes ---------------------------------------------------------------------------------
+
+KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY"}
+KEY = "sk-test-0123456789abcdef0123"
+LOAD = """%load_ext jp_nb
+%jp config assistant.model.id={protocol}/m assistant.request.base_backoff_ms:=1"""
+WEATHER = '''
+import jp_nb as jp
+
+@jp.tool
+def weather(city: str, days: int = 1) -> str:
+    """Tell the weather.
+
+    Args:
+        city: Where.
+        days: For how long.
+    """
+    return f"{city}: sun for {days}"
+'''
+
+
+def run_with(path: Path, mode: str, **settings: str) -> RunResult:
+    """Run the notebook with its cassette in `mode`; `settings` by path, `.` as `__`."""
+    more = {key.replace("__", "."): value for key, value in settings.items()}
+    return run_notebook(path, settings={"providers.cassette.mode": mode, **more})
+
+
+def result_of(path: Path) -> Mapping[str, Any]:
+    """Return the record of a run, without ids and times, and its outputs."""
+    return {"record": record(path), "outputs": outputs(path)}
+
+
+# --- tutorials ---------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="session")

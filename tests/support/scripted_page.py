@@ -1,34 +1,31 @@
-"""A page without a browser: a raw `jupyter_client` that speaks protocol 1 and can misbehave."""
+"""A page without a browser, which speaks protocol 1 and can misbehave."""
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty
 from time import monotonic, sleep
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
-from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import KernelManager
 
+from tests.support.kernel_client import PATIENCE, FrontEnd, Message, is_error, started_kernel
+
 ROOT = Path(__file__).parents[2]
-KERNEL_PYTHON = os.environ.get("JP_NB_KERNEL_PYTHON", sys.executable)
 SETUP = f"""import sys; sys.path.insert(0, {str(ROOT)!r})
 from tests.support import page_in_cell as in_cell
 from tests.support.page_in_cell import *
 begin()"""
-PATIENCE = 60.0
 
 
 @dataclass
 class View:
-    """What one page holds and how it behaves."""
+    """The content and the behavior of one page."""
 
     jp: Any = None
     page: str = "page-1"
@@ -58,7 +55,7 @@ class View:
         return message if self.jp is None else {**message, "doc": self.jp}
 
     def answer(self, data: dict[str, Any]) -> dict[str, Any] | None:
-        """The reply to a message of the kernel."""
+        """Return the reply to a message of the kernel."""
         self.received.append(data)
         if self.forget:
             self.forget -= 1
@@ -131,108 +128,73 @@ class View:
         return str(self.jp["conversation"]["id"]) if self.jp else ""
 
 
-class FrontEnd:
-    """Runs cells in a kernel; its `views` answer while it waits, on the control channel.
+class PageFrontEnd(FrontEnd):
+    """Runs cells in a kernel; its `views` answer while it waits, on the control channel."""
 
-    Everything that came on iopub is in `messages`.
-    """
-
-    def __init__(self, client: BlockingKernelClient) -> None:
-        self.client = client
+    def __init__(self, client: BlockingKernelClient, manager: KernelManager) -> None:
+        super().__init__(client, manager)
         self.views = [View()]
-        self.comm = ""
-        self.messages: list[dict[str, Any]] = []
+        self.document = ""
 
     @property
     def view(self) -> View:
         return self.views[0]
 
-    def run(self, code: str, **options: Any) -> str:
-        """Run a cell to its end and return what it printed."""
-        return self.finish(self.client.execute(code, **options))
+    def run(self, code: str, *, cell_id: str | None = None, **options: Any) -> str:
+        """Run a cell to its end and return what it printed, and the traceback of its error."""
+        return super().run(code, cell_id=cell_id, **options)
 
     def run_in_notebook(self, code: str, cell_id: str = "cell-1") -> str:
         """Run a cell as notebooks do, which name it, and return what it printed."""
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": True}
-        metadata = {"cellId": cell_id}
-        message = self.client.session.msg("execute_request", content, metadata=metadata)
-        self.client.shell_channel.send(message)
-        return self.finish(str(message["header"]["msg_id"]))
+        return self.run(code, cell_id=cell_id)
 
-    def finish(self, request: str) -> str:
-        """Wait until the kernel is done with `request` and return what it printed."""
-        printed: list[str] = []
-
-        def idle(message: dict[str, Any]) -> bool:
-            if message["parent_header"].get("msg_id") != request:
-                return False
-            content = message["content"]
-            if message["msg_type"] == "stream":
-                printed.append(content["text"])
-            if message["msg_type"] == "error":
-                printed.append("\n".join(content["traceback"]))
-            return bool(content.get("execution_state") == "idle")
-
-        self.wait(idle)
-        return "".join(printed)
-
-    def wait(self, found: Callable[[dict[str, Any]], bool], patience: float = PATIENCE) -> None:
-        """Handle messages until `found` says so."""
-        until = monotonic() + patience
-        while monotonic() < until:
-            try:
-                message = self.client.get_iopub_msg(timeout=0.05)
-            except Empty:
-                message = {"msg_type": "", "parent_header": {}, "content": {}}
-            else:
-                self.messages.append(message)
-            self._handle(message)
-            if found(message):
-                return
-        raise AssertionError("the kernel did not do it in time")
+    def printed(self, request: str) -> str:
+        errors = [m["content"] for m in self.messages if is_error(m, request)]
+        return super().printed(request) + "".join("\n".join(e["traceback"]) for e in errors)
 
     def until(self, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
-        self.wait(lambda _: condition(), patience)
+        """Handle messages until `condition` holds."""
+        ends = monotonic() + patience
+        while not condition():
+            assert monotonic() < ends, "the kernel did not do it in time"
+            self.receive(0.05)
 
     def pause(self, seconds: float) -> None:
         """Handle messages for a while."""
         ends = monotonic() + seconds
-        self.wait(lambda _: monotonic() > ends)
+        self.until(lambda: monotonic() > ends)
 
-    def _handle(self, message: dict[str, Any]) -> None:
+    def receive(self, timeout: float) -> list[Message]:
+        came = super().receive(timeout)
+        for message in came:
+            self._handle(message)
+        return came
+
+    def _handle(self, message: Message) -> None:
         content = message["content"]
         if message["msg_type"] == "comm_open" and content["target_name"] == "jp_nb.document":
-            self.comm = content["comm_id"]
+            self.document = content["comm_id"]
             for view in self.views:
                 if view.awake and not view.adopts:
-                    self.send(view, view.hello())
-        elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.comm:
+                    self.answer(view, view.hello())
+        elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.document:
             data = content["data"]
             for view in self.views:
                 is_for_it = view.awake and data["path"] == view.path
                 if is_for_it and (reply := view.answer(data)):
                     sleep(view.slow)
-                    self.send(view, reply)
+                    self.answer(view, reply)
 
-    def send(self, view: View, data: dict[str, Any]) -> None:
-        content = {"comm_id": self.comm, "data": {"v": view.protocol, "page": view.page, **data}}
+    def answer(self, view: View, data: dict[str, Any]) -> None:
+        """Send a message of a view to the kernel."""
+        data = {"v": view.protocol, "page": view.page, **data}
+        content = {"comm_id": self.document, "data": data}
         self.client.control_channel.send(self.client.session.msg("comm_msg", content))
 
 
 @contextmanager
-def kernel(folder: Path) -> Iterator[FrontEnd]:
-    """A kernel of its own, in `folder`."""
-    manager = KernelManager(transport="ipc", ip=str(folder / "k"))
-    command = [KERNEL_PYTHON, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    manager._kernel_spec = KernelSpec(argv=command, display_name="k", language="python")
+def kernel(folder: Path) -> Iterator[PageFrontEnd]:
+    """Start a kernel in `folder`, and a page of it."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JP_NB_")}
-    manager.start_kernel(cwd=str(folder), env=environment)
-    client = manager.blocking_client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=60)
-        yield FrontEnd(client)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-        manager.cleanup_resources()
+    with started_kernel(folder, environment) as started:
+        yield PageFrontEnd(*started)

@@ -1,4 +1,4 @@
-"""Sessions without a kernel, in this process: what their cells show is collected."""
+"""Sessions without a kernel, in this process, which collect the output of their cells."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ EVIL = '[providers.llm.openai]\nbase_url = "http://evil.example"\n'
 
 
 class FakeShell:
-    """What a session uses of an IPython shell.
+    """The part of an IPython shell that a session uses.
 
     Attributes:
         user_ns: The user's variables.
-        shown: What was displayed, as plain text, in order.
+        shown: The displayed texts, in order.
     """
 
     def __init__(self, **user_ns: Any) -> None:
@@ -52,7 +52,7 @@ class FakeShell:
 
 
 def make_session(**user_ns: Any) -> Session:
-    """Return a session in a shell of its own that has these variables."""
+    """Return a session in a new shell that has these variables."""
     return Session(NotebookHost(FakeShell(**user_ns)))
 
 
@@ -73,7 +73,7 @@ class Notebook:
         host: What surrounds the session; None: a shell that collects what is displayed.
 
     Attributes:
-        shown: What was displayed.
+        shown: The displayed texts.
         notices: The notices with which the session began.
     """
 
@@ -102,11 +102,11 @@ class Notebook:
         run_subcommand(self.shell, self.session, name, rest)
         return "\n".join(self.shown)
 
-    def told(self) -> list[str]:
+    def take_notices(self) -> list[str]:
         """Take the notices since the last call."""
-        told = list(self.session.notices)
+        notices = list(self.session.notices)
         self.session.notices.clear()
-        return told
+        return notices
 
     def ask(self, text: str, *directives: Directive, **options: Any) -> str:
         """Run a turn and return the model's text."""
@@ -140,7 +140,7 @@ class AskedNotebook(Notebook):
         self.ends: list[PromptEnd | FormEnd] = []
         self._cells = count(1)
         home = FakeHome(folder / f"{name}.ipynb", headless=headless, stored=stored)
-        self.person = FakePrompter(away="nobody is there" if headless else None)
+        self.person = FakePrompter(away="headless" if headless else None)
         self.person._ends = self.ends  # type: ignore[assignment]  # those of any test
         self.host = FakeHost(self.person, home)
         super().__init__(folder, host=self.host)
@@ -164,14 +164,14 @@ class AskedNotebook(Notebook):
         return self.call("ask_user", question=question, **more)
 
     def read(self, **arguments: Any) -> dict[str, Any]:
-        """Return what the model reads of earlier questions."""
+        """Return the earlier questions as the model reads them."""
         call = self.call("ask_user_read", **({"action": "list"} | arguments))
         body: dict[str, Any] = json.loads(call.content or "")
         return body | {"is_error": call.is_error}
 
-    def told(self) -> list[str]:
+    def take_notices(self) -> list[str]:
         """Take the notices since the last call, those of files included."""
-        return [*super().told(), *self.session.files.take_notices()]
+        return [*super().take_notices(), *self.session.files.take_notices()]
 
     @property
     def log(self) -> Path:
@@ -233,6 +233,14 @@ def folder(bare_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return bare_folder
 
 
+@pytest.fixture
+def notebook(folder: Path) -> Iterator[Notebook]:
+    """A notebook in `folder`, with a new session."""
+    made = Notebook(folder)
+    yield made
+    made.session.close()
+
+
 def write(path: Path, text: str) -> Path:
     """Write a file, and the folders above it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -247,7 +255,7 @@ def configure(folder: Path, text: str) -> Path:
 
 @pytest.fixture
 def open_session(bare_folder: Path) -> Iterator[Callable[..., Notebook]]:
-    """Opens notebooks, each in a session of its own, and closes them."""
+    """Opens notebooks, each in a new session, and closes them."""
     made: list[Notebook] = []
 
     def open_(folder: Path = bare_folder) -> Notebook:
@@ -261,7 +269,7 @@ def open_session(bare_folder: Path) -> Iterator[Callable[..., Notebook]]:
 
 @pytest.fixture
 def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
-    """Give a path to another user: for real as root, otherwise in what is reported of it."""
+    """Give a path to another user: for real as root, otherwise as the file status says."""
     given: set[tuple[int, int]] = set()
 
     def ours(status: os.stat_result) -> bool:

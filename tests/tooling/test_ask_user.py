@@ -19,7 +19,6 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tooling.python import PythonTool
 from tests.support.fakes import InlineCell, configured, for_tool, offer_now
-from tests.support.sources import syntax
 
 
 async def run(*, answers: dict[str, JsonValue] | None = None, **arguments: Any) -> Outcome:
@@ -246,7 +245,7 @@ def test_only_question_tools_ask_exclusive_questions() -> None:
     setting = [
         path.name
         for path in folder.glob("*.py")
-        for node in ast.walk(syntax(path))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if (isinstance(node, ast.keyword) and node.arg == "exclusive")
         or (isinstance(node, ast.Attribute) and node.attr == "with_exclusive")
     ]

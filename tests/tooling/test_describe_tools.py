@@ -18,7 +18,8 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.documentation import document
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 from jp_nb.tooling.python import PythonTool
-from tests.support.fakes import Bench, InlineCell, call, configured, for_tool, offer_now, reply, say
+from tests.agent.turn_bench import Bench, call, reply, say
+from tests.support.fakes import InlineCell, configured, for_tool, offer_now
 
 CATALOG = {"a": "## a\n\nFirst.", "b": "## b\n\nSecond.", "bare": ""}
 

@@ -29,8 +29,8 @@ from jp_nb.tooling.python import REGISTRY, PythonTool, as_outcome, read_docstrin
 from jp_nb.tooling.question import Question
 from jp_nb.values.describing import describe
 from tests.support.fakes import InlineCell
-from tests.support.sample_values import figure
 from tests.tooling.result_values import Holder, Members, Model
+from tests.values.sample_values import figure
 
 
 @pytest.fixture(autouse=True)

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from jp_nb.values.describing import describe
 from jp_nb.values.description import ValueBudget
-from tests.support.sample_values import BUDGETS, OPTIONAL, descriptions, sample_values
 from tests.values.hide_names import HideNames
+from tests.values.sample_values import BUDGETS, OPTIONAL, descriptions, sample_values
 
 VALUES = sample_values()
 TELL = """
 import json
-from tests.support.sample_values import descriptions
+from tests.values.sample_values import descriptions
 print(json.dumps(descriptions(2000)))
 """
 
@@ -70,7 +70,7 @@ EXPECTED = {
     "attrs": "Attributes(a=1, b='q')",
     "named tuple": "Pair(a=1, b=2)",
     "enum": "Color.RED (value 'r')",
-    "thing": "<tests.support.sample_values.Thing object, attributes: size>",
+    "thing": "<tests.values.sample_values.Thing object, attributes: size>",
     "with text": "only a text",
     "with address": "<Thing>",
     "own words": "hints: max_chars, multimodal",
@@ -166,7 +166,7 @@ def test_omitted_parts_are_named_with_an_expression_for_them(subtests: pytest.Su
         ("failing words", "(Its _ai_repr_ failed: ValueError: no words)"),
         ("exception", "ValueError: a bad value\na note\n"),
         ("exception", 'in error: raise ValueError("a bad value") from exc\nCaused by:\nKeyError'),
-        ("function", "function tests.support.sample_values.function(a: 'int', b: 'int' = 2, *rest"),
+        ("function", "function tests.values.sample_values.function(a: 'int', b: 'int' = 2, *rest"),
         ("function", "Do something with `a`."),
         ("class", "Point(x: 'int', y: 'object' = None, hidden: 'str' = 's') -> None\nA place."),
         ("large module", "module numpy, version"),

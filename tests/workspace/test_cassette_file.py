@@ -24,8 +24,15 @@ from jp_nb.session.cassette_tape import CassetteTape
 from jp_nb.workspace import cassette_writer
 from jp_nb.workspace.cassette_file import HEADER, exchange_lines, part_line, read_cassette
 from jp_nb.workspace.cassette_writer import CassetteWriter
-from tests.support.asked_requests import SPEC, asked, changed
-from tests.support.exchanges import ANSWER, exchanges, requests, written
+from tests.support.asked_requests import (
+    ANSWER,
+    SPEC,
+    asked,
+    changed,
+    exchanges,
+    requests,
+    write_cassette,
+)
 
 
 def replayed(path: Path) -> list[Exchange]:
@@ -35,14 +42,14 @@ def replayed(path: Path) -> list[Exchange]:
 
 
 def test_written_cassette_is_read_back(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl")
+    path = write_cassette(tmp_path / "a.jsonl")
     assert replayed(path) == exchanges()
     content = read_cassette(path)
     assert [content.exchange(each) for each in content.exchanges] == exchanges()
 
 
 def test_each_message_and_tool_is_stored_once(tmp_path: Path) -> None:
-    text = written(tmp_path / "a.jsonl").read_text("utf-8")
+    text = write_cassette(tmp_path / "a.jsonl").read_text("utf-8")
     assert text.count("How will it be in Bern?") == 1
     assert text.count("Tell the weather.") == 1
 
@@ -72,7 +79,7 @@ def edited(content: bytes, chance: random.Random) -> bytes:
 
 
 def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -> None:
-    content = written(tmp_path / "a.jsonl").read_bytes()
+    content = write_cassette(tmp_path / "a.jsonl").read_bytes()
     chance, said = random.Random(20261123), list[str]()
     for _ in range(200):
         path = tmp_path / "edited.jsonl"
@@ -87,7 +94,7 @@ def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -
 
 
 def test_cassette_with_windows_line_ends_is_read(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl")
+    path = write_cassette(tmp_path / "a.jsonl")
     path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     assert replayed(path) == exchanges()
 
@@ -139,8 +146,8 @@ def inquiries() -> list[Exchange]:
 
 def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> None:
     first, last = exchanges()[1], exchanges()[2]
-    one = written(tmp_path / "1.jsonl", first, *inquiries(), last)
-    other = written(tmp_path / "2.jsonl", first, *reversed(inquiries()), last)
+    one = write_cassette(tmp_path / "1.jsonl", first, *inquiries(), last)
+    other = write_cassette(tmp_path / "2.jsonl", first, *reversed(inquiries()), last)
     assert one.read_bytes() == other.read_bytes()
     content = read_cassette(one)
     kinds = [content.asked(each).is_inquiry for each in content.exchanges]
@@ -149,7 +156,7 @@ def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> N
 
 def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
     first, second, *_ = exchanges()
-    path = written(tmp_path / "a.jsonl", first)
+    path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     CassetteWriter(path, read_cassette(path)).add(second)
     content = read_cassette(path)
@@ -158,13 +165,14 @@ def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
 
 def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> None:
     first, last = exchanges()[1], exchanges()[2]
-    path = written(tmp_path / "a.jsonl", first)
+    path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     writer = CassetteWriter(path, read_cassette(path))
     for each in (*sorted(inquiries(), key=lambda one: one.asked.id, reverse=True), last):
         writer.add(each)
     assert (
-        path.read_bytes() == written(tmp_path / "b.jsonl", first, *inquiries(), last).read_bytes()
+        path.read_bytes()
+        == write_cassette(tmp_path / "b.jsonl", first, *inquiries(), last).read_bytes()
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +35,6 @@ command = "wc {{tool.arguments.text}}"
 [providers.llm.aliases]
 fast = "openai/gpt-x"
 """
-
-
-@pytest.fixture
-def notebook(folder: Path) -> Iterator[Notebook]:
-    made = Notebook(folder)
-    yield made
-    made.session.close()
 
 
 def workspace_file(notebook: Notebook) -> Path:
@@ -190,7 +182,7 @@ def test_saved_value_applies_at_once_and_its_file_is_named(notebook: Notebook, w
     notebook.ask("Go.")
     notebook.jp(f"config --{where} assistant.name=Ada conversation.tools.t.options.token=hush")
     file = (user_file if where == "user" else workspace_file)(notebook)
-    assert notebook.told() == [
+    assert notebook.take_notices() == [
         f"written to {file}: assistant.name, conversation.tools.t.options.token",
         "conversation.tools.t.options.token looks like a secret: it is in that file as plain text "
         "now",
@@ -208,14 +200,14 @@ def test_value_that_overrides_the_file_is_reported(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook.jp("config --user user.name=Ada")
-    assert notebook.told()[1:] == [
+    assert notebook.take_notices()[1:] == [
         f"user.name is from workspace file, {workspace_file(notebook)} here, which is stronger "
         "than that file"
     ]
     assert notebook.value("user.name") == "file"
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
     notebook.jp("config --workspace user.name=Bea")
-    assert "user.name is from environment here" in notebook.told()[1]
+    assert "user.name is from environment here" in notebook.take_notices()[1]
 
 
 def test_unset_value_is_removed_from_the_file(notebook: Notebook) -> None:
@@ -268,7 +260,7 @@ def test_saved_value_is_trusted_if_the_file_was(bare_folder: Path) -> None:
     own.jp(f"config --workspace {URL}=http://mine.example")
     assert own.value(URL) == "http://mine.example"
     own.jp("config --workspace user.name=Ada")
-    assert [len(own.told()), own.value("user.name")] == [2, "Ada"]
+    assert [len(own.take_notices()), own.value("user.name")] == [2, "Ada"]
     own.session.close()
     again = Notebook(bare_folder)
     assert (again.value(URL), again.notices) == ("http://mine.example", [])

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 
 from jp_nb.cli import main
@@ -24,6 +23,7 @@ from jp_nb.notebook.doctor import examine
 from jp_nb.workspace.config_files import ConfigFiles, workspace_root
 from jp_nb.workspace.folder_trust import FolderTrust, consents_path
 from tests.support.kernel_client import front_end
+from tests.support.notebook_runs import write_cells
 from tests.support.sessions import EVIL, URL, configure, write
 
 # --- what waits for consent --------------------------------------------------------------------
@@ -248,13 +248,8 @@ def test_damaged_consents_are_ignored_and_replaced(
 @pytest.mark.runners
 def test_headless_run_applies_the_files_of_the_folder(bare_folder: Path) -> None:
     configure(bare_folder, EVIL)
-    notebook = nbformat.v4.new_notebook(
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}}
-    )
-    sources = ["%load_ext jp_nb", f"%jp config {URL}", "%jp trust --workspace"]
-    notebook.cells = [nbformat.v4.new_code_cell(source) for source in sources]
-    nbformat.write(notebook, bare_folder / "n.ipynb")
-    result = run_notebook(bare_folder / "n.ipynb")
+    cells = ("%load_ext jp_nb", f"%jp config {URL}", "%jp trust --workspace")
+    result = run_notebook(write_cells(bare_folder / "n.ipynb", *cells))
     assert result.ok, result.failure
     loaded, shown, said = (str(cell.outputs) for cell in result.notebook.cells)
     assert "ignored" not in loaded

@@ -16,7 +16,7 @@ from jp_nb.workspace import answers_file, cassette_file, own_files
 from jp_nb.workspace.answers_file import parse_answers, read_answers_file
 from jp_nb.workspace.cassette_file import read_cassette
 from jp_nb.workspace.own_files import NotOwnError, read_own
-from tests.support.cassette_runs import write_cells
+from tests.support.notebook_runs import write_cells
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
 

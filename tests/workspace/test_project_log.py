@@ -21,7 +21,7 @@ from jp_nb.errors import StorageError
 from jp_nb.workspace import project_log
 from jp_nb.workspace.file_lock import locked
 from jp_nb.workspace.project_log import EntryTooLongError, LogContents, LogEntry, ProjectLog
-from tests.support.log_writers import Writer, check, entry
+from tests.workspace.log_writers import Writer, check, entry
 
 EACH = 300
 """Answers that each process writes while others are killed; the bench has more of them."""

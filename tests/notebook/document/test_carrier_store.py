@@ -16,7 +16,7 @@ from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
-from tests.support.executor import Executor, begin, model, widgets
+from tests.notebook.document.executor import Executor, begin, model, widgets
 
 
 def stored(document: Document) -> JsonValue:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 
-from tests.support.scripted_page import ROOT, FrontEnd, kernel
+from tests.support.scripted_page import ROOT, PageFrontEnd, kernel
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -22,7 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def front(folder: Path) -> Iterator[FrontEnd]:
+def front(folder: Path) -> Iterator[PageFrontEnd]:
     (folder / "talk.toml").write_text(SCRIPT, encoding="utf-8")
     with kernel(folder) as started:
         started.run(LOAD)
@@ -30,11 +30,11 @@ def front(folder: Path) -> Iterator[FrontEnd]:
         yield started
 
 
-def kinds(front: FrontEnd) -> list[str]:
+def kinds(front: PageFrontEnd) -> list[str]:
     return [event["type"] for event in front.view.jp["events"]]
 
 
-def test_page_has_the_whole_record_when_a_cell_ends(front: FrontEnd) -> None:
+def test_page_has_the_whole_record_when_a_cell_ends(front: PageFrontEnd) -> None:
     front.view.slow = 0.1  # what follows a message waits for its acknowledgement
     for cell in (
         "%%jp -m scripted/talk\nGo.",
@@ -49,7 +49,7 @@ def test_page_has_the_whole_record_when_a_cell_ends(front: FrontEnd) -> None:
 
 
 @pytest.mark.kernel
-def test_entries_are_sent_while_their_cell_runs(front: FrontEnd, folder: Path) -> None:
+def test_entries_are_sent_while_their_cell_runs(front: PageFrontEnd, folder: Path) -> None:
     before = len(front.view.jp["events"])
     request = front.client.execute(
         "from pathlib import Path\njp.query('Go.', model='scripted/talk')\n"
@@ -61,7 +61,7 @@ def test_entries_are_sent_while_their_cell_runs(front: FrontEnd, folder: Path) -
 
 
 @pytest.mark.kernel
-def test_console_on_the_kernel_of_a_notebook_adds_to_the_same_record(front: FrontEnd) -> None:
+def test_console_on_the_kernel_of_a_notebook_adds_to_the_same_record(front: PageFrontEnd) -> None:
     console = BlockingKernelClient()
     console.load_connection_info(front.client.get_connection_info())
     console.start_channels()

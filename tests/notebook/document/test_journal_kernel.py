@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.scripted_page import FrontEnd, View, kernel
+from tests.support.scripted_page import PageFrontEnd, View, kernel
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of jupyter_client, zmq
@@ -38,13 +38,13 @@ def journals(folder: Path) -> list[list[Any]]:
 
 
 @contextmanager
-def opened(folder: Path, view: View) -> Iterator[FrontEnd]:
+def opened(folder: Path, view: View) -> Iterator[PageFrontEnd]:
     with kernel(folder / "work") as front:
         front.views = [view]
         yield front
 
 
-def killed(front: FrontEnd) -> None:
+def killed(front: PageFrontEnd) -> None:
     request = front.client.execute("import os; print(os.getpid())")
     found: list[int] = []
 
@@ -96,8 +96,8 @@ def test_journal_starts_over_once_the_page_has_saved(folder: Path) -> None:
         assert journals(folder)[0][0]["base"] == 0
         count = len(view.jp["events"])
         stream = view.jp["conversation"]["id"]
-        front.send(view, {"type": "saved", "stream": "jp-c1", "n": 99})  # another conversation
-        front.send(view, {"type": "saved", "stream": stream, "n": count})
+        front.answer(view, {"type": "saved", "stream": "jp-c1", "n": 99})  # another conversation
+        front.answer(view, {"type": "saved", "stream": stream, "n": count})
         front.run(UNTIL_SAVED.format(stream=stream, count=count))  # another channel, another order
         front.run("%%jp\nThree.")
         [[head, *lines]] = journals(folder)
@@ -113,12 +113,12 @@ def test_journal_starts_over_once_the_page_has_saved(folder: Path) -> None:
         front.until(lambda: view.contents()[-2:] == ["Three.", "Four."])
 
 
-def load_an_older_file_and_rename_it(front: FrontEnd, folder: Path, view: View) -> None:
+def load_an_older_file_and_rename_it(front: PageFrontEnd, folder: Path, view: View) -> None:
     """Have the page load an older file, and rename it: the journal has what that lacks."""
     view.jp["events"] = view.jp["events"][:4]
     (folder / "work" / "talk.ipynb").rename(folder / "work" / "walk.ipynb")
     view.path = "walk.ipynb"
-    front.send(view, view.hello())
+    front.answer(view, view.hello())
     front.until(lambda: view.contents()[-1] == "Three.")
     front.run("%%jp\nFour.")
     front.until(lambda: view.contents()[-1] == "Four.")

@@ -12,7 +12,7 @@ from jp_nb.notebook.document.pages import MAX_PAGES, Pages
 from jp_nb.notebook.document.wire import MAX_BATCH_BYTES, Hello, Numbering
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
-from tests.support.fakes import new_stream
+from tests.support.entries import new_stream
 from tests.support.scripted_page import View
 
 RESEND = 1.0

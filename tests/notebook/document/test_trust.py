@@ -23,8 +23,8 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.timestamps import utc_now
 from jp_nb.record.trust import SIGNATURE, Trust
 from jp_nb.workspace.keys import KeyFile
+from tests.notebook.document.executor import Executor
 from tests.notebook.document.page_in_process import Pages, in_thread, pages
-from tests.support.executor import Executor
 from tests.support.scripted_page import View
 
 __all__ = ["pages"]

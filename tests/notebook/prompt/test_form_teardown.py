@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from jp_nb.rendering import form_words
-from tests.support.kernel_client import FrontEnd, front_end
+from tests.support.kernel_client import FrontEnd
 
 pytestmark = [
     pytest.mark.kernel,
@@ -21,21 +19,6 @@ whole = broken.{name}
 broken.{name} = lambda *_: 1 / 0
 """
 MEND = "broken.{name} = whole"
-
-
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
-    with front_end(tmp_path_factory.mktemp("kernel")) as user:
-        yield user
-
-
-@pytest.fixture
-def user(kernel: FrontEnd) -> FrontEnd:
-    """The front end, without the messages of the test before."""
-    kernel.receive(0.0)
-    kernel.messages.clear()
-    kernel.models.clear()
-    return kernel
 
 
 def left_open(user: FrontEnd) -> set[str]:

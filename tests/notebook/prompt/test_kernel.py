@@ -6,7 +6,6 @@ each version of ipykernel.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -14,7 +13,7 @@ import pytest
 
 from jp_nb.rendering.wording import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD
 from jp_nb.rendering.wording import UNSEEN as NOT_SEEN
-from tests.support.kernel_client import PATIENCE, FrontEnd, front_end, statuses
+from tests.support.kernel_client import PATIENCE, FrontEnd, statuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 
@@ -22,26 +21,6 @@ BOOLEAN = "Question.boolean('sure', 'Sure?')"
 SELECT = "Question.select('which', 'Which?', ['red', 'blue'])"
 TEXT = "Question.text('why', 'Why?')"
 PATIENT = 60.0  # what `in_cell.py` gives pages, where a test says nothing else
-
-
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
-    with front_end(tmp_path_factory.mktemp("kernel")) as user:
-        yield user
-
-
-@pytest.fixture
-def user(kernel: FrontEnd) -> FrontEnd:
-    """The front end, without the messages of the test before."""
-    forget(kernel)
-    return kernel
-
-
-def forget(user: FrontEnd) -> None:
-    """Forget all messages and widgets that came so far."""
-    user.receive(0.0)
-    user.messages.clear()
-    user.models.clear()
 
 
 def test_click_resumes_the_waiting_cell_and_leaves_the_kernel_busy(user: FrontEnd) -> None:
@@ -94,7 +73,7 @@ def test_each_button_of_a_boolean_question_answers_at_once(user: FrontEnd) -> No
         user.click(label)
         user.finish(cell)
         assert answer in user.printed(cell)
-        forget(user)
+        user.forget()
 
 
 def test_click_on_the_stock_button_submits(user: FrontEnd) -> None:
@@ -137,7 +116,7 @@ def test_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> Non
         user.send(beacon, {"type": "cancel"})
         user.finish(cell)
         assert "NotAnswered(end='cancelled', channel='form', by=None)" in user.printed(cell)
-        forget(user)
+        user.forget()
 
 
 def test_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
@@ -161,7 +140,7 @@ def test_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> 
         assert "Answered(value='run', channel='form', " in user.printed(cell)
         assert not user.wants_input()
         assert NOT_SEEN not in str(user.messages)
-        forget(user)
+        user.forget()
 
 
 @pytest.mark.kernel

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.kernel_client import FrontEnd, front_end
+from tests.support.kernel_client import FrontEnd
 
 pytestmark = [
     pytest.mark.kernel,
@@ -19,21 +18,6 @@ QUESTIONS = (
     "Question.secret('key', 'Which key?'), "
     "Question.integer('count', 'How many?', minimum=1)"
 )
-
-
-@pytest.fixture(scope="module")
-def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FrontEnd]:
-    with front_end(tmp_path_factory.mktemp("kernel")) as user:
-        yield user
-
-
-@pytest.fixture
-def user(kernel: FrontEnd) -> FrontEnd:
-    """The front end, without the messages of the test before."""
-    kernel.receive(0.0)
-    kernel.messages.clear()
-    kernel.models.clear()
-    return kernel
 
 
 def type_in(user: FrontEnd, *lines: str) -> list[str]:

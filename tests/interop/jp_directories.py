@@ -25,7 +25,7 @@ def clock() -> datetime:
 
 
 def jp_text(value: Any) -> bytes:
-    """As JP writes a file."""
+    """Return the bytes of a file as JP writes it."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
@@ -43,7 +43,7 @@ def directory(events: Any, base: Any = BASE, **others: bytes) -> dict[str, bytes
 
 
 def kept(value: Any) -> Any:
-    """What is left after a notebook and a page: keys sorted, floats alone, whole ones as ints."""
+    """Return `value` as a notebook and a page keep it: keys sorted, whole floats as ints."""
     if isinstance(value, dict):
         return {key: kept(value[key]) for key in sorted(value)}
     if isinstance(value, list):

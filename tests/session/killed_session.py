@@ -1,8 +1,8 @@
-"""A session whose process is killed: run as a program, `python -m tests.support.killed_session`.
+"""A session whose process is killed: run as a program, `python -m tests.session.killed_session`.
 
 It asks "First." and keeps the notebook's object then in `saved.json`, as its page would have. With
 "Second." the model calls `leave_mark`, which writes a line into `marks` and kills the process if
-that was said by `DIES`.
+`DIES` is that line.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def killed(folder: Path, *, dies: str = "a", **variables: str) -> None:
     """Run it in `folder`, and see it killed by its tool."""
     (folder / "talk.toml").write_text(SCRIPT)
     done = subprocess.run(
-        [sys.executable, "-m", "tests.support.killed_session"],
+        [sys.executable, "-m", "tests.session.killed_session"],
         cwd=folder,
         env={**environment(folder), "DIES": dies, **variables},
         capture_output=True,

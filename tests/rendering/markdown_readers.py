@@ -14,7 +14,7 @@ GITHUB = mistune.create_markdown(
 
 
 def renderings(markdown: str) -> list[str]:
-    """What two readers make of it: one close to GitHub's, and nbconvert's with mathematics."""
+    """Render it as HTML twice: similar to GitHub, and as nbconvert does, with mathematics."""
     nbconvert = MarkdownWithMath(renderer=IPythonRenderer(escape=False))
     return [str(GITHUB(markdown)), nbconvert.render(markdown)]
 

@@ -1,6 +1,6 @@
-"""Processes that write one project log at the same time, and what has to hold of it afterwards.
+"""Processes that write one project log at the same time, and a check of the log.
 
-    python -m tests.support.log_writers ROOT NAME FIRST LAST
+    python -m tests.workspace.log_writers ROOT NAME FIRST LAST
 
 writes the answers FIRST to LAST and prints the number of each once it is written.
 """
@@ -49,7 +49,7 @@ class Writer:
 
     def run(self, first: int, last: int) -> None:
         """Write and wait for the end."""
-        command = [sys.executable, "-m", "tests.support.log_writers", str(self.root), self.name]
+        command = [sys.executable, "-m", "tests.workspace.log_writers", str(self.root), self.name]
         with subprocess.Popen(
             [*command, str(first), str(last)], stdout=subprocess.PIPE, text=True
         ) as self.process:

@@ -1,0 +1,299 @@
+"""One turn loop with real tools and a real record; a test decides the events of its model.
+
+A real `ScriptedProvider` streams whole replies; `EventProvider` streams events, so that a stream
+can break, wait or be silent at any event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from jp_nb.agent.display_events import DisplayEvent, Passing, Waits
+from jp_nb.agent.model_events import (
+    Finished,
+    Flush,
+    ModelParameters,
+    ModelRequest,
+    ProviderEvent,
+    SentRequest,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+)
+from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.resolved import Resolved
+from jp_nb.agent.tool_set import ToolSet, offer_tools
+from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.config.layers import Layer
+from jp_nb.config.model_aliases import resolve_model
+from jp_nb.config.partial import Partial
+from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.model_config import Request as RequestConfig
+from jp_nb.errors import ProviderError
+from jp_nb.image import Image
+from jp_nb.record.call_progress import CallStage
+from jp_nb.record.events import ChatRequest, Entry
+from jp_nb.record.projection import Projection
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.thread import Thread, ThreadEntry, thread_of
+from jp_nb.record.turn_view import Turn, read_turn
+from jp_nb.tooling.base import Tool
+from jp_nb.tooling.python import PythonTool
+from tests.support.entries import FakeClock, new_stream, open_inquiries
+from tests.support.fakes import FakePrompter, InlineCell, layers_of, offer_now
+
+T = TypeVar("T")
+
+
+def say(text: str, *, index: int = 0) -> list[ProviderEvent]:
+    """Return the events of one message."""
+    return [TextPart(index, "message", text), Flush(index)]
+
+
+def call(name: str, call_id: str = "call_1", *, index: int = 1, text: str = "{}") -> list[Any]:
+    """Return the events of one tool call whose arguments are the JSON `text`."""
+    return [ToolCallStart(index, call_id, name), ToolCallArguments(index, text), Flush(index)]
+
+
+def reply(*parts: list[ProviderEvent]) -> list[ProviderEvent]:
+    """Return the events of a whole response."""
+    return [*(event for part in parts for event in part), Finished()]
+
+
+DONE = reply(say("Done."))
+BROKEN = ProviderError("reset", kind="transient")
+Step = ProviderEvent | Exception | Callable[[], Awaitable[None]]
+
+
+class EventProvider:
+    """Streams the given events, one list a request; raises exceptions and awaits functions.
+
+    Attributes:
+        requests: The requests, with the entries of the thread at that time.
+        closed: How many streams were closed.
+    """
+
+    def __init__(self, *scripts: Sequence[Step]) -> None:
+        self._scripts = list(scripts)
+        self.requests: list[tuple[ModelRequest, list[ThreadEntry]]] = []
+        self.closed = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
+        self.requests.append((request, [item.entry for item in request.thread]))
+        if not self._scripts:
+            raise AssertionError("the test expects no further request")
+        try:
+            for step in self._scripts.pop(0):
+                if isinstance(step, Exception):
+                    raise step
+                if callable(step):
+                    await step()
+                else:
+                    yield step
+        finally:
+            self.closed += 1
+
+    def preview(self, request: ModelRequest) -> SentRequest:
+        return SentRequest("", "nowhere", {}, b"{}")
+
+    @property
+    def address(self) -> str:
+        return ""
+
+    def check_ready(self, model: str, text: str) -> None:
+        return None
+
+    def check_schema(self, schema: Mapping[str, Any]) -> None:
+        return None
+
+    async def models(self, *, seconds: float) -> ModelList:
+        return ModelList()
+
+    async def aclose(self) -> None:
+        return None
+
+
+class MockInquiryBackend:
+    """A model that answers tools' questions with `answers`: by inquiry id, else by `schema_id`.
+
+    An answer may also be an exception to raise, or a function to await for it. An id without an
+    answer is an error.
+
+    Attributes:
+        asked: The inquiries, each with the entries of the thread at that time.
+        running: Number of inquiries that are not answered yet.
+        most_at_once: The largest number of them at the same time.
+        cancelled: Ids of the inquiries that were cancelled.
+    """
+
+    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
+        self._answers = dict(answers or {})
+        self.asked: list[tuple[ModelInquiry, list[ThreadEntry]]] = []
+        self.running = 0
+        self.most_at_once = 0
+        self.cancelled: list[str] = []
+
+    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> Any:
+        self.asked.append((inquiry, [item.entry for item in thread]))
+        self.running += 1
+        self.most_at_once = max(self.most_at_once, self.running)
+        try:
+            return await self._answer(inquiry)
+        except asyncio.CancelledError:
+            self.cancelled.append(inquiry.id)
+            raise
+        finally:
+            self.running -= 1
+
+    async def _answer(self, inquiry: ModelInquiry) -> Any:
+        for key in (inquiry.id, inquiry.schema_id):
+            if key in self._answers:
+                answer = self._answers[key]
+                if isinstance(answer, Exception):
+                    raise answer
+                return await answer() if callable(answer) else answer
+        raise InquiryError(f"nothing was prepared for {inquiry.id!r} or {inquiry.schema_id!r}")
+
+
+@dataclass
+class Bench:
+    """Everything around one turn loop, over real tools, a real record and a real configuration.
+
+    Attributes:
+        scripts: The events that the model streams, one list a request.
+        tools: Python tools by name.
+        person: The user.
+        config: A partial over the registrations.
+        inquiry: Answers tools' questions instead of the user.
+        sources: The sources of tools, instead of `tools`, `executors` and builtins.
+        models: Other providers, by `provider/name` of the model that is configured.
+        chains: Whether an answer that reaches the token limit is continued.
+        projection: The configuration: registrations, `config`, and the record.
+        shown: The display events to keep.
+        passing: The display events to show for a time.
+        slept: The waits before retries.
+        progress: The stages of calls that were kept outside of the process.
+    """
+
+    scripts: Sequence[Sequence[Step]]
+    tools: Iterable[PythonTool] = ()
+    person: FakePrompter = field(default_factory=FakePrompter)
+    config: Partial = field(default_factory=dict)
+    executors: Mapping[str, Mapping[str, Tool]] = field(default_factory=dict)
+    sources: ToolSources | None = None
+    strict: bool = False
+    request: RequestConfig = field(default_factory=RequestConfig)
+    stream: ConversationStream = field(default_factory=new_stream)
+    shown: list[DisplayEvent] = field(default_factory=list)
+    passing: list[DisplayEvent] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+    progress: list[CallStage] = field(default_factory=list)
+    inquiry: InquiryBackend | None = None
+    models: Mapping[str, EventProvider] = field(default_factory=dict)
+    chains: bool = False
+
+    def __post_init__(self) -> None:
+        self.provider = EventProvider(*self.scripts)
+        self.projection = Projection(self.stream, self._layers, made_here=True)
+        self.cell = InlineCell()
+        self.loop = TurnLoop(
+            stream=self.stream,
+            thread=thread_of(self.stream),
+            resolve=self._resolve,
+            prompter=self.person,
+            cell=self.cell,
+            display=self.show,
+            strict=self.strict,
+            context={"root": "/home/ada/space", "conversation_id": "jp-c1"},
+            sleep=self._sleep,
+            progress=lambda _, kept: self.progress.append(kept.stage),
+        )
+
+    def show(self, event: DisplayEvent) -> None:
+        (self.passing if isinstance(event, Passing) else self.shown).append(event)
+
+    def waits(self) -> list[str]:
+        """Return the texts that were shown while the turn waited, in order."""
+        return [event.text for event in self.passing if isinstance(event, Waits)]
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.sleep(0)
+
+    def _layers(self) -> list[Layer]:
+        return layers_of(self.config, self.tools)
+
+    def app_config(self) -> AppConfig:
+        self.projection.below_changed()
+        return self.projection.config()
+
+    @property
+    def _executors(self) -> Mapping[str, Mapping[str, Tool]]:
+        return {"python": {tool.name: tool for tool in self.tools}, **self.executors}
+
+    def offer(self) -> ToolSet:
+        return offer_now(self.app_config(), self._executors, nobody=self.person.away)
+
+    async def _resolve(self) -> Resolved:
+        config = self.app_config()
+        now = self.projection.now()
+        model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
+        other = self.models.get(str(model))
+        return Resolved(
+            provider=other or self.provider,
+            provider_name=model.provider if other else "test",
+            model=model.name if other else "test-model",
+            system=config.assistant.system(),
+            tools=(
+                await offer_tools(config, self.sources, nobody=self.person.away)
+                if self.sources
+                else self.offer()
+            ),
+            tool_choice=config.assistant.tool_choice,
+            parameters=ModelParameters(),
+            request=self.request,
+            interrupts=config.interrupt,
+            inquiry=self.inquiry,
+            basis=ConfigSnapshot(now.after, now.defaults, config),
+            chains=self.chains,
+        )
+
+    async def run(self, text: str = "Go.", images: Sequence[Image] = ()) -> TurnEnd:
+        return await self.loop.run(ChatRequest(content=text), images)
+
+    # --- what came of it
+
+    @property
+    def turn(self) -> Turn:
+        last = self.stream.last_turn()
+        assert last is not None
+        return read_turn(last.number, last.entries, images=self.stream.images)
+
+    @property
+    def entries(self) -> list[Entry]:
+        return self.stream.entries
+
+    def kinds(self) -> list[str]:
+        return [entry.type for entry in self.stream.entries]
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [entry for entry in self.stream.entries if isinstance(entry, kind)]
+
+    def shown_of(self, kind: type[T]) -> list[T]:
+        return [event for event in self.shown if isinstance(event, kind)]
+
+
+def returning(content: str, *, name: str = "t") -> PythonTool:
+    return PythonTool(lambda: content, name=name)
+
+
+def well_formed(stream: ConversationStream) -> bool:
+    """Return True if every call has a response and every inquiry an end."""
+    again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
+    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)

@@ -1,0 +1,23 @@
+"""Conversations with a turn at each full hour, and their compactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jp_nb.record.events import Compaction, Summary
+from jp_nb.record.stream import ConversationStream
+from tests.support.entries import ASKED, SAID, START, new_stream
+
+
+def at(entry: dict[str, Any], hour: int) -> dict[str, Any]:
+    return {**entry, "timestamp": f"2026-06-01 {hour:02}:00:00.0"}
+
+
+def turns(count: int) -> ConversationStream:
+    """Return a conversation with a turn at each full hour, from 10 on."""
+    entries = [at(each, 10 + turn) for turn in range(count) for each in (START, ASKED, SAID)]
+    return new_stream(*entries)
+
+
+def summarized(first: int, last: int, text: str = "S") -> Compaction:
+    return Compaction(from_turn=first, to_turn=last, summary=Summary(summary=text))
