@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.sources import syntax
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "tests" / "messages.txt"
@@ -33,26 +32,26 @@ def render_messages() -> str:
     """
     parts = []
     for path in sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.js")]):
-        found = find_messages(syntax(path)) if path.suffix == ".py" else find_script_messages(path)
-        messages = list(dict.fromkeys(found))
+        find = find_messages if path.suffix == ".py" else find_script_messages
+        messages = list(dict.fromkeys(find(path.read_text(encoding="utf-8"))))
         if messages:
             lines = "".join(f"- {text}\n" for text in messages)
             parts.append(f"{path.relative_to(ROOT).as_posix()}\n{lines}")
     return "\n".join(parts)
 
 
-def find_messages(tree: ast.Module) -> Iterator[str]:
-    """Yield the sentences in a module's source."""
+def find_messages(source: str) -> Iterator[str]:
+    """Yield the sentences in the source of a module."""
+    tree = ast.parse(source)
     docstrings = {id(node) for node in _docstrings(tree)}
     visitor = _Messages(docstrings)
     visitor.visit(tree)
     yield from visitor.found
 
 
-def find_script_messages(path: Path) -> Iterator[str]:
+def find_script_messages(script: str) -> Iterator[str]:
     """Yield the sentences in a script of a page."""
-    script = COMMENT.sub("", path.read_text(encoding="utf-8"))
-    for quoted, template in SCRIPT_STRING.findall(script):
+    for quoted, template in SCRIPT_STRING.findall(COMMENT.sub("", script)):
         text = quoted or template
         if _is_sentence(text):
             yield _on_one_line(text)

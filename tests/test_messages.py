@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-
 from tests.messages import PAGE, find_messages, render_messages
 
 
@@ -13,7 +11,7 @@ def test_file_of_messages_is_current() -> None:
 
 
 def test_messages_are_strings_with_several_words() -> None:
-    tree = ast.parse(
+    source = (
         '"""No docstring is a message."""\n'
         'error = f"The tool {tool.name!r} did not run: " "it is off."\n'
         'button = "Run tool"\n'
@@ -21,4 +19,4 @@ def test_messages_are_strings_with_several_words() -> None:
         'style = ".jp-nb-form { margin: 0 auto; }"\n'
     )
     expected = ["The tool {tool.name} did not run: it is off.", "Run tool"]
-    assert list(find_messages(tree)) == expected
+    assert list(find_messages(source)) == expected
