@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "tests" / "messages.txt"
 PACKAGE = ROOT / "jp_nb"
