@@ -162,15 +162,18 @@ def _failed_cell(report: RunReport, cell: ReportedCell) -> Iterator[str]:
 
 
 def _undecided(report: RunReport) -> Iterator[str]:
-    """Yield what nobody decided, and the answers that nobody chose."""
-    yield from undecided_lines(report)
+    """Yield the open decisions, and the questions whose answer was chosen automatically.
+
+    A question that the answers file skips, or that no model could answer, is neither.
+    """
+    lines = undecided_lines(report)
     for turn in report.turns:
         automatic = [each for each in turn.questions if each.end == "automatic"]
         if automatic:
             cell = "" if turn.cell is None else f"cell {turn.cell + 1}, "
-            yield f"{report.notebook}: {cell}{turn}"
-            yield from (f"  {question}" for question in automatic)
-    if report.undecided or report.unanswered:
+            lines += [f"{report.notebook}: {cell}{turn}", *(f"  {each}" for each in automatic)]
+    if lines:
+        yield from lines
         yield _how_to_answer(report)
 
 
