@@ -1,13 +1,16 @@
-"""A turn asks in a page: its answer stays readable, and the keyboard is enough."""
+"""A turn asks in a page: its answer, progress and figures stay above the form."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.browser import Lab, NotebookPage, OpenNotebook
-from tests.support.page_actions import keys
+from tests.support.browser import Lab, NotebookPage
+from tests.support.figure_tools import CLOSED
+from tests.support.page_actions import LOAD, keys, outputs, picture
+from tests.support.prompt_pages import Opened
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -15,62 +18,63 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 ADVICE = r"# What I found\n\n| way | cost |\n|---|---|\n| north | `12` |\n\n**South** is $x^2$."
-LONG = r"\n\n".join(f"## Part {n}\\n\\nA paragraph of advice." for n in range(30))
+LONG = r"\n\n".join(rf"## Part {n}\n\nA paragraph of advice." for n in range(30))
 ASKS = (
-    'tool_calls = [{{ name = "ask_user", arguments = {{ question = "Ship it?", answer_type = '
-    '"boolean", default = true, context = "Read **this**:\\n\\n- `one`\\n- <b>two</b>" }} }}]\n'
+    '[[replies]]\ntext = "{}"\ntool_calls = [{{ name = "ask_user", arguments = {{ '
+    'question = "Ship it?", answer_type = "boolean", default = true, '
+    'context = "Read **this**:\\n\\n- `one`\\n- <b>two</b>" }} }}]\n'
     '[[replies]]\ntext = "Done."\n'
 )
 SCRIPTS = {
-    "advice": f'[[replies]]\ntext = "{ADVICE}"\n{ASKS}'.replace("{{", "{").replace("}}", "}"),
-    "long": f'[[replies]]\ntext = "# The top\\n\\n{LONG}"\n{ASKS}'.replace("{{", "{").replace(
-        "}}", "}"
-    ),
-    "walk": '[[replies]]\ntool_calls = [{ name = "send", arguments = {} }]\n'
-    '[[replies]]\ntool_calls = [{ name = "hold", arguments = {} }]\n'
-    '[[replies]]\ntext = "Went on."\n',
+    "advice": '[[replies]]\ntext = "Let me draw."\n'
+    'tool_calls = [{ name = "plot", arguments = { power = 2 } }]\n'
+    '[[replies]]\ntool_calls = [{ name = "work", arguments = {} }]\n' + ASKS.format(ADVICE),
+    "long": ASKS.format(rf"# The top\n\n{LONG}"),
 }
-LOAD = """
-%load_ext jp_nb
-import asyncio
-import jp_nb as jp
-
-@jp.tool(run="ask", access=[jp.ConfigRule("assistant.name", write=True)])
-def send() -> jp.Success:
-    return jp.Success("sent", config={"assistant": {"name": "Ada"}})
+FIRST_CELL = f"""
+{LOAD}
+{CLOSED}
+import ipywidgets
+from tqdm import tqdm
+from tqdm.notebook import tqdm as notebook_tqdm
 
 @jp.tool
-async def hold() -> str:
-    await asyncio.sleep(600)
-    return "held"
+def work(ctx: jp.ToolContext) -> jp.Outcome:
+    if ctx.answers:
+        return jp.Success("worked")
+    bar = ipywidgets.IntProgress(value=1, max=3, description="widget")
+    display(bar)
+    for each in (notebook_tqdm(total=4, desc="notebook"), tqdm(total=4, desc="text")):
+        each.update(1)
+        each.refresh()
+    bar.value = 2
+    return jp.NeedsInput(jp.Question.boolean("on", "Go on?"))
 """
-SHOWN = ".jp-RenderedMarkdown"
+SHOWN = ".jp-RenderedMarkdown:has(h1)"
 
 
 @pytest.fixture(autouse=True)
-def files(lab: Lab) -> None:
+def scripts(lab: Lab) -> None:
     for name, text in SCRIPTS.items():
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
-def asked(open_notebook: OpenNotebook, script: str, *, classic: bool = False) -> NotebookPage:
-    page = open_notebook(LOAD, f"%%jp -m scripted/{script}\nGo.", "print(6 * 7)", classic=classic)
-    page.run_cell(0)
-    page.output_text(0, contains="kept in this notebook")
+def asked(opened: Opened, script: str) -> NotebookPage:
+    page = opened(f"%%jp -n -m scripted/{script}\nGo.")
     page.run_cell(1)
     page.form()
     return page
 
 
 def answer(page: NotebookPage) -> Locator:
-    """What the model said, as it is rendered above the form."""
+    """Return the model's answer, as it is rendered above the form."""
     said = page.cell(1).locator(f".jp-nb-so-far {SHOWN}")
     said.locator("h1").wait_for()
     return said
 
 
 def place(page: NotebookPage, selector: str) -> object:
-    """Where a rendered text of the cell begins, and in which font, once it is on the page."""
+    """Return where a rendered text of the cell begins, and its font, once it is on the page."""
     found = page.page.wait_for_function(
         """selector => {
             const [, cell] = document.querySelectorAll('.jp-Notebook .jp-Cell');
@@ -83,8 +87,24 @@ def place(page: NotebookPage, selector: str) -> object:
     return found.json_value()
 
 
-def test_answer_stays_as_it_was_above_the_form(open_notebook: OpenNotebook) -> None:
-    page = asked(open_notebook, "advice")
+def drawn(page: NotebookPage) -> int:
+    return page.outputs(1).locator("img[src^='data:image/png']").count()
+
+
+def test_answer_figure_and_progress_are_shown_above_the_form_and_after_a_reload(
+    opened: Opened,
+) -> None:
+    page = asked(opened, "advice")
+    page.form().get_by_text("Go on?").wait_for()
+    for words in ("notebook:", "text:"):
+        page.cell(1).get_by_text(words).first.wait_for()
+    page.page.wait_for_function(
+        "document.querySelectorAll('.jp-Notebook .jp-Cell')[1]"
+        ".querySelector('.progress-bar')?.style.width.startsWith('66')"
+    )
+    picture(page, "progress")
+    page.form().get_by_role("button", name="Yes", exact=True).click()
+    page.form().get_by_text("Ship it?").wait_for()
     for reloaded in (False, True):
         if reloaded:
             page.save()
@@ -93,7 +113,8 @@ def test_answer_stays_as_it_was_above_the_form(open_notebook: OpenNotebook) -> N
         said = answer(page)
         said.locator("mjx-container").wait_for()
         assert said.locator("td code").inner_text() == "12"
-        assert said.locator("strong").inner_text() == "South"
+        assert said.locator("strong").last.inner_text() == "South"
+        assert drawn(page) == 1
         where = place(page, f".jp-nb-so-far {SHOWN}")
         context = page.form().locator(".jp-nb-context")
         assert context.locator("strong").inner_text() == "this"
@@ -103,21 +124,25 @@ def test_answer_stays_as_it_was_above_the_form(open_notebook: OpenNotebook) -> N
         assert below is not None
         assert above["y"] + above["height"] <= below["y"]
     page.form().get_by_role("button", name="No", exact=True).click()
-    page.output_text(1, contains="Done.")
+    assert "plot(power=2) · 1 image" in page.output_text(1, contains="Done.")
     page.cell(1).locator(".jp-nb-form").wait_for(state="detached")
-    kept = page.cell(1).locator(f".jp-OutputArea {SHOWN}")
+    assert drawn(page) == 1
     assert place(page, f".jp-OutputArea {SHOWN}") == where
+    kept = page.cell(1).locator(f".jp-OutputArea {SHOWN}")
     assert kept.locator("blockquote li").all_inner_texts() == ["one", "<b>two</b>"]
+    page.wait_for_record("record.events.filter(e => e.type === 'image').length === 1")
     page.save()
-    (output,) = page.saved().cells[1].outputs
-    assert set(output["data"]) == {"text/markdown", "text/plain"}
-    assert "widgets" not in page.saved().metadata
+    shown = [output for output in outputs(page, 1) if "data" in output]
+    (figure,) = [output["data"]["image/png"] for output in shown if "image/png" in output["data"]]
+    assert set(shown[-1]["data"]) == {"text/markdown", "text/plain"}
+    saved = page.saved().metadata
+    (image,) = (e for e in saved["jp"]["events"] if e["type"] == "image")
+    assert "".join(figure.split()) == image["data"]
+    assert json.dumps(saved).count(image["data"]) == 1
 
 
-def test_form_is_in_view_and_keys_scroll_to_the_top_of_a_long_answer(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = asked(open_notebook, "long")
+def test_form_is_in_view_and_keys_scroll_to_the_top_of_a_long_answer(opened: Opened) -> None:
+    page = asked(opened, "long")
     in_view = """form => {
         const box = form.getBoundingClientRect();
         const pane = form.closest('.jp-WindowedPanel-outer').getBoundingClientRect();
@@ -135,29 +160,3 @@ def test_form_is_in_view_and_keys_scroll_to_the_top_of_a_long_answer(
     assert page.form().evaluate("form => document.activeElement === form")
     keys(page, "ArrowRight", "Enter")
     assert "Ship it? → Yes" in page.output_text(1, contains="Done.")
-
-
-ACTIVE = """() => [...document.querySelectorAll('.jp-Notebook .jp-Cell')]
-    .findIndex(cell => cell.classList.contains('jp-mod-active'))"""
-
-
-def test_permission_change_and_menu_are_decided_with_the_keyboard_in_notebook_7(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = asked(open_notebook, "walk", classic=True)
-    page.form().get_by_text("Run Python send tool?").wait_for()
-    keys(page, "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
-    assert page.page.evaluate("document.activeElement.textContent") == "Run"
-    page.page.keyboard.press("Enter")
-    page.form().get_by_text("Configuration delta").wait_for()
-    keys(page, "Tab", "Space")
-    page.output_text(1, contains="applied by you (form)")
-    page.output_text(1, contains="hold")
-    page.cell(1).locator(".jp-InputPrompt").click()
-    page.page.keyboard.press("i")
-    page.page.keyboard.press("i")
-    page.form().get_by_text("Interrupted: ").wait_for()
-    keys(page, "ArrowUp", "Enter")  # the last one
-    page.output_text(1, contains="Interrupted.")
-    assert page.page.locator(".jp-nb-form:visible").count() == 0
-    assert page.page.evaluate(ACTIVE) == 1

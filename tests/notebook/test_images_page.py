@@ -1,4 +1,4 @@
-"""No image in an answer is fetched: not as it is shown, not by the log, not by an exported page."""
+"""No image is fetched by an answer, the log, the request or an exported page."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ import nbconvert
 import pytest
 
 from jp_nb.rendering.markdown import safe_markdown
-from tests.support.browser import Lab, OpenNotebook
+from tests.support.browser import Lab
+from tests.support.page_actions import LOAD
+from tests.support.prompt_pages import Opened
 
+FIRST_CELL = LOAD
 END = "This is the end."
 
 
@@ -87,48 +90,47 @@ def every_spelling(host: str) -> str:
 
 
 @pytest.mark.browser
-def test_no_image_is_fetched(lab: Lab, open_notebook: OpenNotebook, server: CountingServer) -> None:
-    text = every_spelling(server.host)
-    thought = json.dumps(text.removesuffix(END))
-    script = f"[[replies]]\ntext = {json.dumps(text)}\nreasoning = {thought}\n"
-    (lab.root / "images.toml").write_text(script, encoding="utf-8")
-    page = open_notebook("%load_ext jp_nb", "%%jp -m scripted/images\nGo.", "%jp log")
-    for cell in (0, 1, 2):
-        page.run_cell(cell)
-        page.output_text(cell, contains=END if cell else "kept in this notebook")
-    page.cell(1).locator("summary").click()
-    page.page.wait_for_load_state("networkidle")
-    assert page.page.locator(".jp-OutputArea img, .jp-OutputArea .jp-Mermaid").count() == 0
-    page.page.screenshot(path=str(lab.root / "images.png"), full_page=True)
-    page.save()
-    exporter: Any = nbconvert.HTMLExporter
-    exported, _ = exporter().from_notebook_node(page.saved())
-    (lab.root / "images.html").write_text(exported, encoding="utf-8")
-    page.page.route("https://**", lambda route: route.abort())  # scripts of the exporter's own
-    page.page.goto(f"file://{lab.root}/images.html", wait_until="load")
-    page.page.get_by_text(END).first.wait_for()
-    assert server.paths == []
-
-
-@pytest.mark.browser
-def test_allowed_image_is_fetched(
-    lab: Lab, open_notebook: OpenNotebook, server: CountingServer
+def test_no_image_is_fetched_unless_its_server_is_allowed(
+    lab: Lab, opened: Opened, server: CountingServer
 ) -> None:
-    """The server hears of an image that is loaded: the test above could fail."""
     with serving() as other:
-        text = f"![a](http://{server.host}/a)\n\n![b](http://{other.host}/b)\n\n{END}"
-        (lab.root / "allowed.toml").write_text(f"[[replies]]\ntext = {json.dumps(text)}\n")
-        allow = f'style.remote_images=["{server.host}"]'
-        page = open_notebook(
-            "%load_ext jp_nb", f"%jp config '{allow.replace('=', ':=', 1)}'",
+        text = every_spelling(server.host)
+        allowed = f"![a](http://{server.host}/a)\n\n![b](http://{other.host}/b)\n\n{END}"
+        reasoning = f"reasoning = {json.dumps(text.removesuffix(END))}\n"
+        for name, reply in {
+            "images": f"[[replies]]\ntext = {json.dumps(text)}\n{reasoning}",
+            "allowed": f"[[replies]]\ntext = {json.dumps(allowed)}\n",
+        }.items():
+            (lab.root / f"{name}.toml").write_text(reply, encoding="utf-8")
+        page = opened(
+            "%%jp -n -m scripted/images\nGo.", "%jp log", "%jp request",
+            f"%jp config 'style.remote_images:=[\"{server.host}\"]'",
             "%%jp -m scripted/allowed\nGo.",
         )  # fmt: skip
-        for cell in (0, 1):
+        for cell in (1, 2):
             page.run_cell(cell)
+            page.output_text(cell, contains=END)
+        page.cell(1).locator("summary").click()
+        page.run_cell(3)
+        page.outputs(3).locator("table").first.wait_for()
+        page.page.wait_for_load_state("networkidle")
+        assert page.page.locator(".jp-OutputArea :is(img, .jp-Mermaid)").count() == 0
+        page.save()
+        exporter: Any = nbconvert.HTMLExporter
+        exported, _ = exporter().from_notebook_node(page.saved())
+        (lab.root / "images.html").write_text(exported, encoding="utf-8")
+        tab = page.page.context.new_page()
+        tab.route("https://**", lambda route: route.abort())  # scripts of the exporter's own
+        tab.goto(f"file://{lab.root}/images.html", wait_until="load")
+        tab.get_by_text(END).first.wait_for()
+        tab.close()
+        assert server.paths == []
+
+        page.run_cell(4)
         with page.page.expect_request(f"http://{server.host}/a"):
-            page.run_cell(2)
-        page.output_text(2, contains=END)
-        assert page.page.locator(".jp-OutputArea img").count() == 1
+            page.run_cell(5)
+        page.output_text(5, contains=END)
+        assert page.outputs(5).locator("img").count() == 1
         assert set(server.paths) == {"/a"}
         assert other.paths == []
 

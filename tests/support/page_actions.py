@@ -38,10 +38,18 @@ def stop(page: NotebookPage) -> None:
     page.form().get_by_text("Interrupted: ").wait_for()
 
 
+# For 300 ms after it gets the focus, a form ignores keys (SETTLE_MS in form.js).
+TAKES_KEYS = """() => {
+    const form = document.activeElement?.closest(".jp-nb-form");
+    if (!form) return false;
+    form.takesKeysAt ??= performance.now() + 350;
+    return performance.now() > form.takesKeysAt;
+}"""
+
+
 def keys(page: NotebookPage, *pressed: str) -> None:
     """Press keys once the form has the focus and takes them."""
-    page.page.wait_for_function("document.activeElement?.closest('.jp-nb-form') !== null")
-    page.page.wait_for_timeout(400)  # it ignores keys meant for what had the focus before
+    page.page.wait_for_function(TAKES_KEYS)
     for key in pressed:
         page.page.keyboard.press(key)
 

@@ -15,8 +15,6 @@ Opened = Callable[..., NotebookPage]
 
 FIRST_CELL = "from in_cell import *"
 
-BOOLEAN = "Question.boolean('sure', 'Sure?')"
-
 
 class SharedNotebook:
     """A notebook whose first cell has run, for as many tests as leave its kernel idle.

@@ -1,16 +1,21 @@
-"""A form with one question in JupyterLab: seen, clicked, typed into, reloaded, interrupted."""
+"""A form with one question in JupyterLab: every control, hostile, long and exact text."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.support.browser import NotebookPage
-from tests.support.page_actions import IN_SIGHT
-from tests.support.prompt_pages import BOOLEAN, Opened, answer_of
+from tests.support.exact_blocks import object_of
+from tests.support.page_actions import IN_SIGHT, click, keys, picture
+from tests.support.prompt_pages import Opened, answer_of
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator
 
 pytestmark = [
     pytest.mark.browser,
@@ -18,280 +23,273 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 
-SELECT = "Question.select('which', 'Which?', ['red', 'green', 'blue'])"
-MANY = "Question.select('which', 'Which?', [f'colour {n}' for n in range(12)])"
-TEXT = "Question.text('why', 'Why?')"
-SECRET = "Question.secret('key', 'Key?')"
+FIRST_CELL = """
+from in_cell import *
+from jp_nb.tooling.question_kinds import TextAnswer
+from jp_nb.tooling.select_kind import Option
 
+def ask_each(*questions):
+    for end in [ask(question)[0] for question in questions]:
+        print(end)
+    print("That was all.")
+"""
 
-def settle(notebook: NotebookPage) -> None:
-    """Let the time pass in which keys still belong to what had the focus before."""
-    notebook.page.wait_for_timeout(400)
+# --- every control ---------------------------------------------------------------------------
 
-
-DEFAULT = "a\\u200bb\\r\\n\\u202ec"
-CLICKS: list[tuple[str, Callable[[Any], None], str]] = [
-    (SELECT, lambda form: form.get_by_label("green").check(), "'green'"),
-    (MANY, lambda form: form.locator("select").select_option("colour 7"), "'colour 7'"),
-    (TEXT, lambda form: form.locator("textarea").fill("no\nreason"), "'no\\nreason'"),
-    (SECRET, lambda form: form.locator("input").fill("hunter2"), "'hunter2'"),
-]
-
-
-def test_each_kind_of_question_is_answered_with_the_mouse(opened: Opened) -> None:
-    for question, clicks, answer in CLICKS:
-        notebook = opened(f"print(ask({question}))")
-        notebook.run_cell(1)
-        form = notebook.form()
-        if question == SELECT:
-            form.get_by_text("Submit").click()
-            form.get_by_text("Please choose an option first.").wait_for()
-        clicks(form)
-        form.get_by_text("Submit").click()
-        assert f"value={answer}" in answer_of(notebook)
-        notebook.save()
-        assert "widget-view" not in str(notebook.saved())
-        assert "No such comm" not in str(notebook.saved())
+HIDDEN = "a\\u200bb\\r\\n\\u202ec"
 
 
 ACTIVE = """() => [...document.querySelectorAll('.jp-Notebook .jp-Cell')]
     .findIndex(cell => cell.classList.contains('jp-mod-active'))"""
-PRESSES: list[tuple[str, list[str], str]] = [
-    (BOOLEAN, ["Tab", "Enter"], "value=True, channel='form', remember=False"),
-    (BOOLEAN, ["ArrowRight", "ArrowDown", "Space"], "value=True, channel='form', remember=True"),
-    (BOOLEAN, ["ArrowUp", "ArrowLeft", "Enter"], "value=False, channel='form', remember=True"),
-    (BOOLEAN, ["Escape"], "NotAnswered(end='cancelled', channel='form', by=None)"),
-    (f"{SELECT}.with_default('green')", ["Space", "Enter"], "value='green'"),
-    (f"{SELECT}.with_default('green')", ["Tab", "Enter"], "value='green'"),
-    (SELECT, ["ArrowDown", "ArrowDown", "Enter"], "value='blue'"),
-    (MANY, ["ArrowDown", "ArrowDown", "Enter"], "value='colour 1'"),
-    (MANY, ["Escape"], "NotAnswered(end='cancelled'"),
+
+
+def decide(page: NotebookPage, form: Locator) -> None:
+    """Look at the buttons of a boolean question and choose one with the keyboard."""
+    labels = form.get_by_role("button").all_inner_texts()
+    assert labels == ["Yes (suggested)", "Yes, for this turn", "No", "No, for this turn", "Cancel"]
+    assert page.page.title().startswith("● ")
+    selected = page.page.evaluate(ACTIVE)
+    keys(page, "Enter", "Space", "Control+Enter", "d", "d", "a")  # choose nothing
+    form.get_by_text("goes to the but").wait_for()
+    assert form.evaluate("form => form === document.activeElement")
+    assert form.evaluate("form => getComputedStyle(form).outlineStyle") == "solid"
+    keys(page, "ArrowRight", "ArrowDown")
+    assert page.page.evaluate(ACTIVE) == selected  # no key is one of the notebook's
+    keys(page, "Space")
+
+
+def keep_default(page: NotebookPage, form: Locator) -> None:
+    """Choose the suggested option, which no key chooses by itself."""
+    keys(page, "Enter", "Control+Enter")
+    form.get_by_text("press Submit").wait_for()
+    keys(page, "Space", "Enter")
+
+
+def edit_hidden(page: NotebookPage, form: Locator) -> None:
+    """Add a letter to a text with invisible characters."""
+    form.get_by_text("stands for one invisible character").wait_for()
+    assert form.locator("textarea").input_value() == "a⟨U+200B⟩b⟨U+000D⟩\n⟨U+202E⟩c"
+    keys(page, "Control+Enter")
+    form.get_by_text("press Submit").wait_for()
+    keys(page, "Control+End", "!", "Control+Enter")
+
+
+def enter_number(page: NotebookPage, form: Locator) -> None:
+    """Enter a number that is out of bounds, then another one."""
+    box = form.get_by_role("textbox")
+    assert box.get_attribute("inputmode") == "numeric"
+    keys(page, "7", "Enter")
+    form.get_by_text("expected a whole number from 1 to 5").wait_for()
+    assert box.input_value() == "7"
+    keys(page, "Backspace", "4", "Enter")
+
+
+def enter_date(page: NotebookPage, form: Locator) -> None:
+    """Enter half a date, then a whole one."""
+    keys(page, "1", "1", "Enter")
+    form.get_by_text("expected a date such as 2026-11-23").wait_for()
+    form.locator("input[type=date]").fill("2026-03-01")
+    click(page, "Submit")
+
+
+def press(*pressed: str) -> Callable[[NotebookPage, Locator], None]:
+    """Return an action that presses keys."""
+    return lambda page, _: keys(page, *pressed)
+
+
+def pick(option: str) -> Callable[[NotebookPage, Locator], None]:
+    """Return an action that picks an option of a dropdown with the mouse."""
+
+    def choose(page: NotebookPage, form: Locator) -> None:
+        form.locator("select").select_option(option)
+        click(page, "Submit")
+
+    return choose
+
+
+BOOLEAN = "Question.boolean('q', {!r})"
+SELECT = "Question.select('q', {!r}, ['red', 'green', 'blue'])"
+MANY = "Question.select('q', {!r}, [f'color {{n}}' for n in range(12)])"
+OTHER = "Question.select('q', {!r}, ['red', 'green', 'blue'], other=True, recommended=0)"
+TEXT = "Question.text('q', {!r})"
+SECRET = "Question.secret('q', {!r})"
+INTEGER = "Question.integer('q', {!r}, minimum=1, maximum=5)"
+DATE = "Question(id='q', text={!r}, answer_type=TextAnswer(format='date'))"
+WAYS: list[tuple[str, Callable[[NotebookPage, Locator], None], str]] = [
+    (f"{BOOLEAN}.with_default(True)", decide, "value=True, channel='form', remember=True"),
+    (BOOLEAN, press("ArrowUp", "ArrowLeft", "Enter"), "value=False, channel='form', remember=True"),
+    (BOOLEAN, press("Tab", "Enter"), "value=True, channel='form', remember=False"),
+    (SELECT, press("ArrowDown", "ArrowDown", "Enter"), "value='blue'"),
+    (f"{SELECT}.with_default('green')", keep_default, "value='green'"),
+    (f"{SELECT}.with_default('green')", press("Tab", "Enter"), "value='green'"),
+    (MANY, press("ArrowDown", "ArrowDown", "Enter"), "value='color 1'"),
+    (MANY, pick("color 7"), "value='color 7'"),
+    (OTHER, press("Space", "Enter"), "value='red'"),
+    (OTHER, press("Tab", "m", "y", "Shift+Tab", "ArrowUp", "Enter"), "value='blue'"),
+    (OTHER, press(*["ArrowDown"] * 3, "Tab", "m", "y", "Control+Enter"), "'custom': 'my'}"),
     (
         TEXT,
-        ["a", "Enter", "b", "Shift+Enter", "c", "ArrowUp", "Home", "d", "Control+Enter"],
+        press("a", "Enter", "b", "Shift+Enter", "c", "ArrowUp", "Home", "d", "Control+Enter"),
         "value='a\\ndb\\nc'",
     ),
-    (f"{TEXT}.with_default('so')", ["Tab", "Space"], "value='so'"),
-    (SECRET, ["h", "ArrowLeft", "i", "Enter"], "value='ih'"),
-    (SECRET, ["h", "ArrowDown", "Escape"], "NotAnswered(end='cancelled'"),
+    (f"{TEXT}.with_default('{HIDDEN}')", edit_hidden, f"value='{HIDDEN}!'"),
+    (f"{TEXT}.with_default('so')", press("Tab", "Space"), "value='so'"),
+    (SECRET, press("h", "ArrowLeft", "i", "Enter"), "value='ih'"),
+    (SECRET, press("h", "ArrowDown", "Escape"), "NotAnswered(end='cancelled'"),
+    (INTEGER, enter_number, "value=4"),
+    (DATE, enter_date, "value='2026-03-01'"),
 ]
 
 
-def test_each_kind_of_question_is_answered_with_the_keyboard(opened: Opened) -> None:
-    for question, keys, answer in PRESSES:
-        notebook = opened(f"print(ask({question}))", "")
-        notebook.run_cell(1, "Shift+Enter")  # the selection moves on, the focus lands in the form
-        notebook.form()
-        settle(notebook)
-        selected = notebook.page.evaluate(ACTIVE)
-        for key in keys[:-1]:
-            notebook.page.keyboard.press(key)
-        assert notebook.page.evaluate(ACTIVE) == selected
-        notebook.page.keyboard.press(keys[-1])
-        assert answer in answer_of(notebook)
-        assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 3
-
-
-def test_text_with_characters_that_cannot_be_seen_is_edited_as_it_is(opened: Opened) -> None:
-    notebook = opened(f"print(ask({TEXT}.with_default('{DEFAULT}')))")
-    notebook.run_cell(1)
-    form = notebook.form()
-    box = form.locator("textarea")
-    assert box.input_value() == "a⟨U+200B⟩b⟨U+000D⟩\n⟨U+202E⟩c"
-    form.get_by_text("stands for one invisible character").wait_for()
-    box.press("Control+End")
-    box.type("!")
-    form.get_by_text("Submit").click()
-    assert f"value='{DEFAULT}!'" in answer_of(notebook)
-
-
-CONSENTS = {
-    "boolean": f"ask({BOOLEAN}.with_default(True))",
-    "permission": "prompter.ask_here(PERMISSION)",
-    "apply": """propose('t', ProposedChange('a.b', '"x"', '"y"'))""",
-    "select": f"ask({SELECT}.with_default('green'))",
-    "text": f"ask({TEXT}.with_default('so'))",
-}
-
-
-def test_no_key_selects_an_option_that_the_user_did_not_select(opened: Opened) -> None:
-    for kind, code in CONSENTS.items():
-        notebook = opened(f"print({code})")
-        notebook.run_cell(1)
-        form = notebook.form()
-        settle(notebook)
-        keys = ["Enter", "Space", "Control+Enter", "d", "d", "a"]
-        if kind == "text":
-            keys = ["Control+Enter"]
-        elif kind == "select":
-            keys = ["Enter", "Control+Enter"]
-        for key in keys:
-            notebook.page.keyboard.press(key)
-        note = form.locator(".jp-nb-note[role='status']")
-        expected = "press Submit" if kind in ("text", "select") else "goes to the but"
-        note.get_by_text(expected).wait_for()
-        assert notebook.page.locator(".jp-Notebook .jp-Cell").count() == 2
-        assert form.is_visible()
-        notebook.page.keyboard.press("Escape")
-        if kind == "apply":  # Esc decides nothing there
-            form.get_by_text("Reject", exact=True).click()
-        notebook.output_text(1, contains="rejected" if kind == "apply" else "end='cancelled'")
+@pytest.mark.req("RPI-49", "RPI-22", "RCP-90", "RCP-91")
+def test_each_control_is_answered_with_the_keyboard_or_the_mouse(opened: Opened) -> None:
+    texts = [f"Question number {n}?" for n in range(len(WAYS))]
+    asked = [question.format(text) for (question, *_), text in zip(WAYS, texts, strict=True)]
+    page = opened(f"ask_each({', '.join(asked)})", "")
+    page.run_cell(1, "Shift+Enter")  # selects the next cell; the form gets the focus
+    for (_, answer, _), text in zip(WAYS, texts, strict=True):
+        form = page.form()
+        form.get_by_text(text).wait_for()
+        assert page.page.get_by_role("group", name=text).count() >= 1
+        answer(page, form)
+    printed = page.output_text(1, contains="That was all.").split("That was all.")[0]
+    ends = [line for line in printed.splitlines() if "nswered(" in line]
+    for line, (question, _, end) in zip(ends, WAYS, strict=True):
+        assert end in line, question
+    assert page.page.locator(".jp-Notebook .jp-Cell").count() == 3
+    page.page.wait_for_function("!document.title.startsWith('● ')")
+    page.save()
+    saved = str(page.saved())
+    assert "widget-view" not in saved
+    assert "No such comm" not in saved
 
 
 def test_key_that_was_held_down_before_the_form_chooses_nothing(opened: Opened) -> None:
-    wait = "import os, time\nwhile not os.path.exists('held'): time.sleep(0.02)"
-    for key in ("Enter", "Escape", " "):
-        notebook = opened(f"{wait}\nprint(prompter.ask_here(PERMISSION))")
-        held = notebook.path.with_name("held")
-        held.unlink(missing_ok=True)
-        notebook.run_cell(1)
-        page = notebook.page
+    notebook = opened(
+        "import os, time\nfor name in ('Enter', 'Space'):\n"
+        "    while not os.path.exists(f'held {name}'): time.sleep(0.02)\n"
+        "    end = prompter.ask_here(PERMISSION)\n"
+        "    print(name, end)"
+    )
+    notebook.run_cell(1)
+    page = notebook.page
+    for name in ("Enter", "Space"):
         page.evaluate("document.activeElement.blur()")
-        page.keyboard.down(key)
-        held.touch()
+        page.keyboard.down(name)
+        notebook.path.with_name(f"held {name}").touch()
         form = notebook.form()
-        settle(notebook)
+        keys(notebook)
         for _ in range(5):
-            page.keyboard.down(key)  # once more without `up`: it repeats
-        page.keyboard.up(key)
-        page.keyboard.press("Tab")  # heard after the others
+            page.keyboard.down(name)  # once more without `up`: it repeats
+        page.keyboard.up(name)
+        page.keyboard.press("Tab")  # the form handles it after the others
         page.wait_for_function("document.activeElement.tagName === 'BUTTON'")
         assert form.is_visible()
         assert form.locator(".jp-nb-note").inner_text() == ""
         page.keyboard.press("Enter")
-        assert "value='run'" in answer_of(notebook)
+        notebook.output_text(1, contains=f"{name} Answered(value='run'")
 
 
-def test_second_click_of_two_presses_nothing_of_the_next_form(opened: Opened) -> None:
-    notebook = opened(f"print(ask({BOOLEAN}, {BOOLEAN.replace('sure', 'really')}))")
-    notebook.run_cell(1)
-    form = notebook.form()
-    first = form.element_handle()
-    form.get_by_role("button", name="Yes", exact=True).click()
-    notebook.page.wait_for_function("form => !form.isConnected", arg=first)
-    notebook.form().get_by_role("button", name="Yes", exact=True).dispatch_event(
-        "click", {"detail": 2}
-    )
-    notebook.form().get_by_role("button", name="No", exact=True).click()
-    text = answer_of(notebook)
-    assert text.count("value=True") == 1
-    assert text.count("value=False") == 1
+# --- several options -------------------------------------------------------------------------
 
-
-def test_form_shows_the_suggestion_has_the_focus_and_marks_the_title(opened: Opened) -> None:
-    suggests = f"{BOOLEAN}.with_default(True)"
-    notebook = opened(f"print(ask({suggests}))", f"print(ask({BOOLEAN}, notify=False))")
-    notebook.run_cell(1)
-    form = notebook.form()
-    labels = form.get_by_role("button").all_inner_texts()
-    assert labels == [
-        "Yes (suggested)",
-        "Yes, for this turn",
-        "No",
-        "No, for this turn",
-        "Cancel",
-    ]
-    assert form.evaluate("form => form === document.activeElement")
-    assert form.evaluate("form => getComputedStyle(form).outlineStyle") == "solid"
-    assert notebook.page.get_by_role("group", name="Sure?").count() == 1
-    for cell, marked in ((1, True), (2, False)):
-        if cell == 2:
-            notebook.run_cell(2)
-        form = notebook.form()
-        assert notebook.page.title().startswith("● ") is marked
-        form.get_by_text("Cancel").click()
-        answer_of(notebook, cell)
-        notebook.page.wait_for_function("!document.title.startsWith('● ')")
-
-
-def test_typing_in_another_cell_keeps_the_focus_there(opened: Opened) -> None:
-    wait = "import os, time\nwhile not os.path.exists('typing'): time.sleep(0.02)"
-    notebook = opened(f"{wait}\nprint(ask({BOOLEAN}))", "x = 1")
-    notebook.run_cell(1)
-    notebook.cell(2).locator(".cm-content").click()
-    notebook.path.with_name("typing").touch()
-    form = notebook.form()
-    settle(notebook)
-    notebook.page.keyboard.press("End")
-    notebook.page.keyboard.type(" + 22")
-    assert "x = 1 + 22" in notebook.cell(2).inner_text()
-    assert form.is_visible()
-
-
-WATCH = """typed => {
-    const { kernel } = window.jupyterapp.shell.currentWidget.context.sessionContext.session;
-    let sent;
-    kernel.anyMessage.connect((_, { direction, msg }) => {
-        if (direction === "send") {
-            if (msg.content.data?.state?.value === typed) sent = msg.header.msg_id;
-        } else if (sent && msg.parent_header.msg_id === sent) {
-            window.handled ||= msg.content.execution_state === "idle";
-        }
-    });
+PLANS = """Question.select('plan', 'Which plans?', [
+    Option(value='parser', label='Rewrite the parser', description='It takes three days.'),
+    Option(value='keep', label='Keep it', description='Nothing changes.\\n' * 5),
+    'wait',
+], other=True, multi=True, recommended=0)"""
+THIRTY = "Question.select('n', 'Which?', [f'number {n}' for n in range(30)], multi=True)"
+TYPE_AT_ONCE = """form => {
+    const now = performance.now;
+    performance.now = () => 0; // as in the first moment, when the form ignores some keys
+    const box = form.querySelector("textarea");
+    const kept = [" ", "a", "Enter"].map(key => box.dispatchEvent(
+        new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true })));
+    performance.now = now;
+    return kept;
 }"""
 
 
-def test_reloaded_page_shows_the_form_with_the_typed_text(opened: Opened) -> None:
-    notebook = opened(f"answers = ask({TEXT})", "print(answers)", alone=True)
-    notebook.run_cell(1)
-    textarea = notebook.form().locator("textarea")
-    notebook.page.evaluate(WATCH, "half a sent")
-    textarea.fill("half a sent")
-    notebook.page.wait_for_function("window.handled")
-    notebook.save()
-    notebook.reload(status="")
-    form = notebook.form()
-    assert form.locator("textarea").input_value() == "half a sent"
-    form.locator("textarea").fill("half a sentence")
-    form.get_by_text("Submit").click()
-    form.wait_for(state="hidden")
-    notebook.wait_for_kernel_status("idle")
-    notebook.run_cell(2)
-    assert "'half a sentence'" in answer_of(notebook, 2)
+@pytest.mark.req("RPI-64", "RPI-56", "RCP-20", "HB-4", "RPI-52", "RPI-89", "RPI-13")
+def test_several_options_are_picked_with_the_mouse_and_the_keyboard(opened: Opened) -> None:
+    page = opened(f"ask_each({PLANS}, {THIRTY})")
+    page.run_cell(1)
+    form = page.form()
+    once_more = form.get_by_text("Press the button once more to answer: none of these.")
+    click(page, "Submit")
+    once_more.wait_for()
+    for _ in range(2):
+        form.get_by_role("checkbox", name="wait").click()
+    once_more.wait_for(state="detached")
+    click(page, "Submit")
+    once_more.wait_for()
+    form.get_by_role("checkbox", name="wait").click()
+    form.get_by_text("Rewrite the parser").click()
+    form.get_by_role("checkbox", name="Other (type your own)").click()
+    assert form.evaluate(TYPE_AT_ONCE) == [True, True, False]
+    page.page.keyboard.type("and tests")
+    form.get_by_text("(3 selected)").wait_for()
+    picture(page, "several")
+    click(page, "Submit")
+    form = page.form()
+    form.get_by_text("Which?").wait_for()
+    keys(page, *"2 9", "Enter", "Space")  # in the filter Enter goes to what is found
+    form.get_by_text("1 of 30 shown (1 selected)").wait_for()
+    keys(page, "Shift+Tab")
+    assert form.get_by_role("searchbox").evaluate("box => box === document.activeElement")
+    keys(page, "Escape")
+    assert form.is_visible()
+    assert form.get_by_role("searchbox").input_value() == ""
+    keys(page, "ArrowDown", "ArrowDown", "ArrowDown", "Space", "Enter")
+    printed = page.output_text(1, contains="That was all.")
+    assert "value={'selected': ['wait', 'parser'], 'custom': 'and tests'}" in printed
+    assert "value=['number 29', 'number 2']" in printed
 
 
-def test_interrupt_closes_the_form_and_input_works(opened: Opened) -> None:
-    notebook = opened(f"print(ask({BOOLEAN}))", "print(input())")
-    notebook.run_cell(1)
-    form = notebook.form()
-    notebook.interrupt()
-    assert "NotAnswered(end='interrupted', channel='form', by=None)" in answer_of(notebook)
-    assert not form.is_visible()
-    notebook.run_cell(2)
-    notebook.page.locator(".jp-Stdin-input").fill("still here")
-    notebook.page.keyboard.press("Enter")
-    assert notebook.output_text(2, contains="still here")
+# --- long, hostile and exact text ------------------------------------------------------------
+
+LONG = """Question.select('q', 'long ' * 300 + 'THE END', [
+    *(Option(value=n, label=f'{n} ' + 'a long name ' * 20, description='x ' * 400)
+      for n in range(28)),
+    'עברית (א) <b>bold</b> \\u202egnp.exe',
+    'W' * 300,
+], other=True, recommended=1).with_context('line\\n\\n' * 200 + 'THE LAST')"""
+OUT_OF_SIGHT = """form => [...form.querySelectorAll("input, textarea, button, .jp-nb-option")]
+    .filter(each => each.checkVisibility() && each.closest(".jp-nb-options") === null)
+    .filter(each => each.getBoundingClientRect().right > form.getBoundingClientRect().right)
+    .length"""
+SCROLLS = "box => box.scrollHeight > box.clientHeight"
 
 
-CHANGES = """
-words = ', '.join(f'"word {n}"' for n in range(300))
-changes = [
-    ProposedChange('assistant.model.id', '"anthropic/opus"', '"anthropic/sonnet"'),
-    ProposedChange('assistant.model.parameters.temperature', '0.7', None),
-    ProposedChange('assistant.model.parameters.stop_words', f'[{words}]', '["first", "THE LAST"]'),
-    ProposedChange('assistant.name', None, '"' + 'x' * 5000 + 'THE END"'),
-    *(ProposedChange(f'conversation.tools.t.options.k{n}', None, f'{n}') for n in range(40)),
-]
-"""
-
-
-@pytest.mark.req("R078-75", "R078-77")
-def test_every_change_can_be_read_before_the_changes_are_rejected(
-    opened: Opened, tmp_path: Path
-) -> None:
-    notebook = opened(f"{CHANGES}\nprint(propose('change_model', *changes))")
-    notebook.run_cell(1)
-    form = notebook.form()
-    notebook.screenshot(tmp_path / "changes.png", form)
-    assert within(notebook, form)
-    table = form.locator("table")
-    for text in ("word 299", "THE LAST", "THE END", "options.k39"):
-        line = table.locator("bdi", has_text=text).locator("visible=true").last
-        assert line.evaluate(IN_SIGHT), text
-    notebook.screenshot(tmp_path / "changes_end.png", form)
-    form.get_by_text("Reject", exact=True).click()
-    made = "Approval(decision='rejected', channel='form', reason='', by=None)"
-    notebook.output_text(1, contains=made)
+@pytest.mark.req("RCP-89", "RCP-91")
+def test_long_and_foreign_texts_scroll_in_a_narrow_window(opened: Opened) -> None:
+    page = opened(f"print(ask({LONG}))")
+    page.page.set_viewport_size({"width": 800, "height": 900})
+    page.run_cell(1)
+    form = page.form()
+    keys(page)
+    box = form.bounding_box()
+    assert box is not None
+    assert box["height"] < 1200
+    assert form.evaluate("form => form.scrollWidth <= form.clientWidth")
+    assert form.evaluate(OUT_OF_SIGHT) == 0
+    listed = form.locator(".jp-nb-options")
+    assert listed.evaluate("list => list.scrollWidth <= list.clientWidth")
+    assert listed.evaluate(SCROLLS)
+    keys(page, "ArrowDown", "PageDown")
+    page.page.wait_for_function(
+        "document.querySelector('.jp-nb-form .jp-nb-options').scrollTop > 100"
+    )
+    line = form.locator(".jp-nb-question bdi")
+    assert "THE END" in line.inner_text()
+    assert line.evaluate(IN_SIGHT)
+    context = form.locator(".jp-nb-context")
+    assert "THE LAST" in context.inner_text()
+    assert context.evaluate(SCROLLS)
+    picture(page, "long")
+    form.get_by_role("searchbox").fill("bold")
+    form.get_by_text("<b>bold</b> ⟨U+202E⟩gnp.exe").click()
+    click(page, "Submit")
+    assert "<b>bold</b>" in answer_of(page)
 
 
 EVIL = [
@@ -307,49 +305,61 @@ HOSTILE = """
 evil = [{evil}]
 all_of_it = ' '.join(evil)
 question = Question.select('q', all_of_it, evil).with_context('\\n'.join(evil * 10))
+words = ', '.join(f'"word {{n}}"' for n in range(300))
+changes = (
+    ProposedChange(all_of_it, None, evil[0]),
+    ProposedChange(evil[2], evil[3], evil[5]),
+    ProposedChange('assistant.model.parameters.stop_words', f'[{{words}}]', '["THE LAST"]'),
+    ProposedChange('assistant.name', None, '"' + 'x' * 5000 + 'THE END"'),
+    *(ProposedChange(f'conversation.tools.t.options.k{{n}}', None, f'{{n}}') for n in range(40)),
+)
 print(prompter.ask_here(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
 print(prompter.ask_here(ActionPrompt(
     all_of_it, (Action('y', all_of_it, 'yes'), Action('n', evil[0], 'no')), label=all_of_it,
-    exhibits=(Exhibit(all_of_it, all_of_it), Exhibit('Arguments', {{all_of_it: evil}})), changes=(
-        ProposedChange(all_of_it, None, evil[0]), ProposedChange(evil[2], evil[3], evil[5]),
-    ),
-)).value[:5])
+    exhibits=(Exhibit(all_of_it, all_of_it), Exhibit('Arguments', {{all_of_it: evil}})),
+    changes=changes,
+)))
 """
+DANGEROUS = "img, script, a, mjx-container, .MathJax, [onfocus], [onerror]"
 
 
-def test_hostile_text_runs_nothing_and_breaks_nothing(opened: Opened, tmp_path: Path) -> None:
+@pytest.mark.req("R078-75", "R078-77")
+def test_hostile_text_runs_nothing_and_every_change_can_be_read(
+    opened: Opened, tmp_path: Path
+) -> None:
     texts = ", ".join(f'"""{text}"""' if '"' not in text else f"'{text}'" for text in EVIL)
-    notebook = opened(HOSTILE.format(evil=texts))
-    notebook.run_cell(1)
-    form = notebook.form()
-    notebook.page.wait_for_timeout(1000)  # for mathematics to be typeset, if it were
-    dangerous = "img, script, a, mjx-container, .MathJax, [onfocus], [onerror]"
-    context = ".jp-nb-context"  # is rendered, as an answer is: formulas, links to the web
-    harmful = f"{context} :is(img, script, [onfocus], [onerror], [href^=javascript])"
+    page = opened(HOSTILE.format(evil=texts))
+    page.run_cell(1)
+    form = page.form()
+    # Only the context is rendered as an answer is, formulas included.
+    form.locator(".jp-nb-context mjx-container").first.wait_for()
+    harmful = ".jp-nb-context :is(img, script, [onfocus], [onerror], [href^=javascript])"
     assert form.locator(harmful).count() == 0
-    assert form.locator(f":is({dangerous}):not({context} *)").count() == 0
-    notebook.screenshot(tmp_path / "question.png", form)
-    assert within(notebook, form)
+    assert form.locator(f":is({DANGEROUS}):not(.jp-nb-context *)").count() == 0
+    page.screenshot(tmp_path / "question.png", form)
+    assert is_within_cell(page, form)
     form.locator("input").nth(1).check()
-    form.get_by_text("Submit", exact=True).click()
-    notebook.output_text(1, contains="<scri")
-    form = notebook.form()
-    form.locator("table").wait_for()  # the second one
-    notebook.page.wait_for_timeout(500)
-    assert form.locator(dangerous).count() == 0
-    notebook.screenshot(tmp_path / "actions.png", form)
-    assert within(notebook, form)
+    click(page, "Submit")
+    page.output_text(1, contains="<scri")
+    form = page.form()
+    table = form.locator("table")
+    table.wait_for()
+    for text in ("word 299", "THE LAST", "THE END", "options.k39"):
+        line = table.locator("bdi", has_text=text).locator("visible=true").last
+        assert line.evaluate(IN_SIGHT), text
+    assert form.locator(DANGEROUS).count() == 0
+    page.screenshot(tmp_path / "actions.png", form)
+    assert is_within_cell(page, form)
     form.locator(".jp-nb-actions button").nth(1).click()
-    notebook.output_text(1, contains="no")
-    notebook.wait_for_kernel_status("idle")
-    rendered = notebook.cell(1).locator(".jp-OutputArea")
-    assert rendered.locator(dangerous).count() == 0
-    assert notebook.dialogs == []
+    page.output_text(1, contains="Answered(value='no'")
+    page.wait_for_kernel_status("idle")
+    assert page.cell(1).locator(".jp-OutputArea").locator(DANGEROUS).count() == 0
+    assert page.dialogs == []
 
 
-def within(notebook: NotebookPage, form: Any) -> bool:
-    """Return whether the form is no wider than the cell, with all buttons in reach."""
-    area = notebook.cell(1).locator(".jp-OutputArea").first.bounding_box()
+def is_within_cell(page: NotebookPage, form: Locator) -> bool:
+    """Return True if the form is no wider than the cell and its buttons are inside of it."""
+    area = page.cell(1).locator(".jp-OutputArea").first.bounding_box()
     box = form.bounding_box()
     last = form.locator(".jp-nb-actions button").last.bounding_box()
     assert area is not None and box is not None and last is not None  # noqa: PT018
@@ -358,3 +368,80 @@ def within(notebook: NotebookPage, form: Any) -> bool:
         and box["height"] < 2000  # two exhibits, a table and long labels, each of which scrolls
         and last["x"] + last["width"] <= box["x"] + box["width"] + 1
     )
+
+
+ARGUMENTS: dict[str, Any] = {
+    "path": "notes \u200b\u3164\u202egnp.md",
+    "content": "".join(f"line {n}  of  a file\n" for n in range(118))
+    + "│ path: fake\t\u2028\x9b31m \n    <b>x</b> $x$ שלום 12 (א) "
+    + "w" * 300
+    + "\n",
+    "edits": [{"old": "a\nb", "new": ""}],
+}
+EXACT = """
+import json
+arguments = json.loads({!r})
+long = {{"text": "\\n".join(f"line {{n}}" for n in range(60_000))}}
+print(prompter.ask_here(ActionPrompt(
+    "Run local write_file tool?", (Action("y", "Run", "run"),),
+    exhibits=(
+        Exhibit("Folder", "/home/ada"), Exhibit("Arguments", arguments), Exhibit("Long", long),
+    ),
+)))
+"""
+LINES = """boxes => boxes.map(
+    box => [...box.querySelectorAll(".widget-html-content > div")].map(line => line.textContent)
+)"""
+SHAPE = """box => {
+    const rows = [...box.querySelectorAll(".widget-html-content > div")];
+    const place = (node, at) => {
+        const range = document.createRange();
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        return range.getBoundingClientRect();
+    };
+    const text = rows.find(row => row.textContent.includes("ש")).querySelector("bdo").firstChild;
+    const from = text.data.indexOf("ש");
+    const spots = [...text.data.slice(from, from + 11)].map((_, n) => place(text, from + n));
+    const content = box.querySelector(".widget-html-content");
+    return {
+        inOrder: spots.slice(1).every((x, n) => x.left > spots[n].left || x.top > spots[n].top),
+        bars: rows.every(row => getComputedStyle(row, "::before").content.includes("│")),
+        wide: content.scrollWidth > content.clientWidth,
+        tall: content.scrollHeight > content.clientHeight,
+        monospaced: getComputedStyle(content).fontFamily.includes("monospace"),
+    };
+}"""
+
+
+def test_exact_text_is_shown_in_order_and_a_very_long_one_in_parts(opened: Opened) -> None:
+    page = opened(EXACT.format(json.dumps(ARGUMENTS)))
+    page.page.set_viewport_size({"width": 800, "height": 900})
+    page.run_cell(1)
+    form = page.form()
+    boxes = form.locator(".jp-nb-exact")
+    folder, arguments, _ = boxes.evaluate_all(LINES)
+    assert folder == ["/home/ada"]
+    assert "  │ line 7  of  a file" in arguments
+    assert "content: 120 lines" in arguments
+    assert json.dumps(object_of(arguments)) == json.dumps(ARGUMENTS)
+    assert boxes.nth(1).evaluate(SHAPE) == {
+        "inOrder": True,
+        "bars": True,
+        "wide": False,
+        "tall": True,  # the rest can be scrolled to
+        "monospaced": True,
+    }
+    form.get_by_text("Part 1 of 61: lines 1 to 1000 of 60001").wait_for()
+    assert boxes.nth(2).locator(".widget-html-content > div").count() == 1000
+    boxes.nth(2).locator("div div").last.scroll_into_view_if_needed()
+    click(page, "Next part")
+    form.get_by_text("│ line 999").wait_for()
+    assert boxes.nth(2).locator(".widget-html-content").evaluate("box => box.scrollTop") == 0
+    form.get_by_role("button", name="Previous part").focus()
+    keys(page, "Enter")
+    form.get_by_text("Part 1 of 61").wait_for()
+    click(page, "Previous part")
+    form.get_by_text("│ line 59999").wait_for()
+    click(page, "Run")
+    assert "value='run'" in answer_of(page)
