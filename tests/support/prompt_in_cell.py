@@ -10,7 +10,6 @@ from typing import Any
 
 from IPython import get_ipython
 
-from jp_nb.agent.decisions import Approval, approval
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
@@ -18,7 +17,7 @@ from jp_nb.agent.prompts import (
     FormPrompt,
     FormPromptEnd,
     PromptEnd,
-    ProposedChange,
+    ProposedChange,  # noqa: F401
     QuestionPrompt,
 )
 from jp_nb.notebook.people import People
@@ -111,13 +110,3 @@ def ask_form(
 
     end: FormPromptEnd = turn(form, **settings)
     return end
-
-
-def propose(tool: str, *changes: ProposedChange, **settings: Any) -> Approval:
-    """Ask whether `changes` are applied, as the coordinator does."""
-
-    async def decide() -> Approval:
-        return await approval(prompter.ask, tool, changes)
-
-    decided: Approval = turn(decide, **settings)
-    return decided

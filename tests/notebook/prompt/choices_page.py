@@ -40,10 +40,13 @@ MOUNT = """async ([source, state]) => {
     window.widget ??= (await import(URL.createObjectURL(
         new Blob([source], { type: "text/javascript" })
     ))).default;
-    window.leave?.();
-    const el = Object.assign(document.createElement("div"), { className: "jp-nb-control" });
-    document.querySelector(".jp-nb-control").replaceWith(el);
-    window.leave = window.widget.render({ model, el });
+    window.draw = () => {
+        window.leave?.();
+        const el = Object.assign(document.createElement("div"), { className: "jp-nb-control" });
+        document.querySelector(".jp-nb-control").replaceWith(el);
+        window.leave = window.widget.render({ model, el });
+    };
+    window.draw();
 }"""
 STATIC = ("question", "options", "multi", "wanted", "recommended", "other", "optional")
 STATE = (*STATIC, "picks", "custom", "draft", "search", "writing")

@@ -50,12 +50,18 @@ def decide(page: NotebookPage, form: Locator) -> None:
     assert page.page.title().startswith("● ")
     selected = page.page.evaluate(ACTIVE)
     keys(page, "Enter", "Space", "Control+Enter", "d", "d", "a")  # choose nothing
-    form.get_by_text("goes to the but").wait_for()
+    form.get_by_text("goes to the buttons").wait_for()
     assert form.evaluate("form => form === document.activeElement")
     assert form.evaluate("form => getComputedStyle(form).outlineStyle") == "solid"
     keys(page, "ArrowRight", "ArrowDown")
     assert page.page.evaluate(ACTIVE) == selected  # no key is one of the notebook's
     keys(page, "Space")
+
+
+def click_twice(page: NotebookPage, form: Locator) -> None:
+    """Send the second click of two, which belonged to the form before, and choose with keys."""
+    form.get_by_role("button", name="Yes", exact=True).dispatch_event("click", {"detail": 2})
+    keys(page, "ArrowUp", "ArrowLeft", "Enter")
 
 
 def keep_default(page: NotebookPage, form: Locator) -> None:
@@ -97,16 +103,6 @@ def press(*pressed: str) -> Callable[[NotebookPage, Locator], None]:
     return lambda page, _: keys(page, *pressed)
 
 
-def pick(option: str) -> Callable[[NotebookPage, Locator], None]:
-    """Return an action that picks an option of a dropdown with the mouse."""
-
-    def choose(page: NotebookPage, form: Locator) -> None:
-        form.locator("select").select_option(option)
-        click(page, "Submit")
-
-    return choose
-
-
 BOOLEAN = "Question.boolean('q', {!r})"
 SELECT = "Question.select('q', {!r}, ['red', 'green', 'blue'])"
 MANY = "Question.select('q', {!r}, [f'color {{n}}' for n in range(12)])"
@@ -117,14 +113,10 @@ INTEGER = "Question.integer('q', {!r}, minimum=1, maximum=5)"
 DATE = "Question(id='q', text={!r}, answer_type=TextAnswer(format='date'))"
 WAYS: list[tuple[str, Callable[[NotebookPage, Locator], None], str]] = [
     (f"{BOOLEAN}.with_default(True)", decide, "value=True, channel='form', remember=True"),
-    (BOOLEAN, press("ArrowUp", "ArrowLeft", "Enter"), "value=False, channel='form', remember=True"),
-    (BOOLEAN, press("Tab", "Enter"), "value=True, channel='form', remember=False"),
-    (SELECT, press("ArrowDown", "ArrowDown", "Enter"), "value='blue'"),
+    (BOOLEAN, click_twice, "value=False, channel='form', remember=True"),
     (f"{SELECT}.with_default('green')", keep_default, "value='green'"),
     (f"{SELECT}.with_default('green')", press("Tab", "Enter"), "value='green'"),
     (MANY, press("ArrowDown", "ArrowDown", "Enter"), "value='color 1'"),
-    (MANY, pick("color 7"), "value='color 7'"),
-    (OTHER, press("Space", "Enter"), "value='red'"),
     (OTHER, press("Tab", "m", "y", "Shift+Tab", "ArrowUp", "Enter"), "value='blue'"),
     (OTHER, press(*["ArrowDown"] * 3, "Tab", "m", "y", "Control+Enter"), "'custom': 'my'}"),
     (
@@ -142,7 +134,7 @@ WAYS: list[tuple[str, Callable[[NotebookPage, Locator], None], str]] = [
 
 
 @pytest.mark.req("RPI-49", "RPI-22", "RCP-90", "RCP-91")
-def test_each_control_is_answered_with_the_keyboard_or_the_mouse(opened: Opened) -> None:
+def test_each_control_is_answered_with_the_keyboard(opened: Opened) -> None:
     texts = [f"Question number {n}?" for n in range(len(WAYS))]
     asked = [question.format(text) for (question, *_), text in zip(WAYS, texts, strict=True)]
     page = opened(f"ask_each({', '.join(asked)})", "")
