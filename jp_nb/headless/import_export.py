@@ -69,7 +69,8 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
         held_count, count = len(events_of(held)), len(events_of(jp))
         raise StorageError(
             f"{notebook} and {folder} contain different versions of {_shown(identifier)} "
-            f"({held_count} and {count} entries): drop one of them"
+            f"({held_count} and {count} entries). Drop the one in the notebook with "
+            "`%jp drop ID`, or import into another notebook"
         )
     segments.store(found.metadata, document.to_json())
     write_notebook(found, notebook)

@@ -146,7 +146,9 @@ def _find(names: Sequence[str], text: str) -> int:
     if len(fitting) == 1:
         return names.index(fitting[0])
     if fitting:
-        raise UsageError(f"several conversations match {_shown(text)}: {_some(fitting)}")
+        raise UsageError(
+            f"several conversations match {_shown(text)}: {_some(fitting)}. Give more of the id"
+        )
     offer = _offer(_nearest(names, text))
     raise UsageError(
         f"there is no conversation {_shown(text)}: {offer}`%jp log` lists the conversations"

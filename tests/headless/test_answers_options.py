@@ -263,7 +263,7 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
 def test_strict_run_fails_at_the_first_open_decision(path: Path, execute: Execute) -> None:
     said = execute(path, "--strict", answers="", code=1)
     assert "PromptUnavailable in cell 2: " in said
-    assert "nobody decided " in said
+    assert "missing:" in said
     [request] = [x for x in load_conversation(path).conversation.raw if x["type"] == "chat_request"]
     assert request["content"] == "Continue."
 

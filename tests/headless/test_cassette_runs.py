@@ -105,7 +105,7 @@ def test_run_lists_unused_exchanges(tmp_path: Path, capsys: pytest.CaptureFixtur
     path = write_cells(tmp_path / "talk.ipynb", load, "%%jp\nOne?", "%%jp\nTwo?")
     file = tmp_path / "my.jsonl"
     assert main(["run", str(path), "--record", str(file)]) == 0
-    assert f"2 exchanges recorded on {file}\n" in capsys.readouterr().err
+    assert f"2 exchanges recorded in {file}\n" in capsys.readouterr().err
     (tmp_path / "talk.toml").unlink()
     write_cells(path, load, "%%jp\nOne?")
     assert main(["run", str(path), "--replay", str(file)]) == 0

@@ -101,7 +101,7 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     shown = texts(path)
     assert SUMMARY in shown
     assert "⊟ The conversation is longer than the model reads: turns 1 to 3 are sent" in shown
-    assert "(taken back)" in shown
+    assert "(undone)" in shown
     monkeypatch.delenv(KEYS["openai"])
     assert run_with(path, "replay").failure is None
     assert result_of(path) == recorded

@@ -180,7 +180,7 @@ def test_incomplete_record_fails_its_run_and_no_later_one(write_notebook: WriteN
     result = run_notebook(path)
     assert result.failure is not None
     assert (result.failure.cell, result.failure.name) == (None, "StorageError")
-    assert "did not reach the notebook whole" in result.failure.message
+    assert "did not receive the whole record" in result.failure.message
     damaged = read(path)
     [kept] = carrier.unreadable(damaged.metadata)
     assert "one" in json.dumps(kept)

@@ -112,7 +112,7 @@ def test_retry_shows_reason_attempt_and_countdown(user: FrontEnd) -> None:
     request = start(user, "retry", "-c assistant.request.max_retries:=4")
     for seconds in (2, 1):
         wait_until_shown(
-            user, f"scripted/retry: 429 rate limit, attempt 2 of 5, again in {seconds} s"
+            user, f"scripted/retry: 429 rate limit, attempt 2 of 5, retrying in {seconds} s"
         )
     user.finish(request)
     no_trace(user, request)
@@ -143,7 +143,7 @@ def test_headless_cell_shows_no_status_line(user: FrontEnd) -> None:
 @pytest.mark.parametrize("script", ["endless", "wait", "hold", "gone"])
 def test_interrupt_is_confirmed_before_the_menu_opens(user: FrontEnd, script: str) -> None:
     request = start(user, script)
-    shown = {"endless": "word", "gone": "again in"}.get(script, "Waiting for")
+    shown = {"endless": "word", "gone": "retrying in"}.get(script, "Waiting for")
     wait_until_shown(user, shown)
     user.manager.interrupt_kernel()
     heard = user.messages.index(wait_until_shown(user, "Interrupt received"))
