@@ -247,7 +247,7 @@ def test_directory_without_all_entries_replaces_nothing(events: Any, tmp_path: P
     (folder / "events.json").write_bytes(
         jp_text([e if isinstance(e, dict) else {"type": e} for e in events])
     )
-    with pytest.raises(StorageError, match="drop one of them"):
+    with pytest.raises(StorageError, match="import into another notebook"):
         import_directory(folder, notebook)
     assert notebook.read_bytes() == before
 
