@@ -40,7 +40,7 @@ def finished_words(names: Sequence[str]) -> str:
 
 def skipped_words(names: Sequence[str]) -> str:
     """Return the sentence about calls that the user chose not to run."""
-    return f"{_listed(names)} skipped; the result tells the model"
+    return f"{_listed(names)} skipped; the model is informed"
 
 
 def state_words(calls: Iterable[OpenCall]) -> list[str]:

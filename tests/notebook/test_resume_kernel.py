@@ -74,7 +74,7 @@ def test_form_asks_whether_an_open_call_runs_again(user: FrontEnd, label: str) -
     user.finish(request)
     assert error(user, request) is None
     assert shown(user, request).endswith("That is 5.")
-    told = "jp_nb: add skipped; the model reads that\n"
+    told = "jp_nb: add skipped; the model is informed\n"
     assert (told in user.printed(request)) is (label != "Run it again")
     assert user.run("print(ran)") == ("[(2, 3)]\n" if label == "Run it again" else "[]\n")
     entries = events(user)
