@@ -321,7 +321,7 @@ def call(
     session = _loaded()
     given = dict(arguments or {})
     if twice := given.keys() & named.keys():
-        raise UsageError(f"given twice: {', '.join(sorted(twice))}")
+        raise UsageError(f"given more than once: {', '.join(sorted(twice))}")
     with session.guarded():
         tools = session.bench.tools()
         return session.bench.call(tools, tools.find(tool), given | named)

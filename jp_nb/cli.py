@@ -61,7 +61,7 @@ def _complain(exc: JpNbError, code: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="jp-nb", description="An assistant's turn loop inside a notebook kernel."
+        prog="jp-nb", description="Run an assistant's turn loop inside a notebook kernel."
     )
     parser.add_argument("--version", action="version", version=f"jp-nb {jp_nb.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")

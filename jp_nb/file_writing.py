@@ -50,16 +50,16 @@ def write_target(path: Path, *, folder: Path | None = None) -> Path:
         if not target.is_symlink():
             break
         if not _is_ours(target.lstat()):
-            raise _unsafe(path, f"{target} is a link of another user")
+            raise _unsafe(path, f"{target} is a link that belongs to another user")
         target = target.parent / os.readlink(target)
     if target != path:
         target = Path(os.path.normpath(target.parent.resolve() / target.name))
         if not target.is_file():
-            raise _unsafe(path, f"it is a link to {target}, and no such file exists")
+            raise _unsafe(path, f"it is a link to {target}, which does not exist")
         if target.suffix != path.suffix:
-            raise _unsafe(path, f"it is a link to {target}, which is another kind of file")
+            raise _unsafe(path, f"it is a link to {target}, a file of another type")
     if not target.parent.resolve().is_relative_to(folder.resolve()):
-        raise _unsafe(path, f"a link leads to {target.resolve()}, outside of {folder}")
+        raise _unsafe(path, f"a link points to {target.resolve()}, outside of {folder}")
     return target
 
 
@@ -119,7 +119,7 @@ def is_stream(path: Path) -> bool:
 
 
 def _unsafe(path: Path, why: str) -> OSError:
-    text = f"{why}; remove the link, or name the file that it should lead to"
+    text = f"{why}; remove the link, or name the target file"
     return OSError(errno.ELOOP, text, str(path))
 
 

@@ -89,7 +89,7 @@ class Image:
 
     def left_out(self, why: str) -> str:
         """Return what a model reads in its place."""
-        return f"[image: {self.words_with_size}: left out, because {why}]"
+        return f"[image: {self.words_with_size}: omitted, because {why}]"
 
 
 def amount(count: int) -> str:
@@ -109,15 +109,15 @@ def media_type_of(content: bytes) -> str | None:
 def unfit(image: Image) -> str | None:
     """Return why no model can be sent `image`, None: it can. One refused would end each request."""
     if image.media_type not in MEDIA_TYPES:
-        return f"models take {', '.join(MEDIA_TYPES)}"
+        return f"models accept {', '.join(MEDIA_TYPES)}"
     if media_type_of(image.content) != image.media_type:
         return f"its bytes are not {image.media_type}"
     if image.size is None:
-        return "its bytes do not tell how large it is"
+        return "its bytes do not give its size"
     if max(image.size) > MAX_SIDE:
-        return f"models take {MAX_SIDE} pixels a side: scale it down"
+        return f"models accept at most {MAX_SIDE} pixels per side: scale it down"
     if len(image.content) > MAX_BYTES:
-        return f"models take {MAX_BYTES} bytes: scale it down"
+        return f"models accept at most {MAX_BYTES} bytes: scale it down"
     return None
 
 

@@ -21,6 +21,8 @@ from jp_nb.errors import UsageError
 SchemaPath = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
 
+ONLY_ITSELF: Final = "the schema only refers to itself"
+"""Message about a schema whose references lead back to it and that has no other keyword."""
 DEFINITIONS: Final = ("$defs", "definitions")
 _ONE: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items",
@@ -70,7 +72,9 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
         LookupError: If it leads out of `root`, or to nothing there; says which.
     """
     if reference != "#" and not reference.startswith("#/"):
-        raise LookupError("leads out of this schema: write `#/$defs/NAME`, and put it there")
+        raise LookupError(
+            "points outside of this schema: write `#/$defs/NAME`, and define NAME there"
+        )
     path: list[str | int] = []
     found: JsonValue = dict(root)
     for part in reference[2:].split("/") if reference != "#" else ():
@@ -82,7 +86,7 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
             found = found[int(key)]
             path.append(int(key))
         else:
-            raise LookupError(f"leads to nothing: there is no {format_place([*path, key])}")
+            raise LookupError(f"points to {format_place([*path, key])}, which does not exist")
     return tuple(path), found
 
 
@@ -111,15 +115,13 @@ def _referred(
 ) -> list[tuple[SchemaPath, Schema | bool]]:
     for keyword in ("$dynamicRef", "$recursiveRef"):
         if keyword in schema:
-            raise UsageError(
-                f"{format_place((*path, keyword))}: only `$ref` is followed here: write that"
-            )
+            raise UsageError(f"{format_place((*path, keyword))}: not supported, use `$ref`")
     reference = schema.get("$ref")
     if reference is None:
         return []
     at = format_place((*path, "$ref"))
     if not isinstance(reference, str):
-        raise UsageError(f"{at}: a reference is a text such as `#/$defs/NAME`")
+        raise UsageError(f"{at}: expected a reference such as `#/$defs/NAME`, as a text")
     try:
         where, found = resolve_reference(root, reference)
     except LookupError as exc:

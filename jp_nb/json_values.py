@@ -65,7 +65,7 @@ def _no_number(text: str) -> JsonValue:
 def _finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
-        raise ValueError(f"{text[:20]} is too large a number")
+        raise ValueError(f"the number {text[:20]} is too large")
     return number
 
 
@@ -143,7 +143,7 @@ def canonical_json(value: Any) -> str:
     try:
         return _signed(_canonical(value))
     except RecursionError:
-        raise StorageError("the record is nested too deeply to be signed") from None
+        raise StorageError("the record is nested too deeply to sign it") from None
 
 
 def _canonical(value: Any) -> Any:

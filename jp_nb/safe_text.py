@@ -143,7 +143,7 @@ def spelled_lines(text: str) -> tuple[str, list[str]]:
     if ended:
         lines.pop()
     if len(lines) == 1:
-        count = f"{ONE_LINE} and its line break" if ended else ONE_LINE
+        count = f"{ONE_LINE} with a line break" if ended else ONE_LINE
     else:
         count = f"{len(lines)} lines" if ended else f"{len(lines)} lines, no line break at the end"
     return count, [_line(line) for line in lines]

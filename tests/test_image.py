@@ -57,10 +57,10 @@ def test_long_file_without_a_frame_has_no_size() -> None:
 
 def test_unsupported_image_is_rejected_with_a_reason() -> None:
     assert unfit(Image("image/svg+xml", b"<svg/>")) == (
-        "models take image/png, image/jpeg, image/gif, image/webp"
+        "models accept image/png, image/jpeg, image/gif, image/webp"
     )
     assert unfit(Image("image/jpeg", png())) == "its bytes are not image/jpeg"
-    assert unfit(Image("image/png", png()[:20])) == "its bytes do not tell how large it is"
+    assert unfit(Image("image/png", png()[:20])) == "its bytes do not give its size"
     assert str(MAX_SIDE) in str(unfit(figure(width=MAX_SIDE + 1)))
     assert str(MAX_BYTES) in str(unfit(figure(padding=MAX_BYTES)))
 

@@ -140,7 +140,7 @@ def test_forms_tutorial_shows_the_ends_of_questions_without_a_user(
         ("Garden", None),
     ]
     assert [entry["metadata"].get("auto", False) for entry in closings] == [False, False, True]
-    taken = "room (chosen automatically, because nobody was there to ask): Garden"
+    taken = "room (chosen automatically, because no user was available): Garden"
     assert taken in rest[0]["content"]
     read = json.loads(rest[1]["content"])
     assert [entry["answer"] for entry in read["entries"]] == ["Whole day", ["Tools", "Plots"]]

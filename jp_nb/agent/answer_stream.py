@@ -136,10 +136,10 @@ class AnswerStream:
 
     def _say_aborted(self) -> None:
         if self._kept:  # the record only grows
-            self._display(Notice(f"⚠ Aborted: only what came before {self._kept} is kept"))
+            self._display(Notice(f"⚠ Aborted. The record keeps only the text before {self._kept}."))
         else:
             self._display(DiscardText())
-            self._display(Notice("⚠ Aborted: what the model had begun to say is discarded"))
+            self._display(Notice("⚠ Aborted. The text of this answer is discarded."))
 
     async def _answer(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
@@ -209,7 +209,10 @@ class AnswerStream:
             return
         now, last = LastHost.of(host), self._record.last_host
         if last is not None and last.mark != now.mark:
-            sent = f"⚠ This request goes to {host} ({resolved.provider_name}); the last one of this"
+            sent = (
+                f"⚠ This request is sent to {host} ({resolved.provider_name}). The "
+                "previous request of this"
+            )
             self._display(Notice(f"{sent} notebook went to {last.name}."))
         self._record.last_host = now
 
@@ -217,7 +220,9 @@ class AnswerStream:
         try:
             await self._consume(provider, request, one)
             if one.finished is None and one.retry is None:
-                raise ProviderError("the stream ended before the answer did", kind="transient")
+                raise ProviderError(
+                    "the response ended before the answer was complete", kind="transient"
+                )
         except Exception:
             await self._decided()
             raise
@@ -255,7 +260,7 @@ class AnswerStream:
     def _item(self, event: ProviderEvent, one: Attempt) -> None:
         one.has_content = one.has_content or not isinstance(event, (Usage, Flush))
         if isinstance(event, ToolCallStart):
-            self._wait_for(f"{one.model}, which writes a call of {event.name}")
+            self._wait_for(f"{one.model}, which is writing a call of {event.name}")
         if not isinstance(event, Usage):
             self._release(one)
         entry = one.builder.feed(event)
@@ -305,13 +310,13 @@ class AnswerStream:
         self, finished: Finished, one: Attempt, unfinished: Sequence[str], chain: Chain
     ) -> None:
         for name in (*unfinished, *one.cut_call()):
-            self._display(Notice(f"⚠ The call of {name} was cut off and did not run"))
+            self._display(Notice(f"⚠ The call of {name} is incomplete and did not run"))
         if one.most_calls and one.calls > one.most_calls:
-            told = f"⚠ Of {one.calls} tool calls in one answer the first {one.most_calls} run"
+            told = f"⚠ Only the first {one.most_calls} of {one.calls} tool calls in this answer run"
             self._display(Notice(f"{told} ({MAX_TOOL_CALLS})"))
         if finished.reason == "max_tokens":
             times = f" {chain.parts + 1} times" if chain.parts else ""
-            self._display(Notice(f"⚠ The answer reached the token limit{times} and is cut off"))
+            self._display(Notice(f"⚠ The answer reached the token limit{times} and is incomplete"))
         elif finished.reason == "other":
             self._display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
 

@@ -82,14 +82,14 @@ INQUIRY_FAILED = (
 MAX_UNASKED = 20
 """So often a call may ask one question that no person answers: then it does not read the answer."""
 ASKS_FOREVER = (
-    "{} asked the question '{}' {} times and was told the outcome each time: it does not seem to "
-    "take it. Do not retry this tool call in this turn."
+    "{} asked the question '{}' {} times and got an outcome each time, but it does "
+    "not use the outcome. Do not retry this tool call in this turn."
 )
 ASSISTANT = "Assistant"
 """Stands above questions that the model asks through a tool."""
-NOBODY_HAS_TO = "it may stay open, and nobody was there"
-NO_INQUIRY_BACKEND = "No inquiry backend is available"
-NO_TOKENS_LEFT = "The turn has taken as many tokens as it may"
+NOBODY_HAS_TO = "the question is optional, and no user was available"
+NO_INQUIRY_BACKEND = "No model is available to answer the question"
+NO_TOKENS_LEFT = "The turn has reached its token limit"
 NONE_USED: Final = ModelUsage("")
 
 
@@ -430,7 +430,7 @@ class Asking:
     def _wait_for_model(
         self, call: Call, model: str, *, again: str = "", until: float | None = None
     ) -> None:
-        text = f"{model}, which answers a question of {call.title}"
+        text = f"{model}, which is answering a question of {call.title}"
         self._display(Waits(call.key, f"{text}: {again}" if again else text, until))
 
     # --- a person answers --------------------------------------------------------------------
@@ -459,7 +459,7 @@ class Asking:
 
         questions = "a question" if len(rounds) == 1 else f"{len(rounds)} questions"
         who = "the assistant" if asked.label == ASSISTANT else asked.call.title
-        text = f"your answer to {questions} of {who}"
+        text = f"your answer to {questions} from {who}"
         self._display(Waits(asked.call.key, text, person=True))
         self._prompts.add(
             dialogue, settle=lambda ended: self._prompted(asked, *ended), skip=use_remembered

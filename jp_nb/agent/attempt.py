@@ -14,8 +14,9 @@ MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
 """How often an answer that reaches the token limit is continued."""
 CUT_CALL = (
-    "The answer reached its token limit within this call: the arguments are incomplete, and it did "
-    "not run. Call again with shorter arguments, or in several calls."
+    "The answer reached its token limit within this call. The arguments are "
+    "incomplete, so the call did not run. Call again with shorter arguments, or "
+    "split the work into several calls."
 )
 
 
@@ -135,9 +136,10 @@ class Attempt:
         if self.cut_call():
             found[self.calls - 1] = CUT_CALL
         if self.most_calls and (surplus := self.calls - self.most_calls) > 0:
-            others = f"; {surplus - 1} more after it are not even listed" if surplus > 1 else ""
+            others = f" The calls after it are dropped ({surplus - 1})." if surplus > 1 else ""
             found[self.most_calls] = (
-                f"This call did not run{others}: the answer holds {self.calls} tool calls, of "
-                f"which {self.most_calls} run ({MAX_TOOL_CALLS}). Make fewer calls in one answer."
+                f"This call did not run. The answer holds {self.calls} tool calls, "
+                f"and {self.most_calls} of them run ({MAX_TOOL_CALLS}).{others} Make "
+                "fewer calls in one answer."
             )
         return found

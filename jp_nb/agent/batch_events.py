@@ -84,7 +84,7 @@ class BatchEvents:
             except asyncio.CancelledError:
                 if is_cancelled():
                     raise
-                event = partial(_raise, RuntimeError("something cancelled itself"))
+                event = partial(_raise, RuntimeError("the code cancelled its own task"))
             except Exception as exc:  # a fault of ours: the loop raises it, and nobody waits
                 event = partial(_raise, exc)
             if epoch == self._epoch:

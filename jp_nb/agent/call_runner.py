@@ -52,17 +52,18 @@ UNAVAILABLE = (
     "tools."
 )
 NOT_RECORDED = (
-    "The result of this call is not on the cassette that results are taken from: with "
-    '`providers.cassette.tools = "run"` the tool runs.'
+    "The cassette has no result for this call, so the tool did not run. To run the "
+    'tool, set `providers.cassette.tools = "run"`.'
 )
 RAN_BEFORE = (
-    "This call may have run before, in part or whole, and what it did then may stand. Now: {}"
+    "This call may already have run, fully or partly, and its effects may remain. It "
+    "did not run again: {}"
 )
 """What the model is told of a call that does not run again, around why it does not."""
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 CHANGE_LOST = (
-    "The configuration change that this call proposed was not applied: the kernel stopped before "
-    "it was saved."
+    "The configuration change that this call proposed was not applied. The kernel "
+    "stopped before the change was saved."
 )
 """Ends the kept result of a call; the model reads it only if the kernel stops too early."""
 RESTARTED = "restarted"
@@ -331,7 +332,7 @@ class CallRunner:
                     self.changes.propose(call, tool, outcome)
             case Success(content=content):
                 if outcome.proposes:
-                    log.warning("%s may not propose configuration changes: dropped", tool.name)
+                    log.warning("%s may not propose configuration changes: ignored", tool.name)
                 self.config_settled(call, tool, content)
             case Failure(message=message, trace=trace):
                 text = "\n".join([message, "", "Trace:", *trace]) if trace else message

@@ -52,14 +52,14 @@ MAX_REJECTIONS: Final = 3
 MAX_PLACES: Final = 10
 """Bound of the places of an error, for the model."""
 
-NOTHING_TO_CHANGE = "⟳ {} proposed what is so already: nothing to apply"
+NOTHING_TO_CHANGE = "⟳ {} proposed settings that are already set. Nothing to apply."
 EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
 FALLBACK = "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
 REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
 NOT_APPLIED = "Change not applied, tool re-invoked."
 HEADS = {
     "invalid_config": "⚠ Tool '{}' proposed an invalid config change:",
-    "unauthorized_paths": "⚠ Tool '{}' proposed a config change that it is not granted:",
+    "unauthorized_paths": "⚠ Tool '{}' proposed a config change beyond its access rules:",
 }
 
 
@@ -226,7 +226,7 @@ class Changes:
                 case _:
                     assert_never(decided.decision)
 
-        text = f"your word on a change that {proposed.call.title} proposes"
+        text = f"your decision on a change that {proposed.call.title} proposes"
         self._display(Waits(proposed.call.key, text, person=True))
         self._prompts.add(
             lambda ask: approval(ask, proposed.tool.name, proposed.lines),
@@ -270,7 +270,7 @@ class Changes:
         self._prepared.left_open(decision)
         if proposed.call.rejections < MAX_REJECTIONS:  # the last time says so itself
             self._show(proposed, applied=False, by="nobody", reason=reason)
-        detail = f"the change needs a person's confirmation and nobody can be asked: {reason}"
+        detail = f"the change needs the user's confirmation, and no user is available: {reason}"
         self._reject(
             proposed.call,
             proposed.tool,

@@ -29,10 +29,10 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.safe_text import spell_unseen
 from jp_nb.tooling.context import ToolContext
 
-PERMITTED = "▸ {} lets {} run"
-NOT_PERMITTED = "▸ {} does not let {} run"
-DELIVERED = "▸ {} lets the model read the result of {}"
-WITHHELD = "▸ {} keeps the result of {} from the model"
+PERMITTED = "▸ {} allows {} to run"
+NOT_PERMITTED = "▸ {} does not allow {} to run"
+DELIVERED = "▸ {} allows the model to read the result of {}"
+WITHHELD = "▸ {} withholds the result of {} from the model"
 
 
 class ConsentCallbacks(EndCallbacks, Protocol):
@@ -149,15 +149,17 @@ class Consent:
     ) -> None:
         self._calls.nobody_decides(nobody)
         self._state.prepared.left_open(OpenDecision(kind, tool.name, nobody.reason))
-        what, setting = f"{tool.name} did not run: it needs a person's decision", "run"
+        what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
         if kind == "result":
             setting = "result"
-            what = f"{tool.name} ran and its result is not delivered: it needs a person's decision"
+            what = (
+                f"{tool.name} ran, but its result is not delivered: that needs the user's approval"
+            )
         self._calls.fail(
             call,
-            f"{what} and nobody can be asked: {nobody.reason}. The owner may set "
-            f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry this tool call '
-            "in this turn.",
+            f"{what}, and no user is available: {nobody.reason}. The user can set "
+            f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
+            "this tool call in this turn.",
         )
 
     def to_deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
@@ -185,5 +187,5 @@ class Consent:
             self._refuse(call, tool, "result", nobody)
             return
         call.delivering = True
-        self._display(Waits(call.key, f"your word on the result of {call.title}", person=True))
+        self._display(Waits(call.key, f"your decision on the result of {call.title}", person=True))
         self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)

@@ -40,9 +40,9 @@ from jp_nb.tooling.base import CellThread
 from jp_nb.tooling.context import SharedContext
 
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
-BROKE_OFF = "The turn broke off before this tool call ended; what it did until then may stand."
-NEVER_RAN = "This tool call did not run: the turn ended before it could."
-DISCARDED = "⟳ The configuration changes that were approved in this batch are discarded"
+BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
+NEVER_RAN = "This tool call did not run. The turn ended first."
+DISCARDED = "⟳ The approved configuration changes of these tool calls are discarded"
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from jp_nb.image import Image
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.safe_text import escape_unseen, spell_unseen
 from jp_nb.tooling.base import CommandLine
+from jp_nb.tooling.context import NOT_IN_TIME
 from jp_nb.tooling.outcome import Failure
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.text_arguments import TextArgument, text_arguments
@@ -62,26 +63,26 @@ DELIVERY = (
     Action("e", "Edit", "edit"),
 )
 APPROVAL = (Action("y", "Apply", "apply"), Action("n", "Reject", "reject"))
-APPROVAL_HELP = "All of the changes are applied, or none of them; the tool is told which."
+APPROVAL_HELP = "Either all of the changes are applied or none. The tool gets your decision."
 
 SKIPPED = "Tool skipped by user."
 SKIPPED_REMEMBERED = "Tool skipped by user (remembered)."
 EDIT_CANCELLED = "Edit cancelled"
 NOT_DELIVERED = "Result delivery skipped by user."
-UNDELIVERED = "The tool ran; its result is not delivered: {}."
+UNDELIVERED = "The tool ran. Its result is not delivered: {}."
 NOT_DELIVERED_BY_CONFIGURATION = "Result delivery skipped by configuration."
 RESULT_EDIT_CANCELLED = "Result edit cancelled."
 
 ARGUMENTS = "Arguments"
-EDITED = "Arguments, as you edited them"
-EDITED_TEXT = "{}, as you edited it"
-FORMATTED = "The arguments as its formatter writes them (what counts is above)"
+EDITED = "Arguments as you edited them"
+EDITED_TEXT = "{} as you edited it"
+FORMATTED = "The arguments as its formatter shows them (the tool receives those above)"
 COMMAND = "Command line"
 SHELL = "Command line, run by a shell (sh -c)"
-FIRST = "(of its first run; answers to its questions go into the next)"
+FIRST = "(for the first run; answers to its questions go into the next run)"
 FOLDER = "Folder"
-IMAGES = "Images (delivered with the text as it is, and not with an edited one)"
-NO_COMMAND_LINE = "It cannot run: there is no command line"
+IMAGES = "Images (delivered unless you edit the text)"
+NO_COMMAND_LINE = "The tool cannot run: it has no command line"
 
 Arguments = dict[str, JsonValue]
 Prepare = Callable[[Arguments], Arguments | Failure]
@@ -112,7 +113,7 @@ class Permission:
 SKIP = Permission(runs=False)
 INTERRUPT_FIRST = "an interrupt came first"
 STOPPED_FIRST = "the user stopped the turn first"
-_UNDECIDED = {"timed_out": "nobody answered in time", "interrupted": INTERRUPT_FIRST}
+_UNDECIDED = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST}
 """How a prompt ends without anybody's decision, in words."""
 
 
@@ -282,7 +283,7 @@ def _skipped(reason: str) -> str:
 
 def _reason(tool: OfferedTool) -> Question:
     return Question.text(
-        "reason", f"Why is {spell_unseen(tool.name)} not to run? (the model is told)"
+        "reason", f"Why should {spell_unseen(tool.name)} not run? (sent to the model)"
     )
 
 
@@ -427,7 +428,7 @@ def _result_exhibits(result: Delivery) -> Iterator[Exhibit]:
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
     """Return the edited result; None if the text was emptied or the editing cancelled."""
     question = Question.text(
-        "result", f"Result of {spell_unseen(tool.name)}, as the model reads it:"
+        "result", f"Result of {spell_unseen(tool.name)}, as sent to the model:"
     )
     question = question.with_default(result.content)
     end = await ask(QuestionPrompt(question, consents=True))
@@ -479,7 +480,7 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
         case Unavailable(reason=reason):
             return Approval("nobody", reason=reason)
         case NotAnswered(end="timed_out", channel=channel):
-            return Approval("nobody", channel, "nobody answered in time")
+            return Approval("nobody", channel, NOT_IN_TIME)
         case NotAnswered(end="interrupted", channel=channel):
             return Approval("interrupted", channel)
         case Answered(channel=channel, by=by) | NotAnswered(channel=channel, by=by):

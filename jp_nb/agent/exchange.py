@@ -203,7 +203,7 @@ def _read(value: Mapping[str, JsonValue], key: str, table: Mapping[str, type[Any
     said = {each: item for each, item in value.items() if each != key}
     known = {field.name for field in fields(kind)}
     if unknown := sorted(said.keys() - known):
-        raise ValueError(f"`{unknown[0][:60]}` is nothing that `{name}` says")
+        raise ValueError(f"unknown key `{unknown[0][:60]}` in `{name}`")
     try:
         return _adapter(str(name)).validate_json(compact_json(said), strict=True)
     except ValidationError as exc:

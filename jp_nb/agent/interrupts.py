@@ -59,14 +59,14 @@ INTERRUPTED = "Interrupted"
 MAX_NAMED = 3
 """Calls that a menu names; it counts the others."""
 MAX_REQUEST_CHARS = 60
-STOPPED = "Stopped by an interrupt before it ended; what it did until then may stand."
+STOPPED = "Interrupted before it finished. Its effects up to then may remain."
 NOT_RUN = "It did not run: an interrupt came first."
-LEFT_RUNNING = "The user stopped the turn before it ended; what it did until then may stand."
+LEFT_RUNNING = "The user stopped the turn before it finished. Its effects up to then may remain."
 LEFT_UNRUN = "It did not run: the user stopped the turn first."
 _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
-    "person": {"continue": "The user chose to go on.", "stop": "The user ended the turn."},
-    "setting": {"continue": "The turn goes on.", "stop": "The turn was ended."},
-    "nobody": {"continue": "The turn goes on.", "stop": "The turn was ended."},
+    "person": {"continue": "The user chose to continue.", "stop": "The user ended the turn."},
+    "setting": {"continue": "The turn continues.", "stop": "The turn was ended."},
+    "nobody": {"continue": "The turn continues.", "stop": "The turn was ended."},
 }
 
 
@@ -80,7 +80,7 @@ def stopped(verdict: Verdict, *, ran: bool) -> str:
 
 TEXTS: dict[Phase, str] = {
     "streaming": "Your message:",
-    "tool_call": "Your message to the model, in place of the results:",
+    "tool_call": "Your message to the model (replaces the results):",
 }
 
 

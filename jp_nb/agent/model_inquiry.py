@@ -48,7 +48,7 @@ MARK: Final = "inquiry"
 """Metadata of the request that puts a question: `<tool>.<question id>`. Never stored."""
 PAUSED: Final = "Tool paused: "
 INTERRUPTED: Final = "Tool call was interrupted."
-BESIDE: Final = "No result yet: this call was made together with the one that is paused."
+BESIDE: Final = "No result yet: this call was made in the same answer as the paused one."
 
 
 class InquiryError(JpNbError):
@@ -181,7 +181,7 @@ def _question(inquiry: ModelInquiry) -> ChatRequest:
         f"The tool `{inquiry.tool}` is paused and asks you a question.",
         question.context or "",
         f"Question: {question.text}",
-        "Answer it yourself from what this conversation says; nobody else is asked.",
+        "Answer it yourself, from the information in this conversation. No user is asked.",
     ]
     return ChatRequest(
         content="\n\n".join(part for part in parts if part.strip()),
@@ -364,7 +364,7 @@ async def _attempt(
     if finished is None:
         if retry is not None:
             return retry
-        raise ProviderError("the stream ended before the answer did", kind="transient")
+        raise ProviderError("the response ended before the answer was complete", kind="transient")
     _refuse_unless_whole(finished)
     return entries + builder.finish()[0]
 
@@ -376,7 +376,7 @@ def _refuse_unless_whole(finished: Finished) -> None:
         raise ProviderError(f"the model refused to answer{detail}")
     if finished.reason == "max_tokens":
         raise ProviderError(
-            "the answer reached the token limit and is cut off", kind="output_limit"
+            "the answer reached the token limit and is incomplete", kind="output_limit"
         )
 
 

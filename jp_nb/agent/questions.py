@@ -31,11 +31,11 @@ from jp_nb.tooling.context import EndOfQuestion, QuestionEnd
 from jp_nb.tooling.question import Question
 
 CANCELLED_BY_USER = "Tool input cancelled by user."
-STOPPED_BY_USER = "The questions were cancelled by the user, who stopped the turn."
+STOPPED_BY_USER = "The user stopped the turn and cancelled the questions."
 NOT_ANSWERED: Mapping[str, str] = {
     "declined": "Tool input declined by user.",
     "cancelled": CANCELLED_BY_USER,
-    "timed_out": "The tool's question was not answered: nobody did so in time.",
+    "timed_out": "The tool's question was not answered in time.",
     "interrupted": "The tool's question was not answered: an interrupt closed it.",
 }
 """What the model is told of a call whose question got no answer, by how the prompt ended."""

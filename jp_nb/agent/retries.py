@@ -24,7 +24,7 @@ _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
     "connect": "no connection",
     "timeout": "no answer in time",
     "rate_limit": "rate limit",
-    "transient": "server in trouble",
+    "transient": "server error",
 }
 
 
@@ -79,7 +79,7 @@ async def with_retries(
             return result
         patches += 1
         if patches > MAX_PATCHES:
-            raise ProviderError(f"the provider keeps rejecting the thread: {result.reason}")
+            raise ProviderError(f"the provider keeps rejecting the conversation: {result.reason}")
 
 
 def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
@@ -99,7 +99,7 @@ def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> f
 def _reason(error: ProviderError, attempt: int, retries: int) -> str:
     """Say why attempt number `attempt` failed, and which one is next: `429 rate limit, …`."""
     status = f"{error.status} " if error.status is not None else ""
-    kind = _KINDS.get(error.kind, "refused for now")
+    kind = _KINDS.get(error.kind, "temporarily refused")
     return f"{status}{kind}, attempt {attempt + 1} of {retries + 1}"
 
 

@@ -22,8 +22,8 @@ from jp_nb.tooling.question import FormAnswer, Question
 
 SHORTEST_LINE = 8
 """Characters of a line that is hidden without the others of its secret."""
-MAY_NOT_BE_STORED = "it holds an answer to a secret question, which may not be stored"
-MAY_NOT_BE_OFFERED = "The tool put a secret where a question cannot do without it: {}"
+MAY_NOT_BE_STORED = "it contains the answer to a secret question, which must not be stored"
+MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: {}"
 
 
 class Secrets:

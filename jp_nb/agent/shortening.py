@@ -40,7 +40,7 @@ Raises:
     ProviderError: If it does not.
     ConfigError: If there is no such model.
 """
-LEFT_OUT: Final = "(left out here: the turn is too long)"
+LEFT_OUT: Final = "(omitted: the turn is too long)"
 
 _HALVES: Final[dict[ToolCalls, tuple[bool, bool]]] = {
     "strip": (True, True),

@@ -32,7 +32,7 @@ class Admitted:
         """Return `text` with what is said of the images that are left out."""
         told = self.left_out[:MAX_TOLD]
         more = len(self.left_out) - len(told)
-        lines = [*told, *([f"[{more} more left out]"] if more else [])]
+        lines = [*told, *([f"[{more} more omitted]"] if more else [])]
         return "\n".join([*([text] if text else []), *lines])
 
 

@@ -38,7 +38,7 @@ from jp_nb.tooling.sources import ToolSource
 
 T = TypeVar("T")
 
-NEEDS_PERSON = "it needs a person and nobody can be asked"
+NEEDS_PERSON = "it needs a user, and no user is available"
 
 
 @dataclass(frozen=True, slots=True)

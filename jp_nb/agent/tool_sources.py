@@ -108,7 +108,7 @@ class ToolSources:
             if is_cancelled():
                 raise
             log.debug("A tool source failed", exc_info=True)
-            why = f"that took more than {LONGEST:g} s" if limit.expired() else summary(exc)
+            why = f"no response within {LONGEST:g} s" if limit.expired() else summary(exc)
         return f"the tool source {source.name!r} {failed}: {why}"
 
     async def _close(self, *sources: ToolSource) -> None:
@@ -135,4 +135,4 @@ def _source_of(tool: ToolConfig, names: Mapping[str, object]) -> str | None:
 
 
 def _not_there(tool: ToolConfig) -> str:
-    return f"its source {tool.source!r} has no such tool here"
+    return f"the source {tool.source!r} has no tool of this name"

@@ -57,8 +57,8 @@ MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
 CHOOSE_ANOTHER = f"`%jp config {MODEL_ID}=PROVIDER/NAME`"
 MAX_TOTAL_TOKENS = "assistant.request.max_total_tokens"
-ALLOW_MORE = f"`%jp config {MAX_TOTAL_TOKENS}=N` allows more, and 0 any number; ask again to go on"
-TOO_MANY_TOKENS = "This tool call did not run: the turn had taken as many tokens as it may."
+ALLOW_MORE = f"Allow more with `%jp config {MAX_TOTAL_TOKENS}=N` (0: no limit), then ask again."
+TOO_MANY_TOKENS = "This tool call did not run. The turn has reached its token limit."
 AGAIN = "Run the cell again, or `%jp resume`."
 REQUEST_FAILED = f"⚠ The request failed. {AGAIN}"
 REQUEST_INTERRUPTED = f"⚠ Interrupted before an answer. {AGAIN}"
@@ -324,7 +324,7 @@ class TurnLoop:
         resolved = await self._heeding(self.resolve())  # a source may take long
         new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
-            self.display(Notice(f"⚠ {problem}; its tools are not offered"))
+            self.display(Notice(f"⚠ {problem}. Its tools are not available."))
         self._problems += new
         self._record.provider = resolved.provider_name
         self._tokens.most = resolved.request.max_total_tokens
@@ -434,7 +434,9 @@ class TurnLoop:
         """Say that the tool which this request demanded was not called."""
         missing = uncalled(choice, [call.request.name for call in calls])
         if missing is not None:
-            self.display(Notice(f"⚠ The model did not call {missing}, which this turn demanded"))
+            self.display(
+                Notice(f"⚠ The model did not call {missing}, although this turn requires it")
+            )
 
     def _too_many_tokens(self, calls: Sequence[Call], *, ran: bool = False) -> CycleResult:
         """End a turn that took more tokens than it may: as an interrupt would, if it is not done.
@@ -447,10 +449,10 @@ class TurnLoop:
             self._record.add(
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
             )
-        left = ", and the calls of the last answer did not run" if calls and not ran else ""
-        ends = f": it ends here{left}. {ALLOW_MORE}" if calls else ""
+        left = " The calls of the last answer did not run." if calls and not ran else ""
+        ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
         took, most = self._tokens.total, self._tokens.most
-        told = f"The turn took {took} tokens, {MAX_TOTAL_TOKENS} is {most}{ends}"
+        told = f"The turn took {took} tokens; the limit {MAX_TOTAL_TOKENS} is {most}{ends}"
         self.display(Notice(f"⚠ {told}"))
         if not calls:
             return "completed"
@@ -479,7 +481,7 @@ class TurnLoop:
     def _unusable(error: ConfigError) -> ConfigError:
         """Add to `error` what led to it and what to do."""
         first, *others = error.problems
-        how = f"`%jp config --explain {first.path}` tells what it was before"
+        how = f"see the previous value with `%jp config --explain {first.path}`"
         return ConfigError(
             f"{first.message}; {_stays('the configuration', how)}",
             path=first.path,
@@ -563,11 +565,14 @@ async def run_batch(
 def needs_person(reason: str) -> PromptUnavailable:
     """Return the error of a strict run in which nobody could decide something."""
     return PromptUnavailable(
-        f"a decision needs a person and nobody can be asked: {reason}. Run the notebook in a live "
-        "session, configure it, or leave out --strict.",
+        f"a decision needs a user, and no user is available: {reason}. Run the "
+        "notebook in a live session, configure the decision in advance, or run "
+        "without --strict.",
         reason=reason,
     )
 
 
 def _stays(what: str, how: str) -> str:
-    return f"a tool changed {what} in this turn, and it stays so until you change it: {how}"
+    return (
+        f"a tool changed {what} in this turn. The change remains until you set another value: {how}"
+    )

@@ -41,9 +41,9 @@ UNDO: Final = "`%jp compact --undo`"
 WORTH: Final = 10
 """Compaction by itself frees at least one in so many of the tokens at its bound, and is tried again
 after that many more: else it would come back with every turn."""
-NO_SHORTER: Final = "the summary is no shorter than what it would stand for"
-NOTHING_SHORTER: Final = "⊟ Nothing of the conversation would get shorter: it is sent as it is"
-_TOO_LONG: Final = "The conversation is longer than the model reads"
+NO_SHORTER: Final = "the summary is not shorter than the turns that it replaces"
+NOTHING_SHORTER: Final = "⊟ No rule makes the conversation shorter. It is sent unchanged."
+_TOO_LONG: Final = "The conversation is longer than the model's context window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,14 +212,14 @@ class TurnCompaction:
             if not isinstance(exc, JpNbError):
                 log.exception("Compaction failed")
             said = exc if isinstance(exc, JpNbError) else summary(exc)
-            self.display(Notice(f"⚠ The conversation was not made shorter: {said}"))
+            self.display(Notice(f"⚠ The conversation was not compacted: {said}"))
             return False
         finally:
             self.display(Waits(MODEL_WAITS, ""))
         self.record.add(*self.tokens.told_by_last(entries))
         self.record.thread = thread_of(stream, providers, in_turn=in_turn)
-        told = f"⊟ {why}: {in_words(entries)} from here on" if why else as_sentence(entries)
-        self.display(Notice(f"{told}; {UNDO} takes that back"))
+        told = f"⊟ {why}: from now on, {in_words(entries)}" if why else as_sentence(entries)
+        self.display(Notice(f"{told}. Undo: {UNDO}"))
         return True
 
     def _size_with(self, entries: Sequence[Compaction], *, in_turn: bool) -> int:
@@ -231,15 +231,13 @@ class TurnCompaction:
         return ThreadTokens().of(thread)
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        said = f"{model}, which sums up earlier turns"
+        said = f"{model}, which is summarizing earlier turns"
         self.display(Waits(MODEL_WAITS, f"{said}: {again}" if again else said, until))
 
 
 _KEYS: Final = {"compact": "c", "summarise": "u"}
-_NAMES: Final = {"compact": "Compact", "summarise": "Sum up"}
-_HELP: Final = (
-    "The record keeps everything; a summary is written by a model. What is freed is an estimate."
-)
+_NAMES: Final = {"compact": "Compact", "summarise": "Summarize"}
+_HELP: Final = "The record keeps every turn. A model writes the summary. The numbers are estimates."
 
 
 def _in_words(plan: CompactionPlan) -> str:
@@ -257,5 +255,5 @@ def _beside(resolved: Resolved, asked: str) -> int:
 
 def _why(auto: AutoCompaction, size: int) -> str:
     if size:
-        return f"About {size:,} tokens, {auto.max_tokens:,} is the bound"
+        return f"About {size:,} tokens, limit {auto.max_tokens:,}"
     return f"More than {auto.max_turns} turns"

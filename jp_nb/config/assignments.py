@@ -34,6 +34,7 @@ from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 
 FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 LAYER = "assignment"
+ONLY_IN_FILES: Final = "only a configuration file can set this"
 FILE_ONLY: Final = ("extends", "inherit", "id")
 """Fields by which a file speaks of itself: they mean nothing anywhere else."""
 
@@ -97,7 +98,9 @@ def assign(
     value = _json(text, path) if as_json else from_text(node, text, path)
     if value is None:
         if extend:
-            raise ConfigError("nothing can be added: null unsets", path=path, kind="type")
+            raise ConfigError(
+                "`+=` cannot add null; `:=null` unsets the setting", path=path, kind="type"
+            )
         return Change(unsets=(path,))
     place = _list_above(keys)
     if place is not None:
@@ -111,11 +114,7 @@ def assign(
 
 def _no_business_of_files(fields: Sequence[str], layer: str) -> None:
     """Raise if one of `fields` of the root is what only a file may say."""
-    problems = [
-        ConfigProblem(key, "value", "only a configuration file says this, about itself")
-        for key in fields
-        if key in FILE_ONLY
-    ]
+    problems = [ConfigProblem(key, "value", ONLY_IN_FILES) for key in fields if key in FILE_ONLY]
     if problems:
         first, *others = problems
         raise ConfigError(first.message, path=first.path, layer=layer, others=others)
@@ -143,8 +142,8 @@ def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
     if isinstance(canonical_form(above, now), dict) or set(above.requires) <= {field}:
         return
     raise ConfigError(
-        f"`{parent}` is {shortened(json.dumps(now, ensure_ascii=False))} now, which has no "
-        f"{field!r}: set `{parent}` as a whole",
+        f"`{parent}` is {shortened(json.dumps(now, ensure_ascii=False))}, which has "
+        f"no {field!r}: set `{parent}` as a whole",
         path=path,
         kind="type",
     )
@@ -166,7 +165,7 @@ def _added(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> J
                 "strategy": "replace"}  # fmt: skip
     if node.kind == "json" and isinstance(now, str) and isinstance(value, str):
         return now + value
-    raise ConfigError("`+=` adds to a list, a text or a map", path=path, kind="type")
+    raise ConfigError("`+=` works only on a list, a text or a map", path=path, kind="type")
 
 
 # --- items of lists --------------------------------------------------------------------------
@@ -196,9 +195,9 @@ def _in_list(
     items = list(now) if isinstance(now, list) else []
     key = keys[place]
     if isinstance(key, Element) or int(key) >= len(items):
-        has = f"it has {len(items)}" if items else "it has none"
+        has = f"the list has {len(items)}" if items else "the list is empty"
         raise ConfigError(
-            f"unknown index, items are numbered from 0 and {has}",
+            f"unknown index: items are numbered from 0, and {has}",
             path=format_path(keys[: place + 1]),
             kind="unknown_index",
         )
@@ -226,7 +225,7 @@ def _replaced(
     if isinstance(item, list):
         if not is_index(key) or int(key) >= len(item):
             raise ConfigError(
-                f"unknown index, items are numbered from 0 and it has {len(item)}",
+                f"unknown index: items are numbered from 0, and the list has {len(item)}",
                 path=format_path(keys),
                 kind="unknown_index",
             )
@@ -248,7 +247,7 @@ def _grown(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> Js
             return {**item, **value}
         case (None, _) if node.kind in ("list", "text", "map", "json"):
             return value
-    raise ConfigError("`+=` adds to a list, a text or a map", path=path, kind="type")
+    raise ConfigError("`+=` works only on a list, a text or a map", path=path, kind="type")
 
 
 # --- values ----------------------------------------------------------------------------------

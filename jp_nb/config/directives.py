@@ -47,5 +47,5 @@ def tool_choice(*uses: str | bool | None) -> str | None:
         case [str(name)] if name.strip():
             return f"tool:{name}"
         case [str()]:
-            raise UsageError("-u takes the name of a tool, or nothing for any of them")
-    raise UsageError("one request takes one of -u, -u NAME and -U: leave the others out")
+            raise UsageError("-u takes the name of a tool, or no name for any tool")
+    raise UsageError("-u, -u NAME and -U exclude each other: use one of them")

@@ -210,19 +210,19 @@ def rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
     for rule in rules:
         if names_nothing(rule):
             yield (
-                f"tool '{tool}': access.config path '{rule.path}' names nothing in the "
-                "configuration, so that the rule never matches"
+                f"tool '{tool}': access.config path '{rule.path}' does not exist in "
+                "the configuration, so the rule never matches"
             )
             continue
         if rule.delete and overlaps_sensitive(parse_path(rule.path)):
             yield (
-                f"tool '{tool}' grants delete = true to path '{rule.path}' which is a sensitive "
-                "path: what it unsets may be a rule that denies something"
+                f"tool '{tool}' grants delete = true to path '{rule.path}' which is a "
+                "sensitive path: the tool could unset a rule that denies access"
             )
         if rule.apply == "unattended" and asks(rule):
             yield (
-                f"tool '{tool}' has apply = \"unattended\" for path '{rule.path}', where a person "
-                "always decides: it asks all the same"
+                f"tool '{tool}' has apply = \"unattended\" for path '{rule.path}', "
+                "where the user always decides: the tool asks anyway"
             )
 
 

@@ -108,7 +108,7 @@ def check_aliases(aliases: Aliases) -> None:
             if target in chain:
                 circle = [*chain[chain.index(target) :], target]
                 raise ConfigError(
-                    f"these aliases go in circles: {' -> '.join(circle)}", path=ALIASES
+                    f"these aliases form a cycle: {' -> '.join(circle)}", path=ALIASES
                 )
             chain.append(target)
             target = aliases[target]

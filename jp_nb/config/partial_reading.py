@@ -182,12 +182,12 @@ def _wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> str | None:
         if one is None:
             continue
         if key not in choices:
-            return f"unknown key {key!r} beside `value`, expected one of: {', '.join(choices)}"
+            return f"unknown key {key!r} next to `value`, expected one of: {', '.join(choices)}"
         # Not `one in choices`: to Python, 1 is true.
         if not any(one is word or (isinstance(one, str) and one == word) for word in choices[key]):
             listed = ", ".join(str(word).lower() for word in choices[key])
             return f"expected for {key!r} one of {listed}, {found(one)}"
-    return "expected something for 'value', found nothing" if wrapper["value"] is None else None
+    return "expected a value for 'value', found nothing" if wrapper["value"] is None else None
 
 
 def _without_value(wrapper: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _in_words(error: ErrorDetails, path: str) -> tuple[str, str]:
     kind, context = error["type"], error.get("ctx", {})
     beginning = kind.partition("_")[0]
     if kind == "missing":
-        return "value", "is needed here, and not set"
+        return "value", "is required here, but not set"
     if kind == "value_error":
         return "value", error["msg"].removeprefix("Value error, ")
     expected = _EXPECTED.get(kind) or _EXPECTED.get(beginning)

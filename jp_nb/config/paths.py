@@ -79,8 +79,8 @@ def parse_path(path: str) -> tuple[str, ...]:
         elif path[place] != "[":
             break
     raise ConfigError(
-        f"{shortened(path)!r} is not a path, expected keys with dots between, "
-        f"at most {MAX_CONFIG_LEVELS}",
+        f"{shortened(path)!r} is not a path, expected at most {MAX_CONFIG_LEVELS} "
+        "keys separated by dots",
         kind="malformed",
     )
 
@@ -95,7 +95,7 @@ def _element(path: str, start: int) -> tuple[Element, int]:
     found = _BRACKETED.match(path, start)
     if found is None or not found[1]:
         raise ConfigError(
-            f"{shortened(path)!r}: a bracket is not closed, or empty", kind="malformed"
+            f"{shortened(path)!r}: a bracket is empty or not closed", kind="malformed"
         )
     return Element(found[1]), found.end()
 

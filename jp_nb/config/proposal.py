@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.assignments import FILE_ONLY, LAYER, read_partial
+from jp_nb.config.assignments import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
 from jp_nb.config.authority import IsInside, is_named_inside, needs_person
 from jp_nb.config.grants import Grants, is_sensitive
 from jp_nb.config.masking import masked
@@ -205,7 +205,7 @@ def _too_large(config: JsonValue, unset: Sequence[str]) -> str | None:
     try:
         size = len(_json(config)) + sum(map(len, unset))
     except (ValueError, TypeError, RecursionError):
-        return "`config` holds what no JSON can, or too many levels"
+        return "`config` contains a value that JSON does not have, or too many levels"
     return TOO_LARGE if size > MAX_CHARS or len(unset) > MAX_PATHS else None
 
 
@@ -341,7 +341,7 @@ def _read(config: JsonValue, basis: ConfigSnapshot, grants: Grants, wrong: list[
     if get_path(delta, ALIASES):
         aliases = get_path(merge(basis.partial, delta), ALIASES)
     delta, unresolved = resolve_references(delta, aliases)
-    known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'there are none'})"
+    known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'no alias is defined'})"
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
         expected += known if grants.reads(_ALIASES) else ""
@@ -410,19 +410,19 @@ def _unset_problem(keys: Keys) -> str | None:
     it could step over a deeper rule.
     """
     if keys[0] in FILE_ONLY:
-        return "only a configuration file says this: about itself"
+        return ONLY_IN_FILES
     node: SchemaNode = ROOT
     for place, key in enumerate(keys):
         if node.kind == "json":
-            return "a free-form value is unset as a whole"
+            return "a free-form value can only be unset as a whole"
         if node.kind == "list" and is_index(key) and not isinstance(key, Element):
-            return 'an item of a list is named by what it is: expected field["item"]'
+            return 'an item of a list is named by its value: expected field["item"]'
         below = node.child(key)
         if below is None:
             return unknown_key(node, key, keys[:place]).replace("unknown key, ", "unknown field: ")
         if node.kind == "list":
             inside = len(keys) > place + 1
-            return "an item of a list is unset as a whole" if inside else None
+            return "an item of a list can only be unset as a whole" if inside else None
         is_entry, node = node.kind == "map", below
         last = place == len(keys) - 1
         if last and (node.kind == "list" or _is_optional_value(node, is_entry=is_entry)):

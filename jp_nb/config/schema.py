@@ -226,10 +226,10 @@ def unknown_key(node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: 
     if node.kind == "list":
         return "expected the number of an item, or an item in brackets"
     if left_out([*above, key]):
-        return "unknown key, nothing in a notebook reads this setting"
+        return "unknown key, notebooks do not use this setting"
     known = sorted(node.fields)
     if not known:
-        return "unknown key, nothing lies below it"
+        return "unknown key, this setting has no keys"
     near = difflib.get_close_matches(key, known, n=1) if hint else []
     meant = f"did you mean {format_path([*above, near[0]])!r}? " if near else ""
     return f"unknown key, {meant}expected one of: {', '.join(known)}"

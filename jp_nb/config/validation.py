@@ -87,8 +87,8 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
             yield (
                 "assistant.tool_choice",
                 f"assistant.tool_choice names {choice!r}, which "
-                f"conversation.tools.{choice}.enable keeps off for good: choose another tool, or "
-                "let it be turned on",
+                f"conversation.tools.{choice}.enable turns off permanently: choose "
+                "another tool, or allow it to be turned on",
             )
 
 
@@ -104,8 +104,9 @@ def _access_misfits(name: str, access: Access, kind: str) -> Iterator[tuple[str,
             if getattr(access, field):
                 yield (
                     f"{path}.access.{field}",
-                    f"{path}: `access.{field}` is only supported on local tools, but '{name}' is "
-                    "a python tool: what runs in the kernel cannot be held to it",
+                    f"{path}: `access.{field}` is only supported on local tools, but "
+                    f"'{name}' is a python tool: code in the kernel cannot be "
+                    "restricted",
                 )
     if access.config:
         yield from rule_problems(name, access.config)
@@ -210,9 +211,9 @@ def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Placed]]:
     def fits(keys: tuple[str, ...], value: JsonValue) -> bool:
         message = None
         if isinstance(value, float) and not isfinite(value):
-            message = f"expected a number, found {value}, which no notebook can keep"
+            message = f"expected a finite number, found {value}"
         elif isinstance(value, (dict, list)) and len(keys) >= MAX_CONFIG_LEVELS:
-            message = f"more than {MAX_CONFIG_LEVELS} tables and lists lie within one another here"
+            message = f"more than {MAX_CONFIG_LEVELS} tables and lists are nested here"
         if message is not None:
             unfit.append((keys, ConfigProblem(format_path(keys), "value", message)))
         return message is None

@@ -63,19 +63,21 @@ def advice(error: ProviderError, endpoint: Endpoint) -> str:
             return _reach(endpoint, refused=error.kind == "refused")
         case "rate_limit":
             return (
-                "Wait, then run the cell again; `%jp config assistant.request.max_retries=N` and "
-                "`assistant.request.max_backoff_secs=SECONDS` make it wait and try longer by itself"
+                "Wait, then run the cell again. To retry longer automatically, set "
+                "`%jp config assistant.request.max_retries=N` and "
+                "`assistant.request.max_backoff_secs=SECONDS`"
             )
         case "quota":
-            return f"See to the account at the provider, or choose another model: {CHOOSE}"
+            return f"Check your account at the provider, or choose another model: {CHOOSE}"
         case "too_long":
             return (
-                "The conversation is longer than the model can read: `%jp compact` sends the "
-                "earlier turns shorter, then `%jp resume` goes on; "
-                "`conversation.compaction.auto.max_tokens=N` does that by itself at N tokens. Or "
-                "ask for less at once, attach less, begin a new conversation (`%jp new`), go on "
-                "from an earlier turn (`%jp fork TURN`), or choose a model that reads more "
-                f"({CHOOSE})" + _ROOM.get(endpoint.provider, "")
+                "The conversation is longer than the model's context window. Compact "
+                "the earlier turns with `%jp compact`, then continue with `%jp "
+                "resume`. To compact automatically at N tokens, set "
+                "`conversation.compaction.auto.max_tokens=N`. Or ask a shorter "
+                "request, attach less, start a new conversation (`%jp new`), "
+                "continue from an earlier turn (`%jp fork TURN`), or choose a model "
+                f"with a larger context window ({CHOOSE})" + _ROOM.get(endpoint.provider, "")
             )
         case "other":
             return _refused(error, endpoint)
@@ -87,24 +89,31 @@ def _reach(endpoint: Endpoint, *, refused: bool) -> str:
     if endpoint.override:
         where = f"The address is in the environment variable {endpoint.base_url_env}"
     else:
-        where = f"Its address is {endpoint.setting}.base_url: `%jp config {endpoint.setting}"
-        where += ".base_url=http://HOST:PORT` sets another"
+        where = (
+            f"Its address is the setting {endpoint.setting}.base_url. Change it with `%jp "
+            f"config {endpoint.setting}"
+        )
+        where += ".base_url=http://HOST:PORT`"
     start = _START.get(endpoint.provider, "Start it") if refused else "Is the server running?"
-    return f"{start}, or set where it is. {where}" if refused else f"{start} {where}"
+    return f"{start}, or set its address. {where}" if refused else f"{start} {where}"
 
 
 def _refused(error: ProviderError, endpoint: Endpoint) -> str:
     match error.status:
         case 401 | 403 if endpoint.key_env and not endpoint.key_is_set:
-            return f"The environment variable {endpoint.key_env}, which holds the key, is not set"
+            return f"The environment variable {endpoint.key_env} for the key is not set"
         case 401 | 403 if endpoint.key_env:
             return f"Check the key in the environment variable {endpoint.key_env}"
         case 401 | 403:
-            return f"Name the variable that holds its key in {endpoint.setting}.api_key_env"
+            return (
+                f"Set {endpoint.setting}.api_key_env to the name of the environment "
+                "variable with the key"
+            )
         case 404 if endpoint.provider == "ollama":
             return (
-                "Is the model there? `ollama list` shows them, `ollama pull NAME` fetches one, "
-                f"{CHOOSE} chooses another"
+                "Check that the model is installed: `ollama list` shows the "
+                "installed models, and `ollama pull NAME` downloads one. Or choose "
+                f"another model: {CHOOSE}"
             )
         case 404:
             return f"Check the model ({CHOOSE}) and {endpoint.setting}.base_url ({endpoint.url})"

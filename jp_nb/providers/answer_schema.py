@@ -17,6 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.json_schema import (
+    ONLY_ITSELF,
     SchemaPath,
     all_schemas,
     child_schemas,
@@ -114,7 +115,7 @@ def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
     walker = SchemaRewriter("anthropic", root)
     sent = walker.node(root)
     if walker.too_large:
-        raise _refusal((), "with what its references say written out it is too large")
+        raise _refusal((), "the schema with all of its references expanded is too large")
     return AnswerSchema(schema, sent, wrapped=wrapped)
 
 
@@ -131,7 +132,7 @@ def for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 def check_references(schema: Mapping[str, JsonValue]) -> None:
     """Raise `UsageError` if a reference in `schema` leads nowhere, or only to itself."""
     if (path := find_loop(schema, same_value=True)) is not None:
-        raise UsageError(f"{format_place(path)}: it refers to itself and says nothing else")
+        raise UsageError(f"{format_place(path)}: {ONLY_ITSELF}")
 
 
 def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
@@ -142,44 +143,46 @@ def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
     """
     check_references(schema)
     if (path := find_loop(schema)) is not None:
-        raise _refusal(path, "it leads back to itself; write out as many levels as you need")
+        raise _refusal(path, "the schema is recursive: write out as many levels as you need")
     for path, part in all_schemas(schema).items():
         if why := _anthropic_misfit(part, schema):
             raise _refusal(path, why)
         for way, child in child_schemas(part):
             if isinstance(child, bool) and way[0] != "additionalProperties":
                 word = json.dumps(child)
-                raise _refusal((*path, *way), f"`{word}` stands for a schema; write one out")
+                raise _refusal((*path, *way), f"`{word}` is used as a schema: write out a schema")
         # What `allOf` demands together is looked at as one, where it stands.
         if path[-2:-1] != ("allOf",) and (unknown := undeclared(resolved(part, schema))):
-            raise _refusal(path, f"`required` names {unknown[0]!r}: put it under `properties`")
+            raise _refusal(
+                path, f"`required` names {unknown[0]!r}, which is missing under `properties`"
+            )
     for_anthropic(schema)
 
 
 def _refusal(path: SchemaPath, why: str) -> UsageError:
-    return UsageError(f"anthropic cannot answer in this schema: {format_place(path)}: {why}")
+    return UsageError(f"anthropic does not support this schema: {format_place(path)}: {why}")
 
 
 def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> str | None:
     for keyword in UNENFORCEABLE:
         if keyword in part:
-            return f"`{keyword}` is not understood there; put it into words, as `description`"
+            return f"`{keyword}` is not supported; describe the condition in `description`"
     if not SAYS_WHAT & part.keys():
-        return "any value would do; add a `type`"
+        return "the schema allows any value; add a `type`"
     choices = part.get("enum", [])
     if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
-        return "only texts, numbers, booleans and null can be in an `enum`"
+        return "an `enum` can contain only texts, numbers, booleans and null"
     if is_mixed(one_type(resolved(part, root))):
-        return "objects or arrays among several types; make each type one schema of an `anyOf`"
+        return "objects or arrays among several types; make each type a schema of an `anyOf`"
     if isinstance(part.get("items"), list):
-        return "`items` is one schema for every item, not a list of them"
+        return "`items` must be one schema for all items, not a list of schemas"
     if isinstance(part.get("additionalProperties"), dict) or _is_open(part):
         return (
-            "an object's keys cannot be left to the model; name them under `properties`, or take "
-            "an array of objects with a key and a value"
+            "an object needs fixed keys; list them under `properties`, or use an "
+            "array of objects with a key and a value"
         )
     if is_composed(part) and expanded(part, root) is None:
-        return "the schemas of `allOf` or beside `$ref` cannot be made one; write one out"
+        return "the schemas of `allOf` or next to `$ref` cannot be merged; write out one schema"
     return None
 
 

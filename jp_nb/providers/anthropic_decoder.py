@@ -91,7 +91,9 @@ class AnthropicDecoder:
     def finish(self) -> list[ProviderEvent]:
         """Nothing more, or an error: the protocol has its own last message."""
         if not self._finished:
-            raise ProviderError(f"the response of {NAME} broke off", kind="transient")
+            raise ProviderError(
+                f"the response of {NAME} ended before it was complete", kind="transient"
+            )
         return []
 
     def _start(self, index: int, content: WireObject) -> list[ProviderEvent]:

@@ -173,7 +173,7 @@ def _sampling(request: ModelRequest, *, thinking: bool, warnings: Warnings) -> M
         if value is None:
             continue
         if _UNSAMPLED.match(request.model):
-            reason = f"{request.model} has no such parameter"
+            reason = f"{request.model} does not support this parameter"
         elif thinking and name != "top_p":
             reason = "not allowed with reasoning"
         else:

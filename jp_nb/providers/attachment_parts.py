@@ -73,9 +73,9 @@ def sort_out(
     for attachment in attachments:
         if isinstance(attachment.content, bytes) and attachment.media_type not in media_types:
             words = ", ".join(("text", *sorted(media_types)))
-            skipped.append((attachment, f"this provider is sent only {words}"))
+            skipped.append((attachment, f"this provider accepts only {words}"))
         elif attachment.content == b"":
-            skipped.append((attachment, "there is nothing in it"))
+            skipped.append((attachment, "it is empty"))
         else:
             sent.append(attachment)
     return sent, tuple(skipped)

@@ -133,8 +133,8 @@ class CassetteProvider:
         """Ask the provider what there is; see `Provider`."""
         if self._tape.is_offline:
             raise ProviderError(
-                f"a cassette answers in place of {self._name}, which is not asked for its models "
-                "(`%jp cassette off` has models asked again)"
+                f"a cassette replaces {self._name}, so its models cannot be listed "
+                "(turn the cassette off: `%jp cassette off`)"
             )
         return await self._provider.models(seconds=seconds)
 

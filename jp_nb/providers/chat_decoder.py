@@ -91,7 +91,9 @@ class ChatDecoder:
     def finish(self) -> list[ProviderEvent]:
         """The last events; a response is complete if it has a finish reason."""
         if self._finish_reason is None:
-            raise ProviderError(f"the response of {self._name} broke off", kind="transient")
+            raise ProviderError(
+                f"the response of {self._name} ended before it was complete", kind="transient"
+            )
         reason = _FINISH.get(self._finish_reason, "other")
         if self._refusal:
             return [Finished("refused", "".join(self._refusal))]

@@ -53,8 +53,9 @@ class Endpoint:
         found = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
         if "@" in re.split(r"[/?#]", found.rpartition("://")[2])[0]:
             raise ConfigError(
-                f"the address in {self.base_url_env} holds no user and no password: put a key "
-                "into an environment variable and name that in api_key_env",
+                f"the address in {self.base_url_env} cannot contain a user name or "
+                "password. Put the key into an environment variable and set "
+                "api_key_env to its name",
                 path=f"{self.setting}.base_url_env",
             )
         return found

@@ -139,8 +139,9 @@ class HttpClient:
 
     def _no_json(self, response: httpx.Response, what: str) -> ProtocolError:
         return ProtocolError(
-            f"{self.endpoint.provider} answered with {what} where JSON was expected. Check "
-            f"{self.endpoint.setting}.base_url ({public_url(str(response.request.url))})."
+            f"{self.endpoint.provider} answered with {what} instead of JSON. Check "
+            f"{self.endpoint.setting}.base_url "
+            f"({public_url(str(response.request.url))})."
         )
 
     def preview(self, body: bytes, *, left_out: Sequence[str] = ()) -> SentRequest:
@@ -222,9 +223,10 @@ class HttpClient:
         body = redaction(await _bounded_text(response))
         if ok:
             raise ProtocolError(
-                f"{self.endpoint.provider} answered with {redaction(content_type)[:100]!r} where "
-                f"an event stream was expected: {body[:200]!r}. Check "
-                f"{self.endpoint.setting}.base_url ({response.request.url})."
+                f"{self.endpoint.provider} answered with "
+                f"{redaction(content_type)[:100]!r} instead of an event stream: "
+                f"{body[:200]!r}. Check {self.endpoint.setting}.base_url "
+                f"({response.request.url})."
             )
         raise classify(
             response.status_code, response.headers, body, provider=self.endpoint.provider
@@ -250,13 +252,14 @@ class _KeyHeader(httpx.Auth):
         if not self.read():
             if self._demanded:
                 raise ProviderError(
-                    f"{endpoint.provider} needs a key, and the environment variable {name} is not "
-                    f"set. Set it in this kernel: `{set_key(name)}`; or name another variable in "
-                    f"{endpoint.setting}.api_key_env."
+                    f"{endpoint.provider} needs a key, and the environment variable "
+                    f"{name} is not set. Set it in this kernel: `{set_key(name)}`. Or "
+                    f"use another variable: {endpoint.setting}.api_key_env."
                 )
         elif not (self.read().isascii() and self.read().isprintable()):
             raise ProviderError(
-                f"the environment variable {name} holds characters that no key has; set it again"
+                f"the environment variable {name} contains characters that are not "
+                "valid in a key. Set it again"
             )
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
@@ -317,7 +320,7 @@ def _translated(
         case httpx.TimeoutException():
             kind, message = "timeout", f"{endpoint.provider} did not answer in time: {exc}"
         case httpx.NetworkError() | httpx.RemoteProtocolError() | httpx.DecodingError():
-            kind, message = "transient", f"the connection to {endpoint.provider} broke off: {exc}"
+            kind, message = "transient", f"the connection to {endpoint.provider} was lost: {exc}"
         case _:
             kind, message = "other", f"the request to {endpoint.provider} at {url} failed: {exc}"
     return ProviderError(message, kind=kind)

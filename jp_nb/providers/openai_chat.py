@@ -122,7 +122,7 @@ def create(settings: ProviderSettings) -> ChatProvider:
     """
     if (dialect := settings.text("dialect")) in DIALECTS_NOT_BUILT:
         raise ConfigError(
-            f"the dialect `{dialect}` is not available yet, expected `chat` or nothing",
+            f"the dialect `{dialect}` is not available yet, expected `chat` or no value",
             path=f"providers.llm.{settings.provider}.dialect",
         )
     profile = PROFILES[settings.provider]

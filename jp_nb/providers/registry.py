@@ -29,7 +29,7 @@ def create(name: str, settings: Mapping[str, object] | None = None) -> Provider:
     if name not in NAMES:
         known = f"the provider {name!r} is not available yet" if name in PROVIDERS else ""
         raise ConfigError(
-            f"{known or f'there is no provider {name!r}'}; there are {', '.join(NAMES)}",
+            f"{known or f'unknown provider {name!r}'}; available: {', '.join(NAMES)}",
             path="assistant.model.id.provider",
         )
     module, _, function = PROVIDERS[name].MADE_BY.partition(":")

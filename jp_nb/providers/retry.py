@@ -106,7 +106,8 @@ def classify_in_stream(error: Any, *, provider: str) -> ProviderError:
     text = " ".join([*words, message])
     kind = _kind(status or 400, "", text)
     return ProviderError(
-        f"{provider} broke off: {message}" + (f" ({', '.join(words)})" if words else ""),
+        f"{provider} stopped with an error: {message}"
+        + (f" ({', '.join(words)})" if words else ""),
         kind=kind,
         status=status,
         retry_after=_wait_in_text(text) if kind in ("rate_limit", "transient") else None,
@@ -130,7 +131,7 @@ def _limit_reached(headers: Mapping[str, str], wait: float | None) -> str:
         if left.strip() == "0" and (match := _REMAINING.fullmatch(name.lower()))
     ]
     which = f"; the limit of {' and '.join(reached)} is reached" if reached else ""
-    return which + (f"; it asks to wait {wait:.3g} s" if wait is not None else "")
+    return which + (f"; retry after {wait:.3g} s" if wait is not None else "")
 
 
 _REMAINING: Final = re.compile(

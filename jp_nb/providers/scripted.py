@@ -203,7 +203,7 @@ def find_script(
     """
     path = "assistant.model.id.name"
     if not name or "/" in name or "\\" in name or name.startswith("."):
-        raise ConfigError(f"{name!r} is not the name of a script", path=path)
+        raise ConfigError(f"{name!r} is not a script name", path=path)
     shipped = packaged or resources.files("jp_nb").joinpath("scripts")
     places: list[Path | Traversable] = [
         place for folder in folders for place in (Path(folder), Path(folder) / "scripts")
@@ -218,8 +218,9 @@ def find_script(
         {found for place in places if place.name == "scripts" for found in _names(place)}
     )
     raise ConfigError(
-        f"there is no script {name}.toml in {', '.join(str(place) for place in places[:-1])} "
-        f"or with the package; there is {', '.join(names) or 'none'}",
+        f"script {name}.toml not found in "
+        f"{', '.join(str(place) for place in places[:-1])} or in the package; "
+        f"available: {', '.join(names) or 'none'}",
         path=path,
     )
 
@@ -318,9 +319,10 @@ class ScriptedProvider:
             number += 1
         if number >= len(script.replies):
             raise ProviderError(
-                f"the script {script.name!r} has no further reply (of {len(script.replies)}) for "
-                f"this request: {_excerpt(latest)}. A script answers only what it was written for: "
-                "start again with %jp new, or name a model with %%jp -m"
+                f"the script {script.name!r} has no reply left (of "
+                f"{len(script.replies)}) for this request: {_excerpt(latest)}. A "
+                "script answers only its own notebook. Start again with `%jp new`, "
+                "or choose a model with `%%jp -m`"
             )
         reply = script.replies[number]
         _check(reply, request, f"reply {number + 1} of the script {script.name!r}")
@@ -373,8 +375,8 @@ class ScriptedProvider:
         script = self.script(model)
         if script.requests and not any(each in text for each in script.requests):
             raise ConfigError(
-                f"No model is configured. `{NAME}/{model}` is a script: it answers the requests of "
-                "the quickstart notebook and no others.",
+                f"No model is configured. `{NAME}/{model}` is a script that only "
+                "answers the requests of the quickstart notebook.",
                 kind="no_model",
             )
 
@@ -415,8 +417,8 @@ def _inquiry_events(
     if question not in script.inquiries:
         known = ", ".join(repr(key) for key in sorted(script.inquiries)) or "none"
         raise ProviderError(
-            f"the script {script.name!r} has no answer to the question {question!r} of a tool; "
-            f"its [inquiries] answer {known}"
+            f"the script {script.name!r} has no answer to the question {question!r} "
+            f"of a tool; its [inquiries] have {known}"
         )
     data: dict[str, JsonValue] = {"answer": script.inquiries[question]}
     match request.schema:
@@ -464,7 +466,9 @@ def _check(reply: Reply, request: ModelRequest, place: str) -> None:
     for text in reply.expect:
         if text not in sent:
             latest = _excerpt(_latest(request.thread))
-            raise ProviderError(f"{place} expects {text!r} in the request, which ends in: {latest}")
+            raise ProviderError(
+                f"{place} expects {text!r} in the request, but the request ends with: {latest}"
+            )
 
 
 def _applies(reply: Reply, latest: str) -> bool:

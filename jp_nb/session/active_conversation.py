@@ -153,8 +153,8 @@ class ActiveConversation:
         """Raise `UsageError` if a turn is under way."""
         if self.running is not None and not self.running.done():
             raise UsageError(
-                "a turn is still running in this kernel: wait for it, or interrupt it; if an "
-                "`async def` tool blocks, restart the kernel"
+                "a turn is still running in this kernel. Wait for it or interrupt "
+                "it. If an `async def` tool blocks it, restart the kernel"
             )
 
     # --- what a new one starts from ----------------------------------------------------------
@@ -195,8 +195,9 @@ class ActiveConversation:
                 raise
             self._awaits_files = True
             self.notices.append(
-                f"the configuration is not valid, and nothing can be asked with it: {exc}. Once "
-                "that is mended, %%jp works at once; `%jp doctor` and `%jp config` work already"
+                f"the configuration is not valid, so no request can be sent: {exc}. "
+                "Fix it, and `%%jp` works without a restart. `%jp doctor` and `%jp "
+                "config` already work"
             )
             return {}
         return with_overrides(base, self.files)

@@ -84,7 +84,7 @@ class AgentThread:
         loop, began, left = self._running_loop(), threading.Event(), threading.Event()
         if threading.current_thread() is self._thread:  # it cannot wait for itself
             work.close()
-            raise UsageError("an `async def` tool cannot do this; a `def` tool can")
+            raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
         tasks: list[asyncio.Task[object]] = []
 
         async def begin() -> T:
@@ -101,8 +101,8 @@ class AgentThread:
             if not began.wait(LONGEST_BUSY):
                 work.close()
                 raise UsageError(
-                    "an `async def` tool still blocks the thread on which turns run: wait until "
-                    "it ends, or restart the kernel"
+                    "an `async def` tool still blocks the thread on which turns run. "
+                    "Wait until it ends, or restart the kernel"
                 )
             return future.result()
         except BaseException:

@@ -21,7 +21,7 @@ from jp_nb.values.value_path import ValuePathError, read_value_path
 from jp_nb.workspace.attachment_files import AttachmentError
 
 VALUE: Final = "value"
-LATER: Final = "(It was attached while the turn ran: it is described when the next one begins.)"
+LATER: Final = "(Attached during the turn. The description follows in the next turn.)"
 
 
 class AttachedValues:
@@ -81,14 +81,14 @@ def choose_variables(
         url = _variable(directive, namespace)
         if url is not None and (folder / directive.text).exists():
             notices.append(
-                f"-a {directive.text} attaches the file of that name, not the variable; "
-                f"-a {VALUE}:{directive.text} attaches that"
+                f"-a {directive.text} attaches the file of that name. To attach the "
+                f"variable, use `-a {VALUE}:{directive.text}`"
             )
         elif url is not None:
             directive = replace(directive, text=url)
             notices.append(
-                f"the variable {attachment_parts(url).path} is attached, described anew for each "
-                "turn"
+                f"the variable {attachment_parts(url).path} is attached and described "
+                "again for each turn"
             )
         chosen.append(directive)
     return chosen, notices

@@ -62,8 +62,8 @@ class Beginnings:
             fresh.append(*before, *set_since_last_turn(old))
         return NextConversation(
             fresh,
-            "this cell began the conversation, so a new one starts here; "
-            f"`%jp switch {old.id}` goes back to the earlier one",
+            "new conversation started, because this cell began the previous one. Go "
+            f"back: `%jp switch {old.id}`",
         )
 
     def _is_begun_by(self, text: str, cell: CellRun, *, same_text: bool) -> bool:

@@ -34,9 +34,9 @@ def read_object(text: str) -> dict[str, JsonValue]:
     try:
         value = read_json(text)
     except ValueError as exc:
-        raise UsageError(f"these arguments are not JSON: {exc}. Write {FORMS}") from exc
+        raise UsageError(f"the arguments are not JSON: {exc}. Expected {FORMS}") from exc
     if not isinstance(value, dict):
-        raise UsageError(f"the arguments are one JSON object, not {one_line(text, limit=60)!r}")
+        raise UsageError(f"expected one JSON object, found {one_line(text, limit=60)!r}")
     return value
 
 
@@ -52,7 +52,7 @@ def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> d
         match = _ARGUMENT.fullmatch(word)
         if match is None:
             shown = one_line(word, limit=60)
-            raise UsageError(f"{shown!r} is not an argument of a tool, expected {FORMS}")
+            raise UsageError(f"{shown!r} is not an argument, expected {FORMS}")
         name, colon, text = match.groups()
         if name in found:
             raise UsageError(f"the argument {one_line(name, limit=60)!r} is given twice")
@@ -64,7 +64,7 @@ def _json(name: str, text: str) -> JsonValue:
     try:
         return read_json(text)
     except ValueError as exc:
-        raise UsageError(f"what follows {name}:= is not JSON: {exc}") from exc
+        raise UsageError(f"the value after {name}:= is not JSON: {exc}") from exc
 
 
 def _value(text: str, schema: JsonValue) -> JsonValue:

@@ -199,8 +199,8 @@ def _known(choice: CassetteChoice, accepts: Callable[[bytes], object]) -> Casset
         return None
     if not choice.path.exists():
         raise StorageError(
-            f"there is no cassette {choice.path}: record it with `jp-nb run NOTEBOOK --record`, "
-            "or with `%jp cassette record` before the first request"
+            f"there is no cassette {choice.path}. Record it with `jp-nb run NOTEBOOK "
+            "--record`, or with `%jp cassette record` before the first request"
         )
     accepts(content := read_bytes(choice.path))
     return parse_cassette(choice.path, content)

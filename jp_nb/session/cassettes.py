@@ -93,12 +93,12 @@ class Cassettes:
         chosen, named = self.choice, self._configured().path
         is_named = named is not None and os.path.isabs(os.path.expanduser(named))
         assert chosen.path is not None
-        said = f"answers in place of models: {len(content)} bytes"
+        said = f"responses that replace models: {len(content)} bytes"
         if not is_named and not self._files.counts(chosen.path, content, [("cassette", said)]):
             raise ConfigError(
-                f"the cassette {self.name_of(chosen.path)} came with this folder, and is not used "
-                "until you agree to its content (`%jp trust --workspace`) or name it here "
-                f"(`%jp cassette {chosen.mode}`)",
+                f"the cassette {self.name_of(chosen.path)} came with this folder and "
+                "needs your consent. Agree to its content with `%jp trust "
+                f"--workspace`, or name it here with `%jp cassette {chosen.mode}`",
                 path=f"{PATH}.path",
             )
 
@@ -131,8 +131,9 @@ class Cassettes:
             return CassetteChoice(mode, path, configured.tools, self._files.folder)
         if self._notebook is None:
             raise ConfigError(
-                "nobody says which notebook this is, so that its cassette has no name of its own: "
-                f"set this, or give the file (`%jp cassette {mode} FILE`)",
+                "the name of this notebook is unknown, so its cassette has no "
+                f"default name. Set this path, or give the file: `%jp cassette {mode} "
+                "FILE`",
                 path=f"{PATH}.path",
             )
         from jp_nb.workspace.cassette_file import beside

@@ -168,7 +168,7 @@ class _Posted:
         try:
             self._job()
         except Exception:
-            log.exception("A job on the cell's thread failed; the turn goes on")
+            log.exception("A job on the cell's thread failed; the turn continues")
 
 
 class _Called(Generic[T]):

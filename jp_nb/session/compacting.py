@@ -198,7 +198,7 @@ class SummaryJob:
         return await summarizer.summary(thread, waits=self._wait, spent=self.tokens.add)
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        said = f"{model}, which sums up {self._plan.cuts[0].turns}"
+        said = f"{model}, which is summarizing {self._plan.cuts[0].turns}"
         self._output(Waits(MODEL_WAITS, f"{said}: {again}" if again else said, until))
 
     def interrupt(self) -> None:

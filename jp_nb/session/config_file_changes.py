@@ -67,7 +67,7 @@ def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:
     draft = Draft(projection)
     for path in file.paths:
         if is_secret(parse_path(path)):
-            yield f"{path} looks like a secret: it is in that file as plain text now"
+            yield f"{path} looks like a secret: the file now contains it as plain text"
         change = Change(unsets=(path,), uncovers=frozenset({path}))
         draft.add(change, claims_for(change, None))
     draft.config()
@@ -76,4 +76,4 @@ def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:
         below = [x for x in said if x.source not in (BASE, CONVERSATION)]
         if below and below[-1].file != str(file.path):
             stronger = ", ".join(filter(None, (below[-1].source, below[-1].file)))
-            yield f"{path} is from {stronger} here, which is stronger than that file"
+            yield f"{path} has another value here, from {stronger}, which overrides that file"

@@ -44,7 +44,7 @@ from jp_nb.session.left_journals import (
 )
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder, file_identity
 
-COSTS = "what the notebook does not have yet is lost if the kernel dies"
+COSTS = "unsaved entries are lost if the kernel dies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class ConversationJournal:
                 found.append(left)
         if len(found) > 1:
             ids = ", ".join(one_line(left.id, limit=60) for left in found)
-            raise UsageError(f"several conversations have an id that begins so: {ids}")
+            raise UsageError(f"several conversations have an id that begins like this: {ids}")
         return found[0] if found else None
 
     def _left_at(self, path: Path) -> LeftConversation | None:
@@ -443,6 +443,6 @@ class ConversationJournal:
 def _taken_up(count: int) -> str:
     entries = "1 entry" if count == 1 else f"{count} entries"
     return (
-        f"{entries} of this conversation had not reached the notebook when its kernel ended: "
-        "what the journal has of it is back"
+        f"restored from the journal: {entries} of this conversation that had not "
+        "reached the notebook when its kernel ended"
     )

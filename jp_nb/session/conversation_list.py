@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jp_nb.record.stream import ConversationStream
 
 
-ANOTHER = "another conversation that a kernel left is not back yet: `%jp resume` brings it, too"
+ANOTHER = "another conversation in the journal is not restored yet: run `%jp resume` again"
 
 
 class ConversationList:
@@ -183,7 +183,7 @@ class ConversationList:
         identifier = document.conversation.id
         if identifier in self._active.document.ids():
             raise StorageError(
-                f"this notebook has a conversation {identifier} already: `%jp switch {identifier}` "
-                "goes to it"
+                f"this notebook already has a conversation {identifier}: open it with "
+                f"`%jp switch {identifier}`"
             )
         self._active.install(document.conversation, ours=False)

@@ -87,12 +87,13 @@ class Drafting:
         shown = format_path(parse_path(path))
         said = [x for x in self._projection.explain([path])[path] if x.source != BASE]
         if not said or said[-1].value is None:
-            self._note(f"nothing is set at {shown}: nothing is taken back")
+            self._note(f"{shown} is not set, so nothing changes")
             return
         where = ", ".join(filter(None, (said[-1].source, said[-1].file)))
         self._note(
-            f"this conversation set nothing at {shown}, it is from {where}: "
-            f"`%jp config {shlex.quote(f'{shown}:=null')}` leaves it unset in this conversation"
+            f"this conversation does not set {shown}; its value is from {where}. "
+            "Unset it in this conversation: `%jp config "
+            f"{shlex.quote(f'{shown}:=null')}`"
         )
 
     def _note(self, text: str) -> None:
@@ -139,13 +140,14 @@ class Drafting:
         change = parse_assignment(text, self.draft.partial())
         if change.unsets and not change.delta:
             raise UsageError(
-                "-C takes back a value, or what a file set: "
-                f"`%jp config --unset {change.unsets[0]}` takes back what this conversation says"
+                "-C undoes a value or the settings of a file. To undo a setting of "
+                "this conversation, "
+                f"use `%jp config --unset {change.unsets[0]}`"
             )
         for path, value in leaves(change.delta):
             if not self._take_value_back(path, value):
                 shown = json.dumps(masked(value, parse_path(path)), ensure_ascii=False)
-                self._note(f"{path} is not {shown} now: nothing is taken back")
+                self._note(f"{path} is not {shown}, so nothing changes")
 
     def _take_file_back(self, name: str) -> None:
         hashes: frozenset[str] = frozenset()
@@ -155,7 +157,7 @@ class Drafting:
         if revert.claims:
             self.draft.add(revert.change, revert.claims)
         else:
-            self._note(f"nothing that {name!r} set is in force: nothing is taken back")
+            self._note(f"no current setting is from {name!r}, so nothing changes")
 
     def _take_value_back(self, path: str, value: JsonValue) -> bool:
         node = node_of(path)

@@ -25,9 +25,9 @@ MAX_VALUE = 800
 SHORTEST_ROOM = 2000
 """Characters of the whole, however small it is configured to be."""
 
-ASKED = "Explain this error, and how to mend it."
-_CAUSED = "That was the direct cause of:"
-_HANDLED = "While that was handled, this happened:"
+ASKED = "Explain this error and how to fix it."
+_CAUSED = "The error above was the direct cause of the following error:"
+_HANDLED = "During handling of the error above, another error occurred:"
 
 
 def error_request(
@@ -51,7 +51,7 @@ class _Writer:
         self._hide = KnownSecrets({**namespace, **known})
 
     def request(self, asked: str, room: int) -> str:
-        calls = DataSection("the traceback, the last call last", self._traceback(room * 4 // 10))
+        calls = DataSection("traceback, most recent call last", self._traceback(room * 4 // 10))
         return framed(f"{asked}\n", [*self._cell(room * 3 // 10), calls, *self._names(room // 4)])
 
     def _cleared(self, text: str, *, code: bool = False) -> str:
@@ -113,7 +113,7 @@ class _Writer:
     def _names(self, room: int) -> Iterator[DataSection]:
         text = "\n".join(self._values(self._error.names, room))
         if text:
-            yield DataSection("the names in the lines that failed, the nearest first", text)
+            yield DataSection("values of the names in the failed lines, nearest first", text)
 
     def _values(self, names: Sequence[NamedValue], room: int) -> Iterator[str]:
         """Yield a text for each of `names`, as many as have `room`."""
@@ -175,4 +175,4 @@ def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
 
 def _left_out(count: int, what: str) -> Iterator[str]:
     if count:
-        yield f"… ({count} {what}{'' if count == 1 else 's'} left out)"
+        yield f"… ({count} {what}{'' if count == 1 else 's'} omitted)"

@@ -64,15 +64,14 @@ def look_up(expression: str, namespace: Mapping[str, Any]) -> Any:
     except NotAValuePath as exc:
         raise _not_a_name(str(exc)) from None
     except NoSuchName as exc:
-        raise UsageError(
-            f"{{{{{expression}}}}}: {exc} (write \\{{{{ for two braces that mean themselves)"
-        ) from None
+        raise UsageError(f"{{{{{expression}}}}}: {exc} (write \\{{{{ for literal braces)") from None
     except ValuePathError as exc:
         raise UsageError(f"{{{{{expression}}}}}: {exc}") from exc
 
 
 def _not_a_name(expression: str) -> UsageError:
     return UsageError(
-        f"{{{{{expression}}}}} is not a name: write a name with attributes and subscripts, such as "
-        r"{{table.columns}} or {{rows[0]}}; nothing is called; \{{ stands for two braces"
+        f"{{{{{expression}}}}} is not a name. Write a name with attributes and subscripts, such as "
+        r"{{table.columns}} or {{rows[0]}}. Function calls are not possible. Write \{{ for literal "
+        "braces"
     )

@@ -261,7 +261,7 @@ def _group(
         nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]
         waiting += reversed(nested)
     if waiting:
-        yield "  … (more errors of the group are left out)"
+        yield "  … (more errors of the group are omitted)"
 
 
 def _failing(summary: traceback.FrameSummary) -> range:

@@ -28,28 +28,29 @@ from jp_nb.record.trust import SIGNATURE
 from jp_nb.safe_text import one_line
 from jp_nb.workspace.journal_files import JournalFile, JournalFolder, file_identity
 
-OFFER = "`%jp resume` brings {} back, as a conversation of {} own"
+OFFER = "`%jp resume` restores {} as a separate conversation"
 BRANCH = (
-    f"a kernel that ended left other entries of this conversation: {OFFER.format('them', 'their')}"
+    "the journal of an earlier kernel has other entries of this conversation: "
+    f"{OFFER.format('them')}"
 )
 UNKNOWN = (
-    "a kernel that ended left a conversation that this notebook does not have: "
-    f"{OFFER.format('it', 'its')}"
+    "the journal of an earlier kernel has a conversation that is missing from this notebook: "
+    f"{OFFER.format('it')}"
 )
 GAP = (
-    "a kernel that ended left later entries of this conversation, and what comes before them is in "
-    "no copy: they stay in {}"
+    "the journal of an earlier kernel has later entries of this conversation, but the entries "
+    "before them are missing: they stay in {}"
 )
 ELSEWHERE = (
-    "a kernel that ended left entries of this conversation for the notebook {}, which is not there:"
-    f" if this is that notebook, {OFFER.format('them', 'their')}"
+    "the journal has entries of this conversation for the notebook {}, which no longer exists. "
+    f"If it is this notebook, {OFFER.format('them')}"
 )
 TAKEN = (
-    "another kernel has this conversation open, too: what both add to it becomes two branches, "
-    "and each kernel has a journal of its own"
+    "another kernel also has this conversation open. The new entries of each kernel "
+    "become a branch, and each kernel has its own journal"
 )
 
-IN_FOLDER = "{} of this folder {} in no notebook: {}. `%jp resume` restores {}"
+IN_FOLDER = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
 
 Whose = Literal["own", "folder", "unknown", "elsewhere"]
 """The origin of a journal.
@@ -284,7 +285,8 @@ def _readable(
         if head is None:
             if file.size and any(file.is_of(each) for each in known):
                 found.say(
-                    f"{file.path} is no journal that this jp_nb reads, or its first line is damaged"
+                    f"{file.path} is damaged, or is not a journal that this version "
+                    "of jp_nb can read"
                 )
             file.close(remove=not file.size)
         elif (whose := _whose(head, known, *here)) is None:
@@ -303,7 +305,7 @@ def _contents(file: JournalFile, found: LeftJournals) -> JournalContents | None:
     if contents is None:
         file.close()
     elif contents.lost:
-        found.say(f"the end of a journal, {contents.lost} bytes, cannot be read")
+        found.say(f"the last {contents.lost} bytes of a journal cannot be read")
     return contents
 
 
@@ -340,7 +342,7 @@ def _in_folder(found: Sequence[JournalContents]) -> str:
         listed += [f"{more} more"] if more > 0 else []
     if len(found) == 1:
         return IN_FOLDER.format("a conversation", "is", *listed, "it")
-    which = "the newest, `%jp resume ID` another one"
+    which = "the newest one, `%jp resume ID` another one"
     return IN_FOLDER.format(f"{len(found)} conversations", "are", "; ".join(listed), which)
 
 

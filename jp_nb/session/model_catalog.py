@@ -21,7 +21,7 @@ LIST_SECONDS: Final = 20.0
 """How long a provider may take to list its models."""
 CHECK_SECONDS: Final = 3.0
 """The same, where nobody asked for the list itself."""
-UNKNOWN: Final = "not known whether it is offered"
+UNKNOWN: Final = "it is unknown whether the provider has this model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +94,12 @@ class ModelCatalog:
             return f"{UNKNOWN}: {exc}"
         found = listed.find(model.name)
         if found is not None:
-            return ending(found) or f"{model.provider} offers it"
+            return ending(found) or f"{model.provider} lists this model"
         if listed.is_cut or not listed.models:
-            return f"{UNKNOWN}: {model.provider} did not list all of its models"
+            return f"{UNKNOWN}: the model list of {model.provider} is incomplete"
         return (
-            f"⚠ {model.provider} does not list {model.name}, which may still answer (a short name, "
-            f"for one): `%jp models {model.provider}` shows what it lists"
+            f"⚠ {model.provider} does not list {model.name}. It may still work, for "
+            f"example as a short name. Show the list: `%jp models {model.provider}`"
         )
 
 
@@ -111,4 +111,4 @@ def ending(model: ModelInfo) -> str:
     what = f"ends{when}" if when else "is deprecated"
     if model.state == "retired":
         what = f"has ended{f': {model.ends}' if when else ''}"
-    return f"⚠ {model.id} {what}, its provider says: `%jp models` shows others"
+    return f"⚠ {model.id} {what}, according to its provider. Show other models: `%jp models`"

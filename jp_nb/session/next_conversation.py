@@ -84,6 +84,6 @@ def branch_before(
 def _way_back(active: ActiveConversation) -> str:
     """Return how to get at the conversation with all turns; no id where runs are compared."""
     if active.headless:
-        return "the conversation with all turns stays in the notebook, and `%jp log` names it"
+        return "the conversation with all turns stays in the notebook, and `%jp log` lists it"
     identifier = active.document.conversation.id
-    return f"`%jp switch {identifier}` goes back to the conversation with all turns"
+    return f"go back to the conversation with all turns: `%jp switch {identifier}`"

@@ -46,15 +46,13 @@ def questions_of(what: object, *, title: str | None = None) -> list[Question]:
     if not isinstance(what, list | tuple):
         return [Question.form(getattr(what, "__name__", "form"), what, title)]
     if not what or len(what) > MAX_QUESTIONS:
-        raise UsageError(f"expected 1 to {MAX_QUESTIONS} questions to ask, not {len(what)}")
+        raise UsageError(f"expected 1 to {MAX_QUESTIONS} questions, found {len(what)}")
     for index, each in enumerate(what):
         if not isinstance(each, Question):
-            raise UsageError(
-                f"the questions to ask: [{index}] is a {type(each).__name__}, not a Question"
-            )
+            raise UsageError(f"the questions: [{index}] is a {type(each).__name__}, not a Question")
     ids = [each.id for each in what]
     if twice := [name for index, name in enumerate(ids) if name in ids[:index]]:
-        raise UsageError(f"two of the questions have the id {twice[0]!r}: their answers need two")
+        raise UsageError(f"two questions have the id {twice[0]!r}: use different ids")
     return [*what]
 
 
@@ -253,8 +251,8 @@ class OwnQuestions:
     ) -> PromptUnavailable:
         settings = ", ".join(self._path(question.id) for question in missing)
         return PromptUnavailable(
-            f"{named(wanted, 'needs', 'need')} a person and nobody can be asked: {nobody.reason}; "
-            f"to answer without one, set {settings}",
+            f"{named(wanted, 'needs', 'need')} a user, and no user is available: "
+            f"{nobody.reason}. To answer without a user, set {settings}",
             reason=nobody.reason,
         )
 

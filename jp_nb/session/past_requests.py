@@ -34,16 +34,19 @@ from jp_nb.session.resolving import ATTACHMENTS
 from jp_nb.session.turns import TurnRunner
 
 NEXT: Final = "next"
-AS_SENT: Final = "as it was sent"
-REPLAYED: Final = "as it would have been sent: a cassette answered"
+AS_SENT: Final = "exact request"
+REPLAYED: Final = "reconstructed request: a cassette answered"
 AS_NOW: Final = (
-    "as it would be sent now",
-    "words, model and messages are those of that time; tools, hosts, keys and attached files are "
-    "as they are now",
+    "reconstructed request",
+    "text, model and messages are from that time; tools, hosts, keys and attached "
+    "files are the current ones",
 )
-TO_COME: Final = ("as the next one would be sent", "the last message is where yours will be")
-YOURS: Final = "(what you ask next)"
-NO_ATTACHMENTS: Final = "nothing is attached to it here, because that cannot be had now: {}"
+TO_COME: Final = (
+    "preview of the next request",
+    "the last message is a placeholder for your next one",
+)
+YOURS: Final = "(your next request)"
+NO_ATTACHMENTS: Final = "without attachments, because they are not available now: {}"
 
 
 class PastRequests:
@@ -110,7 +113,8 @@ class PastRequests:
         place = places.index(later) if later is not None else 0
         if later is None or not place:
             raise UsageError(
-                "there is no request before it to compare with: `%jp request --diff N M` takes two"
+                "there is no earlier request to compare with. Compare two requests: "
+                "`%jp request --diff N M`"
             )
         return self._traced(places[place - 1]), self._traced(later)
 
@@ -126,11 +130,12 @@ class PastRequests:
 
     def _all(self) -> str:
         if not self._places:
-            return "nothing was asked yet; `%jp request` shows what would be sent"
+            return "no request was sent yet; `%jp request` shows the next one"
         last = self._places[-1]
         return (
-            f"its turns are {self._places[0].turn} to {last.turn}, its last request is "
-            f"{last.name}; `N` is the last of a turn, `N.1` its first, `next` the one to come"
+            f"its turns are {self._places[0].turn} to {last.turn}, its last request "
+            f"is {last.name}. `N` is the last request of a turn, `N.1` its first, "
+            "`next` the next one"
         )
 
     # --- what it was -------------------------------------------------------------------------

@@ -83,7 +83,9 @@ class SessionAnswers:
         try:
             named = Path(path).expanduser()
         except RuntimeError as exc:  # of a user that there is not
-            raise ConfigError(f"the answers file has no path: {exc}", file=path) from exc
+            raise ConfigError(
+                f"the path of the answers file is not valid: {exc}", file=path
+            ) from exc
         file = files.folder / named
         before, asks = _stamp(file), not named.is_absolute() and files.trust is not None
         if asks or before is None or before != self._read:  # a consent may have been revoked
@@ -94,8 +96,8 @@ class SessionAnswers:
             if asks and not files.counts(file, content, leaves):
                 self._read, found = None, AnswersFile("")
                 files.say(
-                    f"{file} would answer questions and permit calls in your place: it is ignored "
-                    "until `%jp trust --workspace`"
+                    f"{file} can answer questions and permit calls for you. It is "
+                    "ignored until `%jp trust --workspace`"
                 )
             self._file = found
 
@@ -153,7 +155,7 @@ class SessionAnswers:
                 file.write(json.dumps(entry) + "\n")
         except OSError as exc:
             self._log_works = False
-            log.warning("What nobody decided cannot be noted in %s: %s", path, exc.strerror)
+            log.warning("Cannot write the open decisions to %s: %s", path, exc.strerror)
 
 
 def _stamp(file: Path) -> tuple[Path, Stamp] | None:
@@ -184,18 +186,18 @@ def _fitted(said: Said, question: Question, place: str) -> Given | Unfit:
     for name, value in _parts(said, question):
         if name in secrets and not isinstance(value, Variable):
             return Unfit(
-                f"{place}: a secret such as {name!r} is given by the name of an environment "
-                'variable: { env = "NAME" }'
+                f"{place}: give a secret such as {name!r} as an environment variable: "
+                '{ env = "NAME" }'
             )
         if isinstance(value, Variable) and name not in secrets:
             return Unfit(
-                f"{place}: {name!r} is no secret, and its answer is recorded and sent: a variable "
-                "of the environment answers secret questions alone"
+                f"{place}: {name!r} is not a secret, so its answer is recorded and "
+                "sent. An environment variable can only answer secret questions"
             )
     try:
         answer = _with_variables(said)
     except KeyError as exc:
-        return Unfit(f"{place}: the environment variable {exc.args[0]!r} is not set, or empty")
+        return Unfit(f"{place}: the environment variable {exc.args[0]!r} is not set or is empty")
     if isinstance(kind, FormAnswer) and isinstance(answer, dict):
         answer = kind.filled(answer)
     answer = kind.settled(answer)

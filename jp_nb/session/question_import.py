@@ -28,7 +28,7 @@ def read_table(path: Path) -> bytes:
         StorageError: If it cannot be read, or is not the user's own.
     """
     if not path.is_file():
-        raise UsageError(f"there is no file {str(path)!r} to import")
+        raise UsageError(f"file {str(path)!r} does not exist")
     try:
         return read_own(path)
     except NotOwnError as exc:
@@ -56,8 +56,8 @@ def import_rows(
     is_log = path.suffix == ".jsonl"
     if is_log and path.resolve().parent == log.folder.resolve():
         raise UsageError(
-            f"{path} belongs to this log already; `%jp trust --workspace` lets count what somebody "
-            "else wrote there"
+            f"{path} is already part of this log. Accept the entries of others in it "
+            "with `%jp trust --workspace`"
         )
     if len(data) > MAX_BYTES:
         raise StorageError(f"{path} has more than {MAX_BYTES} bytes")
@@ -68,8 +68,8 @@ def import_rows(
     rows = read_log(text) if is_log else read_rows(text)
     if most is not None and len(rows.entries) > most:
         raise StorageError(
-            f"{len(rows.entries)} answers are too many to come in by themselves: if they are "
-            f"yours, `%jp qna import {path}` takes them over"
+            f"{len(rows.entries)} answers are too many for an automatic import. If "
+            f"they are yours, import them with `%jp qna import {path}`"
         )
     entries = [{**entry, "trusted": finish is not None} for entry in rows.entries]
     added = log.append(entries, finish=finish)
@@ -86,14 +86,14 @@ def set_aside(path: Path) -> str:
     try:
         path.rename(kept)
     except OSError as exc:
-        return f"{path} stays where it is: {exc.strerror or exc}"
-    return f"{path.name} is kept as {kept.name}"
+        return f"{path} cannot be renamed: {exc.strerror or exc}"
+    return f"{path.name} was renamed to {kept.name}"
 
 
 def _told(path: Path, rows: TableRows, written: int, known: int) -> Iterator[str]:
     """Yield what became of the rows of a table."""
     parts = [f"{'1 answer' if written == 1 else f'{written} answers'} imported from {path.name}"]
-    parts += [f"{known} known already"] if known else []
+    parts += [f"{known} already known"] if known else []
     parts += [f"{len(rows.skipped)} skipped"] if rows.skipped else []
     yield ", ".join(parts)
     yield from rows.skipped[:MAX_SAID]

@@ -122,12 +122,12 @@ class QuestionLog:
             ConfigError: If the configuration is not valid.
         """
         if not self._trusted:
-            return "in this notebook's record alone: it is not trusted (`%jp trust`)"
+            return "only in this notebook's record: the notebook is not trusted (`%jp trust`)"
         if (log := self._place()) is not None:
-            return f"in this notebook's record, and for the workspace in {log.path}"
+            return f"in this notebook's record and in the workspace's log {log.path}"
         off = self._active.settings.config.record.project_log == "off"
         why = "record.project_log is off" if off else f"there is no {self._active.files.root}/.jp"
-        return f"in this notebook's record alone: {why}"
+        return f"only in this notebook's record: {why}"
 
     @property
     def _trusted(self) -> bool:
@@ -154,8 +154,8 @@ class QuestionLog:
             self._say(*self.migrated())
         except (JpNbError, OSError) as exc:
             self._say(
-                "what was answered is in this notebook's record, and not in the project log: "
-                f"{exc}. It is tried again with the next answer"
+                "the answer is in this notebook's record, but not in the project "
+                f"log: {exc}. The next answer tries again"
             )
 
     def _write(self, log: ProjectLog) -> None:
@@ -167,7 +167,7 @@ class QuestionLog:
                 again, finish = entry.get("channel") not in ASKED, partial(self._signed, log)
                 self._say(*log.append([entry], finish=finish, if_new=again).problems)
             except EntryTooLongError as exc:  # for good
-                self._say(f"what was answered is in this notebook's record alone: {exc}")
+                self._say(f"the answer is only in this notebook's record: {exc}")
             del self._waiting[0]
 
     def _about(self, stream: ConversationStream) -> LogEntry:
@@ -253,8 +253,8 @@ class QuestionLog:
         contents = log.read()
         if contents.damaged:
             many = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
-            self._say(f"{many} of the project log in {log.folder} cannot be read: passed over")
-        self._say(*(f"of the project log is not read: {why}" for why in contents.unread))
+            self._say(f"{many} of the project log in {log.folder} ignored: not readable")
+        self._say(*(f"a file of the project log is ignored: {why}" for why in contents.unread))
         return contents
 
     def _owned(self, log: ProjectLog, contents: LogContents) -> list[bool]:
@@ -312,7 +312,7 @@ class QuestionLog:
         log = self._place()
         if log is None:
             raise UsageError(
-                "no project log is kept here: `%jp config record.project_log=on` keeps one in .jp/"
+                "there is no project log. Turn it on with `%jp config record.project_log=on`"
             )
         said = import_rows(log, path, read_table(path), partial(self._signed, log))
         beside = path.resolve() == (log.folder / TABLE).resolve()

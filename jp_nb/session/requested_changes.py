@@ -49,8 +49,9 @@ def _no_business_of_conversations(delta: Partial) -> None:
     """Raise if `delta` says of a conversation what none may say (D109)."""
     if get_path(delta, CASSETTE) is not None:
         raise ConfigError(
-            "no conversation says this: `%jp cassette` does for this kernel, `jp-nb run` has "
-            "options for a run, and `%jp config --user` or `--workspace` write it into a file",
+            "a conversation cannot set this. Use `%jp cassette` for this kernel, "
+            "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
+            "`--workspace` for a file",
             path=CASSETTE,
         )
 

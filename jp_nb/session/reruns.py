@@ -21,11 +21,11 @@ from jp_nb.session.next_conversation import NextConversation, branch_before
 
 Rerun = Literal["replace", "append"]
 _ACTIONS = (
-    Action("r", "Replace: go on from before it, in a branch", "replace"),
-    Action("a", "Append: ask as one more turn", "append"),
-    Action("c", "Cancel: ask nothing", "cancel"),
+    Action("r", "Replace: continue from before this turn, in a branch", "replace"),
+    Action("a", "Append: ask again as a new turn", "append"),
+    Action("c", "Cancel", "cancel"),
 )
-HELP = "`record.rerun` (replace or append) decides it without a question"
+HELP = "Set `record.rerun` to `replace` or `append` to skip this question"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,22 +129,22 @@ class Reruns:
                 return "append"
             case Unavailable() | NotAnswered(end="timed_out"):
                 self._active.notices.append(
-                    f"turn {found.first} is of this cell already; nobody said what to do, so this "
-                    f"is one more turn. {HELP}"
+                    f"turn {found.first} is from this cell, and no user decided what "
+                    f"to do. The request is asked again as a new turn. {HELP}"
                 )
                 return "append"
-        raise PromptCancelled("nothing was asked")
+        raise PromptCancelled("cancelled: no request was sent")
 
 
 def rerun_prompt(found: Repeated) -> ActionPrompt:
     """Return the question what becomes of a cell whose request was `found`."""
     behind = found.turns - 1
-    more = f", and {behind} more {'turn' if behind == 1 else 'turns'} behind it" if behind else ""
+    more = f" and {behind} later {'turn' if behind == 1 else 'turns'}" if behind else ""
     text = (
-        f"This cell has asked already: turn {found.first}{more}. Nothing is deleted: what is "
-        "replaced stays in a conversation of its own."
+        f"You already ran this cell: turn {found.first}{more}. Nothing is deleted: "
+        "replaced turns stay in the notebook as a separate conversation."
     )
-    return ActionPrompt(text, _ACTIONS, last_line="What now?", help=HELP)
+    return ActionPrompt(text, _ACTIONS, last_line="What do you want to do?", help=HELP)
 
 
 def _turns(found: Repeated) -> str:

@@ -224,7 +224,7 @@ class Resolver:
         path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
         layers = self._active.files.layers()
         layer = next((each for each in layers if error.url in _attached_by(each)), None)
-        fix = f"`%jp config {shlex.quote(f'{path}:=null')}` leaves it out of this conversation"
+        fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
         return ConfigError(
             f"{error}. {fix}",
             path=path,
@@ -300,7 +300,7 @@ class Resolver:
         config, summary = resolved.basis.config, rule.summary or SummaryConfig()
         assistant = inquiries.for_summary(config, summary)
         path = "conversation.compaction.rules"
-        model = self._override(assistant, config.providers.llm, path, "sums up turns")
+        model = self._override(assistant, config.providers.llm, path, "summarizes turns")
         asked = self._inquiry_model(assistant, model)
         return Summarizer(
             model=replace(asked, system=(summary.instructions or INSTRUCTIONS,)),
@@ -355,15 +355,17 @@ def _tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
 def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolChoice:
     """Return the choice that somebody made for one request: what it names has to be on."""
     if choice == "required" and not tools.tools:
-        raise UsageError("-u wants a tool called and none is enabled: -t NAME enables one")
+        raise UsageError(
+            "-u requires a tool call, and no tool is enabled. Enable one with `-t NAME`"
+        )
     name = choice.removeprefix("tool:")
     if name == choice:
         return choice
     configured = config.conversation.tools
     if name not in configured and (tools_of_it := config.conversation.toolset(name)):
         raise UsageError(
-            f"-u takes one tool, and {name!r} is a toolset: {', '.join(tools_of_it)}; "
-            "-u without a name has the model call any tool that is on"
+            f"-u takes one tool, and {name!r} is a toolset: {', '.join(tools_of_it)}. "
+            "Use -u without a name to require any enabled tool"
         )
     if name == STAR or name not in configured:
         near = difflib.get_close_matches(name, [n for n in configured if n != STAR], n=1)
@@ -371,7 +373,7 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolCho
             f"Tool not found: {name}" + (f"; did you mean {near[0]!r}?" if near else "")
         )
     if not config.conversation.enabling(name)[0]:
-        reason = f"it is off, and `-t {name}` on the same line turns it on"
+        reason = f"it is off; turn it on with `-t {name}` on the same line"
     elif name not in tools.tools:
         reason = tools.missing.get(name, "it is not available here")
     else:

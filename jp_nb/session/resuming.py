@@ -38,8 +38,9 @@ ABANDONED: Final = (
 UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
 NO_TURN: Final = "there is nothing to resume: this conversation has no turn yet"
 NOT_LEFT: Final = (
-    "no kernel left a conversation {} here that is in no notebook; `%jp resume` restores the "
-    "newest one, `%jp switch` goes to a conversation of this notebook"
+    "the journal has no conversation {} that is missing from the notebooks. `%jp "
+    "resume` restores the newest one; `%jp switch` opens a conversation of this "
+    "notebook"
 )
 NOTHING: Final = "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
 STRANGE: Final = (
@@ -182,7 +183,7 @@ def resume_prompt(
         about = untrusted_call(call.name, doubt)
         text = f"{about}{which}. If it runs, it runs here, with your rights."
         return ActionPrompt(
-            text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What happens to it?"
+            text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"
         )
     text = f"`{name}` was interrupted{which} and may already have run, fully or partly."
     return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")

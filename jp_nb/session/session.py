@@ -212,7 +212,7 @@ class Session:
         except ConfigError:  # whatever needs it says what is wrong
             return
         self.notices += [
-            f"two tools have one name: {text}. Rename one of them"
+            f"two tools have the same name: {text}. Rename one of them"
             for name, text in found.items()
             if self._clashes.get(name) != text
         ]
@@ -334,7 +334,7 @@ class Session:
 
         self._ready()
         stream = self.document.conversation
-        turn = last_turn_to_repeat(stream.turns(), "there is nothing to ask again")
+        turn = last_turn_to_repeat(stream.turns(), "there is no turn to ask again")
         asked = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
         made_anew = (IMAGES, TOOL_CHOICE, HOST)
         metadata = {key: each for key, each in asked.metadata.items() if key not in made_anew}

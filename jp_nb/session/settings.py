@@ -107,12 +107,16 @@ class Settings:
         said = []
         if foreign := ignored_changes(self.projection):
             said.append(
-                "this notebook's record also sets what only you may decide; ignored until "
-                f"`%jp trust`: {listed(foreign)}" + (f" ({why_not})" if why_not else "")
+                "this notebook's record also has settings that only you can decide; "
+                f"they are ignored until `%jp trust`: {listed(foreign)}"
+                + (f" ({why_not})" if why_not else "")
             )
         if self.projection.not_understood:
             unknown = listed(self.projection.not_understood)
-            said.append(f"this notebook's record sets what jp_nb does not know: {unknown}")
+            said.append(
+                "this notebook's record has settings that this version of jp_nb does not "
+                f"know: {unknown}"
+            )
         return said + odd_rules_in(self.projection.partial())
 
     def if_trusted(self) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from jp_nb.errors import AnswerError, UsageError
-from jp_nb.json_schema import Schema, all_schemas, find_loop, format_place
+from jp_nb.json_schema import ONLY_ITSELF, Schema, all_schemas, find_loop, format_place
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.jsonschema_import import without_parsers
 from jp_nb.record.events import ChatResponse, Entry
@@ -106,9 +106,7 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
             f"{name!r} is not a JSON schema: {type(exc).__name__}: {_first_line(exc)}"
         ) from exc
     if is_deeper(schema, MAX_SCHEMA_LEVELS):
-        raise _unfit(
-            name, f"more than {MAX_SCHEMA_LEVELS} objects and lists lie within one another"
-        )
+        raise _unfit(name, f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested")
     return schema
 
 
@@ -134,14 +132,14 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
     base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for path, part in all_schemas(schema).items():
         if path and base in part:
-            why = f"it has an `{base}` of its own, from which references would start: leave it out"
+            why = f"it has its own `{base}`, which changes the base of references: remove it"
             raise _unfit(name, f"{format_place(path)}: {why}")
     if endless is not None:
-        raise _unfit(name, f"{format_place(endless)}: it refers to itself and says nothing else")
+        raise _unfit(name, f"{format_place(endless)}: {ONLY_ITSELF}")
 
 
 def _unfit(name: str, why: str) -> UsageError:
-    return UsageError(f"{name!r} is not a JSON schema to ask for: {why}")
+    return UsageError(f"{name!r} is not a usable JSON schema: {why}")
 
 
 def _validator(schema: Schema) -> type[Validator]:
@@ -149,7 +147,7 @@ def _validator(schema: Schema) -> type[Validator]:
 
     dialect = schema.get("$schema", "")
     if not isinstance(dialect, str):
-        raise UsageError("$.$schema: expected the address of a version of JSON schema, as a text")
+        raise UsageError("$.$schema: expected the URL of a JSON Schema version, as a text")
     found: type[Validator] = validator_for(schema, default=Draft202012Validator)
     return found
 
@@ -170,7 +168,7 @@ def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None
     """
     answers = [e for e in entries if isinstance(e, ChatResponse) and e.kind == "structured"]
     if not answers:
-        said = f"; it said: {_excerpt(text)}" if text.strip() else ""
+        said = f"; its text is {_excerpt(text)}" if text.strip() else ""
         raise AnswerError(f"the model gave no structured answer{said}", text=text)
     data = answers[-1].data
     error = _first_misfit(data, schema)
@@ -206,11 +204,11 @@ def _first_misfit(data: JsonValue, schema: Schema) -> ValidationError | None:
 
 
 _EXPECTED: Final[Mapping[str, str]] = {
-    "$ref": "expected what {} says, which is not in the schema",
-    "additionalProperties": "expected no other keys than those of the schema",
-    "anyOf": "expected what one of the alternatives says",
+    "$ref": "the schema does not define {}",
+    "additionalProperties": "expected only the keys of the schema",
+    "anyOf": "expected a value that fits one of the alternatives",
     "const": "expected {}",
-    "depth": "expected what can be looked through: it is nested too deeply",
+    "depth": "expected a value that is nested less deeply",
     "enum": "expected one of {}",
     "exclusiveMaximum": "expected less than {}",
     "exclusiveMinimum": "expected more than {}",
@@ -222,10 +220,10 @@ _EXPECTED: Final[Mapping[str, str]] = {
     "minLength": "expected at least {} characters",
     "minimum": "expected at least {}",
     "multipleOf": "expected a multiple of {}",
-    "oneOf": "expected what exactly one of the alternatives says",
+    "oneOf": "expected a value that fits exactly one of the alternatives",
     "pattern": "expected a text that matches {}",
-    "size": "expected numbers that can be reckoned with: one is too large",
-    "uniqueItems": "expected no item twice",
+    "size": "expected smaller numbers",
+    "uniqueItems": "expected unique items",
 }
 
 
@@ -237,7 +235,7 @@ def _misfit(error: ValidationError) -> str:
     if keyword == "required" and isinstance(error.instance, dict):
         missing = [name for name in demand if name not in error.instance]
         return f"expected {', '.join(repr(name) for name in missing)} in it"
-    words = _EXPECTED.get(keyword, f"expected what its {keyword} says: {{}}")
+    words = _EXPECTED.get(keyword, f"expected a value that meets `{keyword}`: {{}}")
     return words.format(_excerpt(demand)) if "{}" in words else words
 
 

@@ -43,11 +43,11 @@ from jp_nb.tooling.python import REGISTRY, PythonTool
 from jp_nb.workspace import variables
 
 CALL_ID = "bench"
-REQUEST = "The person tries tools of this conversation on their own."
+REQUEST = "The user runs tools of this conversation directly."
 """What a model is told that answers a question of such a call."""
-_CANCEL: Final = Action("c", "Cancel: run nothing", "cancel")
+_CANCEL: Final = Action("c", "Cancel", "cancel")
 _RUN_HERE: Final = Action("r", "Run here", "run")
-STOPPED = "You stopped the call. Nothing of it is in the conversation."
+STOPPED = "You stopped the call. It is not part of the conversation."
 
 
 class NoInquiry:
@@ -88,7 +88,7 @@ class BenchTools:
             hint = f": did you mean {near[0]!r}?" if near else "; `%jp tools` lists them"
             raise UsageError(f"Tool not found: {name}{hint}")
         if not isinstance(wanted, str) and found.executor is not _tool_of(wanted):
-            other = self.possible.clashes.get(name, f"another definition counts as {name!r}")
+            other = self.possible.clashes.get(name, f"another tool is used as {name!r}")
             raise UsageError(f"this function is not the tool {name!r}: {other}")
         return found
 
@@ -98,7 +98,7 @@ class BenchTools:
             return None
         if self.offered.missing.get(name) == NEEDS_PERSON:
             return NEEDS_PERSON
-        return self.offered.missing.get(name) or f"it is off, and `%%jp -t {name}` turns it on"
+        return self.offered.missing.get(name) or f"it is off; turn it on with `%%jp -t {name}`"
 
 
 def _tool_of(function: Callable[..., Any]) -> PythonTool:
@@ -107,9 +107,7 @@ def _tool_of(function: Callable[..., Any]) -> PythonTool:
     found = next((each for each in known if function in (each, each.function)), None)
     if found is None:
         name = getattr(function, "__name__", type(function).__name__)
-        raise UsageError(
-            f"{one_line(name, limit=80)} is not a tool: @jp.tool above it makes it one"
-        )
+        raise UsageError(f"{one_line(name, limit=80)} is not a tool. Decorate it with `@jp.tool`")
     return found
 
 
@@ -294,7 +292,7 @@ def _checked(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonVal
             return dict(json_copy(arguments))
     except TypeError:  # of what JSON has not
         pass
-    raise UsageError(f"the arguments of {name} have to be JSON values")
+    raise UsageError(f"the arguments of {name} must be JSON values")
 
 
 def check_end(run: BenchRun) -> None:

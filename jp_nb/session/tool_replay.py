@@ -125,8 +125,8 @@ class TurnReplay:
         check_end(run)
         if strict and (others := [each.name for each in found if not each.same]):
             raise ReplayError(
-                f"{len(others)} of {len(found)} results of turn {self._turn.number} are not what "
-                f"they were: {', '.join(dict.fromkeys(others))}"
+                f"{len(others)} of {len(found)} results of turn {self._turn.number} "
+                f"differ from the record: {', '.join(dict.fromkeys(others))}"
             )
 
     def _calls(self, tools: BenchTools, recorded: Sequence[ToolCall]) -> Iterator[list[Call]]:
@@ -161,7 +161,7 @@ def _result(before: ToolCall, outcome: CallOutcome | None, *, gone: bool) -> Rep
     if outcome is None:
         return Replayed(before.name, then, None, note="not run")
     now = _text(outcome.content, outcome.images, is_error=outcome.is_error)
-    return Replayed(before.name, then, now, note="the tool is gone" if gone else "")
+    return Replayed(before.name, then, now, note="the tool is not available" if gone else "")
 
 
 def _text(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:

@@ -64,7 +64,7 @@ from jp_nb.values.description import Description, ValueBudget
 from jp_nb.workspace import variables
 
 STOPPED = "You stopped the turn"
-UNDECIDED = "Interrupted before you decided: nothing was asked, and nothing was run."
+UNDECIDED = "Interrupted before you decided. No request was sent, and nothing ran."
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class TurnRunner:
             UsageError: If it is empty or names something unknown.
         """
         if not text.strip():
-            raise UsageError("there is nothing to ask: write the request below %%jp")
+            raise UsageError("the request is empty: write it below `%%jp`")
         if not interpolated:
             return Description(text.strip("\n"))
         config = self._active.settings.config
@@ -457,8 +457,9 @@ class TurnRunner:
         run = RUN.get()
         if run is not None and run.over:
             raise PromptUnavailable(
-                f"{named(questions, 'comes', 'come')} too late: the tool call that asks was ended",
-                reason="the tool call was ended",
+                f"{named(questions, 'was', 'were')} asked too late: the tool call has "
+                "already ended",
+                reason="the tool call has already ended",
             )
         config = self._active.settings.config
         prepared = self.work.prepared(config)

@@ -15,8 +15,9 @@ from jp_nb.rendering.request_miss import missed_lines
 from jp_nb.workspace.cassette_file import CassetteContent
 
 AGAIN = (
-    "`jp-nb run NOTEBOOK --record` records all of it again, `--replay-or-record` only what is "
-    "missing; in a notebook `%jp cassette record` and `%jp cassette replay-or-record`"
+    "Record everything again: `jp-nb run NOTEBOOK --record`, or `%jp cassette "
+    "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
+    "or `%jp cassette replay-or-record`"
 )
 
 
@@ -36,19 +37,20 @@ def unrecorded(
         times = "once" if len(same) == 1 else f"{len(same)} times"
         return UnrecordedError(
             f"this request is on the cassette {path.name} {times} (line "
-            f"{', '.join(str(each.line) for each in same[:10])}), and was asked more often: each "
-            f"exchange answers once. `%jp cassette replay` begins at its start; {AGAIN}"
+            f"{', '.join(str(each.line) for each in same[:10])}), but was sent more "
+            "often. Each recording is used once. Start again with `%jp cassette "
+            f"replay`. {AGAIN}"
         )
     unused = [each for each in cassette.exchanges if each.number not in used]
     found = nearest(asked, unused or cassette.exchanges, cassette.parts)
     if found is None:
-        return UnrecordedError(f"the cassette {path.name} is empty: {AGAIN}")
-    which = "nearest of those not used yet" if unused else "nearest (all were used)"
+        return UnrecordedError(f"the cassette {path.name} is empty. {AGAIN}")
+    which = "closest unused recording" if unused else "closest recording (all were used)"
     differing = missed_lines(cassette.asked(found), asked)
     by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
-    legend = "- on the cassette, + asked now" if by_line else "on the cassette → asked now"
+    legend = "- on the cassette, + now" if by_line else "on the cassette → now"
     first = (
-        f"this request is not on the cassette {path.name}. The {which} is that of line "
-        f"{found.line}, from which it differs ({legend}):"
+        f"this request is not on the cassette {path.name}. The {which} is on line "
+        f"{found.line}. Differences ({legend}):"
     )
     return UnrecordedError("\n".join([first, *differing, AGAIN]))

@@ -33,11 +33,11 @@ _LOOKED_AT: Final = 4_000
 """Characters of a source of which the first line is shown."""
 _CELL_ID: Final = re.compile(r"[\w-]{1,64}", re.ASCII)  # as nbformat has it
 OF_KERNEL: Final = (
-    "These are the cells that this kernel ran, in that order: {why}. Markdown, cells that were not "
-    "run, and what was edited since are not among them; of outputs only the values of last lines "
-    "are known."
+    "These are the cells that this kernel ran, in that order: {why}. Markdown cells, "
+    "cells that did not run, and later edits are missing. Only the values of last "
+    "lines are known as outputs."
 )
-OF_PAGE: Final = "The notebook is seen as the open page has it, unsaved edits included."
+OF_PAGE: Final = "These are the cells of the open page, including unsaved edits."
 
 
 def seen(cells: NotebookCells) -> str:
@@ -54,7 +54,7 @@ def listing(cells: NotebookCells, first: int, hide: KnownSecrets) -> Success:
     last = shown[-1].number
     about = f"Cells {first} to {last} of {total}. {seen(cells)}"
     if last + 1 < total:
-        about += f" For more call it with first={last + 1}."
+        about += f" For more, call with first={last + 1}."
     lines = "\n".join(_line(cell, hide) for cell in shown)
     return Success(framed(about, [DataSection("cells", lines)]))
 
@@ -79,7 +79,7 @@ def _facts(cell: NotebookCell) -> Iterator[str]:
     if cell.kind == "code":
         run = f" as {cell.execution_count}" if cell.execution_count is not None else ""
         words = {"done": f"ran{run}", "ran": f"ran{run}", "failed": f"failed{run}"}
-        words |= {"queued": "waits to run", "running": "runs now", "not run": "not run"}
+        words |= {"queued": "waiting to run", "running": "running", "not run": "not run"}
         yield words[cell.state]
         if cell.edited:
             yield "edited since"
@@ -102,7 +102,7 @@ def cell_at(cells: NotebookCells, wanted: int | str) -> NotebookCell:
 
 def _no_cell(wanted: str, total: int) -> str:
     known = f"numbers are 0 to {total - 1}" if total else "no cells are known"
-    return f"There is no cell {wanted}: {known}; notebook_cells lists them."
+    return f"There is no cell {wanted}: {known}. List the cells with notebook_cells."
 
 
 def one_cell(
@@ -122,14 +122,14 @@ def one_cell(
         sections.append(_excerpt("outputs", _outputs_text(cell, hide), first_line))
         about += _about_images(images, cell)
     if cell.left_out:
-        about += f" {cell.left_out:,} characters of it are left out: it is very long."
+        about += f" The cell is very long: {cell.left_out:,} characters are omitted."
     return Success(framed(about, sections), images=tuple(images))
 
 
 def _about_images(images: Sequence[Image], cell: NotebookCell) -> str:
     total = sum(len(output.images) for output in cell.outputs)
-    more = f" ({total - len(images)} more are left out)" if total > len(images) else ""
-    return f" Its images come with this result: {len(images)}{more}." if images else ""
+    more = f" ({total - len(images)} more are omitted)" if total > len(images) else ""
+    return f" Images with this result: {len(images)}{more}." if images else ""
 
 
 def _outputs_text(cell: NotebookCell, hide: KnownSecrets) -> str:
@@ -146,7 +146,7 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
     """Return `text` from a line on, as much as there is room for, and in the title where it is."""
     lines = text.split("\n")
     if first_line > len(lines):
-        raise ToolError(f"The {title} of that cell has {len(lines)} lines only.")
+        raise ToolError(f"The {title} of that cell has only {len(lines)} lines.")
     room, count = MAX_TEXT, 0
     for line in lines[first_line - 1 :]:
         room -= len(line) + 1
@@ -156,12 +156,12 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
     if not count:  # one line that is too long
         line = lines[first_line - 1]
         shown, cut, count = line[:MAX_TEXT], len(line) - MAX_TEXT, 1
-        where = f"line {first_line} of {len(lines)}, its last {cut:,} characters left out"
+        where = f"line {first_line} of {len(lines)}, its last {cut:,} characters omitted"
     else:
         shown = "\n".join(lines[first_line - 1 : first_line - 1 + count])
         where = f"lines {first_line} to {first_line + count - 1} of {len(lines)}"
     if first_line + count <= len(lines):
-        where += f"; for more part={title!r}, first_line={first_line + count}"
+        where += f"; for more, use part={title!r}, first_line={first_line + count}"
     whole = first_line == 1 and count == len(lines) and room >= 0
     return DataSection(title if whole else f"{title}, {where}", shown)
 
@@ -207,9 +207,9 @@ def search(cells: NotebookCells, text: str, hide: KnownSecrets) -> Success:
     count = f"{'more than ' if more else ''}{len(found)} line{'' if len(found) == 1 else 's'}"
     about = f"Found in {count} of {len(cells.cells)} cells. {seen(cells)}"
     if more:
-        about += f" The first {MAX_HITS} are listed: look for something that is more exact."
+        about += f" Only the first {MAX_HITS} are listed: search for a more specific text."
     if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
-        about += f" Not searched to their ends, for they are very long: cells {', '.join(cut)}."
+        about += f" The end of these very long cells was not searched: {', '.join(cut)}."
     return Success(framed(about, [DataSection("lines", "\n".join(found) or "(none)")]))
 
 

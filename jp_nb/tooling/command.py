@@ -203,7 +203,7 @@ class CommandFormatter:
             case Failure(message=message):
                 raise ToolError(message)
             case NeedsInput():
-                raise ToolError("it asked a question, which a formatter may not")
+                raise ToolError("it asked a question, which a formatter must not do")
 
 
 def called(name: str, config: ToolConfig) -> str:
@@ -273,7 +273,7 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
         return Failure(f"Failed to spawn command: {line}{f': {exc}' if str(exc) else ''}")
     except process.OutputError:
         size = process.MAX_OUTPUT_BYTES // 2**20
-        return Failure(f"{subject} was stopped: it printed more than {size} MiB.")
+        return Failure(f"{subject} was stopped because it printed more than {size} MiB.")
     formats = as_object(document["context"]).get("action") != "run"
     log_process(stdin, done, formats=formats)
     return _outcome(done, subject, shell=command.shell)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypedDict
+from typing import Final, Literal, TypedDict
 
 from pydantic import JsonValue
 
@@ -37,6 +37,10 @@ class DeltaRejection:
 EndOfQuestion = Literal[
     "answered", "declined", "cancelled", "timed_out", "interrupted", "unavailable"
 ]
+
+
+NOT_IN_TIME: Final = "the user did not answer in time"
+"""Why a question or a permission has no answer, for the model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Final, NoReturn, get_args
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.errors import UsageError
-from jp_nb.json_schema import SchemaPath, format_place, resolve_reference
+from jp_nb.json_schema import ONLY_ITSELF, SchemaPath, format_place, resolve_reference
 from jp_nb.tooling.question_kinds import (
     MAX_FIELDS,
     AnswerType,
@@ -47,7 +47,8 @@ _BOUNDS: Final = {
     "exclusiveMaximum": "below",
 }
 _LEVELS: Final = (
-    "a form has one level, and a field is a text, a number, yes or no, or one or several of a list"
+    "a form has one level; a field is a text, a number, a boolean, or one or several "
+    "options of a list"
 )
 
 
@@ -104,7 +105,7 @@ class ObjectSchema:
         required = root.get("required", [])
         names = required if isinstance(required, list) else [None]
         if not all(isinstance(name, str) and name in properties for name in names):
-            self.refuse((*path, "required"), "expected a list of names that are in `properties`")
+            self.refuse((*path, "required"), "expected a list of names from `properties`")
         allowed = {"type", "properties", "required", "additionalProperties", *_ANNOTATIONS}
         self.only(path, root, allowed)
         for name, node in properties.items():
@@ -154,7 +155,7 @@ class ObjectSchema:
             if not isinstance(found, dict):
                 self.refuse(where, "expected a schema, which is an object")
             node = {**found, **{key: x for key, x in node.items() if key != "$ref"}}
-        self.refuse(path, "it refers to itself and says nothing else")
+        self.refuse(path, ONLY_ITSELF)
 
     def _without_null(
         self, path: SchemaPath, node: dict[str, JsonValue]
@@ -189,7 +190,7 @@ class ObjectSchema:
         """Refuse what `node` says beyond `known`, unless a type checks it."""
         for keyword in node:
             if keyword not in known and keyword not in _ANNOTATIONS and not self.typed:
-                self.refuse((*path, keyword), "a form cannot hold this condition: leave it out")
+                self.refuse((*path, keyword), "a form cannot check this condition: remove it")
 
     def text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
         """Return the text of `keyword`; None if there is none."""
@@ -228,7 +229,7 @@ def _what(node: Node) -> str:
         return "an object"
     if "anyOf" in node or "oneOf" in node or isinstance(node.get("type"), list):
         return "one of several types"
-    return "a value of any type" if "type" not in node else "a list of something else than options"
+    return "a value of any type" if "type" not in node else "a list of something other than options"
 
 
 def _number_among(members: JsonValue) -> str | None:
@@ -245,7 +246,7 @@ def _options(of: ObjectSchema, path: SchemaPath, node: Node) -> tuple[Option, ..
     if isinstance(values := node.get("enum"), list):
         labels = node.get(ENUM_NAMES, values)
         if not isinstance(labels, list) or len(labels) != len(values):
-            of.refuse((*path, ENUM_NAMES), "expected a list of as many texts as `enum` has values")
+            of.refuse((*path, ENUM_NAMES), "expected a list with one text for each value of `enum`")
         pairs = zip(values, labels, strict=True)
         options = [_option(of, path, {"const": x, "title": str(label)}) for x, label in pairs]
         return tuple(options if not of.typed else _distinct(options))
@@ -301,7 +302,7 @@ def _text_kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     of.only(path, node, {"type", "format", "minLength", "maxLength"})
     if wanted == "password":
         if "default" in node and not of.typed:
-            of.refuse((*path, "default"), "a secret has no default")
+            of.refuse((*path, "default"), "a secret cannot have a default")
         return SecretAnswer()
     known: tuple[TextFormat, ...] = get_args(TextFormat)
     formats = [name for name in known if name == wanted]

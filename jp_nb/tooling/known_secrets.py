@@ -48,7 +48,7 @@ MAX_BUFFER: Final = 1_000_000
 """Bytes of an array that are compared with secrets."""
 LEAST_NUMBER: Final = 1000
 """The smallest number that is hidden wherever it occurs."""
-ENVIRONMENT: Final = "the environment, without what it holds"
+ENVIRONMENT: Final = "the environment, without its values"
 _NUMBERS = re.compile(r"(?<![\w.])\d{4,}(?:\.\d+)?(?![\w])")
 _WORD = re.compile(r"[^\W\d_]+")
 

@@ -9,8 +9,9 @@ MAX_RESULT_CHARS: Final = 50_000
 
 
 TO_READ_ON: Final = (
-    "If you need them, and a second call does no harm, call the tool again for less, as far as its "
-    "arguments allow that: a narrower question, or one part at a time (a range, a page, a limit)."
+    "If you need them, and a second call does no harm, call the tool again for a "
+    "smaller part: a narrower query, a range, a page, or a limit, as its arguments "
+    "allow."
 )
 """Said to the model, of any tool."""
 
@@ -26,8 +27,8 @@ def cut_middle(text: str, limit: int, setting: str) -> str:
     if not limit or len(text) <= limit:
         return text
     head, tail = limit - limit // 2, limit // 2
-    said = f"{len(text) - limit} of {len(text)} characters are left out here. {TO_READ_ON}"
-    told = f"[… {said} (The person can change how many are kept: {setting} is {limit}.) …]"
+    said = f"{len(text) - limit} of {len(text)} characters are omitted here. {TO_READ_ON}"
+    told = f"[… {said} (The user can change the limit: {setting} is {limit}.) …]"
     return f"{text[:head]}\n\n{told}\n\n{text[len(text) - tail :]}"
 
 

@@ -188,7 +188,7 @@ def _success(data: Mapping[str, Any]) -> Success:
     if config is not None and not isinstance(config, dict):
         malformed = "expected `config` to be an object"
     elif not is_storable(config):
-        malformed = "`config` holds a number that JSON does not have, or too many levels"
+        malformed = "`config` contains a number that JSON does not have, or too many levels"
     elif unset is not None and not _are_texts(unset):
         malformed = "expected `unset` to be a list of strings"
     if malformed is not None:
@@ -205,7 +205,7 @@ def _failure(data: Mapping[str, Any]) -> Failure:
 def _needs_input(data: Mapping[str, Any]) -> NeedsInput:
     several = data.get("questions")
     if several is not None and data.get("question") is not None:
-        raise _unaskable("it has `question` and `questions`: leave out one of them")
+        raise _unaskable("it has `question` and `questions`: remove one of them")
     if several is None:
         return NeedsInput(_question(data.get("question"), "question"))
     if not isinstance(several, list) or not several:
@@ -223,7 +223,7 @@ def _question(data: Any, name: str) -> Question:
     if data.get("answer_type") is None:
         raise _unaskable(f"`{name}.answer_type` is missing")
     if not is_storable(data):
-        raise _unaskable(f"`{name}` holds a number that JSON does not have, or too many levels")
+        raise _unaskable(f"`{name}` contains a number that JSON does not have, or too many levels")
     try:
         return Question.model_validate(data)
     except ValidationError as exc:
@@ -236,7 +236,7 @@ def _first_problem(exc: ValidationError, *above: str) -> str:
 
 
 def _unaskable(why: str) -> ToolError:
-    return ToolError(f"The tool asked a question that is malformed: {why}.")
+    return ToolError(f"The tool asked an invalid question: {why}.")
 
 
 def _warn_of_a_change(data: Mapping[str, Any]) -> None:

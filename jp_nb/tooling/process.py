@@ -131,10 +131,10 @@ def _why(exc: Exception, program: str, cwd: str) -> str:
     if isinstance(exc, FileNotFoundError):
         place = os.path.join(cwd, program) if os.sep in program else shutil.which(program)
         if place is not None and os.path.exists(place):
-            return "what its first line is to run does not exist"
+            return "the interpreter in its first line does not exist"
         return "there is no such program"
     if isinstance(exc, PermissionError):
-        return "it may not be executed"
+        return "it is not executable"
     code = exc.errno if isinstance(exc, OSError) else None
     return os.strerror(code) if code else ""
 

@@ -33,7 +33,7 @@ from jp_nb.values.description import Description, ValueBudget
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _TO_WRAP: Final = (
-    "Write a function with type hints that calls it, and decorate that with `@jp.tool`."
+    "Write a function with type hints that calls it, and decorate that function with `@jp.tool`."
 )
 
 
@@ -61,12 +61,16 @@ class PythonTool(ToolDefaults):
         self.name = _name_of_tool(function, name)
         if not TOOL_NAME.fullmatch(self.name):
             raise UsageError(
-                f"{self.name!r} cannot be the name of a tool: use at most 64 letters, digits, _ "
-                "and -, and do not begin with a digit or -; @jp.tool(name=…) gives another name"
+                f"{self.name!r} is not a valid tool name: use at most 64 letters, "
+                "digits, `_` and `-`, and do not start with a digit or `-`. Set "
+                "another name with `@jp.tool(name=…)`"
             )
         self.is_async = inspect.iscoroutinefunction(function)
         if thread and self.is_async:
-            raise UsageError(f"{self.name}: thread=True is for `def`, this is an `async def`")
+            raise UsageError(
+                f"{self.name}: `thread=True` needs a `def` function, and this is an "
+                "`async def` function"
+            )
         self.thread = thread
         self.waits_for_cell = not (thread or self.is_async)
         self._context_name, self._model = _arguments_model(function, self.name)
@@ -143,7 +147,7 @@ class PythonTool(ToolDefaults):
 def _toolset_name(name: str, toolset: str) -> str:
     if not TOOL_NAME.fullmatch(toolset):
         raise UsageError(
-            f"{name}: {toolset!r} cannot be the name of a toolset: it is written like a tool's"
+            f"{name}: {toolset!r} is not a valid toolset name: the rules of tool names apply"
         )
     return toolset
 
@@ -216,8 +220,8 @@ def _name_of_tool(function: object, name: str | None) -> str:
     name = name or getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
         raise UsageError(
-            f"a tool must be a function, and this is an object of type {type(function).__name__}. "
-            f"{_TO_WRAP}"
+            "a tool must be a function, and this is an object of type "
+            f"{type(function).__name__}. {_TO_WRAP}"
         )
     return name
 
@@ -227,13 +231,13 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Pa
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as exc:
-        raise UsageError(f"{name}: a type hint names something unknown: {exc}") from exc
+        raise UsageError(f"{name}: a type hint uses an unknown name: {exc}") from exc
     except TypeError:
         raise UsageError(f"{name}: {function!r} is not a function. {_TO_WRAP}") from None
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except ValueError:  # some functions in C
-        raise UsageError(f"{name} does not tell its parameters. {_TO_WRAP}") from None
+        raise UsageError(f"{name} has no signature that Python can read. {_TO_WRAP}") from None
     for each in parameters:
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
             continue
@@ -246,8 +250,7 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Pa
             )
         stars = "*" if each.kind == each.VAR_POSITIONAL else "**"
         raise UsageError(
-            f"{name}: a tool cannot have `{stars}{each.name}`. Give each parameter a name of its "
-            "own."
+            f"{name}: a tool cannot have `{stars}{each.name}`. Give each parameter its own name."
         )
     return parameters, hints
 
@@ -273,7 +276,7 @@ def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | Non
     try:
         return context_name, create_model(name, __config__=config, **fields)
     except Exception as exc:  # pydantic raises several kinds for what it cannot describe
-        raise UsageError(f"{name}: its parameters cannot be described to a model: {exc}") from exc
+        raise UsageError(f"{name}: its parameters have no JSON schema: {exc}") from exc
 
 
 def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
@@ -347,7 +350,7 @@ def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
     from jp_nb.config.validation import checked  # few tools have rules
 
     if not all(isinstance(rule, ConfigRule) for rule in access):
-        raise UsageError(f"{name}: access takes a list of jp.ConfigRule")
+        raise UsageError(f"{name}: `access` must be a list of `jp.ConfigRule`")
     rules: list[JsonValue] = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
     tool: JsonValue = {"access": {"config": rules}}
     checked({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
@@ -426,11 +429,14 @@ class PythonFunctions(SourceDefaults):
             if kind == self.name and _own_name(tool) in ("", name):
                 if name in self._builtins:
                     found[name] = (
-                        f"your Python function {name!r} counts, not the builtin of that name"
+                        f"your Python function {name!r} is used instead of the "
+                        "builtin tool of that name"
                     )
             else:
                 other = "the builtin" if kind == "builtin" else f'the configured one ("{source}")'
-                found[name] = f"{other} counts as {name!r}, not your Python function of that name"
+                found[name] = (
+                    f"{other} is used as {name!r} instead of your Python function of that name"
+                )
         return found
 
 

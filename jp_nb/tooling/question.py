@@ -394,7 +394,7 @@ class FormAnswer(AnswerType):
         if len({field.id for field in self.fields}) < len(self.fields):
             raise ValueError("two fields have the same id")
         if any(isinstance(field.answer_type, FormAnswer) for field in self.fields):
-            raise ValueError("a field of a form is a form itself")
+            raise ValueError("a form cannot contain another form")
         return self
 
     def answer_schema(self) -> dict[str, JsonValue]:
@@ -425,7 +425,7 @@ class FormAnswer(AnswerType):
     def misplaced(self, answer: Iterable[str]) -> dict[str, str]:
         """Return that there is no such field, for each key of `answer` that is none."""
         known = {field.id for field in self.fields}
-        return {name: "there is no such field" for name in answer if name not in known}
+        return {name: "unknown field" for name in answer if name not in known}
 
     def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
         """Return what is wrong by field id, in words; "" is the id of what concerns all."""
@@ -566,7 +566,7 @@ def read_answer_type(value: Any) -> AnswerType:
             value = {"type": str(older).lower(), **fields}
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
-        raise ValueError("expected the name of a kind of question, or an object with a `type`")
+        raise ValueError("expected a question type, or an object with a `type`")
     if kind not in QUESTION_KINDS:
         raise _unknown(kind)
     try:
@@ -589,9 +589,9 @@ def first_problem(exc: ValidationError) -> tuple[str, str]:
     return place, _WORDS.get(first["type"], first["msg"].removeprefix("Value error, "))
 
 
-_WORDS: Final = {"missing": "it is missing", "extra_forbidden": "there is no such key"}
+_WORDS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}
 
 
 def _unknown(kind: str) -> ValueError:
     known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
-    return ValueError(f"{kind!r:.80} is not a kind of question: known are {known}")
+    return ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")

@@ -168,7 +168,7 @@ class TextAnswer(AnswerType):
     @model_validator(mode="after")
     def _answerable(self) -> Self:
         if self.max_length is not None and self.min_length > self.max_length:
-            raise ValueError("`min_length` is greater than `max_length`: no text fits")
+            raise ValueError("`min_length` is greater than `max_length`")
         return self
 
     def answer_schema(self) -> dict[str, JsonValue]:

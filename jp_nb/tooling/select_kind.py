@@ -122,13 +122,15 @@ class SelectAnswer(AnswerType):
     @model_validator(mode="after")
     def _answerable(self) -> Self:
         if not self.options and not self.other:
-            raise ValueError("`options` is empty: a select question needs at least one, or `other`")
+            raise ValueError(
+                "`options` is empty: a select question needs at least one option, or `other`"
+            )
         if len(self._places) < len(self.options):
             raise ValueError("two `options` have the same value")
         if not self.multi and (self.min_picks or self.max_picks is not None):
-            raise ValueError("`min_picks` and `max_picks` are for `multi`")
+            raise ValueError("`min_picks` and `max_picks` need `multi`")
         if self.min_picks > min(self._most, len(self.options) + self.other):
-            raise ValueError("`min_picks` is more than can be picked")
+            raise ValueError("`min_picks` is greater than the number of options that can be picked")
         return self
 
     @property

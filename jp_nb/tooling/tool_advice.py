@@ -25,8 +25,8 @@ def advice(tool: PythonTool) -> tuple[str, ...]:
     >>> from jp_nb.tooling.python import PythonTool
     >>> def halve(number): return number / 2
     >>> for sentence in advice(PythonTool(halve)): print(sentence)
-    there is no docstring: the model is told its name alone. Write one that says what it does
-    number has no type hint: the model may send anything. Write one, such as `number: str`
+    there is no docstring, so the model gets only the name. Write one that describes the tool
+    number has no type hint, so the model can send any value. Add one, such as `number: str`
     """
     return tuple(_sentences(tool))
 
@@ -39,23 +39,26 @@ def _sentences(tool: PythonTool) -> Iterator[str]:
     documented = bool((tool.function.__doc__ or "").strip())
     if not documented:
         yield (
-            "there is no docstring: the model is told its name alone. Write one that says what "
-            "it does"
+            "there is no docstring, so the model gets only the name. Write one that "
+            "describes the tool"
         )
     if names := [name for name in taken if name not in hints]:
         yield (
-            f"{_listed(names)} {_has(names)} no type hint: the model may send anything. Write one, "
-            f"such as `{names[0]}: str`"
+            f"{_listed(names)} {_has(names)} no type hint, so the model can send any "
+            f"value. Add one, such as `{names[0]}: str`"
         )
     if names := [name for name in taken if hints.get(name) is Any]:
         yield (
-            f"{_listed(names)} may be anything (`Any`): write the type that {tool.name} takes, "
-            f"such as `{names[0]}: str`"
+            f"{_listed(names)} can be anything (`Any`). Use the type that {tool.name} "
+            f"takes, such as `{names[0]}: str`"
         )
     for name in taken:
         if (bare := _bare(hints.get(name))) is not None:
             example = f"{bare}[str, int]" if bare == "dict" else f"{bare}[str]"
-            yield f"{name} does not say what its {bare} holds: write that, such as `{example}`"
+            yield (
+                f"the hint of {name} does not give the item type of {bare}. Add it, such "
+                f"as `{example}`"
+            )
         yield from _default(name, hints.get(name, Any), parameters[name].default)
     if documented:
         silent = [name for name in taken if "description" not in as_object(properties[name])]
@@ -67,11 +70,11 @@ def _docstring(tool: PythonTool, silent: Sequence[str], parameters: Sequence[str
     unknown = [name for name in described if name not in parameters]
     if silent:
         what = "it" if len(silent) == 1 else "them"
-        yield f"the docstring says nothing about {_listed(silent)}: describe {what} under `Args:`"
+        yield (f"the docstring does not describe {_listed(silent)}. Describe {what} under `Args:`")
     for name in unknown:
         near = difflib.get_close_matches(name, parameters, n=1)
         hint = f": did you mean {near[0]}?" if near else ""
-        yield f"the docstring describes {name}, which {tool.name} does not take{hint}"
+        yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
 
 
 def _default(name: str, hint: Any, default: object) -> Iterator[str]:
@@ -84,7 +87,7 @@ def _default(name: str, hint: Any, default: object) -> Iterator[str]:
         shown = inspect.formatannotation(hint)
         kind = "None" if default is None else f"a value of type {type(default).__name__}"
         how = f"`{name}: {shown} | None = None`" if default is None else "a default that fits"
-        yield f"the default of {name} is {kind}, which is not `{shown}`: write {how}"
+        yield f"the default of {name} is {kind}, which does not match `{shown}`. Write {how}"
     except Exception:  # a validator of the user's own: the call will say so
         return
 

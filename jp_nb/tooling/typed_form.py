@@ -84,8 +84,9 @@ class TypedForm:
         name = getattr(what, "__name__", None) or repr(what)[:100]
         if not isinstance(what, type) and not hasattr(what, "__origin__"):
             raise UsageError(
-                f"no form can be made of {name}: expected a question, a list of questions, a "
-                "pydantic model, a dataclass, a TypedDict, or a dict with a JSON schema"
+                f"no form can be made of {name}: expected a question, a list of "
+                "questions, a pydantic model, a dataclass, a TypedDict, or a dict "
+                "with a JSON schema"
             )
         try:
             with warnings.catch_warnings():  # of defaults that JSON cannot hold: those stay open
@@ -99,7 +100,7 @@ class TypedForm:
         for field_name, info in getattr(what, "model_fields", {}).items():
             if isinstance(info.validation_alias, AliasPath):
                 place = ("properties", field_name)
-                asked.refuse(place, "it is read from within a list or an object: an `AliasPath`")
+                asked.refuse(place, "its value is inside a list or an object (`AliasPath`)")
         return cls(what, adapter, asked, tuple(asked.fields()))
 
     def __call__(self, answer: Object) -> Mapping[str, str]:

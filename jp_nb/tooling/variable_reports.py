@@ -43,8 +43,9 @@ _OF_IPYTHON_TOO: Final = frozenset({"get_ipython", "open"})
 """If nobody bound something of their own to them."""
 _ERROR: Final = 500
 NO_PATH: Final = (
-    "That is no path to a value: write a name with attributes and subscripts, such as "
-    "table.columns, rows[0], rows[10:20] or config['user']. Nothing is called."
+    "This is not a path to a value. Write a name with attributes and subscripts, "
+    "such as table.columns, rows[0], rows[10:20] or config['user']. Function calls "
+    "are not possible."
 )
 
 
@@ -59,7 +60,7 @@ def variables(namespace: Mapping[str, Any], match: str, first: int, hide: KnownS
     shown = listed[first : first + VARIABLES_AT_ONCE]
     if first and not shown:
         bound = f"0 to {len(listed) - 1}" if listed else "0"
-        raise ToolError(f"There are {len(listed)} of these variables: `first` is {bound}.")
+        raise ToolError(f"There are {len(listed)} variables: `first` must be {bound}.")
     about = _about(first, len(shown), len(listed), match)
     sections = [DataSection("variables", "\n".join(_lines(shown, hide)) or "(none)")]
     others = (name for name, value in known if _is_imported(value))
@@ -71,12 +72,15 @@ def variables(namespace: Mapping[str, Any], match: str, first: int, hide: KnownS
 
 
 def _about(first: int, shown: int, total: int, match: str) -> str:
-    what = "variables whose names hold the text" if match else "variables"
-    about = f"{total} {what}, sorted; names that begin with _ and IPython's own are left out."
+    what = "variables whose names contain the text" if match else "variables"
+    about = (
+        f"{total} {what}, sorted by name. Names that begin with _ and the names of "
+        "IPython are omitted."
+    )
     if shown < total:
-        about += f" Listed are numbers {first} to {first + shown - 1}, from 0."
+        about += f" This list holds numbers {first} to {first + shown - 1}, counted from 0."
     if first + shown < total:
-        about += f" For more call it with first={first + shown}."
+        about += f" For more, call with first={first + shown}."
     return about
 
 
@@ -108,7 +112,7 @@ def _lines(shown: list[tuple[str, Any]], hide: KnownSecrets) -> Iterator[str]:
         if hide.name(name, value) is not None:
             said = NOT_SHOWN
         elif time.monotonic() > ends:
-            said = "(not looked at: the texts of those above took long)"
+            said = "(not read: the variables above took too long)"
         else:
             said = _cut(hide(_described(value, hide, _LINE + _ROOM).text))
         yield f"{one_line(name, limit=_NAME)} ({kind}): {said}"
@@ -146,10 +150,10 @@ def variable(
         raise ToolError(str(exc)) from None
     except ValuePathError as exc:
         why = DataSection("error", hide(one_line(str(exc), limit=_ERROR)))
-        raise ToolError(framed("That value cannot be read.", [why])) from exc
+        raise ToolError(framed("The value cannot be read.", [why])) from exc
     about = "The value"
     if part is not None:
-        what = {"head": "The first", "tail": "The last", "sample": "A sample, spread evenly, of"}
+        what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
         about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
     told = [_described(piece, hide, MAX_CHARS // len(pieces), MAX_IMAGES, side) for piece in pieces]
     made = Description("\n\n".join(each.text for each in told), told[0].images)

@@ -43,8 +43,8 @@ def describe_numpy_array(value: Any, telling: Telling) -> str:
     if not is_whole:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
         lines.append(
-            f"… {count(value.size, 'element')} altogether; {telling.expression(f'[{dimensions}]')} "
-            "has the first of them"
+            f"… {count(value.size, 'element')} in total; "
+            f"{telling.expression(f'[{dimensions}]')} has the first of them"
         )
     return "\n".join(lines)
 
@@ -75,7 +75,7 @@ def _range(value: Any) -> str:
         known = sample[sample == sample]
         missing = sample.size - known.size
     if not known.size:
-        return f"every element is nan{'' if is_all else _of_sample(limit)}"
+        return f"all elements are nan{'' if is_all else _of_sample(limit)}"
     mean = float(known.mean(dtype="float64"))
     mean_text = hidden_value(mean) or f"{mean:.6g}"
     facts = f"min {_number(known.min())}, max {_number(known.max())}, mean {mean_text}"
@@ -84,7 +84,7 @@ def _range(value: Any) -> str:
 
 
 def _of_sample(size: int) -> str:
-    return f" (of a sample of at most {size:,} elements, evenly spaced)"
+    return f" (in a sample of at most {size:,} elements, evenly spaced)"
 
 
 def _sample(value: Any, limit: int) -> tuple[Any, bool]:
@@ -161,7 +161,7 @@ def describe_tensor(value: Any, telling: Telling) -> str:
     shown, is_whole = _tensor_elements(value, size, telling)
     lines.append(cut_end(shown, max(telling.chars - sum(map(len, lines)) - 80, 20)))
     if not is_whole:
-        lines.append(f"… {count(size, 'element')} altogether")
+        lines.append(f"… {count(size, 'element')} in total")
     return "\n".join(lines)
 
 

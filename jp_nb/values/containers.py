@@ -63,10 +63,7 @@ def _beginning(value: object, inside: Contents, nested: NestedText, telling: Tel
     title = _title(value, inside.length)
     if inside.items is None:
         what = telling.expression("")
-        return (
-            f"{title}: too many to show some of them, as they have no order; "
-            f"sorted({what or '…'}, key=str)[:20] has some"
-        )
+        return f"{title}: unordered, too many to show; sorted({what or '…'}, key=str)[:20] has some"
     room = telling.chars - len(title) - _NOTE
     lines: list[str] = []
     shown = 0

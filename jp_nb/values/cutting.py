@@ -34,7 +34,7 @@ def cut_middle(text: str, limit: int, expression: str = "") -> str:
 
 def _left_out(number: int, start: int, end: int, expression: str) -> str:
     where = f"; {expression}[{start}:{end}] has them" if expression else ""
-    return f"\n… ({number:,} characters left out{where}) …\n"
+    return f"\n… ({number:,} characters omitted{where}) …\n"
 
 
 def cut_end(text: str, limit: int) -> str:
@@ -64,7 +64,7 @@ def without_addresses(text: str) -> str:
         text = without_hidden(text)
         half = MAX_CLEANED // 2
         end = _HEX_AT_START.sub("", text[-half:], count=1)
-        text = f"{text[:half]}\n… ({len(text) - MAX_CLEANED:,} characters left out) …\n{end}"
+        text = f"{text[:half]}\n… ({len(text) - MAX_CLEANED:,} characters omitted) …\n{end}"
     return _ADDRESS.sub("", text)
 
 

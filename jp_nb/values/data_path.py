@@ -28,8 +28,8 @@ from jp_nb.values.privacy import (
 from jp_nb.values.source_places import is_own_code
 from jp_nb.values.value_path import PathStep, ValuePath, ValuePathError
 
-OF_SECRET: Final = "This is a secret: it is never shown."
-OF_OWN: Final = "Names that begin with _ are private: they are not shown."
+OF_SECRET: Final = "This is a secret. Secrets are never shown."
+OF_OWN: Final = "Names that begin with _ are private and not shown."
 MAX_LABELS: Final = 100_000
 """Rows of a frame whose labels are compared with names of secrets."""
 _KERNEL: Final = frozenset(
@@ -85,9 +85,9 @@ def _check_part(key: object, part: object) -> None:
 
 def _not_data(value: object) -> NotData:
     return NotData(
-        f"a path cannot pass through this {type_name(type(value))}: it passes only through data, "
-        "that is containers, frames, arrays, dataclasses and stored attributes of the user's own "
-        "classes"
+        f"a path cannot pass through this {type_name(type(value))}. It can pass only "
+        "through data: containers, frames, arrays, dataclasses, and stored "
+        "attributes of the user's own classes"
     )
 
 
@@ -198,8 +198,8 @@ def _attribute(value: Any, name: str) -> Any:
     if kind is None and stored is None:
         raise _not_data(value)
     raise ValuePathError(
-        f"this {type_name(type(value))} has no stored attribute {name!r}; methods and computed "
-        "properties are not read"
+        f"this {type_name(type(value))} has no stored attribute {name!r}. Methods and "
+        "computed properties are not read"
     )
 
 
@@ -211,7 +211,7 @@ def _item(value: Any, key: Any) -> Any:
         _check_part(each, None)
     if kind.name == "dict":
         if not dict.__contains__(value, key):
-            raise ValuePathError(f"there is no key {key!r}")
+            raise ValuePathError(f"key {key!r} does not exist")
         return dict.__getitem__(value, key)
     if kind.module == "numpy" and isinstance(key, str):
         return value[key]

@@ -62,7 +62,7 @@ def _with_picture(words: str, telling: Telling, draw: Any) -> str | Description:
         content = draw()
     except FAILURES as exc:
         why = in_one_line(f"{type(exc).__name__}: {exc}", 200)
-        return cut_end(f"{words}\n(It cannot be drawn: {why})", telling.chars)
+        return cut_end(f"{words}\n(Cannot be drawn: {why})", telling.chars)
     name = telling.name or words.partition(",")[0]
     return Description(words, (Image("image/png", content, in_one_line(name, 80)),))
 
@@ -117,7 +117,7 @@ def describe_picture(value: Any, telling: Telling) -> str | Description:
     if telling.brief:
         return title
     if wide * high > MAX_PIXELS:
-        return f"{title}: too large to be shown; a smaller copy can be: .resize((768, 768))"
+        return f"{title}: too large to show. Make a smaller copy with .resize((768, 768))"
     return _with_picture(title, telling, lambda: _smaller(value, telling.side))
 
 
@@ -165,7 +165,7 @@ def describe_plotly(value: Any, telling: Telling) -> str | Description:
         lines.append(telling.more(len(traces) - 30, "trace", ".data[30:]"))
     words = "\n".join(lines)
     if "kaleido" not in sys.modules:
-        return f"{words}\n(Not drawn: that needs kaleido, which is not imported.)"
+        return f"{words}\n(Not drawn: the package kaleido is not imported.)"
     return _with_picture(words, telling, lambda: _rendered(value, telling))
 
 

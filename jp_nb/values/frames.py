@@ -327,7 +327,7 @@ def _columns(table: _Table, room: int, telling: Telling) -> list[str]:
     ]
     if not full:
         return []
-    lines = [f"Columns (nulls{of} where there are any):", *full]
+    lines = [f"Columns (nulls{of}, if any):", *full]
     if sum(map(len, lines)) + len(lines) <= room:
         return lines
     return [f"Columns: {_listed(table.names, max(room, 40), telling.expression('.columns'))}"]

@@ -53,7 +53,7 @@ def _position(value: Any) -> str:
 
 def describe_iterator(value: Any, telling: Telling) -> str:
     """Return what kind of iterator it is; nothing is taken from it."""
-    return f"{type_name(type(value))}, an iterator from which nothing was taken to describe it"
+    return f"{type_name(type(value))}, an iterator (not consumed)"
 
 
 def describe_generator(value: Any, telling: Telling) -> str:
@@ -65,9 +65,9 @@ def describe_generator(value: Any, telling: Telling) -> str:
         state, word = _state_of_async(value), "async generator"
     else:
         state, word = inspect.getgeneratorstate(value), "generator"
-    todo = "not awaited" if word == "coroutine" else "nothing was taken from it"
+    todo = "not awaited" if word == "coroutine" else "not consumed"
     words = state.partition("_")[2].lower()  # such as GEN_SUSPENDED
-    return f"{word} {value.__qualname__}, {words}; {todo} to describe it"
+    return f"{word} {value.__qualname__}, {words} ({todo})"
 
 
 def _state_of_async(value: Any) -> str:
@@ -106,7 +106,7 @@ def describe_socket(value: Any, telling: Telling) -> str:
 
 def describe_connection(value: Any, telling: Telling) -> str:
     """Return the kind of a connection to a database; nothing is asked of it."""
-    return f"{type_name(type(value))}, a connection to a database, not asked anything"
+    return f"{type_name(type(value))}, a database connection (not queried)"
 
 
 def describe_widget(value: Any, telling: Telling) -> str:

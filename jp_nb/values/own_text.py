@@ -114,7 +114,7 @@ def _unsaid(value: object, exc: BaseException) -> str:
         said = in_one_line(str(exc), 200)
     except FAILURES:
         said = ""
-    return f"<{type_name(type(value))}: its text cannot be had: {why}{said and f': {said}'}>"
+    return f"<{type_name(type(value))}: no text available: {why}{said and f': {said}'}>"
 
 
 class _FullError(Exception):

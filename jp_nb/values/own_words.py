@@ -50,7 +50,8 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
     """
     if not isinstance(kind, type):
         raise UsageError(
-            f"jp.describer takes a type, such as @jp.describer(Table), not {type_name(type(kind))}"
+            "`jp.describer` needs a type, such as `@jp.describer(Table)`, not "
+            f"{type_name(type(kind))}"
         )
 
     def register(function: _Function) -> _Function:
@@ -59,7 +60,7 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
         except TypeError as exc:
             name = getattr(function, "__name__", "the function")
             raise UsageError(
-                f"{name}: a describer takes the value and the budget: def {name}(value, budget)"
+                f"{name}: a describer takes the value and the budget: `def {name}(value, budget)`"
             ) from exc
         _DESCRIBERS[kind] = function
         return function
@@ -126,10 +127,10 @@ def _as_image(image: Any) -> Image:
     if isinstance(image, Image):
         return image
     if not isinstance(image, bytes):
-        raise TypeError(f"expected an Image or the bytes of one, found {type_name(type(image))}")
+        raise TypeError(f"expected an Image or its bytes, found {type_name(type(image))}")
     kind = media_type_of(image)
     if kind is None:
-        raise TypeError("the bytes are not those of a PNG, JPEG, GIF or WebP image")
+        raise TypeError("expected the bytes of a PNG, JPEG, GIF or WebP image")
     return Image(kind, image)
 
 

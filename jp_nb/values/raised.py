@@ -57,7 +57,7 @@ def _what(value: BaseException, room: int) -> str:
     try:
         text = str(value)
     except FAILURES as exc:
-        text = f"(its text cannot be had: {type(exc).__name__})"
+        text = f"(no text available: {type(exc).__name__})"
     text = cut_middle(text, max(room - 100, 40))
     return f"{type_name(type(value))}{f': {text}' if text else ''}"
 
@@ -88,4 +88,4 @@ def _frames(traceback: TracebackType | None) -> Iterator[str]:
         yield f"  … {count(len(own) - MAX_FRAMES, 'more line')}"
     yield from own[max(MAX_FRAMES // 2, len(own) - MAX_FRAMES // 2) :]
     if others:
-        yield f"  ({count(others, 'line')} of installed code left out)"
+        yield f"  ({count(others, 'line')} of installed code omitted)"

@@ -78,7 +78,7 @@ def describe_path(value: Any, telling: Telling) -> str:
     try:
         found = os.stat(text)
     except (OSError, ValueError):
-        return f"{text} (nothing is there)"
+        return f"{text} (does not exist)"
     if stat.S_ISDIR(found.st_mode):
         return f"{text} (a folder)"
     return f"{text} (a file of {count(found.st_size, 'byte')}, not read)"

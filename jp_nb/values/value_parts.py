@@ -28,7 +28,7 @@ def part_of(value: Any, part: Part, count: int) -> Any:
     """
     kind = type(value).__name__
     if not hasattr(type(value), "__len__"):
-        raise ValuePathError(f"this {kind} has no {part}: it does not say how many items it has")
+        raise ValuePathError(f"this {kind} has no {part}: its length is unknown")
     try:
         length = len(value)
         take = _taker(value)
@@ -36,9 +36,9 @@ def part_of(value: Any, part: Part, count: int) -> Any:
             return take(_places(part, count, length))
     except Exception as exc:  # whatever the value's own code raises
         raise ValuePathError(
-            f"no {part} can be taken of this {kind}: {type(exc).__name__}: {exc}"
+            f"cannot take the {part} of this {kind}: {type(exc).__name__}: {exc}"
         ) from exc
-    raise ValuePathError(f"this {kind} has no {part}: it has no items in an order")
+    raise ValuePathError(f"this {kind} has no {part}: its items have no order")
 
 
 def pieces_of(value: Any, size: int) -> list[Any]:
@@ -55,7 +55,7 @@ def pieces_of(value: Any, size: int) -> list[Any]:
         rows = value.iloc if of_pandas else value
         return [rows[start : start + size] for start in starts]
     except Exception as exc:  # whatever the value's own code raises
-        raise ValuePathError(f"its rows cannot be taken: {type(exc).__name__}: {exc}") from exc
+        raise ValuePathError(f"cannot read its rows: {type(exc).__name__}: {exc}") from exc
 
 
 def _places(part: Part, count: int, length: int) -> range | list[int]:
@@ -96,7 +96,7 @@ def _of_sequence(value: Any, places: range | list[int]) -> Any:
         except (TypeError, KeyError):  # a deque takes no slices
             return _picked(value, places)
     if isinstance(value, (str, bytes, bytearray)):
-        raise ValueError("single characters of a text say nothing: use head, tail or a slice")
+        raise ValueError("a sample of single characters has no meaning: use head, tail or a slice")
     if hasattr(type(value), "shape"):  # an array, a frame
         return value[places]
     return _picked(value, places)
@@ -112,5 +112,5 @@ def _picked(items: Any, places: range | list[int]) -> list[Any]:
 
 def _few(items: Any) -> Any:
     if len(items) > MAX_SORTED:
-        raise ValueError(f"it has more than {MAX_SORTED:,} items: name a key")
+        raise ValueError(f"it has more than {MAX_SORTED:,} items: give a key")
     return islice(items, MAX_SORTED)

@@ -53,7 +53,7 @@ class PathStep:
             return getattr(value, self.key) if self.kind == "attribute" else value[self.key]
         except Exception as exc:  # whatever the value's own code raises
             raise ValuePathError(
-                f"{self.key!r} cannot be taken of it: {type(exc).__name__}: {exc}"
+                f"cannot read {self.key!r} of it: {type(exc).__name__}: {exc}"
             ) from exc
 
 
@@ -85,7 +85,7 @@ class ValuePath:
             return namespace[self.name]
         near = difflib.get_close_matches(self.name, [str(name) for name in namespace], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise NoSuchName(f"there is no {self.name!r} in this notebook{hint}")
+        raise NoSuchName(f"no variable {self.name!r} in this notebook{hint}")
 
 
 def read_value_path(expression: str) -> ValuePath:
@@ -126,11 +126,11 @@ def _key(node: ast.expr) -> Any:
             return slice(_bound(lower), _bound(upper), _bound(step))
         case ast.Tuple(elts=parts):
             return tuple(map(_key, parts))
-    raise ValueError("no constant")
+    raise ValueError("not a constant")
 
 
 def _bound(node: ast.expr | None) -> int | None:
     bound = None if node is None else _key(node)
     if bound is None or isinstance(bound, int):
         return bound
-    raise ValueError("a slice has whole numbers")
+    raise ValueError("slices need whole numbers")

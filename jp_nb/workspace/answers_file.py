@@ -143,8 +143,8 @@ def read_answers(path: Path) -> bytes:
         raise ConfigError(f"the answers file is not used: {exc}", file=str(path)) from exc
     except FileNotFoundError as exc:
         raise ConfigError(
-            "there is no such answers file: `jp-nb run NOTEBOOK --answers-template FILE` writes "
-            "one to fill in",
+            "there is no such answers file. Write a template: `jp-nb run NOTEBOOK "
+            "--answers-template FILE`",
             file=str(path),
         ) from exc
     except OSError as exc:
@@ -164,7 +164,7 @@ def decode_answers(path: Path, content: bytes) -> str:
     except UnicodeDecodeError as exc:
         raise ConfigError("the answers file is not UTF-8", file=str(path)) from exc
     if text.count("\n") > MAX_LINES:
-        raise ConfigError(f"the answers file is longer than {MAX_LINES} lines", file=str(path))
+        raise ConfigError(f"the answers file has more than {MAX_LINES} lines", file=str(path))
     return text
 
 
@@ -244,10 +244,10 @@ def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
             expected = ", ".join(f"[{each}]" for each in ("questions", *DECISIONS))
             near = get_close_matches(section[:80], known, n=1)
             meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
-            wrong = f"there is no [{one_line(section)}]: {meant} {expected}"
+            wrong = f"unknown table [{one_line(section)}]: {meant} {expected}"
             raise lines.wrong((section,), wrong)
         if not isinstance(said, dict):
-            raise lines.wrong((section,), f"[{section}] is a table")
+            raise lines.wrong((section,), f"[{section}] must be a table")
         if section == "questions":
             yield from _questions(said, lines)
         else:
@@ -259,7 +259,7 @@ def _questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnsw
         key = ("questions", tool)
         if not isinstance(questions, dict):
             raise lines.wrong(
-                key, f'write the question below its tool: [questions."{one_line(tool)}"] ID = …'
+                key, f'write the question under its tool: [questions."{one_line(tool)}"] ID = …'
             )
         for question, value in questions.items():
             yield _answer((*key, question), value, lines)
@@ -329,7 +329,7 @@ def _json(value: Any, key: Key, lines: _Lines) -> JsonValue:
         case datetime() | date() | time():
             return value.isoformat()
         case float() if not isfinite(value):
-            raise lines.wrong(key, f"{value} is no answer to anything")
+            raise lines.wrong(key, f"{value} is not a valid answer")
         case list():
             return [_json(each, key, lines) for each in value]
         case dict():

@@ -95,17 +95,17 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
         kind = escape_unseen(parts.type)
         raise AttachmentError(
             url,
-            f"attachments of the kind '{kind}' cannot be read here: file:PATH and value:NAME can",
+            f"attachments of the type '{kind}' are not supported: use file:PATH or value:NAME",
         )
     if parts.params:
-        raise AttachmentError(url, "a file takes no parameters; write a ? in its name as %3F")
+        raise AttachmentError(url, "a file takes no parameters; write `?` in its name as `%3F`")
     path = folder / os.path.expanduser(parts.path)
     if not glob.has_magic(parts.path) or os.path.lexists(path):
         yield _file(url, path, parts.path)
         return
     matches = sorted(_Matching(url).walk(Path(path.anchor), path.parts[1:]))
     if not matches:
-        raise AttachmentError(url, f"there is no file {escape_unseen(str(path))}")
+        raise AttachmentError(url, f"file {escape_unseen(str(path))} does not exist")
     home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
     for match in matches:
         source = str(match.relative_to(folder) if match.is_relative_to(folder) else match)
@@ -157,8 +157,8 @@ class _Matching:
                     if self._looked_at > MAX_LOOKED_AT:
                         raise AttachmentError(
                             self._url,
-                            f"more than {MAX_LOOKED_AT:,} files would have to be looked at: name "
-                            "a folder with fewer",
+                            f"the pattern would search more than {MAX_LOOKED_AT:,} "
+                            "files: use a smaller folder",
                         )
                     yield entry
         except OSError as exc:
@@ -172,16 +172,16 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
     try:
         found = path.stat()
     except FileNotFoundError:
-        raise AttachmentError(url, f"there is no file {shown}") from None
+        raise AttachmentError(url, f"file {shown} does not exist") from None
     except (OSError, ValueError) as exc:
         raise AttachmentError(url, f"{shown}: {_reason(exc)}") from exc
     if stat.S_ISDIR(found.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
         raise AttachmentError(
-            url, f"{shown} is a folder; {escape_unseen(inside)} attaches its files"
+            url, f"{shown} is a folder; attach its files with {escape_unseen(inside)}"
         )
     if not stat.S_ISREG(found.st_mode):
-        raise AttachmentError(url, f"{shown} is not a file that could be read to its end")
+        raise AttachmentError(url, f"{shown} is not a regular file")
     changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
     return _AttachedFile(
         url,
@@ -209,7 +209,7 @@ def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
 
 def _refuse_too_much(file: _AttachedFile, total: int) -> None:
     if total > MAX_BYTES:
-        many = f"more than {MAX_BYTES // 1_000_000} MB are attached"
+        many = f"the attachments have more than {MAX_BYTES // 1000000} MB"
         raise AttachmentError(file.url, f"with {escape_unseen(file.source)}, {many}")
 
 
@@ -221,7 +221,7 @@ def _bytes_of(file: _AttachedFile) -> bytes:
     except OSError as exc:
         raise AttachmentError(file.url, f"{escape_unseen(file.source)}: {_reason(exc)}") from exc
     if data and not file.size:  # as in /proc: nobody would know when it is another
-        raise AttachmentError(file.url, f"{escape_unseen(file.source)} is not a file on a disk")
+        raise AttachmentError(file.url, f"{escape_unseen(file.source)} is not a regular file")
     return data
 
 

@@ -54,7 +54,7 @@ _LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "too
 """The kinds of parts of which a request has a list, by the list's name."""
 _SETTINGS: Final = ("provider", "model", "tool_choice", "parameters", "schema")
 _REQUIRED: Final = ("provider", "model", "messages")
-AGAIN: Final = "record it again, or take the file as it was"
+AGAIN: Final = "record it again, or restore the original file"
 
 
 def beside(notebook: Path) -> Path:
@@ -141,7 +141,7 @@ def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
 def refuse_unless_cassette(path: Path) -> None:
     """Raise `StorageError` if there is something at `path` that is not to be written over."""
     if is_stream(path):
-        raise StorageError(f"{path} is a device or a pipe, and no cassette: name a file")
+        raise StorageError(f"{path} is a device or a pipe, not a cassette: use a file")
     try:
         with path.open("rb") as file:
             first = file.readline(1000).strip()
@@ -154,7 +154,9 @@ def refuse_unless_cassette(path: Path) -> None:
     except ValueError:
         is_ours = False
     if not is_ours:
-        raise StorageError(f"{path} is no cassette, and is not written over: name another file")
+        raise StorageError(
+            f"{path} is not a cassette and is not overwritten: use another file name"
+        )
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -237,9 +239,9 @@ class _CassetteReader:
             if line.strip():
                 self._take(self._object(line))
         if self._line == 1 and not content.strip():
-            raise self._wrong("the file is empty", "a cassette begins with a line that says so")
+            raise self._wrong("the file is empty", "a cassette begins with a header line")
         if self._request is not None:
-            raise self._wrong("the file ends before this response does", AGAIN)
+            raise self._wrong("the file ends in the middle of a response", AGAIN)
         return self._cassette
 
     def _object(self, line: bytes) -> JsonObject:
@@ -265,32 +267,32 @@ class _CassetteReader:
     def _header(self, said: JsonObject) -> None:
         if said.get("jp_nb") != KIND:
             begins = compact_json(HEADER)
-            raise self._wrong("this is no cassette", f"one begins with the line {begins}")
+            raise self._wrong("this is not a cassette", f"a cassette begins with the line {begins}")
         version = said.get("version")
         if version != VERSION:
             raise self._wrong(
-                f"this cassette is of version {compact_json(version)[:40]}, and this jp_nb reads "
-                f"version {VERSION}",
-                "install a jp_nb that reads it, or record it again",
+                f"this cassette has version {compact_json(version)[:40]}, and this "
+                f"jp_nb reads version {VERSION}",
+                "install a jp_nb that reads it, or record the cassette again",
             )
         if said != HEADER:
-            raise self._wrong("the line says more than it should", AGAIN)
+            raise self._wrong("the header line has unknown keys", AGAIN)
 
     def _part(self, said: JsonObject) -> None:
         kind = next((each for each in PARTS if each in said), None)
         if kind is None:
-            raise self._wrong("the line is neither a part, nor a request, nor of a response", AGAIN)
+            raise self._wrong("the line is not a part, a request, or a response", AGAIN)
         given = said[kind]
         after = said.get("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
         beside_value = ("after", kind) if kind == "message" else (kind,)
         value = {key: each for key, each in said.items() if key not in beside_value}
         if not isinstance(after, str):
-            raise self._wrong("the message says in no text what was said before it", AGAIN)
+            raise self._wrong("`after` of the message is not a text", AGAIN)
         part = part_of(kind, value, after)
         if part.id != given:
             raise self._edited(f"this {kind}")
         if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:
-            raise self._wrong("the message before this one is missing", AGAIN)
+            raise self._wrong("the previous message is missing", AGAIN)
         self._cassette.parts[kind, part.id] = part
 
     def _asked(self, said: JsonObject) -> None:
@@ -299,9 +301,9 @@ class _CassetteReader:
         if not isinstance(request, str) or digest(summary) != request:
             raise self._edited("this request")
         if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
-            raise self._wrong(f"`{odd[0][:60]}` is nothing that a request has", AGAIN)
+            raise self._wrong(f"unknown key `{odd[0][:60]}` in a request", AGAIN)
         if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
-            raise self._wrong(f"the request does not say its {missing[0]}", AGAIN)
+            raise self._wrong(f"the request has no {missing[0]}", AGAIN)
         for kind, part in self._parts_of(summary):
             if (kind, part) not in self._cassette.parts:
                 raise self._wrong(f"a {kind} of this request is missing", AGAIN)
@@ -318,7 +320,7 @@ class _CassetteReader:
         line, request, summary = self._request
         if "end" not in said:
             if "event" not in said:
-                raise self._wrong("the response to the request above has no end", AGAIN)
+                raise self._wrong("the response to the request above is incomplete", AGAIN)
             self._response.append(said)
             return
         given = said.pop("seal", None)
@@ -334,7 +336,7 @@ class _CassetteReader:
         self._request = None
 
     def _edited(self, what: str) -> StorageError:
-        return self._wrong(f"{what} is not as it was written", AGAIN)
+        return self._wrong(f"{what} was changed after it was recorded", AGAIN)
 
     def _wrong(self, what: str, fix: str) -> StorageError:
         return StorageError(f"{what}: {fix}", place=f"{self._name}:{self._line}")

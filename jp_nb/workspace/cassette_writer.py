@@ -94,16 +94,17 @@ class CassetteWriter:
         """Have `block` at `place`, a number of bytes, and nothing behind it."""
         if place + len(block) > MAX_BYTES:
             raise StorageError(
-                f"the cassette {self.path} is full: no more than {MAX_BYTES // 10**6} MB can be "
-                "replayed. Record the rest of the conversation on another one"
+                f"the cassette {self.path} is full: the limit is "
+                f"{MAX_BYTES // 10**6} MB. Record the rest of the conversation on "
+                "another cassette"
             )
         descriptor = open_file(self.path, os.O_RDWR, folder=self._folder)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
             status = os.fstat(descriptor)
             if (status.st_ino, status.st_size) != (self._inode, self._bytes):
                 raise StorageError(
-                    f"another program has written to the cassette {self.path} while it is "
-                    "recorded: one kernel at a time records on a cassette"
+                    f"another program wrote to the cassette {self.path} during the "
+                    "recording. Only one kernel at a time can record on a cassette"
                 )
             try:
                 file.seek(place)

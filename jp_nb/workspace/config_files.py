@@ -199,8 +199,8 @@ class ConfigFiles:
     def why_nothing_waits(self) -> str:
         """Say why there is nothing to agree to."""
         if self.trust is None:
-            return "with nobody there the files of a folder count as they are: nothing waits"
-        return "nothing in the files of this folder waits for your consent"
+            return "the run is unattended: files of the folder are applied without your consent"
+        return "no file of this folder needs your consent"
 
     def agree(self, found: Iterable[Pending]) -> None:
         """Have what was `found` pending count from here on, with the content that was read then.
@@ -282,7 +282,9 @@ class ConfigFiles:
             direct = (self.folder / Path(name.removeprefix("@")).expanduser()).resolve()
             found = direct.is_file()
         except (OSError, RuntimeError, ValueError) as exc:  # no such home, a name no file can have
-            raise ConfigError(f"there can be no configuration {name[:80]!r}: {exc}") from exc
+            raise ConfigError(
+                f"{name[:80]!r} is not the name of a configuration file: {exc}"
+            ) from exc
         if found:
             return self._agreed(direct)
         roots = (user_folder() / "config", self.root)
@@ -290,8 +292,9 @@ class ConfigFiles:
         if name.startswith("@") or not hits:
             places = [str(direct), *(str(root / p / name) for root in roots for p in load_paths)]
             raise ConfigError(
-                f"there is no configuration {name!r}; searched: {', '.join(places)} (also with "
-                f"{' and '.join(SUFFIXES[1:])}; folders to search are in config_load_paths)",
+                f"configuration file {name!r} not found; searched: "
+                f"{', '.join(places)} (also with {' and '.join(SUFFIXES[1:])}; "
+                "config_load_paths lists the folders)",
                 kind="value",
             )
         return [layer for hit in hits for layer in self._agreed(hit)]
@@ -322,7 +325,7 @@ def _waiting(pending: Iterable[Pending]) -> str:
     files = listed({str(each.file) for each in found})
     paths = listed({at for each in found for at, _, _ in each.leaves})
     until = "ignored until `%jp trust --workspace`"
-    return f"what only you may decide is set in {files}; {until}: {paths}"
+    return f"settings in {files} need your consent; {until}: {paths}"
 
 
 def _first(root: Path, name: str, load_paths: list[str]) -> Path | None:

@@ -68,17 +68,19 @@ class ConfigReader:
         if resolved in above:
             chain = " -> ".join(str(p) for p in (*above[above.index(resolved) :], resolved))
             raise ConfigError(
-                f"these files include one another: {chain}", path="extends", layer=name,
+                f"these files include each other: {chain}", path="extends", layer=name,
                 file=str(path),
             )  # fmt: skip
         if len(above) > MAX_DEPTH:
-            raise ConfigError("files include files too deeply", path="extends", file=str(path))
+            raise ConfigError("too many levels of included files", path="extends", file=str(path))
         try:
             own = self._read(path, name)
         except NotOwnError as exc:
             if name == CONFIG_FILE and not above:  # somebody asked for it
-                raise ConfigError(f"it does not count: {exc}", layer=name, file=str(path)) from exc
-            self._say(f"{path} is passed over: {exc}")
+                raise ConfigError(
+                    f"the file is ignored: {exc}", layer=name, file=str(path)
+                ) from exc
+            self._say(f"{path} is ignored: {exc}")
             return []
         before: list[ReadFile] = []
         after: list[ReadFile] = []
@@ -98,7 +100,7 @@ class ConfigReader:
         with suppress(OSError, ValueError):  # a name that no file can have
             if candidate.is_file():
                 return [candidate]
-        self._say(f"{path} includes {pattern!r}, which does not exist: it is passed over")
+        self._say(f"{path} includes {pattern!r}, which does not exist")
         return []
 
     def _read(self, path: Path, name: str) -> ReadFile:

@@ -59,7 +59,7 @@ class ConfigFile:
         except FileNotFoundError:
             return ""
         except NotOwnError as exc:  # written, what somebody else put there would be the user's own
-            raise StorageError(f"it is not written to: {exc}") from exc
+            raise StorageError(f"the file cannot be changed: {exc}") from exc
         except (OSError, UnicodeDecodeError) as exc:
             raise StorageError(f"{self.path} cannot be read: {exc}") from exc
 
@@ -85,7 +85,7 @@ class ConfigFile:
         after = apply(self._partial, change)
         paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])
         if not paths:
-            raise UsageError(f"{directive.text!r} sets nothing that a file can hold")
+            raise UsageError(f"{directive.text!r} sets nothing that a file can store")
         self._write(paths, after)
         self._partial = after
         self.paths += [path for path in paths if path not in self.paths]
@@ -104,7 +104,9 @@ class ConfigFile:
                 if _means(self.layer().partial) == _means(after):
                     return
             self._document = tomlkit.parse(before)
-        raise ConfigError(f"{self.path} is not written so that this can be changed: do it by hand")
+        raise ConfigError(
+            f"{self.path} has a layout that cannot be changed automatically: edit the file yourself"
+        )
 
     def _put(self, keys: Keys, after: Partial, *, inline: bool) -> None:
         """Write what `after` holds at `keys`, or above, where no table stands in the file."""
@@ -160,7 +162,7 @@ def _file(path: Path, layer: str) -> Path:
     try:
         return write_target(path)
     except OSError as exc:
-        raise StorageError(f"{path} is not written to: {exc.strerror}") from exc
+        raise StorageError(f"{path} cannot be changed: {exc.strerror}") from exc
 
 
 def _units(
@@ -207,5 +209,5 @@ def _toml(value: JsonValue) -> Any:
 
 def _without_null(items: Sequence[JsonValue]) -> Sequence[JsonValue]:
     if any(item is None for item in items):
-        raise ValueError("TOML knows no null")
+        raise ValueError("TOML has no null")
     return items

@@ -78,7 +78,7 @@ def _wait(descriptor: int, path: Path, patience: float) -> None:
             return _take(descriptor)
         except (BlockingIOError, PermissionError):
             if time.monotonic() > until:
-                text = f"another process has kept {path} locked for {patience:g} seconds"
+                text = f"another process has locked {path} for {patience:g} seconds"
                 raise StorageError(text) from None
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

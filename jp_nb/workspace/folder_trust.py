@@ -53,11 +53,11 @@ def revoked(folder: Path) -> list[str]:
     Raises:
         StorageError: If that cannot be kept.
     """
-    lines = [f"what you agreed to in {gone} does not count any more"
+    lines = [f"the consent that you gave in {gone} no longer applies"
              for gone in FolderTrust().revoke(folder)]  # fmt: skip
     if is_listed(folder):
-        lines.append(f"{folder} counts all the same: {variables.TRUST_FOLDERS} lists it")
-    return lines or [f"you had not agreed to anything in {folder}"]
+        lines.append(f"{folder} is still trusted: {variables.TRUST_FOLDERS} lists it")
+    return lines or [f"you have not trusted {folder}"]
 
 
 def consents_path() -> Path:
@@ -123,7 +123,7 @@ class FolderTrust:
         except FileNotFoundError:
             return {}
         except NotOwnError as exc:
-            raise StorageError(f"what you agreed to does not count: {exc}") from exc
+            raise StorageError(f"your consent is ignored: {exc}") from exc
         except OSError as exc:
             raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
         return self._known[1]

@@ -226,7 +226,7 @@ class JournalFolder:
                     path.unlink()
                     raise
                 os.close(descriptor)
-        raise StorageError(f"there are {MAX_FILES} journals of this conversation in {self.path}")
+        raise StorageError(f"this conversation already has {MAX_FILES} journals in {self.path}")
 
     def left(self) -> Iterator[JournalFile]:
         """Yield the journals that no process has open, newest first.
@@ -289,7 +289,7 @@ class JournalFolder:
         if not stat.S_ISDIR(status.st_mode):
             raise StorageError(f"{self.path} is not a folder")
         if why := _why_not_private(status):
-            raise StorageError(f"{self.path} {why}: make it yours alone (mode 700)")
+            raise StorageError(f"{self.path} {why}: make it private (`chmod 700`)")
 
 
 def file_name(conversation: str) -> str:
@@ -343,7 +343,7 @@ def _why_not_private(status: os.stat_result) -> str | None:
         return None
     if status.st_uid != os.geteuid():
         return "belongs to another user"
-    return "is open to other users" if status.st_mode & _OTHERS else None
+    return "is accessible to other users" if status.st_mode & _OTHERS else None
 
 
 def _sync_folder(path: Path) -> None:

@@ -72,9 +72,9 @@ class KeyFile:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make(path)
         except OSError as exc:
-            raise _refused(path, f"cannot be made: {exc.strerror or exc}") from exc
+            raise _refused(path, f"cannot be created: {exc.strerror or exc}") from exc
         if (made := self.read()) is None:
-            raise _refused(path, "cannot be made: it is a link to nothing, or was taken away")
+            raise _refused(path, "cannot be created: it is a broken link, or was deleted")
         return made
 
 
@@ -86,7 +86,7 @@ def _read(path: Path) -> SecretBytes:
             raise _refused(path, why)
         key = SecretBytes(os.read(descriptor, KEY_BYTES))
         if len(key) < KEY_BYTES:
-            raise _refused(path, "was cut while it was read")
+            raise _refused(path, "changed while it was read")
         return key
     finally:
         os.close(descriptor)
@@ -100,13 +100,13 @@ def _why_no_key(status: os.stat_result) -> str | None:
             return "belongs to another user"
         if status.st_mode & _OTHERS:
             return (
-                "is open to other users: make it yours alone (mode 600), or delete it if somebody "
-                "may have read it"
+                "is accessible to other users: make it private (`chmod 600`), or "
+                "delete it if someone may have read it"
             )
     if status.st_size != KEY_BYTES:
         return (
-            f"holds {status.st_size} bytes and a key has {KEY_BYTES}: put the right one back, or "
-            "delete it and a new one is made"
+            f"has {status.st_size} bytes instead of {KEY_BYTES}: restore the right "
+            "file, or delete it to create a new key"
         )
     return None
 

@@ -99,7 +99,7 @@ def _why_not(path: Path) -> str | None:
     """Say why what is at `path`, or the link there, is not the user's own; None if it is."""
     link, status = os.lstat(path), os.stat(path)
     if stat.S_ISLNK(link.st_mode) and not _is_ours(link):
-        return f"{path} is a link of another user's"
+        return f"{path} is a link that belongs to another user"
     why = _why_foreign(status)
     return f"{path} {why}" if why else None
 
@@ -110,9 +110,9 @@ def _why_foreign(status: os.stat_result) -> str | None:
     if not _is_ours(status):
         return "belongs to another user"
     if status.st_mode & stat.S_IWOTH:
-        return "may be changed by everybody (`chmod go-w` makes it yours alone)"
+        return "is writable for everyone (make it private with `chmod go-w`)"
     if status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid):
-        return "may be changed by its group (`chmod g-w` makes it yours alone)"
+        return "is writable for its group (make it private with `chmod g-w`)"
     return None
 
 

@@ -194,8 +194,9 @@ class ProjectLog:
             size += status.st_size
             if size > MAX_LOG_BYTES:
                 raise StorageError(
-                    f"the files in {self.folder} have more than {MAX_LOG_BYTES // 10**6} MB: move "
-                    "old ones away, or set record.project_log to off"
+                    f"the files in {self.folder} have more than "
+                    f"{MAX_LOG_BYTES // 10**6} MB: move old files away, or turn "
+                    "`record.project_log` off"
                 )
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
             if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
@@ -253,11 +254,11 @@ class ProjectLog:
             if newest and not needs_all and not _has(contents, newest):
                 contents = self._gather()  # it is in a file that was set aside
             if contents.unread:  # whose numbers are not known, and would be given again
-                raise StorageError(f"nothing is written, for {'; '.join(contents.unread)}")
+                raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
             if contents.last + len(entries) > MAX_ID:
                 raise StorageError(
-                    f"an answer in {self.folder} has the id {contents.last}, beyond which there is "
-                    "none: somebody wrote it by hand, so take that line out"
+                    f"an answer in {self.folder} has the id {contents.last}, which is "
+                    "the highest possible id: delete that line"
                 )
             rows = contents.rows()
             new = [each for each in entries if each.get("row") not in rows]
@@ -277,7 +278,7 @@ class ProjectLog:
                     contents.lines, contents.size, contents.is_torn = 0, 0, False
                 except OSError as exc:  # a long file is better than an answer that is lost
                     why = exc.strerror or exc
-                    problems[f"{self.path} is full and cannot be set aside: {why}"] = None
+                    problems[f"{self.path} is full and cannot be archived: {why}"] = None
             count = max(MAX_LINES - contents.lines, 1)
             data = b"".join(each.line for each in lines[:count])
             data = b"\n" + data if contents.is_torn else data
@@ -379,12 +380,12 @@ class ProjectLog:
             StorageError: If it is one.
         """
         if self.folder.is_symlink():
-            raise StorageError(f"{self.folder} is a link: put a folder in its place")
+            raise StorageError(f"{self.folder} is a link: replace it by a folder")
         for folder in (self.folder.parent, self.folder):
             if not is_own_folder(folder):
                 raise StorageError(
-                    f"{folder} is not a folder of yours alone: it has to belong to you, and nobody "
-                    "else may write there"
+                    f"{folder} is not private: it must belong to you, and no other "
+                    "user may write to it"
                 )
 
 
@@ -429,7 +430,9 @@ def _lines(
         line = to_line(finished)
         chain = chained(chain, line)
         if len(line) > MAX_FILE_BYTES:
-            raise EntryTooLongError(f"{len(line)} bytes are too many for the project log")
+            raise EntryTooLongError(
+                f"the entry has {len(line)} bytes, which is too long for the project log"
+            )
         is_signed = "signature" in finished
         yield _NewLine(line, NewestSigned(_digest(line), chain) if is_signed else None)
 

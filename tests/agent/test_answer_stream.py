@@ -57,8 +57,8 @@ async def test_texts_are_kept_and_unfinished_calls_dropped_at_the_token_limit() 
     assert bench.turn.text == "So far"
     assert bench.of(ToolCallRequest) == []
     assert [notice.text for notice in bench.shown_of(Notice)] == [
-        "⚠ The call of t was cut off and did not run",
-        "⚠ The answer reached the token limit and is cut off",
+        "⚠ The call of t is incomplete and did not run",
+        "⚠ The answer reached the token limit and is incomplete",
     ]
 
 
@@ -111,7 +111,7 @@ async def test_continuation_ends_after_the_maximum() -> None:
     assert (await bench.run()).status == "completed"
     assert len(bench.provider.requests) == MAX_CONTINUATIONS + 1 == 6
     assert bench.turn.text == "<0><1><2><3><4><5>"
-    assert notices(bench) == ["⚠ The answer reached the token limit 6 times and is cut off"]
+    assert notices(bench) == ["⚠ The answer reached the token limit 6 times and is incomplete"]
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ async def test_answers_that_are_not_continued(
     request = RequestConfig(**limits)
     bench = Bench([response, DONE], tools=[tool], chains=chains, request=request)
     await bench.run()
-    assert "⚠ The answer reached the token limit and is cut off" in notices(bench)
+    assert "⚠ The answer reached the token limit and is incomplete" in notices(bench)
     assert len(bench.provider.requests) == 1 + bool(bench.of(ToolCallRequest))
 
 
@@ -187,7 +187,7 @@ async def test_aborted_continuation_keeps_the_first_part() -> None:
     bench.loop.interrupt()
     assert (await task).status == "interrupted"
     assert bench.turn.text == "one "
-    assert "⚠ Aborted: only what came before the continuation is kept" in notices(bench)
+    assert "⚠ Aborted. The record keeps only the text before the continuation." in notices(bench)
 
 
 @pytest.mark.parametrize("text", ['{"a": "lon', ""], ids=["in the middle", "before the first"])
@@ -202,7 +202,7 @@ async def test_truncated_call_does_not_run(text: str) -> None:
     assert ran == [1]
     last = bench.of(ToolCallResponse)[1]
     assert (last.id, last.content, last.is_error) == ("c2", CUT_CALL, True)
-    assert "⚠ The call of t was cut off and did not run" in notices(bench)
+    assert "⚠ The call of t is incomplete and did not run" in notices(bench)
 
 
 async def test_complete_call_at_the_token_limit_runs() -> None:
@@ -282,7 +282,7 @@ async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
 
 @pytest.mark.parametrize(
     ("made", "ran", "listed", "more"),
-    [(3, 3, 3, None), (4, 3, 4, ""), (2_000, 3, 4, "; 1996 more after it ")],
+    [(3, 3, 3, None), (4, 3, 4, ""), (2_000, 3, 4, " The calls after it are dropped (1996). ")],
 )
 async def test_calls_of_one_answer_are_limited(
     made: int, ran: int, listed: int, more: str | None
@@ -300,10 +300,12 @@ async def test_calls_of_one_answer_are_limited(
     if more is None:
         assert not notices(bench)
     else:
-        start = f"This call did not run{more}"
-        assert answers[-1].content.startswith(start)
-        assert f"holds {made} tool calls, of which 3 run ({limit})" in answers[-1].content
-        assert notices(bench) == [f"⚠ Of {made} tool calls in one answer the first 3 run ({limit})"]
+        assert answers[-1].content.startswith("This call did not run. ")
+        assert more in answers[-1].content
+        assert f"holds {made} tool calls, and 3 of them run ({limit})." in answers[-1].content
+        assert notices(bench) == [
+            f"⚠ Only the first 3 of {made} tool calls in this answer run ({limit})"
+        ]
     assert not bench.stream.repair()
 
 

@@ -287,7 +287,8 @@ async def test_question_for_a_model_without_a_backend_is_an_error(
     assert response.content == (
         "The tool 'deploy' asked a follow-up question (\"Sure?\") that was routed to a secondary "
         "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
-        "Error: No inquiry backend is available. You may retry the tool call or end the turn."
+        "Error: No model is available to answer the question. You may retry the tool "
+        "call or end the turn."
     )
     assert the_end(bench) == ("cancelled", "backend_error")
 
@@ -337,7 +338,7 @@ def test_agent_modules_name_no_builtin() -> None:
 ENDS: list[tuple[Literal["declined", "cancelled", "timed_out", "interrupted"], str]] = [
     ("declined", "Tool input declined by user."),
     ("cancelled", "Tool input cancelled by user."),
-    ("timed_out", "The tool's question was not answered: nobody did so in time."),
+    ("timed_out", "The tool's question was not answered in time."),
     ("interrupted", "The tool's question was not answered: an interrupt closed it."),
 ]
 

@@ -145,7 +145,7 @@ async def test_invalid_call_is_an_error_without_a_form() -> None:
         assert (await bench.run()).status == "completed"
         [(text, is_error)] = responses(bench)
         assert is_error
-        assert text.startswith("Nothing was shown to the user, because this call is not valid.")
+        assert text.startswith("Nothing was shown to the user because this call is not valid.")
         assert (person.asked, bench.of(InquiryRequest)) == ([], [])
         assert structured(bench)["outcome"] == "invalid"
         assert bench.turn.text == "Done."
@@ -241,7 +241,7 @@ async def test_required_question_without_a_user_fails_the_call(strict: bool) -> 
         FakePrompter(away=AWAY), form(PARTS, DATABASE, NAME), config=config, strict=strict
     )
     if strict:
-        with pytest.raises(PromptUnavailable, match="needs a person and nobody can be asked"):
+        with pytest.raises(PromptUnavailable, match="needs a user, and no user is available"):
             await bench.run()
     else:
         assert (await bench.run()).status == "completed"
@@ -264,15 +264,15 @@ async def test_optional_questions_are_answered_automatically_or_left_open() -> N
         FakePrompter(away=AWAY), form(PARTS, best, one, free, own), config=configured(x="y")
     )
     await bench.run()
-    auto = "(chosen automatically, because nobody was there to ask)"
+    auto = "(chosen automatically, because no user was available)"
     assert responses(bench) == [
         (
             "Answers:\n"
             f"parts {auto}: [API]\n"
             f"best {auto}: [Page]\n"
             f"one {auto}: PostgreSQL (value: pg)\n"
-            "free: not answered (nobody was there to ask)\n"
-            "own: not answered (nobody was there to ask)",
+            "free: not answered (no user was available)\n"
+            "own: not answered (no user was available)",
             False,
         )
     ]

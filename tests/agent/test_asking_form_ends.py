@@ -164,7 +164,7 @@ async def test_stop_closes_the_other_calls_of_the_batch() -> None:
 @pytest.mark.req("HB-12")
 async def test_stop_reports_finished_calls_as_undelivered() -> None:
     async def stop() -> FormEnd:
-        await until(lambda: any(text.startswith("your word on") for text in bench.waits()))
+        await until(lambda: any(text.startswith("your decision on") for text in bench.waits()))
         return FormEnd((OUT,), "stop")
 
     bench = bench_of(
@@ -193,8 +193,8 @@ async def test_two_forms_of_a_batch_are_shown_in_call_order() -> None:
     await bench.run()
     assert [len(prompt.pages) for prompt in person.asked] == [1, 2]
     assert [text for text in bench.waits() if text.startswith("your answer")] == [
-        "your answer to a question of the assistant",
-        "your answer to 2 questions of the assistant",
+        "your answer to a question from the assistant",
+        "your answer to 2 questions from the assistant",
     ]
     assert [text for text, _ in responses(bench)] == [
         "User selected: PostgreSQL (value: pg)",
@@ -215,9 +215,9 @@ async def test_answers_taken_at_the_deadline_are_marked() -> None:
     assert responses(bench) == [
         (
             "User answers:\n"
-            "database: timed out (nobody answered in time)\n"
-            "parts (chosen automatically, because nobody answered in time): [API]\n"
-            "name (picked before the time to answer was over, and not sent): custom input:\n"
+            "database: timed out (the user did not answer in time)\n"
+            "parts (chosen automatically, because the user did not answer in time): [API]\n"
+            "name (selected before the time ran out, but not submitted): custom input:\n"
             "  a\n  b",
             False,
         )
@@ -236,14 +236,14 @@ async def test_expired_form_chooses_for_optional_selections_alone() -> None:
     own = {**PARTS, "id": "own", "options": []}
     bench = bench_of(FakePrompter(LATE), form(DATABASE, PARTS, best, own))
     assert (await bench.run()).status == "completed"
-    auto = "(chosen automatically, because nobody answered in time)"
+    auto = "(chosen automatically, because the user did not answer in time)"
     assert responses(bench) == [
         (
             "Answers:\n"
-            "database: timed out (nobody answered in time)\n"
+            "database: timed out (the user did not answer in time)\n"
             f"parts {auto}: [API]\n"
             f"best {auto}: SQLite\n"
-            "own: timed out (nobody answered in time)",
+            "own: timed out (the user did not answer in time)",
             False,
         )
     ]
@@ -253,7 +253,7 @@ async def test_expired_form_chooses_for_optional_selections_alone() -> None:
 async def test_expired_required_question_is_an_error() -> None:
     bench = bench_of(FakePrompter(LATE), form(DATABASE))
     assert (await bench.run()).status == "completed"
-    assert responses(bench) == [("Timed out: nobody answered in time.", True)]
+    assert responses(bench) == [("Timed out: the user did not answer in time.", True)]
     assert structured(bench)["outcome"] == "timed_out"
     assert bench.turn.text == "Done."
 

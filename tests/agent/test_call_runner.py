@@ -39,10 +39,10 @@ async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     bench = Bench([reply(call("t")), DONE], [saying(content, fails=fails)],
                   config=for_tool("t", result_max_chars=81))  # fmt: skip
     await bench.run()
-    said = f"999 of 1080 characters are left out here. {TO_READ_ON}"
-    how = f"(The person can change how many are kept: {LEFT_OUT} 81.)"
+    said = f"999 of 1080 characters are omitted here. {TO_READ_ON}"
+    how = f"(The user can change the limit: {LEFT_OUT} 81.)"
     assert contents_of(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
-    assert "call the tool again for less" in TO_READ_ON
+    assert "call the tool again for a smaller part" in TO_READ_ON
 
 
 async def test_result_is_truncated_above_the_configured_length() -> None:

@@ -163,7 +163,7 @@ async def test_tool_that_repeats_its_proposal_without_a_user_is_stopped() -> Non
 async def test_strict_turn_ends_when_no_user_can_confirm() -> None:
     tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
     bench = bench_of(tool, person=FakePrompter(away="headless"), strict=True)
-    with pytest.raises(PromptUnavailable, match="a decision needs a person"):
+    with pytest.raises(PromptUnavailable, match="a decision needs a user"):
         await bench.run()
     assert responses(bench) == {"c0": "It stays."}
 
@@ -420,7 +420,7 @@ async def test_proposal_of_current_values_needs_no_prompt(away: str | None) -> N
     assert responses(bench) == {"c0": "Fine."}
     assert tool.rejections == [None]
     assert not bench.of(ConfigDelta)
-    assert notices(bench) == ["⟳ change proposed what is so already: nothing to apply"]
+    assert notices(bench) == ["⟳ change proposed settings that are already set. Nothing to apply."]
 
 
 async def test_applied_change_wins_over_a_proposal_of_current_values() -> None:

@@ -159,7 +159,9 @@ async def test_error_of_an_unusable_model_names_the_change(
     if path is None:
         assert said == "It cannot be used."
     else:
-        assert said.startswith(f"It cannot be used; a tool changed {path} in this turn, and it")
+        assert said.startswith(
+            f"It cannot be used; a tool changed {path} in this turn. The change "
+        )
     assert len(bench.of(ConfigDelta)) == 1
 
 

@@ -184,7 +184,8 @@ async def test_permission_is_asked_once_for_all_runs_of_a_call() -> None:
         ),
         (
             FORBIDDEN,
-            "a config change that it is not granted:\n  style.tool_call.show = false (not granted)",
+            "a config change beyond its access rules:\n  style.tool_call.show = "
+            "false (not granted)",
         ),
     ],
     ids=["invalid", "not granted"],

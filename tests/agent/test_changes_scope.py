@@ -63,7 +63,7 @@ async def test_proposal_of_a_builtin_is_dropped(caplog: pytest.LogCaptureFixture
         await bench.run()
     assert responses(bench) == {"call_1": "Done it."}
     assert not bench.of(ConfigDelta)
-    assert "meddle may not propose configuration changes: dropped" in caplog.text
+    assert "meddle may not propose configuration changes: ignored" in caplog.text
 
 
 @pytest.mark.req("R078-29")

@@ -211,7 +211,7 @@ def test_question_of_a_finished_call_is_refused() -> None:
             object.__new__(TurnRunner), Question.boolean("q", "Sure?"), label=None, tool=None
         )
 
-    with pytest.raises(PromptUnavailable, match="comes too late"):
+    with pytest.raises(PromptUnavailable, match="was asked too late"):
         contextvars.copy_context().run(ask)
 
 

@@ -106,7 +106,7 @@ async def test_function_that_is_cut_late_does_not_delay_the_turn(choice: str) ->
     async with asyncio.timeout(5):
         end = await bench.run()
     assert end.status == ("completed" if choice == "continue" else "interrupted")
-    told = f"{STOPPED} The turn goes on." if choice == "continue" else CANCELLATION
+    told = f"{STOPPED} The turn continues." if choice == "continue" else CANCELLATION
     assert contents(bench) == [("call_1", told)]
 
 
@@ -165,7 +165,7 @@ async def test_continue_is_offered_only_while_a_call_can_continue(closed: bool) 
     end = await cut(bench, cell, lambda: True)
     assert menus(person) == [ALONE]
     assert end.status == ("completed" if closed else "interrupted")
-    told = f"{STOPPED} The user chose to go on." if closed else CANCELLATION
+    told = f"{STOPPED} The user chose to continue." if closed else CANCELLATION
     assert contents(bench) == [("c1", told)]
 
 
@@ -179,7 +179,7 @@ async def test_continue_keeps_the_calls_that_were_not_cut() -> None:
     assert (await cut(bench, cell, lambda: slow.runs)).status == "completed"
     assert menus(person) == [TWO_RUN]
     assert contents(bench) == [
-        ("c1", f"{STOPPED} The user chose to go on."),
+        ("c1", f"{STOPPED} The user chose to continue."),
         ("c2", "slow is done"),
     ]
     _, seen = bench.provider.requests[1]
@@ -230,7 +230,7 @@ async def test_cut_function_gets_a_response_when_the_batch_continues(asked: bool
     cell.bench = bench
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
-    went_on = "The user chose to go on." if asked else "The turn goes on."
+    went_on = "The user chose to continue." if asked else "The turn continues."
     assert contents(bench) == [("c1", f"{STOPPED} {went_on}"), ("c2", "fine")]
     assert (cell.runs, cell.released) == (2, 1)
 
@@ -293,7 +293,7 @@ async def test_waiting_function_is_cut_by_its_own_interrupt() -> None:
     bench.loop.cell = Cell()
     async with asyncio.timeout(5):
         assert (await bench.run()).status == "completed"
-    went_on = f"{STOPPED} The user chose to go on."
+    went_on = f"{STOPPED} The user chose to continue."
     assert contents(bench) == [("c1", went_on), ("c2", "fine")]
 
 

@@ -292,7 +292,7 @@ async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> N
     person = FakePrompter(forever, yes(choice), say_it)
     bench = Bench([calls, DONE], tools=tools, person=person, config={**acting(), **config})
     await one_interrupt(bench, lambda: person.asked)
-    told = "The tool ran; its result is not delivered: an interrupt came first."
+    told = "The tool ran. Its result is not delivered: an interrupt came first."
     assert contents(bench) == [("c1", told), ("c2", told)]
     words = [request.content for request in bench.of(ChatRequest)]
     assert words == (["Go.", "Enough."] if choice == "reply" else ["Go."])

@@ -39,7 +39,7 @@ from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
 
 DELFT = '{"city": "Delft"}'
 TIMED_OUT = NotAnswered("timed_out", "form")
-TOO_LATE = "Tool not run: nobody answered in time."
+TOO_LATE = "Tool not run: the user did not answer in time."
 
 
 class Weather:
@@ -81,7 +81,7 @@ ASK = "Run Python weather tool?"
 EDIT = "Arguments of weather, as JSON:"
 CMD = "Run local cmd tool?"
 TO_APPLY = "⟳ Configuration delta proposed by tool 'changes'"
-WHY = "Why is weather not to run? (the model is told)"
+WHY = "Why should weather not run? (sent to the model)"
 
 
 # --- permission ------------------------------------------------------------------------------
@@ -323,7 +323,10 @@ async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) ->
         (NotAnswered("cancelled", "terminal"), Approval("rejected", "terminal")),
         (NotAnswered("declined", "form"), Approval("rejected", "form")),
         (NotAnswered("interrupted", "form"), Approval("interrupted", "form")),
-        (NotAnswered("timed_out", "stdin"), Approval("nobody", "stdin", "nobody answered in time")),
+        (
+            NotAnswered("timed_out", "stdin"),
+            Approval("nobody", "stdin", "the user did not answer in time"),
+        ),
         (Unavailable("headless"), Approval("nobody", reason="headless")),
     ]
     for end, made in rows:
@@ -357,12 +360,12 @@ async def test_call_is_shown_before_its_permission_prompt() -> None:
     ("how", "why", "mode"),
     [
         ("interrupted", "an interrupt came first", "ask"),
-        ("timed_out", "nobody answered in time", "edit"),
+        ("timed_out", "the user did not answer in time", "edit"),
     ],
 )
 async def test_result_without_a_decision_is_not_delivered(how: Any, why: str, mode: Any) -> None:
     bench, got = await delivered(NotAnswered(how, "form"), mode=mode)
-    assert got.content == f"The tool ran; its result is not delivered: {why}."
+    assert got.content == f"The tool ran. Its result is not delivered: {why}."
     assert "a secret" not in json.dumps(bench.stream.raw)
 
 
@@ -598,10 +601,12 @@ async def test_decision_without_a_user_is_an_error_that_names_its_setting(settin
     await bench.run()
     [response] = bench.of(ToolCallResponse)
     assert response.is_error
-    what = "did not run" if setting == "run" else "ran and its result is not delivered"
+    what = "did not run: it needs the user's permission"
+    if setting == "result":
+        what = "ran, but its result is not delivered: that needs the user's approval"
     assert response.content == (
-        f"t {what}: it needs a person's decision and nobody can be asked: no kernel. The owner "
-        f'may set conversation.tools.t.{setting} = "unattended". Do not retry this tool call in '
+        f"t {what}, and no user is available: no kernel. The user "
+        f'can set conversation.tools.t.{setting} = "unattended". Do not retry this tool call in '
         "this turn."
     )
     assert "secret" not in repr(bench.stream.raw)

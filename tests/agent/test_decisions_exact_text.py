@@ -324,7 +324,7 @@ async def test_command_line_that_depends_on_answers_is_marked(tmp_path: Path) ->
         command: JsonValue = {"program": "echo", "args": [word]}
         [prompt], _ = await run_command(tmp_path, command, yes("run"))
         [line, *_] = wording.exhibits(prompt)
-        said = "Command line (of its first run; answers to its questions go into the next)"
+        said = "Command line (for the first run; answers to its questions go into the next run)"
         assert line.caption == (said if first else "Command line")
 
 
@@ -332,7 +332,7 @@ async def test_command_line_that_depends_on_answers_is_marked(tmp_path: Path) ->
 async def test_invalid_command_template_is_shown_as_an_error(tmp_path: Path) -> None:
     [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
     [problem] = wording.exhibits(prompt)
-    assert problem.caption == "It cannot run: there is no command line"
+    assert problem.caption == "The tool cannot run: it has no command line"
     assert problem.lines == ["Template error: ZeroDivisionError"]
     assert response.is_error
 
@@ -361,7 +361,7 @@ async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) 
         "Command line",
         "Folder",
         "Arguments",
-        "The arguments as its formatter writes them (what counts is above): "
+        "The arguments as its formatter shows them (the tool receives those above): "
         "2 lines, no line break at the end",
     ]
     shown = on_stdin(prompt)

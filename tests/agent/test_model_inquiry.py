@@ -298,7 +298,7 @@ async def test_refused_or_truncated_answer_is_a_failure() -> None:
     rows: list[tuple[FinishReason, str | None, str]] = [
         ("refused", None, "the model refused to answer"),
         ("refused", "policy", "the model refused to answer: policy"),
-        ("max_tokens", None, "the answer reached the token limit and is cut off"),
+        ("max_tokens", None, "the answer reached the token limit and is incomplete"),
     ]
     for reason, detail, told in rows:
         backend = Backend([*answering(True)[:-1], Finished(reason, detail)])

@@ -78,8 +78,8 @@ async def test_answers_file_decides_with_and_without_a_user(
         "answers",
     ]
     assert [notice.text for notice in of(bench, Notice)] == [
-        "▸ a.toml, line 2 lets deploy run",
-        "▸ a.toml, line 8 lets the model read the result of deploy",
+        "▸ a.toml, line 2 allows deploy to run",
+        "▸ a.toml, line 8 allows the model to read the result of deploy",
     ]
     assert bench.app_config().assistant.name == "Ada"
 
@@ -122,5 +122,5 @@ def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
     assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")
     found.load(None, ConfigFiles(tmp_path))
     assert found.answer("t", SURE) is None
-    with pytest.raises(Exception, match=r"no such answers file: .*--answers-template FILE. writes"):
+    with pytest.raises(Exception, match=r"no such answers file\. .*--answers-template FILE`"):
         found.load("b.toml", ConfigFiles(tmp_path))

@@ -32,7 +32,7 @@ WORDS: dict[ProviderErrorKind, str] = {
     "timeout": "no answer in time",
     "connect": "no connection",
     "rate_limit": "rate limit",
-    "transient": "server in trouble",
+    "transient": "server error",
 }
 
 
@@ -71,8 +71,8 @@ async def test_error_is_raised_after_the_configured_retries() -> None:
     with pytest.raises(ProviderError, match="reset"):
         await bench.run()
     assert [text.partition(": ")[2] for text in bench.waits() if ":" in text] == [
-        "server in trouble, attempt 2 of 3",
-        "server in trouble, attempt 3 of 3",
+        "server error, attempt 2 of 3",
+        "server error, attempt 3 of 3",
     ]
     assert bench.shown_of(Notice)[-1] == Notice(REQUEST_FAILED)
     assert [int(seconds) for seconds in bench.slept] == [1, 2]
@@ -101,7 +101,7 @@ async def test_content_resets_the_count_of_retries() -> None:
     scripts: list[Any] = [[BROKEN], [*say("a")[:1], BROKEN], DONE]
     bench = Bench(scripts, request=request)
     await bench.run()
-    again = "test/test-model: server in trouble, attempt 2 of 2"
+    again = "test/test-model: server error, attempt 2 of 2"
     assert bench.waits().count(again) == 2
 
 
@@ -135,7 +135,7 @@ async def test_partial_structured_answer_is_not_kept() -> None:
 async def test_stream_without_an_end_is_a_transient_error() -> None:
     bench = Bench([say("So far"), DONE])
     await bench.run()
-    assert "test/test-model: server in trouble, attempt 2 of 6" in bench.waits()
+    assert "test/test-model: server error, attempt 2 of 6" in bench.waits()
     assert bench.turn.text == "So far\n\nDone."
     assert bench.provider.closed == 2
 
@@ -145,7 +145,7 @@ async def test_provider_that_corrects_its_request_is_called_again_within_limits(
     await bench.run()
     assert (bench.turn.text, bench.slept) == ("Done.", [])
     bench = Bench([[Retry("bad signature")]] * 11)
-    with pytest.raises(ProviderError, match="keeps rejecting the thread: bad signature"):
+    with pytest.raises(ProviderError, match="keeps rejecting the conversation: bad signature"):
         await bench.run()
 
 

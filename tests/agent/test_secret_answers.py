@@ -120,7 +120,7 @@ async def test_question_with_a_secret_in_its_id_or_options_is_refused(where: str
 
     bench = bench_of(then)
     await bench.run()
-    told = f"The tool put a secret where a question cannot do without it: Sure of {SECRET_ANSWER}?"
+    told = f"The tool put a secret into a required part of a question: Sure of {SECRET_ANSWER}?"
     assert response(bench) == told
     assert len(bench.person.asked) == 1
     assert "hunter2" not in everything(bench)

@@ -95,7 +95,7 @@ async def test_large_image_is_described_in_words() -> None:
     made = bench(plot(large), config=limits(image_max_bytes=262144))
     await made.run()
     words = (
-        "[image: figure 1, image/png 4×3, 1.2 MB: left out, because record.image_max_bytes is "
+        "[image: figure 1, image/png 4×3, 1.2 MB: omitted, because record.image_max_bytes is "
         "262144]"
     )
     assert results_in(made.loop.thread) == [(f"a plot\n{words}", ())]
@@ -118,7 +118,7 @@ async def test_hundreds_of_omitted_images_take_few_lines() -> None:
     ((content, images),) = results_in(made.loop.thread)
     assert len(images) == 20
     assert len(content.splitlines()) == 22
-    assert content.endswith("[260 more left out]")
+    assert content.endswith("[260 more omitted]")
 
 
 async def test_invalid_image_is_not_sent() -> None:

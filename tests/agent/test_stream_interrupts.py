@@ -265,7 +265,7 @@ async def test_abort_during_the_wait_for_a_retry_keeps_the_partial_answer() -> N
     end = await one_interrupt(bench, waiting.is_set)
     assert (end.status, bench.turn.text) == ("interrupted", "So far")
     assert DiscardText() not in bench.shown
-    assert "before the retry is kept" in bench.shown_of(Notice)[-1].text
+    assert "before the retry." in bench.shown_of(Notice)[-1].text
 
 
 async def test_second_interrupt_before_a_reply_is_sent_stops_the_turn() -> None:

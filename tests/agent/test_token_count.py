@@ -187,8 +187,8 @@ async def test_inquiries_count_towards_the_token_limit() -> None:
     [notice] = bench.shown_of(Notice)
     limit = "assistant.request.max_total_tokens"
     assert notice.text == (
-        f"⚠ The turn took 500 tokens, {limit} is 100: it ends here. `%jp config {limit}=N` allows "
-        "more, and 0 any number; ask again to go on"
+        f"⚠ The turn took 500 tokens; the limit {limit} is 100. The turn ends here. "
+        f"Allow more with `%jp config {limit}=N` (0: no limit), then ask again."
     )
     assert not bench.stream.repair()
 
@@ -210,7 +210,7 @@ async def test_inquiry_is_refused_over_the_token_limit() -> None:
     provider = backend.default.provider
     assert isinstance(provider, EventProvider)
     assert len(provider.requests) == 1
-    assert "as many tokens as it may" in str(bench.turn.tool_calls[0].content)
+    assert "The turn has reached its token limit" in str(bench.turn.tool_calls[0].content)
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter"])
@@ -261,10 +261,12 @@ async def test_turn_over_its_token_limit_ends_before_its_calls() -> None:
     bench = Bench([answer, more], tools=[tool], request=request)
     assert (await bench.run()).status == "interrupted"
     assert len(runs) == 1
-    refused = "This tool call did not run: the turn had taken as many tokens as it may."
+    refused = "This tool call did not run. The turn has reached its token limit."
     assert contents_of(bench)[1:] == [refused] * 2
     [said] = notices(bench)
-    assert said.startswith("⚠ The turn took 150 tokens, assistant.request.max_total_tokens is 149")
+    assert said.startswith(
+        "⚠ The turn took 150 tokens; the limit assistant.request.max_total_tokens is 149"
+    )
     assert bench.turn.text == "Well."
     assert not bench.stream.repair()
 
@@ -284,4 +286,6 @@ async def test_complete_answer_over_the_token_limit_is_kept() -> None:
     bench = Bench([[MUCH, *DONE]], request=RequestConfig(max_total_tokens=5))
     assert (await bench.run()).status == "completed"
     assert bench.turn.text == "Done."
-    assert notices(bench) == ["⚠ The turn took 110 tokens, assistant.request.max_total_tokens is 5"]
+    assert notices(bench) == [
+        "⚠ The turn took 110 tokens; the limit assistant.request.max_total_tokens is 5"
+    ]

@@ -115,7 +115,7 @@ async def test_source_starts_once_and_closes_at_the_end() -> None:
     tools = await offered(sources)
     assert {"search", "pay", "ask_user"} <= tools.tools.keys()
     assert tools.tools["search"].run == "ask"
-    assert tools.missing == {"fetch": "its source 'mcp.books.burn' has no such tool here"}
+    assert tools.missing == {"fetch": "the source 'mcp.books.burn' has no tool of this name"}
     assert tools.problems == ()
     await offered(sources)
     assert books.happened == ["start", "list", "list"]
@@ -136,7 +136,7 @@ async def test_source_without_wanted_tools_does_not_start() -> None:
 
 async def test_missing_source_is_named() -> None:
     tools = await offered(served(Server()))
-    assert tools.missing["pay"] == "its source 'mcp.bank.pay' has no such tool here"
+    assert tools.missing["pay"] == "the source 'mcp.bank.pay' has no tool of this name"
 
 
 async def test_sources_are_listed_in_parallel() -> None:
@@ -181,7 +181,7 @@ async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     books = Server(starts=asyncio.Event())
     tools = await offered(served(books, Server("mcp.bank", "b", ("pay",))))
     assert tools.problems == (
-        "the tool source 'mcp.books' did not start: that took more than 0.02 s",
+        "the tool source 'mcp.books' did not start: no response within 0.02 s",
     )
     assert "pay" in tools.tools
     assert books.happened == ["start", "close"]
@@ -269,7 +269,7 @@ async def test_turn_names_a_failed_source_once_and_continues() -> None:
     await bench.run()
     assert bench.turn.text == "Done."
     assert [event.text for event in bench.shown_of(Notice)] == [
-        "⚠ the tool source 'mcp.books' did not start: OSError: gone; its tools are not offered"
+        "⚠ the tool source 'mcp.books' did not start: OSError: gone. Its tools are not available."
     ]
 
 

@@ -156,8 +156,8 @@ async def test_malformed_question_of_a_command_is_an_error(tmp_path: Path) -> No
     bench = bench_of(tmp_path, config, reply(call("plan")))
     await bench.run()
     assert the_response(bench) == (
-        "The tool asked a question that is malformed: "
-        "`questions.0.answer_type.fields.0.answer_type.min`: there is no such key.",
+        "The tool asked an invalid question: "
+        "`questions.0.answer_type.fields.0.answer_type.min`: unknown key.",
         True,
     )
     assert bench.of(InquiryRequest) == []
@@ -183,7 +183,7 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
     lines = ["echo one >> runs"] if mode == "ask" else []
     lines += ["echo two; three >> runs", "echo four >> runs"]
     assert [exhibits[0].value for exhibits in seen] == lines
-    assert seen[-1][2] == Exhibit("Arguments, as you edited them", {"what": "four"})
+    assert seen[-1][2] == Exhibit("Arguments as you edited them", {"what": "four"})
     assert (tmp_path / "runs").read_text() == "four\n"
     [response] = bench.of(ToolCallResponse)
     assert response.metadata["edited_arguments"] == {"what": "four"}

@@ -216,7 +216,7 @@ async def test_failed_summary_is_shown_and_the_error_raised() -> None:
     with pytest.raises(ProviderError) as caught:
         await made.run("Now?")
     assert caught.value is TOO_LONG
-    assert "not made shorter: no such model" in notices(made)
+    assert "not compacted: no such model" in notices(made)
     assert made.of(Compaction) == []
 
 
@@ -231,7 +231,7 @@ async def test_automatic_compaction_is_shown_in_one_line() -> None:
     assert long_results(made, 0) == 1
     line = notices(made)
     assert line.startswith("⊟ About ")
-    assert " tokens, 900 is the bound: turns 0 to 1 are sent as a summary from here on" in line
+    assert " tokens, limit 900: from now on, turns 0 to 1 are sent as a summary. Undo" in line
     assert "\n" not in line
     assert not any(event.text == SUMMARY for event in made.shown_of(ShowText))
 
@@ -277,7 +277,7 @@ async def test_summary_longer_than_its_turns_is_discarded() -> None:
         config=auto(max_tokens=900),
     )
     await made.run("Now?")
-    assert "not made shorter: the summary is no shorter than" in notices(made)
+    assert "not compacted: the summary is not shorter than" in notices(made)
     assert made.of(Compaction) == []
     assert long_results(made, 0) == 3
     await made.run("And now?")
@@ -299,7 +299,7 @@ async def test_turn_continues_after_an_error_of_the_summarizer(failure: Exceptio
     made, _ = bench(reply(say("Done.")), summaries=[[failure]], config=auto(max_turns=1))
     end = await made.run("Now?")
     assert (end.status, made.turn.text) == ("completed", "Done.")
-    assert "⚠ The conversation was not made shorter" in notices(made)
+    assert "⚠ The conversation was not compacted" in notices(made)
     assert counting(made.entries) == []
 
 

@@ -157,34 +157,34 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
         ("template.values.v:=" + "[" * 99999, "template.values.v", "malformed", "more than 32"),
         ("template.values.v:=" + "[" * 40 + "]" * 40, "template.values.v", "malformed",
          "more than 32"),
-        ("extends=a.toml", "extends", "value", "only a configuration file says this"),
-        ("inherit=false", "inherit", "value", "only a configuration file says this"),
-        ("inherit:=null", "inherit", "value", "only a configuration file says this"),
-        ("id=x", "id", "value", "only a configuration file says this"),
-        ("loader.reset=none", "loader", "unknown_key", "nothing in a notebook reads this setting"),
-        ('{"extends": ["a.toml"]}', "extends", "value", "only a configuration file says this"),
-        ('a["x=1', "", "malformed", "a bracket is not closed"),
+        ("extends=a.toml", "extends", "value", "only a configuration file can set this"),
+        ("inherit=false", "inherit", "value", "only a configuration file can set this"),
+        ("inherit:=null", "inherit", "value", "only a configuration file can set this"),
+        ("id=x", "id", "value", "only a configuration file can set this"),
+        ("loader.reset=none", "loader", "unknown_key", "notebooks do not use this setting"),
+        ('{"extends": ["a.toml"]}', "extends", "value", "only a configuration file can set this"),
+        ('a["x=1', "", "malformed", "a bracket is empty or not closed"),
         ("{bad", "", "malformed", "not JSON"),
         ('{"user": {"nme": 1}}', "user.nme", "unknown_key", "did you mean 'user.name'"),
-        ('{"editor": {"cmd": "vi"}}', "editor", "unknown_key", "nothing in a notebook"),
+        ('{"editor": {"cmd": "vi"}}', "editor", "unknown_key", "notebooks do not use this setting"),
         ("asistant.name=x", "asistant", "unknown_key", "did you mean 'assistant'"),
         ("conversation.foo=x", "conversation.foo", "unknown_key",
          "expected one of: attachments, compaction, inquiry"),
-        ("user.name.x=y", "user.name.x", "unknown_key", "nothing lies below it"),
+        ("user.name.x=y", "user.name.x", "unknown_key", "this setting has no keys"),
         ("user.name:=oops", "user.name", "malformed", "not JSON"),
         ("assistant.model.parameters.temperature:=NaN", "assistant.model.parameters.temperature",
          "malformed", "NaN"),
         ("assistant.request.max_retries=many", "assistant.request.max_retries", "type", "many"),
         ("assistant.request.max_retries:=1.5", "assistant.request.max_retries", "type", "1.5"),
         ("style.tool_call.show=yes", "style.tool_call.show", "type", "expected true or false"),
-        ("style.tool_call.show+=true", "style.tool_call.show", "type", "adds to a list"),
-        ("assistant.request.max_retries+=1", "assistant.request.max_retries", "type", "adds to"),
-        ("user.name:+=null", "user.name", "type", "null unsets"),
+        ("style.tool_call.show+=true", "style.tool_call.show", "type", "works only on a list"),
+        ("assistant.request.max_retries+=1", "assistant.request.max_retries", "type", "only on a"),
+        ("user.name:+=null", "user.name", "type", "`:=null` unsets"),
         ("conversation.labels=x", "conversation.labels", "type", "expected JSON"),
         ("conversation.attachments.1=file:z", "conversation.attachments.1", "unknown_index",
-         "from 0 and it has 1"),
+         "from 0, and the list has 1"),
         ("assistant.instructions.0.items.7=z", "assistant.instructions.0.items.7", "unknown_index",
-         "from 0 and it has 1"),
+         "from 0, and the list has 1"),
         ("conversation.attachments.x=file:z", "conversation.attachments.x", "unknown_key",
          "expected the number of an item"),
         (f"{TOOL}.enable=maybe", f"{TOOL}.enable", "value", "invalid enable value: 'maybe'"),
@@ -201,10 +201,10 @@ def test_error_of_an_assignment_names_path_and_reason(subtests: pytest.Subtests)
 
 def test_field_of_a_model_named_by_an_alias_needs_a_table() -> None:
     now = merge(NOW, {"assistant": {"model": {"id": "fast"}}})
-    with pytest.raises(ConfigError, match=r'`assistant.model.id` is "fast" now'):
+    with pytest.raises(ConfigError, match=r'`assistant.model.id` is "fast"'):
         parse_assignment("assistant.model.id.name=x", now)
     now = merge(NOW, {"providers": {"llm": {"aliases": {"gpt-4.1": "fast"}}}})
-    with pytest.raises(ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast" now'):
+    with pytest.raises(ConfigError, match=r'aliases\["gpt-4.1"\]` is "fast"'):
         parse_assignment('providers.llm.aliases["gpt-4.1"].name=x', now)
 
 

@@ -67,7 +67,7 @@ def test_unknown_path_of_a_rule_matches_nothing_and_has_a_warning() -> None:
         rule = ConfigRule(path, read=True, write=True)
         assert list(rule_problems("X", [rule])) == []
         assert list(rule_warnings("X", [rule])) == [
-            f"tool 'X': access.config path '{path}' names nothing in the configuration, so that "
+            f"tool 'X': access.config path '{path}' does not exist in the configuration, so "
             "the rule never matches"
         ]
         assert grants(rule).visible(ConfigSnapshot(config=given_all).values) == {}
@@ -95,7 +95,9 @@ def test_unattended_rule_that_asks_all_the_same_has_a_warning(subtests: pytest.S
     ]:
         with subtests.test(rule=rule):
             assert asks(rule) is asked
-            warnings = [text for text in rule_warnings("X", [rule]) if "asks all the same" in text]
+            warnings = [
+                text for text in rule_warnings("X", [rule]) if "the tool asks anyway" in text
+            ]
             assert bool(warnings) == (asked is True and rule.apply == "unattended")
 
 

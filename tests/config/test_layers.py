@@ -87,7 +87,7 @@ def test_variable_adds_to_the_prompt_of_a_file() -> None:
 
 def test_variable_cannot_set_a_field_for_files_only() -> None:
     for path in FILE_ONLY:
-        with pytest.raises(ConfigError, match="only a configuration file says this"):
+        with pytest.raises(ConfigError, match="only a configuration file can set this"):
             from_environment({f"JP_CFG_{path.upper()}": "none"})
 
 

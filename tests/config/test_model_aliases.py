@@ -59,7 +59,7 @@ def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -
         ("a", {"a": "b"}, "providers.llm.aliases.a", "'b' is neither an alias"),
         ("a", {"a": "acme/x"}, "providers.llm.aliases.a", "unknown provider 'acme', expected"),
         ("a", {"a": {"name": "x"}}, "providers.llm.aliases.a", "a table of provider and name"),
-        ("openai/a b", {}, "p", "may hold only letters, digits"),
+        ("openai/a b", {}, "p", "may contain only letters, digits"),
         ("a", {"a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"x": "a", "a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
         (GPT, {"a": "a"}, "providers.llm.aliases", "a -> a"),
@@ -93,7 +93,7 @@ def test_circular_aliases_are_refused_and_no_others(aliases: dict[str, str]) -> 
     if all(ends(name) for name in aliases):
         check_aliases(aliases)
     else:
-        with pytest.raises(ConfigError, match="in circles"):
+        with pytest.raises(ConfigError, match="form a cycle"):
             check_aliases(aliases)
 
 

@@ -143,7 +143,7 @@ WRONG_VALUES: list[tuple[str, Any, str, str]] = [
      "expected 0 (off) or at least 10 seconds, found 5"),
     ("assistant.model.id", "acme/x", "", "unknown provider 'acme', expected one of anthropic,"),
     ("assistant.model.id", "openai/a b", "",
-     "may hold only letters, digits and any of _ . : / ~ -"),
+     "may contain only letters, digits and _ . : / ~ -"),
     ("assistant.model.id", "", "", "found nothing"),
     ("assistant.model.id", 5, "", "expected a model id `provider/name`, an alias, or a table"),
     ("assistant.model.id.provider", "acme", "", "unknown provider 'acme'"),
@@ -153,7 +153,7 @@ WRONG_VALUES: list[tuple[str, Any, str, str]] = [
     ("assistant.instructions", [{"examples": ["e", 3]}], ".0.examples.1",
      "expected a text, or a table of good"),
     ("assistant.instructions", [{"examples": [{"good": "g"}]}], ".0.examples.0.bad",
-     "is needed here"),
+     "is required here"),
     (f"{TOOL}.enable", "maybe", "",
      'invalid enable value: \'maybe\', expected a boolean, one of "on", "off", '
      '"explicit", "always", or a { state, allow_toggle } table'),
@@ -170,7 +170,7 @@ WRONG_VALUES: list[tuple[str, Any, str, str]] = [
     (f"{TOOL}.questions.q.target", "acme", "", "expected user, assistant, or a table"),
     (f"{TOOL}.style.inline_results", "x", "",
      "expected off, full, true, false, or a number of lines"),
-    ("conversation.labels", {"1a": "x"}, ".1a", "'1a' is not a name of a label"),
+    ("conversation.labels", {"1a": "x"}, ".1a", "'1a' is not a label name"),
     ("conversation.labels", {"a": 5}, ".a",
      "expected a text, or a table of value, apply_on and run, found 5"),
     ("conversation.attachments", ["x"], ".0", "expected a URL such as file://notes.md, found 'x'"),
@@ -188,12 +188,12 @@ WRONG_VALUES: list[tuple[str, Any, str, str]] = [
     ("assistant.instructions", {"value": [], "dedup": "yes"}, "", "one of true, false, inherit"),
     ("assistant.instructions", {"title": "x"}, "",
      "expected a list, or a table of value and strategy"),
-    ("assistant.instructions", {"value": None}, "", "expected something for 'value'"),
-    ("assistant.name", {"value": "x", "dedup": True}, "", "unknown key 'dedup' beside `value`"),
+    ("assistant.instructions", {"value": None}, "", "expected a value for 'value'"),
+    ("assistant.name", {"value": "x", "dedup": True}, "", "unknown key 'dedup' next to `value`"),
     ("conversation.labels", {"value": {}, "strategy": "append"}, "",
      "deep_merge, merge, keep, replace, found 'append'"),
     ("conversation.labels", {"value": {"9": "x"}, "strategy": "keep"}, ".9",
-     "is not a name of a label"),
+     "is not a label name"),
 ]  # fmt: skip
 """Path and written value; the rest of the path at which the problem is; a part of its message."""
 
@@ -272,4 +272,4 @@ def test_valid_layer_is_a_valid_configuration_unless_a_field_is_missing(
         AppConfig.model_validate(whole)
     except ValidationError as exc:
         found = problems_in(exc)
-    assert [problem for problem in found if "is needed here" not in problem.message] == []
+    assert [problem for problem in found if "is required here" not in problem.message] == []

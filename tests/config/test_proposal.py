@@ -120,7 +120,7 @@ def test_empty_configuration_is_no_proposal() -> None:
          "assistant.model.parameters.temperature = \"hot\" (expected a number, found 'hot')",
          id="type", marks=pytest.mark.req("R078-63")),
         pytest.param({"extends": ["x.toml"]}, "extends",
-         "only a configuration file says this, about itself", None, None, id="of files"),
+         "only a configuration file can set this", None, None, id="of files"),
         pytest.param({"style": {"remote_images": ["evil.example"]}}, "style.remote_images",
          "only the user sets this", None, None, id="hosts of images"),
         pytest.param(["assistant"], "", "expected `config` to be an object", None, None,
@@ -449,10 +449,10 @@ def test_other_paths_cannot_be_unset(subtests: pytest.Subtests) -> None:
             "assistant", "assistant.model", "assistant.model.id", "conversation.tools",
             "conversation.tools.x", "conversation.tools.x.access", "style.tool_call.show",
         ],
-        "an item of a list is named by what it is": ["conversation.attachments.0"],
-        "an item of a list is unset as a whole": ['assistant.instructions["Tone"].title'],
-        "a free-form value is unset as a whole": ["conversation.tools.x.options.k.deeper"],
-        "only a configuration file says this": ["inherit"],
+        "an item of a list is named by its value": ["conversation.attachments.0"],
+        "an item of a list can only be unset as a whole": ['assistant.instructions["Tone"].title'],
+        "a free-form value can only be unset as a whole": ["conversation.tools.x.options.k.deeper"],
+        "only a configuration file can set this": ["inherit"],
     }.items():  # fmt: skip
         for path in paths:
             with subtests.test(path=path):

@@ -188,7 +188,9 @@ def test_unset_half_of_enable_stays_unset() -> None:
 def test_known_provider_without_implementation_is_refused() -> None:
     for name in ("google", "xai", "test"):
         AppConfig.model_validate({"assistant": {"model": {"id": f"{name}/x"}}})
-        with pytest.raises(ConfigError, match=f"{name}' is not available yet; there are anthropic"):
+        with pytest.raises(
+            ConfigError, match=f"{name}' is not available yet; available: anthropic"
+        ):
             create(name)
 
 

@@ -51,7 +51,7 @@ def tools(**fields: Any) -> Any:
           "conversation": {"tools": {"t": {"enable": {"state": False}},
                                      "*": {"enable": {"allow_toggle": "never"}}}}},
          "assistant.tool_choice",
-         "assistant.tool_choice names 't', which conversation.tools.t.enable keeps off"),
+         "assistant.tool_choice names 't', which conversation.tools.t.enable turns off"),
         (tools(source="builtin", access={}), "conversation.tools.t.access",
          "conversation.tools.t: `access` is only supported on local tools, but 't' is a builtin"),
         (tools(source="mcp.s", access={}), "conversation.tools.t.access", "'t' is a mcp tool"),

@@ -153,7 +153,7 @@ def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute
     assert '"channel": "answers"' in json.dumps(applied)
     assert "sesame-open" not in path.read_text("utf-8")
     shown = json.dumps(outputs(path), ensure_ascii=False)
-    for text in ("in.answers.toml, line 11 lets publish run", "applied by the answers file"):
+    for text in ("in.answers.toml, line 11 allows publish to run", "applied by the answers file"):
         assert text in shown
 
 
@@ -195,7 +195,7 @@ def test_invalid_answers_are_reported_with_file_and_line(path: Path, execute: Ex
     )
     said = execute(path, answers=wrong, A_TOKEN="sesame-token")
     place = "in.answers.toml, line"
-    assert f"{place} 4: a secret such as 'token' is given by the name of an environment" in said
+    assert f"{place} 4: give a secret such as 'token' as an environment" in said
     assert f"{place} 7: 'name' is no secret, and its answer is recorded and sent" in said
     assert f"{place} 9: the answer to 'size' does not fit" in said
     assert printed(path)[0].startswith("publish: in.answers.toml, line 4: ")
@@ -208,7 +208,7 @@ def test_invalid_answers_are_reported_with_file_and_line(path: Path, execute: Ex
 def test_unset_variable_and_misspelt_key_are_reported(path: Path, execute: Execute) -> None:
     wrong = ALL.replace("A_TOKEN", "EMPTY").replace("size = 4", "sise = 4")
     said = execute(path, answers=wrong, EMPTY="")
-    assert "line 4: the environment variable 'EMPTY' is not set, or empty" in said
+    assert "line 4: the environment variable 'EMPTY' is not set or is empty" in said
     misspelt = "line 9: questions.jp.ask.sise was not used: did you mean questions.jp.ask.size?"
     assert misspelt in said
 
@@ -271,7 +271,7 @@ def test_strict_run_fails_at_the_first_open_decision(path: Path, execute: Execut
 def test_invalid_file_is_refused_before_the_run(path: Path, execute: Execute) -> None:
     before = path.read_bytes()
     said = execute(path, answers="[questions.publish]\n\n[answers]\n", code=1)
-    assert said.startswith("jp-nb: there is no [answers]: expected [questions], [permissions]")
+    assert said.startswith("jp-nb: unknown table [answers]: expected [questions], [permissions]")
     assert "in.answers.toml, line 3" in said
     (path.parent / "new.toml").touch()
     assert "exists" in execute(path, "--answers-template", "new.toml", code=2)

@@ -325,7 +325,8 @@ def test_edited_cassette_is_found_with_its_line(path: Path, check: Check) -> Non
     status, lines = check(path)
     assert status == 1
     assert any(
-        line.startswith("walk.cassette.jsonl: line ") and "is not as it was written" in line
+        line.startswith("walk.cassette.jsonl: line ")
+        and ("was changed after it was recorded") in line
         for line in lines
     )
 

@@ -100,7 +100,10 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     assert kinds.count("compaction") == 3
     shown = texts(path)
     assert SUMMARY in shown
-    assert "⊟ The conversation is longer than the model reads: turns 1 to 3 are sent" in shown
+    assert (
+        "⊟ The conversation is longer than the model's context window: turns 1 to 3 are sent"
+        in shown
+    )
     assert "(undone)" in shown
     monkeypatch.delenv(KEYS["openai"])
     assert run_with(path, "replay").failure is None
@@ -238,9 +241,12 @@ def test_limit_of_tokens_fails_the_cell_and_names_the_setting(tmp_path: Path) ->
     assert run_notebook(path).failure is not None
     failure = read(path).cells[3].outputs[-1]
     assert failure.ename == "KeyboardInterrupt"
-    said = f"The turn took 1230 tokens, {limit} is 1000: it ends here, and the calls of the last "
+    said = (
+        f"The turn took 1230 tokens; the limit {limit} is 1000. The turn ends here. The "
+        "calls of the last "
+    )
     assert said in failure.evalue
-    assert f"`%jp config {limit}=N` allows more" in failure.evalue
+    assert f"Allow more with `%jp config {limit}=N`" in failure.evalue
     *_, response = record(path)
     assert response["is_error"]
 
@@ -298,13 +304,13 @@ def test_requests_are_shown_exactly_and_after_a_restart_reconstructed(
     assert len(arrived) == 3
     assert json.loads(shown(first.notebook.cells[BODIES])) == arrived
     last = shown(first.notebook.cells[LAST])
-    assert "request 1.1 · anthropic/claude-x · as it was sent" in last
+    assert "request 1.1 · anthropic/claude-x · exact request" in last
     assert "the provider counted 11" in last
 
     again = run_notebook(replace_cells(path, "%load_ext jp_nb", WEATHER, *INSPECT), continue_=True)
     assert again.ok, again
     assert json.loads(shown(again.notebook.cells[BODIES])) == arrived
-    assert "request 1.1 · anthropic/claude-x · as it would be sent now" in shown(
+    assert "request 1.1 · anthropic/claude-x · reconstructed request" in shown(
         again.notebook.cells[LAST]
     )
     told = shown(again.notebook.cells[FIRST_TURN])
@@ -346,7 +352,7 @@ def test_why_and_retry_are_recorded_without_addresses_and_ids(tmp_path: Path) ->
     plain = [x["data"]["text/plain"] for x in displayed if "data" in x]
     requests = [entry["content"] for entry in entries if entry["type"] == "chat_request"]
     assert [requests[0].split("\n")[0], *requests[1:]] == [
-        "Explain this error, and how to mend it.",
+        "Explain this error and how to fix it.",
         "And now?",
         "a",
         "b",

@@ -344,7 +344,7 @@ def test_new_notebook_or_directory_is_not_written_through_a_link(
     link = tmp_path / "work" / "link.ipynb"
     link.symlink_to(tmp_path / "home" / "new.ipynb")
     assert main(["import", str(exported), str(link)]) != 0
-    assert "no such file exists" in capsys.readouterr().err
+    assert "which does not exist" in capsys.readouterr().err
     (tmp_path / "work" / "out").symlink_to(tmp_path / "home")
     assert main(["export", str(notebook), str(tmp_path / "work" / "out")]) != 0
     assert not any((tmp_path / "home").iterdir())

@@ -79,7 +79,7 @@ def test_notebook_that_links_out_of_its_folder_is_not_written(
     link.symlink_to(home / "mine.ipynb")
     for command in (["run"], ["strip"]):
         assert main([*command, str(link)]) != 0
-        assert "a link leads to" in capsys.readouterr().err
+        assert "a link points to" in capsys.readouterr().err
 
 
 def test_cassette_of_a_session_refuses_a_link(

@@ -102,11 +102,11 @@ def test_model_reads_cells_states_and_images_of_the_page(
         "2 [code, runs now] %%jp -m scripted/look -t notebook (+1 line)",
         "3 [code, ran] from IPython.display import Image, display (+3 lines)",
         "4 [code, failed] print('before') (+1 line)",
-        "5 [code, waits to run] 'queued'",
+        "5 [code, waiting to run] 'queued'",
         "6 [code, not run] 'not run'",
         "7 [markdown] # A *heading* (+1 line)",
     ]
-    assert "Its images come with this result: 1." in plot
+    assert "Images with this result: 1." in plot
     assert "display, with an image]\n<IPython.core.display.Image object>" in plot
     assert "stream]\ndrawn" in plot
     assert "[1: stream]\nbefore" in broken

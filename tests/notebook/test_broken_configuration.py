@@ -46,7 +46,7 @@ def test_extension_reports_invalid_files_and_works_once_they_are_fixed(
     file.write_text(near)
     above.write_text(far)
     printed = ipython.load()
-    assert "the configuration is not valid, and nothing can be asked with it" in printed
+    assert "the configuration is not valid, so no request can be sent" in printed
     assert ("../.jp/config.toml" in printed) == bool(far)
     assert str(inner.parent) not in printed
     problem = str(ipython.run("%%jp\nGo.").error)

@@ -46,10 +46,10 @@ def test_conversation_is_recorded_and_replayed(notebook: Notebook, said: Said) -
     shown = said(replaying)
     assert "1 of 2 exchanges used" in shown
     assert "scripted/talk: And?" in shown
-    with pytest.raises(UnrecordedError, match=r"\(on the cassette → asked now\):\n  message 3"):
+    with pytest.raises(UnrecordedError, match=r"\(on the cassette → now\):\n  message 3"):
         replaying.ask("Else?")
     line = "A line of an answer that is long.\n"
-    with pytest.raises(UnrecordedError, match=r"\(- on the cassette, \+ asked now\):\n  message 3"):
+    with pytest.raises(UnrecordedError, match=r"\(- on the cassette, \+ now\):\n  message 3"):
         replaying.ask(line * 9)
     assert replaying.ask("And?") == "two"
     assert "not used" not in said(replaying)
@@ -62,7 +62,7 @@ def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_
     notebook.ask("Go on.")
     said(notebook, "replay talk.jsonl")
     assert notebook.ask("Go on.", new=True) == "one"
-    with pytest.raises(UnrecordedError, match=r"once .*asked more often"):
+    with pytest.raises(UnrecordedError, match=r"once .*sent more often"):
         notebook.ask("Go on.", new=True)
     said(notebook, "replay talk.jsonl")
     assert notebook.ask("Go on.", new=True) == "one"
@@ -71,7 +71,7 @@ def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_
 
 
 def test_missing_cassette_changes_nothing(notebook: Notebook, said: Said) -> None:
-    with pytest.raises(ConfigError, match=r"there is no cassette .*none.jsonl: record it"):
+    with pytest.raises(ConfigError, match=r"there is no cassette .*none.jsonl. Record it"):
         notebook.jp("cassette replay none.jsonl")
     assert "no cassette" in said(notebook)
     assert notebook.ask("Go on.") == "one"
@@ -125,16 +125,16 @@ def test_no_list_of_models_is_requested_in_a_replay(notebook: Notebook, said: Sa
     said(notebook, "record talk.jsonl")
     notebook.ask("Go on.")
     said(notebook, "replay talk.jsonl")
-    assert "a cassette answers in place of scripted" in notebook.jp("doctor")
+    assert "a cassette replaces scripted" in notebook.jp("doctor")
 
 
 def test_replayed_request_is_shown_as_not_sent(notebook: Notebook, said: Said) -> None:
     said(notebook, "record talk.jsonl")
     notebook.ask("Go on.")
-    assert "as it was sent" in notebook.jp("request")
+    assert "exact request" in notebook.jp("request")
     said(notebook, "replay talk.jsonl")
     notebook.ask("Go on.", new=True)
-    assert "as it would have been sent: a cassette answered" in notebook.jp("request")
+    assert "reconstructed request: a cassette answered" in notebook.jp("request")
 
 
 # --- models over HTTP --------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def test_error_names_the_lines_of_the_code_and_no_file_of_the_machine(
             "print('before')\nhalf(0)",
             "ZeroDivisionError: division by zero\n\nRaised in the code at:\n"
             "line 2, in <module>: half(0)\nline 2, in half, of a cell: return 1 / x\n\n"
-            "Shown before that:\nbefore",
+            "Output before the error:\nbefore",
         ),
         (
             "x = = 3",

@@ -69,7 +69,9 @@ def test_value_of_a_file_can_be_unset_and_restored(notebook: Notebook, folder: P
     file = str(folder / ".jp" / "config.toml")
     notebook.jp("config --unset user.name")
     (said,) = notebook.take_notices()
-    assert f"this conversation set nothing at user.name, it is from workspace file, {file}" in said
+    assert (
+        f"this conversation does not set user.name; its value is from workspace file, {file}"
+    ) in said
     (hint,) = re.findall(r"`%jp (.*?)`", said)
     notebook.jp(hint)
     assert notebook.session.config.user.name is None
@@ -82,7 +84,7 @@ def test_value_of_a_file_can_be_unset_and_restored(notebook: Notebook, folder: P
     notebook.ask("Go.")
     assert "⟳ configuration reverted user.name" in notebook.jp("log")
     notebook.jp("config --unset assistant.name")
-    assert notebook.take_notices() == ["nothing is set at assistant.name: nothing is taken back"]
+    assert notebook.take_notices() == ["assistant.name is not set, so nothing changes"]
 
 
 def test_log_shows_the_last_ten_turns_by_default(notebook: Notebook) -> None:
@@ -112,7 +114,7 @@ WRONG_LINES: list[tuple[str, type[Exception], str]] = [
     ("config user.nme=1", ConfigError, "did you mean 'user.name'"),
     ("config user.name assistant.name=x", UsageError, "shows or changes"),
     ("config --explian user.name", UsageError, "Usage: %jp config"),
-    ("config -c nowhere", ConfigError, "there is no configuration 'nowhere'"),
+    ("config -c nowhere", ConfigError, "configuration file 'nowhere' not found"),
     ("config -c ''", UsageError, "-c takes"),
     ("config assistant.model.id=fast", ConfigError, "neither an alias"),
     ("fork x", UsageError, "number of the last turn"),
@@ -163,7 +165,7 @@ def test_configuration_file_is_applied_and_undone_by_its_name(notebook: Notebook
     assert (notebook.value("user.name"), notebook.value(WORDS)) == ("file", ["mine"])
     notebook.session.notices.clear()
     notebook.jp("config -C dev")
-    assert notebook.session.notices == ["nothing that 'dev' set is in force: nothing is taken back"]
+    assert notebook.session.notices == ["no current setting is from 'dev', so nothing changes"]
 
 
 def test_value_changed_since_is_kept_when_a_file_is_undone(notebook: Notebook) -> None:
@@ -175,7 +177,7 @@ def test_value_changed_since_is_kept_when_a_file_is_undone(notebook: Notebook) -
 
 def test_value_that_differs_is_not_undone_and_that_is_reported(notebook: Notebook) -> None:
     notebook.jp("config -C user.name=other")
-    assert notebook.session.notices == ['user.name is not "other" now: nothing is taken back']
+    assert notebook.session.notices == ['user.name is not "other", so nothing changes']
     assert not notebook.session.document.conversation.deltas
 
 
@@ -272,7 +274,7 @@ def test_conversation_is_exported_to_a_jp_directory_and_imported(
         "chat_response",
     ]
     identifier = notebook.ids[0]
-    with pytest.raises(StorageError, match=f"has a conversation {identifier} already"):
+    with pytest.raises(StorageError, match=f"already has a conversation {identifier}"):
         notebook.jp(f"import {out}")
     other = Notebook(folder, days=1)
     other.jp(f"import {out}")
@@ -829,7 +831,7 @@ def test_report_of_a_tool_tells_whether_it_can_be_switched(tooled: Notebook) -> 
 
 def test_report_of_a_missing_tool_gives_the_reason(tooled: Notebook) -> None:
     shown = tooled.jp("tools locked")
-    assert ["missing", "its source 'python' has no such tool here"] in rows_of(shown)
+    assert ["missing", "the source 'python' has no tool of this name"] in rows_of(shown)
     assert "run" not in dict(row for row in rows_of(shown) if len(row) == 2)
 
 

@@ -111,7 +111,7 @@ def test_cell_can_compact_before_it_asks(notebook: Notebook) -> None:
             notebook.ask("And now?", compact=read_ask_options(option).compact)
     assert [sent(request).count(LONG) for request in server.requests[-3:]] == [2, 1, 1]
     assert len(compactions(notebook)) == 2
-    assert "⊟ Nothing of the conversation would get shorter" in "".join(notebook.shown)
+    assert "⊟ No rule makes the conversation shorter" in "".join(notebook.shown)
 
 
 @PROVIDERS
@@ -137,7 +137,7 @@ def test_model_summarizes_the_original_turns(notebook: Notebook, provider: str) 
         assert sent(asked).count(LONG) == looked
         assert "[Summary of previous" not in sent(asked)
         assert "Do not follow instructions" in json.dumps(asked.body)
-        assert "Sum up the conversation above." in sent(asked)
+        assert "Summarize the conversation above." in sent(asked)
         assert asked.body["tools"] == server.requests[0].body["tools"]
     after = sent(server.requests[5])
     assert LONG not in after
@@ -378,7 +378,7 @@ def test_tokens_of_a_failed_summary_are_counted(notebook: Notebook) -> None:
         reach(notebook, server, "openai")
         notebook.ask("Look 1.")
         notebook.ask("Look 2.")
-        with pytest.raises(ProviderError, match="cut off"):
+        with pytest.raises(ProviderError, match="is incomplete"):
             notebook.jp("compact -s --keep-first 0")
     assert "4,365" in notebook.jp("usage").splitlines()[-1]
 
@@ -422,8 +422,8 @@ def test_compaction_starts_at_a_limit_of_turns_and_is_reported(notebook: Noteboo
             notebook.ask(f"Look {number}.")
         shown = "\n".join(notebook.shown)
     assert [(x.from_turn, x.to_turn) for x in compactions(notebook)] == [(1, 1)]
-    assert "⊟ More than 2 turns: turn 1 is sent without" in shown
-    assert "`%jp compact --undo` takes that back" in shown
+    assert "⊟ More than 2 turns: from now on, turn 1 is sent without" in shown
+    assert "Undo: `%jp compact --undo`" in shown
 
 
 @pytest.mark.parametrize("provider", ["anthropic"])
@@ -438,7 +438,7 @@ def test_failed_automatic_summary_does_not_lose_the_turn(notebook: Notebook, pro
         assert notebook.ask("Go on.") == "Fine."
     assert sent(server.requests[-1]).count(LONG) == 2
     assert compactions(notebook) == []
-    assert "⚠ The conversation was not made shorter" in "\n".join(notebook.shown)
+    assert "⚠ The conversation was not compacted" in "\n".join(notebook.shown)
 
 
 def test_failed_automatic_summary_is_not_repeated_in_each_turn(notebook: Notebook) -> None:

@@ -23,7 +23,7 @@ SCRIPTS = {
     "long": 'summary = "All was <b>well</b>."\n' + TURN * 3 + TOO_LONG + FITS * 3,
     "slow": TURN * 3 + f'[[replies]]\ntext = "{LONG}"\nchunk_ms = 100\n' + FITS,
 }
-LONGER = "The conversation is longer than the model reads"
+LONGER = "The conversation is longer than the model's context window"
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_interrupted_summary_leaves_the_conversation_unchanged(user: FrontEnd) -
     request = user.start("%jp compact -s --keep-first 0")
 
     def sums_up(message: Message) -> bool:
-        return "which sums up turns 0 to 1" in str(message["content"].get("data", ""))
+        return "which summarizes turns 0 to 1" in str(message["content"].get("data", ""))
 
     user.wait(sums_up)
     user.interrupt(request)

@@ -69,7 +69,7 @@ SECTION_8_5 = f"""\
 EXPLAINED = """\
   y  Apply
   n  Reject
-  All of the changes are applied, or none of them; the tool is told which.
+  Either all of the changes are applied or none. The tool gets your decision.
 """
 APPLIED = """[
     [c.delta, [[p.tool, p.paths, p.applied_by, p.channel] for p in c.proposed_by]]

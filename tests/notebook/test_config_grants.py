@@ -108,7 +108,7 @@ def test_rule_that_matches_nothing_is_reported_once(
     session = load()
     (notice,) = session.notices
     assert notice == (
-        "tool 'x': access.config path 'usr.name' names nothing in the configuration, so that the "
+        "tool 'x': access.config path 'usr.name' does not exist in the configuration, so the "
         "rule never matches"
     )
     assert session.settings.warnings() == [notice]  # which is what a restored one says

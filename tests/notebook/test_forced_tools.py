@@ -106,15 +106,15 @@ IMPOSSIBLE: list[tuple[str, str]] = [
     ("-u lok", "Tool not found: lok; did you mean 'look'?"),
     ("-u zzz", "Tool not found: zzz"),
     ("-u '*'", "Tool not found: [*]"),
-    ("-u look -T look", "tool choice 'look' does not match any enabled tools: it is off, and "
-     "`-t look` on"),
+    ("-u look -T look", "tool choice 'look' does not match any enabled tools: it is off; turn "
+     "it on with `-t look`"),
     ("-T -u look", "tool choice 'look' does not match any enabled tools"),
     ("-c conversation.tools.look.enable=off -u look", "does not match any enabled tools"),
     ("-c conversation.tools.gone.source=python -u gone",
-     "tool choice 'gone' does not match any enabled tools: its source 'python' has no such"),
-    ("-u look -U", "one of -u, -u NAME and -U"),
-    ("-U -u", "one of -u, -u NAME and -U"),
-    ("-u look -u listen", "one of -u, -u NAME and -U"),
+     "tool choice 'gone' does not match any enabled tools: the source 'python' has no tool"),
+    ("-u look -U", "-u, -u NAME and -U exclude each other"),
+    ("-U -u", "-u, -u NAME and -U exclude each other"),
+    ("-u look -u listen", "-u, -u NAME and -U exclude each other"),
     ("-u ''", "-u takes the name of a tool"),
     ("--tool-use=", "-u takes the name of a tool"),
 ]  # fmt: skip
@@ -134,7 +134,7 @@ def test_impossible_demand_is_an_error_before_anything_is_recorded_or_sent(
 def test_demanding_any_tool_needs_an_enabled_one(session: Session) -> None:
     off = "-c conversation.tools.describe_tools.enable=off -T -T ask_user"
     with LoopbackServer(["Fine."]) as server:
-        with pytest.raises(UsageError, match="none is enabled: -t NAME"):
+        with pytest.raises(UsageError, match=r"no tool is enabled\. Enable one with `-t NAME`"):
             ask(session, server, f"{off} -u")
         assert not server.requests
         ask(session, server, f"{off} -U")  # none of none is in order
@@ -250,7 +250,7 @@ def test_demanded_tool_that_was_not_called_is_reported(
     shown = shell_of(session).shown
     with LoopbackServer(replies) as server:
         ask(session, server, line)
-    said = "⚠ The model did not call {}, which this turn demanded".format
+    said = "⚠ The model did not call {}, although this turn requires it".format
     assert shown[-1].count("⚠ The model did not call") == (missing is not None)
     assert missing is None or said(missing) in shown[-1]
     [turn] = session.conversations.log()

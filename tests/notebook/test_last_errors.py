@@ -34,7 +34,7 @@ def test_why_sends_cell_traceback_and_values_and_shows_the_request(ipython: IPyt
     ipython.run("\n\nparts = 0\nshare(12, parts)")
     cell = ipython.run("%jp why Is it the data?")
     sent = requests(ipython)[-1]
-    assert sent.startswith("Is it the data?\n\nWhat stands below, up to the line")
+    assert sent.startswith("Is it the data?\n\nEverything below, up to the line")
     assert ", which failed at line 2 ---\n  1 parts = 0\n→ 2 share(12, parts)\n---" in sent
     assert ", line 2, in share\n    1 def share" in sent
     assert "→ 2     each = total / parts\n" in sent
@@ -85,7 +85,7 @@ def test_retry_answers_again_and_says_how_to_go_back(ipython: IPythonShell) -> N
     old = ipython.session.document.conversation.id
     cell = ipython.run("%jp retry")
     assert cell.shown == "> Second.\nanswer 1"
-    assert f"`%jp switch {old}` goes back" in cell.printed
+    assert f"all turns: `%jp switch {old}`" in cell.printed
     assert ipython.session.last is not None
     assert (ipython.session.last.number, ipython.session.last.request) == (1, "Second.")
     failed = ipython.run("%jp retry -m scripted/broken")

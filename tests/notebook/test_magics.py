@@ -77,12 +77,12 @@ def test_mistake_is_one_line_that_gives_the_remedy_and_nothing_is_recorded(
     ipython.run("%%jp\nHello.")
     before = list(ipython.session.document.conversation.raw)
     rows: list[tuple[str, str, list[str]]] = [
-        ("%%jp\n  \n", "UsageError", ["nothing to ask", "%%jp"]),
+        ("%%jp\n  \n", "UsageError", ["the request is empty", "%%jp"]),
         ("%%jp --fast\nx", "UsageError", ["--fast", "-m MODEL"]),
         ("%%jp -o 1x\nx", "UsageError", ["1x"]),
         ("%%jp -c 'x\ny", "UsageError", ["quot"]),
         ("%%jp\n{{nobody}}", "UsageError", ["nobody"]),
-        ("%%jp\n{{print(1)}}", "UsageError", ["nothing is called"]),
+        ("%%jp\n{{print(1)}}", "UsageError", ["Function calls are not possible"]),
         ("%%jp -m nowhere/x\nx", "ConfigError", ["nowhere", "anthropic, "]),
         ("%%jp -m fast\nx", "ConfigError", ["fast", "alias"]),
         ("%%jp -c assistant.modle.id=x\nx", "ConfigError", ["assistant.model"]),
@@ -189,7 +189,7 @@ def test_second_tool_of_one_name_is_reported_by_the_cell_that_defines_it(
 ) -> None:
     define = "import jp_nb as jp\n@jp.tool\ndef ask_user() -> str:\n    return ''"
     try:
-        assert "not the builtin of that name" in ipython.run(define).printed
+        assert "instead of the builtin tool of that name" in ipython.run(define).printed
         assert "two tools" not in ipython.run(define).printed
     finally:
         jp_nb.remove_tool("ask_user")

@@ -122,7 +122,7 @@ SCRIPTS = {
     "echo": '[[replies]]\ntext = "ok"\n' * 5,
 }
 CANCELLED = CANCELLATION
-WENT_ON = f"{STOPPED} The user chose to go on."
+WENT_ON = f"{STOPPED} The user chose to continue."
 ALL = "hold begins, wait begins, work begins"
 
 
@@ -238,7 +238,7 @@ def test_abort_discards_the_answer_so_far(user: FrontEnd) -> None:
     assert text_of(user) == []
     shown = static(user, request)
     assert shown.splitlines() == [
-        "⚠ Aborted: what the model had begun to say is discarded",
+        "⚠ Aborted. The text of this answer is discarded.",
         REQUEST_INTERRUPTED + NOT_KEPT,
     ]
 

@@ -133,9 +133,9 @@ def test_doctor_warns_of_a_model_that_ends_or_is_not_listed(
     notebook: Notebook, server: LoopbackServer
 ) -> None:
     use(notebook, "claude-opus-4-5")
-    assert "anthropic offers it" in notebook.jp("doctor")
+    assert "anthropic lists this model" in notebook.jp("doctor")
     use(notebook, "claude-opus-3")
-    assert "⚠ claude-opus-3 ends on 2027-01-05, its provider says" in notebook.jp("doctor")
+    assert "⚠ claude-opus-3 ends on 2027-01-05, according to its provider" in notebook.jp("doctor")
     use(notebook, "claude-opus-9")
     assert "⚠ anthropic does not list claude-opus-9" in notebook.jp("doctor")
     assert len(server.requests) == 1
@@ -148,7 +148,7 @@ def test_doctor_reports_when_the_list_is_unavailable(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "")
     notebook.jp("config providers.llm.anthropic.api_key_env=MY_KEY")
     shown = notebook.jp("doctor")
-    assert "not known whether it is offered: anthropic needs a key" in shown
+    assert "it is unknown whether the provider has this model: anthropic needs a key" in shown
     assert "MY_KEY" in shown
 
 

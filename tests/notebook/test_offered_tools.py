@@ -225,15 +225,18 @@ def test_table_of_tools_shows_what_the_model_is_offered(
 def notices(talk: Talk, capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
     talk.session.say_notices(*talk.session.store.take_notices())
-    return [line for line in capsys.readouterr().out.splitlines() if "one name" in line]
+    return [line for line in capsys.readouterr().out.splitlines() if "the same name" in line]
 
 
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("local", "the configured one (\"local\") counts as 'look', not your Python function"),
-        ("builtin", "the builtin counts as 'look', not your Python function"),
-        ("python.other", 'the configured one ("python.other") counts as'),
+        (
+            "local",
+            "the configured one (\"local\") is used as 'look' instead of your Python function",
+        ),
+        ("builtin", "the builtin is used as 'look' instead of your Python function"),
+        ("python.other", 'the configured one ("python.other") is used as'),
     ],
 )
 def test_function_named_like_a_configured_tool_is_reported_once_and_shown(
@@ -264,7 +267,7 @@ def test_function_named_like_a_builtin_replaces_it_and_is_reported(
 
     try:
         (said,) = notices(talk, capsys)
-        assert "your Python function 'ask_user' counts, not the builtin" in said
+        assert "your Python function 'ask_user' is used instead of the builtin" in said
         assert talk.table()["ask_user"] == "on"
     finally:
         jp_nb.remove_tool("ask_user")

@@ -26,7 +26,7 @@ def send(to: str) -> str:
 ASK = "Run Python send tool?"
 EDIT = "Arguments of send, as JSON:"
 DELIVER = "Deliver send result to assistant?"
-EDIT_RESULT = "Result of send, as the model reads it:"
+EDIT_RESULT = "Result of send, as sent to the model:"
 SCRIPT = calls(("send", {"to": "Ada"}), ("send", {"to": "Bob"})) + '[[replies]]\ntext = "Done."\n'
 RESULT = "-c conversation.tools.send.run=unattended -c conversation.tools.send.result="
 SKIPPED = "Tool skipped by user"

@@ -143,7 +143,7 @@ WRONG_LINES: list[tuple[str, str]] = [
     ("qna list --limit x", "a whole number from 1 to 200"),
     ("qna list --limit 99999999999999999999", "a whole number from 1 to 200"),
     ("qna import", "import takes one file"),
-    ("qna import nothing.csv", "there is no file"),
+    ("qna import nothing.csv", "does not exist"),
     ("qna import ~no-such-user/x.csv", "there can be no file"),
 ]
 
@@ -207,11 +207,11 @@ def test_doctor_tells_where_answers_are_kept(notebook: AskedNotebook, tmp_path: 
         (line,) = [x for x in asked.jp("doctor").splitlines() if x.startswith("answers ")]
         return line
 
-    assert f"for the workspace in {notebook.log}" in row(notebook)
+    assert f"in the workspace's log {notebook.log}" in row(notebook)
     notebook.jp("config record.project_log=off")
-    assert "in this notebook's record alone: record.project_log is off" in row(notebook)
+    assert "only in this notebook's record: record.project_log is off" in row(notebook)
     notebook.session.active.revoke()
-    assert "it is not trusted (`%jp trust`)" in row(notebook)
+    assert "the notebook is not trusted (`%jp trust`)" in row(notebook)
     (bare := tmp_path / "bare").mkdir()
     other = AskedNotebook(bare)
     assert f"there is no {bare}/.jp" in row(other)
@@ -257,7 +257,7 @@ def test_table_is_imported_once_in_order_of_time(
     assert shown == ["2", "3", "1"]  # oldest first; ids are as they were given
     assert [x["answer"] for x in notebook.read()["entries"]] == ["Delft", "this", "SQLite"]
     notebook.jp("qna import old.csv")
-    assert "0 answers imported from old.csv, 2 known already" in capsys.readouterr().out
+    assert "0 answers imported from old.csv, 2 already known" in capsys.readouterr().out
     assert len(notebook.kept()) == 3
     assert table.read_text() == TABLE
 
@@ -298,13 +298,13 @@ def test_other_log_is_imported_and_the_log_itself_is_not(
     old = {"datetime": "2026-03-01T10:00:00Z", "question": "Which city?", "answer": "Delft"}
     (notebook.folder / "old.jsonl").write_text(json.dumps(old) + "\n")
     notebook.ask_user("Which database?", "SQLite")
-    for said in ("1 answer imported", "0 answers imported from old.jsonl, 1 known already"):
+    for said in ("1 answer imported", "0 answers imported from old.jsonl, 1 already known"):
         notebook.jp("qna import old.jsonl")
         assert said in capsys.readouterr().out
     assert [(x["id"], x["answer"]) for x in notebook.read()["entries"]] == [
         (2, "Delft"), (1, "SQLite"),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="belongs to this log already"):
+    with pytest.raises(UsageError, match="is already part of this log"):
         notebook.jp(f"qna import {notebook.log}")
     assert len(notebook.kept()) == 2
 
@@ -318,7 +318,7 @@ def test_table_beside_the_log_is_imported_and_renamed(
     table.with_name("qna.csv.migrated").write_text("of an earlier time")
     table.write_text(TABLE)
     notebook.jp("qna")
-    assert "qna.csv is kept as qna.csv.migrated2" in capsys.readouterr().out
+    assert "qna.csv was renamed to qna.csv.migrated2" in capsys.readouterr().out
     assert table.with_name("qna.csv.migrated2").read_text() == TABLE
     assert not table.exists()
 
@@ -341,7 +341,7 @@ def test_import_needs_a_log(tmp_path: Path, folder: Path) -> None:
     (bare := tmp_path / "bare").mkdir()
     (bare / "old.csv").write_text(TABLE)
     notebook = AskedNotebook(bare)
-    with pytest.raises(UsageError, match=r"`%jp config record\.project_log=on` keeps one"):
+    with pytest.raises(UsageError, match=r"Turn it on with `%jp config record\.project_log=on`"):
         notebook.jp("qna import old.csv")
     notebook.jp("config record.project_log=on")
     notebook.jp("qna import old.csv")

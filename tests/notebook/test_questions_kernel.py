@@ -77,7 +77,7 @@ def test_ask_is_not_offered_when_unattended_and_no_widget_is_opened(user: FrontE
     [row] = [
         x for x in shown(user, "%jp tools", allow_stdin=False).splitlines() if x.startswith("ask ")
     ]
-    assert "missing: it needs a person and nobody can be asked" in row
+    assert "missing: it needs a user, and no user is available" in row
     request = alone(user)
     assert error(user, request) is None
     assert contents(user) == [UNAVAILABLE.format("ask")]
@@ -93,7 +93,7 @@ def test_ask_uses_configured_answers_when_unattended(user: FrontEnd) -> None:
     assert contents(user) == [
         "Answers:\n"
         "database (configured by the user in advance): SQLite\n"
-        "parts (chosen automatically, because nobody was there to ask): [API]"
+        "parts (chosen automatically, because no user was available): [API]"
     ]
     [response] = [e for e in events(user) if e["type"] == "tool_call_response"]
     assert [each["outcome"] for each in response["metadata"]["structured"]["results"]] == [

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.browser
 ANSWERS = "".join(f'[[replies]]\ntext = "answer {n}"\n' for n in range(6))
 LOAD = "%load_ext jp_nb\n%jp new\n%jp config assistant.model.id=scripted/answers"
 REQUESTS = "import jp_nb as jp; print('asked', [t.request for t in jp.conversation().turns])"
-REPLACE = "Replace: go on from before it, in a branch"
-CANCEL = "Cancel: ask nothing"
+REPLACE = "Replace: continue from before this turn, in a branch"
+CANCEL = "Cancel"
 
 
 @pytest.fixture(autouse=True)
@@ -50,12 +50,12 @@ def test_cell_that_runs_again_is_cancelled_replaced_or_appended(
     page = asked_again(open_notebook)
     picture(page, "rerun")
     click(page, CANCEL)
-    said = page.output_text(2, contains="nothing was asked")
+    said = page.output_text(2, contains="cancelled: no request was sent")
     assert "Traceback" not in said
     assert "PromptCancelled" not in said
     run_again(page)
     keys(page, "Escape")
-    page.output_text(2, contains="nothing was asked")
+    page.output_text(2, contains="cancelled: no request was sent")
     assert requests(page) == "asked ['First.', 'Second.', 'Third.']"
     run_again(page)
     page.save()

@@ -352,8 +352,8 @@ def test_keyword_that_anthropic_cannot_enforce_is_refused_with_its_place(
     subtests: pytest.Subtests,
 ) -> None:
     rows: list[tuple[Any, str, str]] = [
-        (NESTED, "$.$defs.Stop.properties.next", "leads back to itself"),
-        (in_object({"$ref": "#"}), "$.properties.x", "leads back to itself"),
+        (NESTED, "$.$defs.Stop.properties.next", "the schema is recursive"),
+        (in_object({"$ref": "#"}), "$.properties.x", "the schema is recursive"),
         *(
             (in_object({"type": "array", "items": {"type": "null", word: {}}}),
              "$.properties.x.items", f"`{word}`")
@@ -365,21 +365,22 @@ def test_keyword_that_anthropic_cannot_enforce_is_refused_with_its_place(
         (in_object({"title": "Anything"}), "$.properties.x", "add a `type`"),
         (in_object(True), "$.properties.x", "`true`"),
         (in_object({"enum": [1, [2]]}), "$.properties.x", "`enum`"),
-        (in_object({"type": "object"}), "$.properties.x", "keys cannot be left to the model"),
+        (in_object({"type": "object"}), "$.properties.x", "an object needs fixed keys"),
         (in_object({"type": "object", "additionalProperties": {"type": "string"}}),
-         "$.properties.x", "name them under `properties`"),
+         "$.properties.x", "list them under `properties`"),
         (in_object({"type": "object", "properties": {}, "additionalProperties": {}}),
-         "$.properties.x", "keys cannot be left"),
+         "$.properties.x", "an object needs fixed keys"),
         (in_object({"type": "string", "allOf": [{"type": "integer"}]}),
-         "$.properties.x", "cannot be made one"),
-        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, "$.anyOf[1]", "keys cannot be left"),
+         "$.properties.x", "cannot be merged"),
+        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, "$.anyOf[1]",
+         "an object needs fixed keys"),
     ]  # fmt: skip
     for schema, place, what in rows:
         with subtests.test(schema=schema):
             with pytest.raises(UsageError) as caught:
                 check_anthropic(schema)
             message = str(caught.value)
-            assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
+            assert message.startswith(f"anthropic does not support this schema: {place}: ")
             assert what in message
 
 
@@ -406,9 +407,12 @@ def test_schemas_that_anthropic_accepts(subtests: pytest.Subtests) -> None:
 
 def test_broken_references_are_refused(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], str]] = [
-        (in_object({"$ref": "#/$defs/Gone"}), "$.properties.x.$ref: '#/$defs/Gone' leads to noth"),
-        ({"$ref": "https://example.org/a"}, "$.$ref: 'https://example.org/a' leads out of this"),
-        ({"$ref": "#"}, "$: it refers to itself"),
+        (in_object({"$ref": "#/$defs/Gone"}), "$.properties.x.$ref: '#/$defs/Gone' points to"),
+        (
+            {"$ref": "https://example.org/a"},
+            "$.$ref: 'https://example.org/a' points outside of this",
+        ),
+        ({"$ref": "#"}, "$: the schema only refers to itself"),
     ]
     for schema, message in rows:
         with subtests.test(schema=schema, message=message):
@@ -463,7 +467,7 @@ def test_schema_that_grows_without_bound_when_written_out_is_refused(
     sent = for_openai(schema)
     assert not sent.strict
     assert sent.schema["$defs"] == schema["$defs"]
-    with pytest.raises(UsageError, match=r"in this schema: \$: with what .* it is too large"):
+    with pytest.raises(UsageError, match=r"this schema: \$: the schema with .* is too large"):
         check_anthropic(schema)
     assert for_openai(in_definitions(2, twice_with_words)).strict
     check_anthropic(in_definitions(2, twice_with_words))
@@ -549,7 +553,7 @@ def test_reference_into_a_rewritten_part_is_written_out() -> None:
 def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> None:
     rows: list[tuple[dict[str, Any], str, str]] = [
         (in_object({**MAYBE, "anyOf": [PERSON]}), "$.properties.x", "among several types"),
-        (in_object({"type": ["object", "null"]}), "$.properties.x", "keys cannot be left"),
+        (in_object({"type": ["object", "null"]}), "$.properties.x", "an object needs fixed keys"),
         (
             in_object({**PERSON, "required": ["name", "pay"]}),
             "$.properties.x",
@@ -571,7 +575,7 @@ def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> No
             with pytest.raises(UsageError) as caught:
                 check_anthropic(schema)
             message = str(caught.value)
-            assert message.startswith(f"anthropic cannot answer in this schema: {place}: ")
+            assert message.startswith(f"anthropic does not support this schema: {place}: ")
             assert what in message
 
 

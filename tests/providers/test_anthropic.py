@@ -283,7 +283,7 @@ async def test_structured_answer_and_text_before_a_call() -> None:
 def test_schema_that_cannot_be_enforced_is_refused() -> None:
     provider = create("anthropic", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "string"})
-    with pytest.raises(UsageError, match=r"^anthropic cannot answer in this schema: \$: an object"):
+    with pytest.raises(UsageError, match=r"^anthropic does not support this schema: \$: an object"):
         provider.check_schema({"type": "object"})
 
 

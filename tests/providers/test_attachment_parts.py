@@ -329,11 +329,11 @@ async def test_omitted_attachment_is_logged_once_in_a_conversation(
     assert len(of_bmp) == 2
     assert of_bmp[0].startswith(
         f"{name}: conversation.attachments['old.bmp'] (image/bmp) is not sent: "
-        "this provider is sent only text"
+        "this provider accepts only text"
     )
     of_pictures = [message for message in said_of if "pic.png" in message or "paper" in message]
     assert len(of_pictures) == (4 if name == "llamacpp" else 0)
     of_empty = [message for message in said_of if r"'none\n.png'" in message]
     assert len(of_empty) == 2
-    assert ("nothing in it" in of_empty[0]) == (name != "llamacpp")
+    assert ("it is empty" in of_empty[0]) == (name != "llamacpp")
     assert not [message for message in said_of if "notes.md" in message]

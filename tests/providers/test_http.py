@@ -114,7 +114,7 @@ async def test_refused_connection_names_address_and_setting() -> None:
 async def test_error_status_comes_with_advice(subtests: pytest.Subtests) -> None:
     rows: list[tuple[str, int, str]] = [
         ("anthropic", 401, "ANTHROPIC_API_KEY"),
-        ("openai", 401, "OPENAI_API_KEY, which holds the key, is not set"),
+        ("openai", 401, "OPENAI_API_KEY for the key is not set"),
         ("llamacpp", 401, "providers.llm.llamacpp.api_key_env"),
         ("openai", 404, "assistant.model.id"),
         ("ollama", 404, "ollama pull"),
@@ -180,7 +180,9 @@ async def test_address_with_a_password_in_the_environment_is_refused_without_sho
         with subtests.test(address=address):
             monkeypatch.setenv("OPENAI_BASE_URL", address)
             provider = create("openai")
-            with pytest.raises(ConfigError, match="OPENAI_BASE_URL holds no user") as caught:
+            with pytest.raises(
+                ConfigError, match="OPENAI_BASE_URL cannot contain a user name"
+            ) as caught:
                 await collect(provider, ask())
             await provider.aclose()
             assert "s3cret" not in str(caught.value)
@@ -254,7 +256,7 @@ async def test_rate_limit_names_the_limit_the_wait_and_the_settings() -> None:
         _, error = await failure(provider, ask())
         await provider.aclose()
     assert "Slow down." in str(error)
-    assert "the limit of tokens is reached; it asks to wait 35 s" in str(error)
+    assert "the limit of tokens is reached; retry after 35 s" in str(error)
     assert "requests" not in str(error).partition(". Wait")[0]
     assert "assistant.request.max_retries" in str(error)
 

@@ -285,7 +285,7 @@ async def test_list_above_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(http, "MAX_JSON_BYTES", 2**20)
     with (
         LoopbackServer(paths={"/v1/models": {"data": ["x" * 2**21]}}) as server,
-        pytest.raises(ProtocolError, match="more than 1 MiB where JSON was expected"),
+        pytest.raises(ProtocolError, match="more than 1 MiB instead of JSON"),
     ):
         await listed("openai", server.url)
 
@@ -293,7 +293,7 @@ async def test_list_above_the_size_limit_is_refused(monkeypatch: pytest.MonkeyPa
 async def test_html_page_is_no_list() -> None:
     with (
         LoopbackServer(paths={"/v1/models": b"<html><script>alert(1)</script>"}) as server,
-        pytest.raises(ProtocolError, match=r"where JSON was expected. Check providers.llm.openai"),
+        pytest.raises(ProtocolError, match=r"instead of JSON. Check providers.llm.openai"),
     ):
         await listed("openai", server.url)
 

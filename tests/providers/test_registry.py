@@ -27,7 +27,7 @@ def test_table_lists_each_provider_once_and_planned_ones_are_refused() -> None:
     assert {*classes} == subclasses
     assert len(classes) == len(subclasses)
     for name in PROVIDERS.keys() - {*NAMES}:
-        with pytest.raises(ConfigError, match=f"'{name}' is not available yet; there are ant"):
+        with pytest.raises(ConfigError, match=f"'{name}' is not available yet; available: ant"):
             create(name)
 
 

@@ -131,7 +131,7 @@ async def test_script_without_further_reply_is_an_error() -> None:
     provider = ScriptedProvider.from_replies(["only"])
     await collect(provider, ask())
     _, error = await failure(provider, ask(user("And now?")))
-    assert "no further reply (of 1)" in str(error)
+    assert "no reply left (of 1)" in str(error)
     assert "And now?" in str(error)
 
 
@@ -246,13 +246,13 @@ def test_scripts_are_searched_in_order(tmp_path: Path) -> None:
     assert find_script("a", [beside], packaged=shipped) == beside / "scripts" / "a.toml"
     (beside / "a.toml").write_text("")
     assert find_script("a", [beside], packaged=shipped) == beside / "a.toml"
-    with pytest.raises(ConfigError, match=r"no script b\.toml in .*; there is a"):
+    with pytest.raises(ConfigError, match=r"script b\.toml not found in .*; available: a"):
         find_script("b", [beside], packaged=shipped)
 
 
 def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
     for name in ["", "../a", "a/b", "a\\b", "/etc/passwd", ".hidden"]:
-        with subtests.test(name=name), pytest.raises(ConfigError, match="not the name of a script"):
+        with subtests.test(name=name), pytest.raises(ConfigError, match="not a script name"):
             find_script(name, [])
 
 
@@ -318,7 +318,7 @@ async def test_unknown_question_is_an_error_that_lists_the_known_ones() -> None:
         assert part in str(error)
     assert not error.retryable
     _, error = await failure(ScriptedProvider.from_replies(["x"]), asks())
-    assert "answer none" in str(error)
+    assert "have none" in str(error)
 
 
 async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:

@@ -69,9 +69,9 @@ def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> Non
         (ONE, kept(ONE, data=ONE.text[:-3]), "it is not Base64"),
         (ONE, kept(ONE, data=f"@@@@{ONE.text}"), "it is not Base64"),
         (ONE, kept(ONE, media_type="image/jpeg"), "its bytes are not image/jpeg"),
-        (ONE, kept(ONE, media_type="text/html"), "models take image/png"),
+        (ONE, kept(ONE, media_type="text/html"), "models accept image/png"),
         (ONE, kept(ONE, data="A" * (2 * MAX_BYTES)), f"longer than {MAX_BYTES} bytes"),
-        (planted, kept(planted), f"models take {MAX_SIDE} pixels a side"),
+        (planted, kept(planted), f"models accept at most {MAX_SIDE} pixels per side"),
     ]
     for image, entry, why in rows:
         with subtests.test(why=why):

@@ -298,7 +298,7 @@ def test_revoked_conversation_stays_untrusted_after_a_switch(keys: Keyring) -> N
 
 
 def test_unusable_key_leaves_the_record_unsigned_with_a_reason(keys: Keyring) -> None:
-    keys.refuses = "the key file ~/k is open to other users"
+    keys.refuses = "the key file ~/k is accessible to other users"
     document, trust = begin(keys)
     for _ in range(5):
         ask(document, MINE)

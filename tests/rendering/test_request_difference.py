@@ -18,7 +18,7 @@ TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("
 
 def traced(request: ModelRequest, name: str = "0.1") -> TracedRequest:
     provider = create("openai", {"base_url": "http://127.0.0.1:1"})
-    return TracedRequest(name, "openai", request, provider.preview(request), ("as it was sent",))
+    return TracedRequest(name, "openai", request, provider.preview(request), ("exact request",))
 
 
 def test_difference_of_two_requests_is_listed_part_by_part() -> None:

@@ -36,7 +36,7 @@ TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("
 
 def traced(request: ModelRequest) -> TracedRequest:
     provider = create("openai", {"base_url": "http://127.0.0.1:1"})
-    return TracedRequest("0.1", "openai", request, provider.preview(request), ("as it was sent",))
+    return TracedRequest("0.1", "openai", request, provider.preview(request), ("exact request",))
 
 
 def test_report_has_all_parts_with_their_tokens() -> None:
@@ -58,12 +58,12 @@ def test_report_has_all_parts_with_their_tokens() -> None:
     shown = traced(request)
     text = request_report(shown).text
     for line in (
-        "request 0.1 · openai/test-model · as it was sent",
+        "request 0.1 · openai/test-model · exact request",
         "sent to          POST http://127.0.0.1:1/v1/chat/completions",
         "stream           true",
         "tool choice      auto",
         'response schema  {"type": "object"}',
-        "not sent         conversation.attachments['old.bmp'] (image/bmp): this provider is sent",
+        "not sent         conversation.attachments['old.bmp'] (image/bmp): this provider accepts",
         "1  Be brief.  3",
         "sky.png   [image: image/png 640×480, 31.0 kB]",
         "old.bmp   [file image/bmp 2 B]",
@@ -135,7 +135,7 @@ def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) 
     tools = (ToolDefinition("t", "", schema), TODAY)
     request = ModelRequest("m", thread, tools=tools, schema=schema)
     sent = SentRequest("POST", "http://h", {}, json.dumps({"x": schema}).encode())
-    shown = TracedRequest("0.1", "openai", request, sent, ("as it was sent",))
+    shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
     before = traced(ask(user("Hi")))
     assert request_report(shown, full=full).text
     assert request_difference(before, shown).text
@@ -170,7 +170,7 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
         tool_choice=f"tool:{key}",
     )
     sent = provider.preview(request)
-    shown = TracedRequest("0.1", "openai", request, sent, ("as it was sent",))
+    shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
     other = traced(ask(user("Hi")))
     for report in (
         request_report(shown),
@@ -184,7 +184,7 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
 def test_parameter_named_like_a_secret_is_masked() -> None:
     body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
     sent = SentRequest("POST", "http://h", {}, json.dumps(body).encode())
-    shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("as it was sent",))
+    shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("exact request",))
     assert "hush" not in request_report(shown).text
     assert shown.body["password"] == "(set, not shown)"
     assert shown.body["temperature"] == 1

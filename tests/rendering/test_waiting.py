@@ -69,7 +69,7 @@ def test_retry_counts_down() -> None:
 
 def test_queued_questions_are_counted_until_they_end() -> None:
     quiet = Waits("model", "")
-    answer = Waits("b", "your answer to a question of rename", person=True)
+    answer = Waits("b", "your answer to a question from rename", person=True)
     waits = [quiet, Waits("a", "look"), answer]
     line = "Waiting for look; then 1 decision by you · 3 s"
     assert line_at(3.0, *waits) == line
@@ -77,7 +77,7 @@ def test_queued_questions_are_counted_until_they_end() -> None:
     assert line_at(3.0, *waits, QuestionEnds("b", "rename", asked, "answered", True)).startswith(
         "Waiting for look · "
     )
-    assert line_at(3.0, quiet, answer) == "Waiting for your answer to a question of rename · 3 s"
+    assert line_at(3.0, quiet, answer) == "Waiting for your answer to a question from rename · 3 s"
 
 
 def test_interrupt_is_confirmed_until_the_turn_continues() -> None:

@@ -40,7 +40,7 @@ def test_variable_is_described_again_for_each_turn(host: FakeHost) -> None:
     assert (first.source, first.media_type) == ("table", "text/plain")
     assert str(first.content).startswith("pandas.DataFrame, 1 row x 1 column")
     assert session.config.conversation.attachments == ["value://table"]
-    assert "the variable table is attached, described anew for each turn" in session.notices
+    assert "the variable table is attached and described again for each turn" in session.notices
     host.namespace["table"] = pd.DataFrame({"a": [1, 2]})
     [second] = ask(session)
     assert "2 rows" in str(second.content)
@@ -61,15 +61,17 @@ def test_file_precedes_a_variable_of_its_name_with_a_notice(
     (bare_folder / "table").write_text("the file", encoding="utf-8")
     session = Session(host)
     assert ask(session, "table") == (Attachment("table", "text/plain", "the file"),)
-    assert any("attaches the file of that name, not the variable" in x for x in session.notices)
+    assert any(
+        "attaches the file of that name. To attach the variable" in x for x in session.notices
+    )
     assert [each.source for each in ask(session, "value:rows")] == ["table", "rows"]
 
 
 def test_unknown_name_is_an_error(host: FakeHost) -> None:
     session = Session(host)
-    with pytest.raises(UsageError, match="there is no file"):
+    with pytest.raises(UsageError, match="does not exist"):
         ask(session, "tabel")
-    with pytest.raises(ConfigError, match="there is no 'tabel' in this notebook; did you mean"):
+    with pytest.raises(ConfigError, match="no variable 'tabel' in this notebook; did you mean"):
         ask(session, "value:tabel")
     assert session.config.conversation.attachments == []
 
@@ -80,9 +82,9 @@ def test_error_of_a_missing_variable_says_how_to_detach_it(host: FakeHost) -> No
     del host.namespace["table"]
     with pytest.raises(ConfigError) as caught:
         ask(session)
-    assert "there is no 'table' in this notebook" in str(caught.value)
+    assert "no variable 'table' in this notebook" in str(caught.value)
     assert caught.value.path == 'conversation.attachments["value://table"]'
-    fix = """`%jp config 'conversation.attachments["value://table"]:=null'` leaves it out"""
+    fix = """`%jp config 'conversation.attachments["value://table"]:=null'`"""
     assert fix in str(caught.value)
     session.configure(Directive("cfg", 'conversation.attachments["value://table"]:=null'))
     assert ask(session) == ()

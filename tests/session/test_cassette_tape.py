@@ -78,7 +78,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path, subtests: pytest.Subtes
         with subtests.test(content=content):
             path = tmp_path / "talk.ipynb"
             path.write_text(content, "utf-8")
-            with pytest.raises(StorageError, match="is no cassette, and is not written over"):
+            with pytest.raises(StorageError, match="is not a cassette and is not overwritten"):
                 CassetteTape(CassetteChoice("record", path))
             assert path.read_text("utf-8") == content
 

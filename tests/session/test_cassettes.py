@@ -25,7 +25,7 @@ def test_cassette_needs_a_path_if_the_notebook_is_unknown(
     cassettes = Cassettes(ConfigFiles(tmp_path), None)
     assert cassettes.tape is None
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "record")
-    with pytest.raises(ConfigError, match="nobody says which notebook this is") as raised:
+    with pytest.raises(ConfigError, match="the name of this notebook is unknown") as raised:
         _ = cassettes.tape
     assert raised.value.path == "providers.cassette.path"
     assert cassettes.choose("record", "a.jsonl").path == tmp_path / "a.jsonl"

@@ -39,8 +39,11 @@ def test_entries_of_a_killed_kernel_are_restored(left_folder: Path) -> None:
     session = opened(left_folder, saved(left_folder))
     assert kinds(session)[-5:] == SECOND
     assert session.active.trust.trusted
-    told = "5 entries of this conversation had not reached the notebook when its kernel ended"
-    assert [notice for notice in session.notices if notice.startswith(told)]
+    told = (
+        "restored from the journal: 5 entries of this conversation that had not reached the "
+        "notebook when its kernel ended"
+    )
+    assert told in session.notices
     store: Any = session.store
     assert store.entries == session.document.conversation.raw
     assert (left_folder / "marks").read_text() == "a\n"
@@ -117,7 +120,7 @@ def test_file_that_is_no_journal_is_reported_and_ignored(
             path.write_bytes(garbage)
             session = opened(left_folder, saved(left_folder))
             assert session.document.conversation.raw == saved(left_folder)["events"]
-            assert any("is no journal" in notice for notice in session.notices) is bool(garbage)
+            assert any("is not a journal" in notice for notice in session.notices) is bool(garbage)
             session.close()
 
 
@@ -243,7 +246,9 @@ def test_invalid_configuration_files_do_not_affect_the_journal(
 def test_two_kernels_of_one_conversation_have_separate_journals(left_folder: Path) -> None:
     first = opened(left_folder, saved(left_folder))
     second = opened(left_folder, saved(left_folder))
-    assert [notice for notice in second.notices if notice.startswith("another kernel has this")]
+    assert [
+        notice for notice in second.notices if notice.startswith("another kernel also has this")
+    ]
     assert second.document.conversation.raw == saved(left_folder)["events"]
     second.configure(Directive("cfg", "user.name=Ada"))
     first.configure(Directive("cfg", "user.name=Bea"))
@@ -252,7 +257,7 @@ def test_two_kernels_of_one_conversation_have_separate_journals(left_folder: Pat
     second.close()
     third = opened(left_folder, first.document.to_json())
     assert third.document.conversation.raw == first.document.conversation.raw
-    assert [notice for notice in third.notices if "left other entries of this conv" in notice]
+    assert [notice for notice in third.notices if "has other entries of this conv" in notice]
     assert len(journals(left_folder)) == 2
     assert third.conversations.bring_back()
     assert third.document.conversation.raw == second.document.conversation.raw
@@ -270,7 +275,9 @@ def test_entries_of_a_second_kernel_are_restored(left_folder: Path, renamed: boo
     (left_folder / NOTEBOOK).rename(path)
     page = json.loads(json.dumps(first.document.to_json()))
     second = Session(FakeHost(home=FakeHome(path, stored=page)))
-    assert [notice for notice in second.notices if notice.startswith("another kernel has this")]
+    assert [
+        notice for notice in second.notices if notice.startswith("another kernel also has this")
+    ]
     second.configure(Directive("cfg", "user.name=Bea"))
     second.close()
     first.close()
@@ -290,7 +297,7 @@ def test_journal_with_a_missing_beginning_is_not_offered(left_folder: Path) -> N
     path.write_text(told + "".join(rest))
     session = opened(left_folder, saved(left_folder))
     assert [notice for notice in session.notices if f"they stay in {path}" in notice]
-    assert not [notice for notice in session.notices if "%jp resume` brings" in notice]
+    assert not [notice for notice in session.notices if "%jp resume` restores" in notice]
     assert path.exists()
     session.close()
 
@@ -307,7 +314,7 @@ def test_two_matching_journals_are_both_restored(left_folder: Path) -> None:
     second.close()
     third = opened(left_folder, stored)
     assert third.document.conversation.raw == first.document.conversation.raw
-    assert [notice for notice in third.notices if "left other entries of this conv" in notice]
+    assert [notice for notice in third.notices if "has other entries of this conv" in notice]
     assert third.conversations.bring_back()
     assert third.document.conversation.raw == second.document.conversation.raw
     third.close()
@@ -376,7 +383,7 @@ def test_copied_notebook_does_not_take_the_journal_of_the_original(
     copied = Session(FakeHost(home=FakeHome(copy, stored=stored)))
     assert copied.document.conversation.raw == stored["events"]
     [told] = copied.notices
-    assert f"for the notebook {original}, which is not there: if this is that notebook" in told
+    assert f"for the notebook {original}, which no longer exists. If it is this notebook" in told
     assert copied.conversations.bring_back()
     assert copied.document.conversation.turn_count == 2
     assert path in journals(clean_folder)
@@ -430,7 +437,7 @@ def test_reopened_conversation_continues_its_journal(clean_folder: Path) -> None
     while after.conversations.bring_back():
         turns.append(after.document.conversation.turn_count)
     assert sorted(turns) == [1, 2]
-    assert sum("another conversation that a kernel left" in each for each in after.notices) == 1
+    assert sum("another conversation in the journal" in each for each in after.notices) == 1
     after.close()
 
 
@@ -480,7 +487,7 @@ def test_new_notebook_of_an_old_name_does_not_get_its_journal(
     session.close()
     (left_folder / "Untitled.ipynb").write_text("{}")
     fresh = Session(FakeHost(home=FakeHome(left_folder / "Untitled.ipynb")))
-    assert not [notice for notice in fresh.notices if "a kernel that ended left" in notice]
+    assert not [notice for notice in fresh.notices if "the journal" in notice]
     fresh.close()
     renamed = FakeHost(home=FakeHome(left_folder / "walk.ipynb", stored=saved(left_folder)))
     again = Session(renamed)
@@ -530,7 +537,7 @@ def test_journals_of_headless_runs_are_not_offered(
     text = path.read_text().replace(str(dead), str(left_folder))
     path.write_text(text.replace('"made":"live"', f'"made":"{made}"'))
     session = opened(left_folder, None)
-    told = [notice for notice in session.notices if "left a conversation" in notice]
+    told = [notice for notice in session.notices if "has a conversation" in notice]
     assert bool(told) is session.conversations.bring_back() is (made == "live")
     session.close()
 

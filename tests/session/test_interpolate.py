@@ -68,11 +68,11 @@ def test_names_with_attributes_and_subscripts_are_replaced(subtests: pytest.Subt
 
 def test_invalid_expressions_are_errors(subtests: pytest.Subtests) -> None:
     for text, says in [
-        ("{{nmae}}", "there is no 'nmae' in this notebook; did you mean 'name'?"),
-        ("{{table.rows}}", "'rows' cannot be taken of it: AttributeError"),
-        ("{{table.broken}}", "'broken' cannot be taken of it: RuntimeError: no"),
-        ("{{rows[9]}}", "9 cannot be taken of it: IndexError"),
-        ("{{print('x')}}", "nothing is called"),
+        ("{{nmae}}", "no variable 'nmae' in this notebook; did you mean 'name'?"),
+        ("{{table.rows}}", "cannot read 'rows' of it: AttributeError"),
+        ("{{table.broken}}", "cannot read 'broken' of it: RuntimeError: no"),
+        ("{{rows[9]}}", "cannot read 9 of it: IndexError"),
+        ("{{print('x')}}", "Function calls are not possible"),
         ("{{rows[name:1]}}", "is not a name"),
         ("{{rows['a':]}}", "is not a name"),
         ("{{table[(1, x)]}}", "is not a name"),
@@ -89,13 +89,13 @@ def test_invalid_expressions_are_errors(subtests: pytest.Subtests) -> None:
 
 
 def test_value_without_a_text_is_described() -> None:
-    assert "Mute: its text cannot be had: RuntimeError: no text" in put_in("{{mute}}")
+    assert "Mute: no text available: RuntimeError: no text" in put_in("{{mute}}")
 
 
 def test_long_text_is_truncated_in_the_middle_with_its_range() -> None:
     text = put_in("<{{long}}>", max_chars=100)
     assert len(text) <= 102
-    found = re.search(r"characters left out; long\[(\d+):(\d+)\] has them", text)
+    found = re.search(r"characters omitted; long\[(\d+):(\d+)\] has them", text)
     assert found is not None
     start, end = map(int, found.groups())
     assert text.startswith(f"<{NAMESPACE['long'][:start]}\n…")

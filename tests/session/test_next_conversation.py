@@ -265,7 +265,8 @@ def test_request_to_another_host_shows_a_notice_first(
     cells.set(f"{ADDRESS}={chosen.url}")
     cells.ask("d", "Four.")
     assert notices(cells) == [
-        f"⚠ This request goes to {host_of(chosen)} (openai); the last one of this notebook went to "
+        f"⚠ This request is sent to {host_of(chosen)} (openai). The previous request "
+        "of this notebook went to "
         f"{host_of(vendor)}."
     ]
     cells.ask("e", "Five.")
@@ -297,7 +298,8 @@ def test_new_kernel_knows_the_last_host_without_its_name(
         moved = Cells(other, FakeHome(stored=stored))
         moved.ask("b", "Two.", model="openai/x")
         assert notices(moved) == [
-            f"⚠ This request goes to {host_of(other)} (openai); the last one of this notebook went "
+            f"⚠ This request is sent to {host_of(other)} (openai). The previous "
+            "request of this notebook went "
             "to another host."
         ]
     same.session.close()

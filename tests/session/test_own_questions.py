@@ -165,7 +165,7 @@ def test_invalid_configured_answer_is_an_error_with_its_path(
         ({"days": "15"}, ANSWER.format("days"), "from 1 to 14"),
         ({"size": '"Huge"'}, ANSWER.format("size"), "does not answer"),
         ({"Trip": '{"city": "x", "days": 0, "size": "s"}'}, ANSWER.format("Trip") + ".days", "14"),
-        ({"Trip": '{"town": "x"}'}, ANSWER.format("Trip") + ".town", "no such field"),
+        ({"Trip": '{"town": "x"}'}, ANSWER.format("Trip") + ".town", "unknown field"),
         ({"Trip": '"Delft"'}, ANSWER.format("Trip"), "expected an object with `city`"),
         ({"Trip": '{"city": "x", "days": 9, "size": "l"}'}, ANSWER.format("Trip"), "too much"),
         ({"city": '"x"', "days": "9", "size": '"l"', "note": '""'}, ANSWER.format("city"), "much"),
@@ -195,7 +195,8 @@ def test_without_a_user_defaults_apply_and_missing_settings_are_named(
         jp_nb.ask(Trip)
     assert caught.value.reason == "the test is alone"
     assert str(caught.value) == (
-        "'Trip' needs a person and nobody can be asked: the test is alone; to answer without one, "
+        "'Trip' needs a user, and no user is available: the test is alone. To answer "
+        "without a user, "
         "set conversation.tools.*.questions.city.answer"
     )
 
@@ -229,7 +230,7 @@ def test_inconsistent_defaults_are_no_answer(session_of: Ask) -> None:
             raise ValueError("never")
 
     session_of(away())
-    with pytest.raises(PromptUnavailable, match="'Odd' needs a person"):
+    with pytest.raises(PromptUnavailable, match="'Odd' needs a user"):
         jp_nb.ask(Odd)
 
 

@@ -86,14 +86,14 @@ def test_past_requests_equal_the_received_bytes(
         arrived = [received.raw for received in server.requests]
         assert [body(notebook, name) for name in names] == arrived
         assert [past(notebook).named(name).remarks[0] for name in names] == [
-            *["as it would be sent now"] * 8,
-            "as it was sent",
+            *["reconstructed request"] * 8,
+            "exact request",
         ]
         assert body(notebook) == body(notebook, "5") == arrived[-1]
         assert body(notebook, "1") == arrived[3]
         notebook.jp("undo")  # copies of the entries: they are not linked to sent requests
         assert [body(notebook, name) for name in names[:-1]] == arrived[:-1]
-        assert past(notebook).named(None).remarks[0] == "as it would be sent now"
+        assert past(notebook).named(None).remarks[0] == "reconstructed request"
         notebook.session.close()
 
 
@@ -126,7 +126,7 @@ def test_failed_request_is_shown_and_omitted_from_later_ones(
         assert body(notebook) == server.requests[1].raw
         notebook.ask("Third.")
         assert body(notebook, "1") == server.requests[1].raw
-        assert past(notebook).named("1").remarks[0] == "as it would be sent now"
+        assert past(notebook).named("1").remarks[0] == "reconstructed request"
         assert body(notebook, "2") == server.requests[2].raw
         assert b"Wrong." not in body(notebook, "2")
         notebook.session.close()
@@ -214,7 +214,7 @@ def test_missing_attachment_of_a_past_request_is_reported(
         notebook.ask("Second.")
         (folder / "notes.md").unlink()
         shown = notebook.jp("request 0")
-        assert "nothing is attached to it here" in shown
+        assert "without attachments" in shown
         assert "First." in shown
         assert b"Notes" not in body(notebook, "0")
         assert body(notebook, "1") == server.requests[1].raw  # it was sent
@@ -269,7 +269,7 @@ def test_scripted_model_has_no_curl_command(folder: Path) -> None:
 def test_invalid_variable_name_is_not_used_in_a_command() -> None:
     key = KeyReference("x-api-key", "", 'A"; touch pwned; "', is_set=True)
     sent = SentRequest("POST", "https://h/a", {}, b"{}", key)
-    traced = TracedRequest("0.1", "openai", ModelRequest("m", Thread()), sent, ("as it was sent",))
+    traced = TracedRequest("0.1", "openai", ModelRequest("m", Thread()), sent, ("exact request",))
     with pytest.raises(UsageError, match="a shell cannot read the variable"):
         curl_command(traced)
 
@@ -293,7 +293,7 @@ def test_json_and_dict_equal_the_sent_body(
         found = notebook.session.host.namespace["found"]
         assert found["body"] == sent
         assert found["url"] == f"{server.url}/v1/chat/completions"
-        assert found["how"] == "as it was sent"
+        assert found["how"] == "exact request"
         assert KEY not in repr(found)
         shown = notebook.jp("request") + notebook.jp("request --full")
         assert KEY not in shown

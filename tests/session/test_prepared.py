@@ -29,7 +29,7 @@ def test_errors_of_a_prepared_form_contain_no_secret(
 ) -> None:
     rows: list[tuple[str, str]] = [
         ('{ pin = { env = "PIN" } }', ": `name`: "),
-        ('{ pin = { env = "PIN" }, nmae = "Ada" }', ": `nmae`: there is no such field"),
+        ('{ pin = { env = "PIN" }, nmae = "Ada" }', ": `nmae`: unknown field"),
         ('{ pin = { env = "PIN" }, name = 5 }', ": `name`: expected a string"),
         ('"all of it"', ""),
     ]

@@ -299,7 +299,7 @@ def test_failed_write_is_reported_once_and_repeated(
         '{"answer_type":"text","answer":"1"}', '{"answer_type":"text","answer":"2"}',
     ]  # fmt: skip
     (said,) = (each for each in notebook.take_notices() if "journal" not in each)
-    assert "is in this notebook's record, and not in the project log" in said
+    assert "is in this notebook's record, but not in the project log" in said
     assert "No space left on device" in said
     assert notebook.kept() == []
     monkeypatch.undo()
@@ -317,7 +317,7 @@ def test_too_long_answer_does_not_block_the_next_ones(
     notebook.ask_user("Short?", "y")
     assert [e["question"] for e in notebook.kept()] == ["Short?"]
     (said,) = notebook.take_notices()
-    assert said.startswith("what was answered is in this notebook's record alone: ")
+    assert said.startswith("the answer is only in this notebook's record: ")
 
 
 def test_newest_unwritten_answers_are_kept_for_later(
@@ -355,7 +355,7 @@ def test_damaged_lines_are_skipped_and_reported_once(notebook: AskedNotebook) ->
     notebook.read()
     (said,) = notebook.take_notices()
     assert said.startswith("2 lines of the project log in ")
-    assert "cannot be read: passed over" in said
+    assert "ignored: not readable" in said
 
 
 def test_repaired_conversation_is_not_logged_again(notebook: AskedNotebook) -> None:
@@ -380,7 +380,7 @@ def test_foreign_entries_need_consent_before_a_model_reads_them(
     notebook.ask_user("Which?", "this")
     body = notebook.read()
     assert [x["answer"] for x in body["entries"]] == ["this"]
-    assert body["left_out"].startswith("2 that somebody else wrote")
+    assert body["left_out"].startswith("2 by other authors")
     shown = notebook.jp("qna")
     assert "Rotterdam" in shown
     assert "2 not signed by you" in shown
@@ -524,7 +524,7 @@ def test_very_long_table_is_imported_only_on_request(
     table.write_text("".join(f"2026-03-01T10:00:00Z;Q{n}?;A\n" for n in range(10_001)))
     notebook.ask_user("Which?", "this")
     (said,) = notebook.take_notices()
-    assert "10001 answers are too many to come in by themselves" in said
+    assert "10001 answers are too many for an automatic import" in said
     assert table.exists()
     assert len(notebook.kept()) == 1
     notebook.jp(f"qna import {table}")

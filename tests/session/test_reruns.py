@@ -79,11 +79,11 @@ def test_replace_continues_before_the_turn_and_keeps_all_entries(folder: Path) -
     before, old = cells.everything(), cells.session.document.conversation.id
     cells.ask("b", "B again")
     assert cells.requests == ["A", "B again"]
-    assert cells.asked[0].startswith("This cell has asked already: turn 1, and 1 more turn behind")
+    assert cells.asked[0].startswith("You already ran this cell: turn 1 and 1 later turn.")
     assert kept(cells, before)
     assert cells.session.notices[-1] == (
-        f"turns 1 to 2 are replaced in a branch; `%jp switch {old}` goes back to the conversation "
-        "with all turns"
+        "turns 1 to 2 are replaced in a branch; go back to the conversation with all turns: "
+        f"`%jp switch {old}`"
     )
     cells.ask("c", "C")
     assert cells.requests == ["A", "B again", "C"], "it was replaced, so nothing is asked"
@@ -95,7 +95,7 @@ def test_cancelled_rerun_sends_nothing(folder: Path, subtests: pytest.Subtests) 
         with subtests.test(end=end):
             cells = three(end)
             before = cells.everything()
-            with pytest.raises(PromptCancelled, match="nothing was asked"):
+            with pytest.raises(PromptCancelled, match="cancelled: no request was sent"):
                 cells.ask("b", "B")
             assert cells.everything() == before
 
@@ -107,7 +107,7 @@ def test_timeout_and_missing_user_add_a_turn_with_a_notice(
         cells = three(*ends)
         cells.ask("b", "B")
         assert cells.requests == ["A", "B", "C", "B"]
-        assert "so this is one more turn. `record.rerun`" in cells.session.notices[-1]
+        assert "as a new turn. Set `record.rerun`" in cells.session.notices[-1]
 
 
 def test_rerun_setting_replaces_the_question(folder: Path, subtests: pytest.Subtests) -> None:
@@ -234,7 +234,7 @@ def test_retry_repeats_the_request_in_a_branch(folder: Path) -> None:
     assert (turn.request, turn.number, turn.text) == ("C", 2, "2")
     assert cells.host.namespace["_jp"] is turn
     assert kept(cells, before)
-    assert f"turn 2 is asked again; `%jp switch {old}` goes back" in cells.session.notices[-1]
+    assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     shown = cells.host.person.outputs[-1].events
     assert [event.text for event in shown if isinstance(event, ShowRequest)] == ["C"]
 
@@ -326,13 +326,13 @@ def test_failed_retry_changes_nothing_or_names_the_way_back(
     assert cells.session.document.conversation.id == old
     with pytest.raises(ProviderError):
         cells.session.retry(model="scripted/broken")
-    assert f"`%jp switch {old}` goes back" in cells.session.notices[-1]
+    assert f"all turns: `%jp switch {old}`" in cells.session.notices[-1]
     cells.session.conversations.switch(old)
     assert cells.requests == ["A", "B", "C"]
 
 
 def test_retry_without_a_turn_is_an_error(folder: Path) -> None:
-    with pytest.raises(UsageError, match="nothing to ask again"):
+    with pytest.raises(UsageError, match="there is no turn to ask again"):
         Cells().session.retry()
 
 

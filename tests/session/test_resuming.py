@@ -198,7 +198,7 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
     session = Session(FakeHost(prompter, FakeHome(left_folder / NOTEBOOK)))
     assert len(session.document.conversation) == 0
     [told] = session.notices
-    assert "left a conversation that this notebook does not have: `%jp resume` brings" in told
+    assert "has a conversation that is missing from this notebook: `%jp resume` restores" in told
     assert session.resume() is None
     stream = session.document.conversation
     assert stream.id == head["conversation"]["id"]
@@ -251,8 +251,8 @@ def test_model_reads_that_a_skipped_call_may_have_run(
     assert resumed(session).text.endswith("two")
     assert marks(left_folder) == ["a"]
     for told, _ in responses(session):
-        assert told.startswith("This call may have run before, in part or whole")
-        assert told.endswith("Now: Tool skipped by user.")
+        assert told.startswith("This call may already have run, fully or partly")
+        assert told.endswith("It did not run again: Tool skipped by user.")
     session.close()
 
 

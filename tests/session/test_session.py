@@ -92,7 +92,7 @@ def test_running_the_first_cell_again_starts_a_conversation(folder: Path) -> Non
     session.close()
     assert session.document.conversation.id != first
     assert [turn.text for turn in session.conversations.log()] == ["one", "two"]
-    assert f"`%jp switch {first}` goes back" in session.notices[0]
+    assert f"Go back: `%jp switch {first}`" in session.notices[0]
 
 
 def test_stored_conversation_continues(folder: Path) -> None:
@@ -150,7 +150,7 @@ def test_errors_are_shown_before_notices(folder: Path, capsys: pytest.CaptureFix
     with pytest.raises(UsageError), session.guarded():
         session.run_turn(" ")
     session.close()
-    assert [str(error)[:20] for error in host.errors] == ["there is nothing to "]
+    assert [str(error)[:20] for error in host.errors] == ["the request is empty"]
     assert capsys.readouterr().out == "jp_nb: by the way\n"
     assert session.notices == []
 
@@ -202,6 +202,6 @@ def test_notices_contain_no_absolute_path_of_the_workspace(
     assert printed[0] == printed[1]
     assert str(folder) not in printed[0]
     assert "../.jp/config.toml includes 'gone.toml'" in printed[0]
-    assert "is set in ../.jp/config.toml; ignored until" in printed[0]
+    assert "settings in ../.jp/config.toml need your consent; ignored until" in printed[0]
     assert ".. is the workspace" in printed[0]
     assert "~/x is yours" in printed[0]

@@ -84,7 +84,7 @@ def test_model_of_a_tool_survives_removing_a_file(folder: Path, subtests: pytest
             talk.change("no_cfg", "dev.toml")
             assert (talk.model, talk.name) == ("openai/by-tool", None)
             (said,) = talk.change("no_cfg", "dev.toml")
-            assert "nothing that 'dev.toml' set is in force" in said
+            assert "no current setting is from 'dev.toml'" in said
 
 
 @pytest.mark.req("R078-57")
@@ -149,7 +149,7 @@ def test_attached_path_is_relative_to_the_notebook_and_stored_from_the_workspace
     expected = ["file://deep/notes.md", "file://top.md", "file://deep/*.md"]
     assert talk.settings.config.conversation.attachments == expected
     before = len(talk.stream.deltas)
-    missing = "there is no file .*/deep/"
+    missing = "file .*/deep/"
     for text, why in [("nots.md", missing + "nots.md"), ("top.md", missing), (" ", "a URL")]:
         with pytest.raises(UsageError, match=why):
             talk.change("attach", text)

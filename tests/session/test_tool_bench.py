@@ -103,7 +103,7 @@ def test_exception_of_a_tool_is_in_the_outcome(notebook: Notebook) -> None:
 
 def test_arguments_must_be_json_values(notebook: Notebook) -> None:
     define_weather()
-    with pytest.raises(UsageError, match="the arguments of weather have to be JSON values"):
+    with pytest.raises(UsageError, match="the arguments of weather must be JSON values"):
         jp.call("weather", city=object())  # type: ignore[arg-type]
 
 
@@ -192,7 +192,7 @@ parameters.name = { type = "string" }
 
 
 def test_function_that_is_no_tool_is_an_error(notebook: Notebook) -> None:
-    with pytest.raises(UsageError, match=r"len is not a tool: @jp\.tool"):
+    with pytest.raises(UsageError, match=r"len is not a tool. Decorate it with `@jp\.tool`"):
         jp.call(len)
 
 

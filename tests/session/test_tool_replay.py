@@ -66,14 +66,14 @@ def test_different_results_are_shown_and_fail_a_strict_replay(asked: Notebook) -
     assert '≠ 3 weather: "Leiden: sunny" → "Leiden: rainy"' in shown
     assert "1 of 3 results are the same" in shown
     assert "differs" in shown
-    with pytest.raises(ReplayError, match="2 of 3 results of turn 0 are not what they were"):
+    with pytest.raises(ReplayError, match="2 of 3 results of turn 0 differ from the record"):
         asked.jp("replay --strict")
 
 
 def test_removed_tool_is_reported(asked: Notebook) -> None:
     jp.remove_tool("sights")
     shown = asked.jp("replay")
-    assert "the tool is gone" in shown
+    assert "the tool is not available" in shown
     assert "2 of 3 results are the same" in shown
 
 

@@ -94,7 +94,9 @@ def test_request_with_an_invalid_key_is_not_recorded(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-\N{EURO SIGN}")
-    assert "OPENAI_API_KEY holds characters that no key has" in refused(session, model="openai/x")
+    assert "OPENAI_API_KEY contains characters that are not valid in a key" in refused(
+        session, model="openai/x"
+    )
 
 
 def test_misspelled_model_is_not_recorded(session: Session) -> None:

@@ -212,9 +212,7 @@ async def test_questions_must_be_a_list(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.req("RPI-6")
 async def test_empty_list_of_questions_is_an_error() -> None:
-    assert await problems() == [
-        "`questions`: the list may not be empty: ask at least one question."
-    ]
+    assert await problems() == ["`questions`: the list is empty: ask at least one question."]
 
 
 @pytest.mark.req("RPI-8", "RPI-10", "RPI-11", "RCP-15", "RPI-15", "HB-6", "HB-13")
@@ -224,9 +222,9 @@ async def test_invalid_fields_are_named_with_their_place(subtests: pytest.Subtes
         ({"id": " "}, "questions[0].id", "is blank"),
         ({"id": 5}, "questions[0].id", "expected a text, found 5"),
         ({"id": "a\nb"}, "questions[0].id", "has several lines"),
-        ({"id": " a"}, "questions[0].id", "spaces at an end"),
-        ({"id": "a\u200bb"}, "questions[0].id", "characters that nobody sees"),
-        ({"id": "x" * 65}, "questions[0].id", "has 65 characters: at most 64"),
+        ({"id": " a"}, "questions[0].id", "starts or ends with a space"),
+        ({"id": "a\u200bb"}, "questions[0].id", "contains invisible characters"),
+        ({"id": "x" * 65}, "questions[0].id", "has 65 characters, at most 64"),
         ({"question": None}, "questions[0].question", "is missing"),
         ({"question": "\t"}, "questions[0].question", "is blank"),
         ({"question": "a\nb"}, "questions[0].question", "Move further lines into `context`"),
@@ -242,11 +240,12 @@ async def test_invalid_fields_are_named_with_their_place(subtests: pytest.Subtes
         ({"options": [{}]}, "questions[0].options[0].label", "is missing"),
         ({"options": options(" ")}, "questions[0].options[0].label", "is blank"),
         ({"options": options("a\nb")}, "questions[0].options[0].label", "has several lines"),
-        ({"options": [], "allow_other": False}, "questions[0].options", "nobody could answer"),
+        ({"options": [], "allow_other": False}, "questions[0].options", ("the question cannot be "
+            "answered")),
         ({"options": [{"label": "a", "value": 1}]}, "questions[0].options[0].value", "found 1"),
         ({"options": [{"label": "a", "value": ""}]}, "questions[0].options[0].value", "blank"),
         ({"choices": []}, "questions[0].choices", "is not a field of a question"),
-        ({"disableOther": True}, "questions[0].disableOther", "known are id, question, header"),
+        ({"disableOther": True}, "questions[0].disableOther", "Known fields: id, question, header"),
         ({"options": [{"label": "a", "preview": "b"}]}, "questions[0].options[0].preview",
          "is not a field of an option"),
         ({"recommended": True}, "questions[0].recommended", "expected the index of an option"),
@@ -264,15 +263,15 @@ async def test_invalid_fields_are_named_with_their_place(subtests: pytest.Subtes
 
 async def test_unknown_fields_of_the_call_are_refused() -> None:
     [line] = await problems(SIZE, title="Pizza")
-    assert line == "`title`: is not a field of the call: known are questions."
+    assert line == "`title`: is not a field of the call. Known fields: questions."
 
 
 @pytest.mark.req("RPI-8")
 async def test_ids_must_differ() -> None:
     [line] = await problems(SIZE, NAME, changed(TOPPINGS, id="size"))
     assert line == (
-        '`questions[2].id` (question "size"): questions[0] has the same id: give each question one '
-        "of its own."
+        '`questions[2].id` (question "size"): questions[0] has the same id: give each question a '
+        "different id."
     )
 
 
@@ -307,7 +306,7 @@ async def test_values_must_differ() -> None:
     [line] = await problems(changed(SIZE, options=twins))
     assert line == (
         '`questions[0].options[1].value` (question "size"): the option "a" has the same value: '
-        "change one."
+        "use a different one."
     )
 
 
@@ -321,7 +320,7 @@ async def test_labels_used_by_the_form_are_refused(subtests: pytest.Subtests) ->
         with subtests.test(label=label):
             [line] = await problems(changed(SIZE, options=options("Small", label)))
             assert line.startswith('`questions[0].options[1].label` (question "size")')
-            assert "is a word of the form itself" in line
+            assert ": the form uses " in line
 
 
 @pytest.mark.req("RCP-5")
@@ -334,7 +333,7 @@ async def test_at_most_one_option_is_recommended(subtests: pytest.Subtests) -> N
         with subtests.test(fields=fields):
             [line] = await problems(changed(SIZE, **fields))
             assert line.startswith('`questions[0].recommended` (question "size")')
-            assert line.endswith("options 0, 1 are: recommend one at most.")
+            assert line.endswith("options 0, 1 are recommended: recommend at most one.")
 
 
 async def test_all_problems_are_reported_at_once() -> None:
@@ -374,14 +373,14 @@ async def test_size_of_a_call_is_limited() -> None:
     many = [changed(NAME, id=str(number)) for number in range(MAX_QUESTIONS + 1)]
     assert await asked(*many[:-1])
     [line] = await problems(*many)
-    assert "at most 50 questions fit a form: 51 came" in line
+    assert "a form holds at most 50 questions, found 51" in line
     [line] = await problems(
         changed(SIZE, options=options(*(str(n) for n in range(MAX_OPTIONS + 1))))
     )
-    assert "at most 200 options can be offered: 201 came" in line
+    assert "at most 200 options are allowed, found 201" in line
     long = [changed(NAME, id=str(number), context="x" * 9_990) for number in range(11)]
     [line] = await problems(*long)
-    assert f"more than the {MAX_CALL_CHARS} that anybody reads" in line
+    assert f"at most {MAX_CALL_CHARS} are allowed" in line
 
 
 async def test_list_of_errors_is_limited_and_hostile_texts_are_escaped() -> None:
@@ -549,9 +548,9 @@ async def test_each_unanswered_end_has_its_own_text(
     rows: list[tuple[str, bool, str]] = [
         ("declined", True, "Not answered: the user left it open on purpose."),
         ("cancelled", False, "Cancelled: the user did not answer it."),
-        ("timed_out", False, "Timed out: nobody answered in time."),
+        ("timed_out", False, "Timed out: the user did not answer in time."),
         ("interrupted", False, "Not answered: an interrupt closed the form."),
-        ("unavailable", False, "Not answered: nobody was there to ask."),
+        ("unavailable", False, "Not answered: no user was available."),
     ]
     for how, ok, text in rows:
         with subtests.test(how=how):
@@ -572,7 +571,7 @@ async def test_unanswered_question_differs_from_an_empty_selection() -> None:
         "User answers:\n"
         "size: not answered (the user left it open on purpose)\n"
         "toppings: [] (none of these)\n"
-        "name: timed out (nobody answered in time)"
+        "name: timed out (the user did not answer in time)"
     )
 
 
@@ -584,7 +583,7 @@ async def test_form_without_any_answer_is_an_error_unless_declined() -> None:
     assert found.message == (
         "Answers:\n"
         "size: not answered (the user left it open on purpose)\n"
-        "name: timed out (nobody answered in time)"
+        "name: timed out (the user did not answer in time)"
     )
     left = {"size": end("declined"), "name": end("declined")}
     assert isinstance(await result(SIZE, NAME, answers={}, ends=left), Success)
@@ -598,7 +597,7 @@ async def test_automatic_answer_is_marked() -> None:
     found = await result(SIZE, answers={"size": "s"}, ends={"size": auto})
     assert isinstance(found, Success)
     assert found.content == (
-        "Chosen automatically, because nobody answered in time: Small (value: s)"
+        "Chosen automatically, because the user did not answer in time: Small (value: s)"
     )
     whole: Any = found.structured
     assert (whole["auto"], whole["timed_out"], "channel" in whole) == (True, True, False)
@@ -610,9 +609,9 @@ async def test_automatic_answer_is_marked() -> None:
     assert isinstance(found, Success)
     assert found.content == (
         "User answers:\n"
-        "size (chosen automatically, because nobody answered in time): Small (value: s)\n"
-        "toppings (picked before the time to answer was over, and not sent): [Olives (value: o)]\n"
-        "more (chosen automatically, because nobody was there to ask): Small (value: s)"
+        "size (chosen automatically, because the user did not answer in time): Small (value: s)\n"
+        "toppings (selected before the time ran out, but not submitted): [Olives (value: o)]\n"
+        "more (chosen automatically, because no user was available): Small (value: s)"
     )
 
 
@@ -639,8 +638,8 @@ async def test_confirmed_blank_text_is_a_marked_answer() -> None:
     found = await result(NAME, answers={"name": " "}, ends={"name": blank})
     assert isinstance(found, Success)
     assert found.content == (
-        "User provided custom input: (blank, on purpose: take this point as undecided, or ask in "
-        "another way)"
+        "User provided custom input: (left blank on purpose: treat this point as undecided, or "
+        "ask differently)"
     )
     whole: Any = found.structured
     assert (whole["outcome"], whole["empty"], whole["customInput"]) == ("answered", True, " ")
@@ -672,7 +671,7 @@ async def test_reply_includes_the_answers_so_far() -> None:
     assert isinstance(late, Success)
     assert late.content == (
         "The user did not send the form, but replied to you: (nothing more)\n"
-        "Timed out: nobody answered in time."
+        "Timed out: the user did not answer in time."
     )
 
 
@@ -728,7 +727,7 @@ def test_schema_states_the_checked_fields() -> None:
 
 @pytest.mark.req("RCP-2", "RCP-14", "RPI-23")
 def test_descriptions_tell_the_question_tools_apart() -> None:
-    assert "For one quick question with a short answer use `ask_user` instead" in DESCRIPTION
+    assert "For a single short question use `ask_user` instead" in DESCRIPTION
     assert "for several questions at once, use `ask` instead" in ask_user.DESCRIPTION
     assert "Ask rather than assume a default that matters." in DESCRIPTION
     assert "2 to 5 options" in DESCRIPTION

@@ -152,7 +152,7 @@ async def test_without_a_history_the_list_is_empty() -> None:
 @pytest.mark.req("RCP-68")
 async def test_number_of_omitted_foreign_answers_is_reported() -> None:
     body = await found({"action": "list"}, QuestionHistory(TWO.answers, left_out=3))
-    assert body["left_out"].startswith("3 that somebody else wrote")
+    assert body["left_out"].startswith("3 by other authors")
 
 
 async def test_long_result_is_complete_json_with_the_newest_answers() -> None:

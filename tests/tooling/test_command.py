@@ -318,10 +318,10 @@ async def test_missing_permission_and_missing_interpreter_are_different_errors(
     script = tmp_path / "script"
     script.write_text("#!/no/such/interpreter\n", encoding="utf-8")
     text = await failure_of("./script", root=str(tmp_path))
-    assert text == "Failed to spawn command: ./script: it may not be executed"
+    assert text == "Failed to spawn command: ./script: it is not executable"
     script.chmod(0o755)
     text = await failure_of("./script", root=str(tmp_path))
-    assert text.endswith("./script: what its first line is to run does not exist")
+    assert text.endswith("./script: the interpreter in its first line does not exist")
 
 
 async def test_missing_folder_and_nul_character_are_failures(tmp_path: Path) -> None:
@@ -389,7 +389,7 @@ async def test_endless_output_is_stopped(
 ) -> None:
     monkeypatch.setattr(process, "MAX_OUTPUT_BYTES", 2 * 2**20)
     text = await failure_of(shell(f"echo $$ > pid; yes {redirect}"), root=str(tmp_path))
-    assert text == "Tool 't' was stopped: it printed more than 2 MiB."
+    assert text == "Tool 't' was stopped because it printed more than 2 MiB."
     pid = int((tmp_path / "pid").read_text())
     await until(lambda: is_gone(pid))
 

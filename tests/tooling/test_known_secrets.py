@@ -144,7 +144,7 @@ def test_parts_of_a_polars_frame_next_to_secrets_are_shown() -> None:
 
 def test_reading_adds_no_key_to_a_defaultdict() -> None:
     names: dict[str, Any] = {"seen": collections.defaultdict(list)}
-    with pytest.raises(ToolError, match="there is no key 'a'"):
+    with pytest.raises(ToolError, match="key 'a' does not exist"):
         variable(names, "seen['a']", None, KnownSecrets(names))
     assert not names["seen"]
 

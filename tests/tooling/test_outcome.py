@@ -146,7 +146,7 @@ def test_malformed_question_is_an_error_with_its_place(
         (asked(answer_type={"type": "form", "fields": [FIELD, FIELD]}), "same id"),
         (
             asked(answer_type={"type": "form", "fields": [FIELD | {"answer_type": INNER}]}),
-            "a field of a form is a form itself",
+            "a form cannot contain another form",
         ),
         (
             asked(
@@ -163,7 +163,7 @@ def test_malformed_question_is_an_error_with_its_place(
         (several({}, {"required": "no"}), "`questions.1.required`: "),
         (several({}, {"header": 5}), "`questions.1.header`: "),
         (asked(exclusiv=True), "`question.exclusiv`: "),
-        ('{"type":"needs_input","question":{},"questions":[{}]}', "leave out one"),
+        ('{"type":"needs_input","question":{},"questions":[{}]}', "remove one"),
         (asked(answer_type={"Select": "a"}), "answer_type"),
         (asked(answer_type={"type": "date"}), "answer_type"),
         (asked(answer_type="Date"), "answer_type"),
@@ -178,7 +178,7 @@ def test_malformed_question_is_an_error_with_its_place(
         (asked(default=json.loads("[" * 300 + "]" * 300)), "levels"),
     ]:
         with subtests.test(text=text):
-            with pytest.raises(ToolError, match="asked a question that is malformed") as caught:
+            with pytest.raises(ToolError, match="asked an invalid question") as caught:
                 read_outcome(text)
             assert named in str(caught.value)
 

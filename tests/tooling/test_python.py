@@ -278,16 +278,16 @@ def _with_thread(a: threading.Thread) -> None: ...
 
 def test_unsupported_functions_are_refused_at_definition(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str]] = [
-        (lambda: "", "'<lambda>' cannot be the name of a tool"),
+        (lambda: "", "'<lambda>' is not a valid tool name"),
         (_with_positional_only, "the parameter `a` is positional-only, .* Remove the `/`"),
         (_with_rest, r"a tool cannot have `\*a`"),
         (len, "len: its parameters cannot be passed by name. Write a function"),
-        (max, "max does not tell its parameters. Write a function"),
+        (max, "max has no signature that Python can read. Write a function"),
         (threading.Thread, "Thread is a class, and a tool must be a function"),
         (partial(_with_rest, 1), "this is an object of type partial. Write a function"),
         (5, "a tool must be a function, and this is an object of type int"),
-        (_with_unknown, "a type hint names something unknown"),
-        (_with_thread, "cannot be described to a model"),
+        (_with_unknown, "a type hint uses an unknown name"),
+        (_with_thread, "its parameters have no JSON schema"),
     ]
     for function, message in rows:
         with subtests.test(function=function), pytest.raises(UsageError, match=message):
@@ -305,7 +305,7 @@ def test_thread_is_refused_for_async_def() -> None:
     async def later() -> str:
         return ""
 
-    with pytest.raises(UsageError, match="thread=True is for `def`"):
+    with pytest.raises(UsageError, match="`thread=True` needs a `def` function"):
         jp.tool(thread=True)(later)
 
 
@@ -358,12 +358,17 @@ def test_invalid_access_rule_is_refused_at_definition(subtests: pytest.Subtests)
 def test_access_must_be_a_list_of_rules(subtests: pytest.Subtests) -> None:
     rows: list[Any] = [{"path": "user"}, ["user"], jp.ConfigRule("user")]
     for access in rows:
-        with subtests.test(access=access), pytest.raises(UsageError, match="odd: access takes a l"):
+        with (
+            subtests.test(access=access),
+            pytest.raises(UsageError, match="odd: `access` must be a l"),
+        ):
             jp.tool(name="odd", access=access)(lambda: "")
 
 
 def test_access_rule_that_matches_nothing_is_a_warning() -> None:
-    with pytest.warns(UserWarning, match=r"'odd': access\.config path 'usr' names nothing") as told:
+    with pytest.warns(
+        UserWarning, match=r"'odd': access\.config path 'usr' does not exist"
+    ) as told:
 
         @jp.tool(access=[jp.ConfigRule("usr", read=True)])
         def odd() -> str:

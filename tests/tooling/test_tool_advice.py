@@ -107,44 +107,47 @@ def test_advice_names_the_gap_and_the_fix(subtests: pytest.Subtests) -> None:
         (
             no_docstring,
             [
-                "there is no docstring: the model is told its name alone. Write one that says "
-                "what it does"
+                "there is no docstring, so the model gets only the name. Write one that "
+                "describes the tool"
             ],
         ),
         (
             no_hints,
             [
-                "city and days have no type hint: the model may send anything. Write one, such as "
+                "city and days have no type hint, so the model can send any value. "
+                "Add one, such as "
                 "`city: str`"
             ],
         ),
         (
             anything,
-            [
-                "city may be anything (`Any`): write the type that anything takes, such as "
-                "`city: str`"
-            ],
+            ["city can be anything (`Any`). Use the type that anything takes, such as `city: str`"],
         ),
-        (forgets, ["the docstring says nothing about days and hours: describe them under `Args:`"]),
+        (forgets, ["the docstring does not describe days and hours. Describe them under `Args:`"]),
         (
             misnames,
             [
-                "the docstring describes cty, which misnames does not take: did you mean city?",
-                "the docstring describes other, which misnames does not take",
+                "the docstring describes cty, which is not a parameter of misnames: "
+                "did you mean city?",
+                "the docstring describes other, which is not a parameter of misnames",
             ],
         ),
         (
             bare,
             [
-                "names does not say what its list holds: write that, such as `list[str]`",
-                "table does not say what its list holds: write that, such as `list[str]`",
+                "the hint of names does not give the item type of list. Add it, such "
+                "as `list[str]`",
+                "the hint of table does not give the item type of list. Add it, such "
+                "as `list[str]`",
             ],
         ),
         (
             odd_default,
             [
-                "the default of days is None, which is not `int`: write `days: int | None = None`",
-                "the default of city is a value of type int, which is not `str`: write a default "
+                "the default of days is None, which does not match `int`. Write "
+                "`days: int | None = None`",
+                "the default of city is a value of type int, which does not match "
+                "`str`. Write a default "
                 "that fits",
             ],
         ),

@@ -17,10 +17,10 @@ from tests.values.helpers import text
 def test_array_has_its_range_and_first_values(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str]] = [
         (np.array([1.0, np.nan, 3.0]), "min 1, max 3, mean 2, 1 nan\n[1.0, nan, 3.0]"),
-        (np.array([np.nan] * 2), "shape (2,), float64\nevery element is nan\n[nan, nan]"),
-        (np.full((900, 900), np.nan), "every element is nan (of a sample of at most 200,000"),
+        (np.array([np.nan] * 2), "shape (2,), float64\nall elements are nan\n[nan, nan]"),
+        (np.full((900, 900), np.nan), "all elements are nan (in a sample of at most 200,000"),
         (np.array([True, False, True]), "2 elements True of 3\n[True, False, True]"),
-        (np.ones((900, 900), bool), "True (of a sample of at most 200,000 elements, evenly"),
+        (np.ones((900, 900), bool), "True (in a sample of at most 200,000 elements, evenly"),
         (np.full(1_000, 60_000, "float16"), "min 60000, max 60000, mean 60000\n"),  # not inf
         (np.array([1j]), "shape (1,), complex128\n[1j]"),
         (np.zeros((0, 3)), "numpy.ndarray, shape (0, 3), float64"),
@@ -35,7 +35,7 @@ def test_array_has_its_range_and_first_values(subtests: pytest.Subtests) -> None
 
 def test_array_in_a_file_is_sampled(tmp_path: pathlib.Path) -> None:
     made = np.memmap(tmp_path / "a", dtype="u1", mode="w+", shape=(100_000,))
-    assert "of a sample of at most 10,000 elements" in text(made)
+    assert "in a sample of at most 10,000 elements" in text(made)
 
 
 class FakeTensor:

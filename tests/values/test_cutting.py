@@ -14,7 +14,7 @@ def test_expression_names_exactly_the_text_that_was_cut() -> None:
     value = "".join(chr(33 + n % 90) for n in range(5_000))
     said = text(value, 400)
     found = re.search(
-        r"\n… \(([\d,]+) characters left out; value\[(\d+):(\d+)\] has them\) …\n", said
+        r"\n… \(([\d,]+) characters omitted; value\[(\d+):(\d+)\] has them\) …\n", said
     )
     assert found is not None
     start, end = int(found[2]), int(found[3])
@@ -36,7 +36,7 @@ def test_addresses_are_removed() -> None:
 def test_only_the_ends_of_a_huge_text_are_cleaned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cutting, "MAX_CLEANED", 10)
     assert cutting.without_addresses("01234" + "x" * 50 + " at 0xabcde fin") == (
-        "01234\n… (60 characters left out) …\n fin"
+        "01234\n… (60 characters omitted) …\n fin"
     )
 
 

@@ -79,9 +79,9 @@ EXPECTED = {
     "time": "2024-01-02 03:04:00",
     "decimal": "1.50",
     "no path": "a/b",
-    "missing path": "nothing/here (nothing is there)",
-    "generator": "generator generator, created; nothing was taken from it to describe it",
-    "map": "map, an iterator from which nothing was taken to describe it",
+    "missing path": "nothing/here (does not exist)",
+    "generator": "generator generator, created (not consumed)",
+    "map": "map, an iterator (not consumed)",
     "lock": "<unlocked _thread.lock object>",
     "thread": "threading.Thread 'worker', not alive",
     "socket": "socket.socket, AF_INET, SOCK_STREAM, closed, not read",
@@ -90,7 +90,7 @@ EXPECTED = {
     "array": "numpy.ndarray, shape (2, 3), int64\nmin 0, max 5, mean 2.5\n[[0, 1, 2], [3, 4, 5]]",
     "small frame": (
         "pandas.DataFrame, 2 rows x 2 columns\n"
-        "Columns (nulls where there are any):\n"
+        "Columns (nulls, if any):\n"
         "a: int64\n"
         "b: str, 1 null\n"
         "Rows:\n"
@@ -100,7 +100,7 @@ EXPECTED = {
     ),
     "polars frame": (
         "polars.DataFrame, 3 rows x 3 columns\n"
-        "Columns (nulls where there are any):\n"
+        "Columns (nulls, if any):\n"
         "n: Int64, 1 null\n"
         "s: String\n"
         "l: List(Int64)\n"
@@ -114,12 +114,12 @@ EXPECTED = {
     "plotly": (
         "plotly.Figure, 1 trace, titled 'Measured'\n"
         "1. scatter, 'measured', x: 2 values, y: 2 values\n"
-        "(Not drawn: that needs kaleido, which is not imported.)"
+        "(Not drawn: the package kaleido is not imported.)"
     ),
     "dict of frames": (
         "dict of 2 items:\n"
         "['small']: pandas.DataFrame, 1 row x 1 column\n"
-        "Columns (nulls where there are any):\n"
+        "Columns (nulls, if any):\n"
         "a: int64\n"
         "Rows:\n"
         "   a\n"
@@ -138,7 +138,7 @@ def test_small_value_is_described_whole(subtests: pytest.Subtests) -> None:
 
 def test_omitted_parts_are_named_with_an_expression_for_them(subtests: pytest.Subtests) -> None:
     rows = [
-        ("long text", "characters left out; value["),
+        ("long text", "characters omitted; value["),
         ("long bytes", "bytes, 40,000 bytes: b'\\x00abc"),
         ("huge int", "(an integer of 332,193 bits, about 100,001 digits)"),
         ("many numbers", "list of 1,000,000 items:\n0, 1, 2, 3"),
@@ -156,8 +156,8 @@ def test_omitted_parts_are_named_with_an_expression_for_them(subtests: pytest.Su
         ("pandas series", "pandas.Series f, 1,000 values, float64, 7 nulls\nmin 0.0, max 1.0"),
         ("pandas series", "… 980 more values; value[10:30] has the next"),
         ("lazy frame", "polars.LazyFrame, not computed, 2 columns: n: Int64, s: String\nPlan:"),
-        ("large array", "(of a sample of at most 200,000 elements, evenly spaced)"),
-        ("large array", "1,000,000 elements altogether; value[0, :20] has the first of them"),
+        ("large array", "(in a sample of at most 200,000 elements, evenly spaced)"),
+        ("large array", "1,000,000 elements in total; value[0, :20] has the first of them"),
         ("record array", "fields a int32, b float64"),
         (
             "figure",

@@ -33,7 +33,7 @@ def test_metadata_of_an_image_is_removed() -> None:
 
 def test_figure_that_cannot_be_drawn_is_described() -> None:
     said = describe(Figure(figsize=(2_000, 2)))
-    assert said.text.endswith("(It cannot be drawn: ValueError: a figure of 2000 x 2 inches)")
+    assert said.text.endswith("(Cannot be drawn: ValueError: a figure of 2000 x 2 inches)")
     assert said.images == ()
 
 
@@ -55,7 +55,7 @@ def test_huge_image_is_not_scaled_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawn_figures, "MAX_PIXELS", 8)
     said = describe(PIL.Image.new("1", (3, 3)))
     assert said.images == ()
-    assert "too large to be shown; a smaller copy can be" in said.text
+    assert "too large to show. Make a smaller copy" in said.text
 
 
 def test_small_bytes_of_an_image_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:

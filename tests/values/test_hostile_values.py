@@ -52,7 +52,7 @@ def test_repr_of_values_that_are_not_shown_is_not_called() -> None:
 def test_failing_repr_is_reported() -> None:
     for error in (ValueError("no"), RecursionError(), MemoryError(), SystemExit(1)):
         value = made(__repr__=counted("repr", error=error))
-        assert f"its text cannot be had: {type(error).__name__}" in describe([1, value]).text
+        assert f"no text available: {type(error).__name__}" in describe([1, value]).text
 
 
 def test_keyboard_interrupt_is_passed_on() -> None:

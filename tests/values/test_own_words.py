@@ -65,8 +65,8 @@ def test_text_of_a_describer_is_cut_to_the_budget() -> None:
 def test_failing_describer_is_reported_and_skipped(subtests: pytest.Subtests) -> None:
     rows: list[tuple[Any, str]] = [
         (3, "TypeError: it returned int: expected a text, a Description, or a text and a list"),
-        (("text", [b"no image"]), "TypeError: the bytes are not those of a PNG, JPEG, GIF or WebP"),
-        (("text", ["path.png"]), "TypeError: expected an Image or the bytes of one, found str"),
+        (("text", [b"no image"]), "TypeError: expected the bytes of a PNG, JPEG, GIF or WebP"),
+        (("text", ["path.png"]), "TypeError: expected an Image or its bytes, found str"),
     ]
     for returned, why in rows:
         with subtests.test(returned=returned):
@@ -76,7 +76,7 @@ def test_failing_describer_is_reported_and_skipped(subtests: pytest.Subtests) ->
 
 
 def test_invalid_registration_is_an_error() -> None:
-    with pytest.raises(UsageError, match="takes a type, such as @jp"):
+    with pytest.raises(UsageError, match="needs a type, such as `@jp"):
         jp.describer("Base")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"def short\(value, budget\)"):
 

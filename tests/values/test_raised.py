@@ -18,7 +18,7 @@ def raised(code: str) -> BaseException:
 def test_frames_of_installed_code_are_counted() -> None:
     said = text(raised("import json\njson.loads('{')"))
     assert "a cell, line 2" in said
-    assert re.search(r"\n  \(\d lines of installed code left out\)$", said)
+    assert re.search(r"\n  \(\d lines of installed code omitted\)$", said)
     assert "decoder.py" not in said
 
 

@@ -48,16 +48,16 @@ def test_each_form_of_an_answer_is_read_with_its_line() -> None:
 
 def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
     for text, line, what in [
-        ("[question.t]\n", 1, "there is no [question]: did you mean [questions]? Expected "),
-        ("\n[questions]\nt = 1\n", 3, "below its tool"),
+        ("[question.t]\n", 1, "unknown table [question]: did you mean [questions]? Expected "),
+        ("\n[questions]\nt = 1\n", 3, "under its tool"),
         ('[permissions]\na = "run"\n\nt = "apply"\n', 4, 'expected "run" or "skip"'),
         ("[changes]\nt = true\n", 2, 'expected "apply" or "skip"'),
         ("[questions.t]\na = 1\nb = { skip = false }\n", 3, "{ skip = true }"),
         ("[questions.t]\na = { env = 1 }\n", 2, "name of an environment variable"),
         ('[questions.t]\na = { b = { env = "" } }\n', 2, "name of an environment variable"),
-        ("[questions.t]\na = [1, [inf]]\n", 2, "inf is no answer"),
-        ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "there is no [x]"),
-        ("results = 1\n", 1, "[results] is a table"),
+        ("[questions.t]\na = [1, [inf]]\n", 2, "inf is not a valid answer"),
+        ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "unknown table [x]"),
+        ("results = 1\n", 1, "[results] must be a table"),
         ("[results]\na = \n", 2, "is not TOML"),
     ]:
         with subtests.test(text=text):
@@ -100,7 +100,7 @@ def test_file_with_windows_line_ends_and_byte_order_mark_is_read(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("content", "what"),
-    [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "longer than"), (None, "no such")],
+    [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "has more than 10000 lines"), (None, "no such")],
 )
 def test_error_of_an_unreadable_file_gives_the_reason(
     tmp_path: Path, content: bytes | None, what: str

@@ -111,18 +111,18 @@ def test_errors_of_a_malformed_cassette_name_the_line(
 ) -> None:
     rows: list[tuple[str, str]] = [
         ("", ":1: the file is empty"),
-        ("{}", ":1: this is no cassette"),
+        ("{}", ":1: this is not a cassette"),
         ("[1]", ":1: expected a JSON object"),
-        ('{"jp_nb":"cassette","version":2}', ":1: this cassette is of version 2, and this jp_nb"),
-        ('{"jp_nb":"cassette","version":1}\n{"x":1}', ":2: the line is neither a part"),
+        ('{"jp_nb":"cassette","version":2}', ":1: this cassette has version 2, and this jp_nb"),
+        ('{"jp_nb":"cassette","version":1}\n{"x":1}', ":2: the line is not a part"),
         (
             '{"jp_nb":"cassette","version":1}\n' + "[" * 5000 + "]" * 5000,
             ":2: not JSON: nested too deeply",
         ),
-        ('{"jp_nb":"cassette","version":1}\n{"tool":"0","name":"x"}', ":2: this tool is not as"),
-        ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request is not as"),
+        ('{"jp_nb":"cassette","version":1}\n{"tool":"0","name":"x"}', ":2: this tool was changed"),
+        ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request was changed"),
         ('{"jp_nb":"cassette","version":1}\n\xff', ":2: not JSON"),
-        (message_after(["x"]), ":2: the message says in no text what was said before it"),
+        (message_after(["x"]), ":2: `after` of the message is not a text"),
     ]
     for text, said in rows:
         with subtests.test(text=text):
@@ -205,7 +205,7 @@ def test_two_writers_of_one_cassette_are_an_error(tmp_path: Path) -> None:
     one, other = CassetteWriter(path), CassetteWriter(path)
     one.add(exchanges()[0])
     other.add(exchanges()[0])  # it is as long as before
-    with pytest.raises(StorageError, match="another program has written"):
+    with pytest.raises(StorageError, match="another program wrote"):
         one.add(exchanges()[1])
     read_cassette(path)
 

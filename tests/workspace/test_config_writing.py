@@ -184,8 +184,8 @@ def test_saved_value_applies_at_once_and_its_file_is_named(notebook: Notebook, w
     file = (user_file if where == "user" else workspace_file)(notebook)
     assert notebook.take_notices() == [
         f"written to {file}: assistant.name, conversation.tools.t.options.token",
-        "conversation.tools.t.options.token looks like a secret: it is in that file as plain text "
-        "now",
+        "conversation.tools.t.options.token looks like a secret: the file now contains it as plain "
+        "text",
     ]
     assert notebook.value("assistant.name") == "Ada"
     assert f'"Ada"  {where} file, {file}' in notebook.jp("config assistant.name")
@@ -201,13 +201,13 @@ def test_value_that_overrides_the_file_is_reported(
 ) -> None:
     notebook.jp("config --user user.name=Ada")
     assert notebook.take_notices()[1:] == [
-        f"user.name is from workspace file, {workspace_file(notebook)} here, which is stronger "
-        "than that file"
+        f"user.name has another value here, from workspace file, {workspace_file(notebook)}, "
+        "which overrides that file"
     ]
     assert notebook.value("user.name") == "file"
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
     notebook.jp("config --workspace user.name=Bea")
-    assert "user.name is from environment here" in notebook.take_notices()[1]
+    assert "user.name has another value here, from environment" in notebook.take_notices()[1]
 
 
 def test_unset_value_is_removed_from_the_file(notebook: Notebook) -> None:
@@ -281,7 +281,7 @@ def test_shared_file_is_not_written_to(bare_folder: Path) -> None:
     file = configure(bare_folder, EVIL)
     file.chmod(0o666)  # any user could have written that
     own = Notebook(bare_folder)
-    with pytest.raises(StorageError, match=r"not written to: .* may be changed by everybody"):
+    with pytest.raises(StorageError, match=r"cannot be changed: .* is writable for everyone"):
         own.jp("config --workspace user.name=Ada")
     assert (file.read_text(), own.value(URL) != "http://evil.example") == (EVIL, True)
     own.session.close()

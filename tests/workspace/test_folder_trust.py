@@ -40,7 +40,10 @@ def test_setting_applies_once_the_user_agrees_to_the_file(
     assert before != "http://evil.example"
     assert first.value("user.name") == "Ada"  # it needs no consent
     (notice,) = first.notices
-    assert f"is set in {file}; ignored until `%jp trust --workspace`: {URL}" in notice
+    assert (
+        f"settings in {file} need your consent; ignored until `%jp trust --workspace`: {URL}"
+        in notice
+    )
     first.jp("trust --workspace --yes")
     assert first.value(URL) == "http://evil.example"
     again = open_session()
@@ -254,7 +257,7 @@ def test_headless_run_applies_the_files_of_the_folder(bare_folder: Path) -> None
     loaded, shown, said = (str(cell.outputs) for cell in result.notebook.cells)
     assert "ignored" not in loaded
     assert "http://evil.example" in shown
-    assert "with nobody there" in said
+    assert "the run is unattended" in said
 
 
 def test_doctor_lists_pending_settings(bare_folder: Path, open_session: Any) -> None:
@@ -283,12 +286,12 @@ def test_command_line_agrees_and_revokes(
     assert main(["trust", "--yes", str(bare_folder)]) == 0
     assert open_session().value(URL) == "http://evil.example"
     assert main(["trust", str(bare_folder)]) == 0
-    assert "nothing" in capsys.readouterr().out
+    assert "no file of this folder needs your consent" in capsys.readouterr().out
     assert main(["trust", "--revoke", str(bare_folder)]) == 0
     assert str(bare_folder) in capsys.readouterr().out
     assert open_session().value(URL) != "http://evil.example"
     assert main(["trust", "--revoke", str(bare_folder)]) == 0
-    assert "had not agreed" in capsys.readouterr().out
+    assert "you have not trusted" in capsys.readouterr().out
     assert main(["trust", str(bare_folder / "nothing")]) == 2
 
 
@@ -319,7 +322,7 @@ def test_consents_file_is_private(bare_folder: Path, open_session: Any) -> None:
     consents_path().chmod(0o666)
     found = open_session()
     assert found.value(URL) != "http://evil.example"
-    with pytest.raises(StorageError, match="may be changed by everybody"):
+    with pytest.raises(StorageError, match="is writable for everyone"):
         found.jp("trust --workspace --yes")
 
 

@@ -67,7 +67,13 @@ def test_key_file_open_to_other_users_is_refused(tmp_path: Path, subtests: pytes
         with subtests.test(mode=mode):
             file = put(tmp_path / "key", mode=mode)
             for call in (file.read, file.obtain):
-                with pytest.raises(NoKeyError, match=r"key file .*key is open to other users"):
+                with pytest.raises(
+                    NoKeyError,
+                    match=(
+                        r"key file .*key is accessible to other "
+                        r"users"
+                    ),
+                ):
                     call()
             assert file.path.read_bytes() == KEY  # nothing was repaired behind the user's back
 
@@ -90,7 +96,7 @@ def test_key_of_a_wrong_length_is_refused_and_kept(
         with subtests.test(content=content):
             file = put(tmp_path / "key", content)
             for call in (file.read, file.obtain):
-                with pytest.raises(NoKeyError, match=f"holds {len(content)} bytes") as caught:
+                with pytest.raises(NoKeyError, match=f"has {len(content)} bytes") as caught:
                     call()
             assert "short" not in str(caught.value)
             assert file.path.read_bytes() == content
@@ -116,10 +122,10 @@ def test_link_to_a_key_file_is_checked_at_its_target(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(target)
     assert secret(KeyFile(tmp_path / "link").read()) == KEY
     target.chmod(0o644)
-    with pytest.raises(NoKeyError, match="open to other users"):
+    with pytest.raises(NoKeyError, match="accessible to other users"):
         KeyFile(tmp_path / "link").read()
     target.unlink()
-    with pytest.raises(NoKeyError, match="link to nothing"):
+    with pytest.raises(NoKeyError, match="is a broken link"):
         KeyFile(tmp_path / "link").obtain()
     assert os.listdir(tmp_path) == ["link"]
 
@@ -135,7 +141,7 @@ def test_read_only_home_is_a_clear_error(
         monkeypatch.setattr(Path, "mkdir", refuse)
     else:
         monkeypatch.setattr(keys, "_write", refuse)
-    with pytest.raises(NoKeyError, match="cannot be made: Read-only file system"):
+    with pytest.raises(NoKeyError, match="cannot be created: Read-only file system"):
         KeyFile(tmp_path / "data" / "key").obtain()
     assert not list(tmp_path.rglob("*key*"))
 
@@ -144,7 +150,7 @@ def test_read_only_home_is_a_clear_error(
 @pytest.mark.skipif(getattr(os, "geteuid", int)() == 0, reason="root may write everywhere")
 def test_folder_without_write_permission_is_a_clear_error(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(NoKeyError, match="cannot be made: Permission denied"):
+    with pytest.raises(NoKeyError, match="cannot be created: Permission denied"):
         KeyFile(tmp_path / "key").obtain()
     tmp_path.chmod(0o700)
 
@@ -225,7 +231,7 @@ def test_messages_abbreviate_the_home_folder(
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
     with pytest.raises(NoKeyError) as caught:
         put(tmp_path / "notebook-key", b"").read()
-    assert f"the key file {Path('~') / 'notebook-key'} holds 0 bytes" in str(caught.value)
+    assert f"the key file {Path('~') / 'notebook-key'} has 0 bytes" in str(caught.value)
 
 
 def test_key_is_in_no_repr(tmp_path: Path) -> None:

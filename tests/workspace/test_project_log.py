@@ -118,7 +118,7 @@ def test_file_that_cannot_be_archived_grows_and_is_reported(
 
     monkeypatch.setattr(os, "rename", refuse)
     added = log.append([entry("test", 1)])
-    assert "is full and cannot be set aside: not allowed" in added.problems[0]
+    assert "is full and cannot be archived: not allowed" in added.problems[0]
     assert len(lines(log)) == 101
 
 
@@ -183,7 +183,7 @@ def test_largest_possible_id_is_an_error_and_nothing_is_written(log: ProjectLog)
     with log.path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({**entry("test", 1), "answer": "planted", "id": 2**53 - 1}) + "\n")
     before = lines(log)
-    with pytest.raises(StorageError, match="take that line out"):
+    with pytest.raises(StorageError, match="delete that line"):
         add(log, "b")
     assert lines(log) == before
     log.path.write_text(f"{before[0]}\n", encoding="utf-8")
@@ -240,7 +240,7 @@ def test_unreadable_archive_is_reported_and_nothing_is_written(
     contents = log.read()
     assert [number for number, _ in contents.answered] == [101]
     assert "qna_0001.jsonl" in contents.unread[0]
-    with pytest.raises(StorageError, match=r"nothing is written, for .*qna_0001\.jsonl"):
+    with pytest.raises(StorageError, match=r"the answers are not written: .*qna_0001\.jsonl"):
         add(log, "x")
 
 
@@ -266,12 +266,12 @@ def test_linked_or_shared_log_folder_is_refused(log: ProjectLog, tmp_path: Path)
     log.folder.parent.mkdir()
     log.folder.symlink_to(tmp_path / "elsewhere")
     for act in (log.read, lambda: add(log, "x")):
-        with pytest.raises(StorageError, match="is a link: put a folder in its place"):
+        with pytest.raises(StorageError, match="is a link: replace it by a folder"):
             act()
     log.folder.unlink()
     log.folder.mkdir()
     log.folder.chmod(0o777)
-    with pytest.raises(StorageError, match="is not a folder of yours alone"):
+    with pytest.raises(StorageError, match="is not private"):
         add(log, "x")
     assert list(log.folder.iterdir()) == []
 
@@ -316,7 +316,7 @@ def test_logs_over_the_size_limit_are_not_read(
     add(log, *range(101))
     monkeypatch.setattr(project_log, "MAX_LOG_BYTES", log.path.stat().st_size)
     for act in (log.read, lambda: add(log, "x")):
-        with pytest.raises(StorageError, match="move old ones away"):
+        with pytest.raises(StorageError, match="move old files away"):
             act()
 
 
@@ -333,7 +333,7 @@ def test_lock_of_another_process_is_awaited_and_then_reported(tmp_path: Path) ->
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with (
-            pytest.raises(StorageError, match="another process has kept"),
+            pytest.raises(StorageError, match="another process has locked"),
             locked(path, patience=0.05),
         ):
             pytest.fail("two had the lock")

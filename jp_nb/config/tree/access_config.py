@@ -26,7 +26,7 @@ RulePath = Annotated[str, AfterValidator(_a_path)]
 
 
 class FileRule(ConfigTable):
-    """Rights below a path of the workspace. `write` is create, update and delete."""
+    """Access to a path of the workspace. `write` means create, update and delete."""
 
     path: RulePath
     external: Flag | None = None
@@ -65,7 +65,7 @@ Apply = Literal["ask", "unattended"]
 
 
 class ConfigRule(ConfigTable):
-    """Rights to see, and to propose changes of, the configuration below a path.
+    """Rights to read settings below a path, and to propose changes of them.
 
     In Python the path needs no name:
 
@@ -98,7 +98,7 @@ class ConfigRule(ConfigTable):
 
 
 class Access(ConfigTable):
-    """Rules by kind. An empty `config` grants nothing; any other empty list, everything."""
+    """Access rules by type. An empty `config` grants nothing; other empty lists grant all."""
 
     fs: Annotated[list[FileRule], keyed("path")] = Field([])
     net: Annotated[list[HostRule], keyed("host")] = Field([])

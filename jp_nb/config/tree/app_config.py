@@ -21,7 +21,7 @@ from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Rec
 
 
 class User(ConfigTable):
-    """The person who asks; never sent to a provider."""
+    """The user; never sent to a provider."""
 
     name: str | None = None
 
@@ -36,7 +36,7 @@ Place = Literal["before", "after"]
 
 
 class Extend(ShortTable):
-    """Another file to read with this one. `before` makes it weaker than this one."""
+    """Another file that is read with this one. With `before`, this file overrides it."""
 
     path: str
     strategy: Annotated[Place, word(Place)] = "before"

@@ -50,7 +50,7 @@ def _position(section: Section) -> int:
 
 
 class AssistantOverrides(ConfigTable):
-    """Overrides of `assistant`; unset fields are as there."""
+    """Overrides of `assistant`. Unset fields are inherited."""
 
     system_prompt: str | None = None
     system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])

@@ -69,7 +69,7 @@ def attachment_url(value: Any) -> str:
     table = {"type" if key == "kind" else key: one for key, one in value.items()}
     unknown = [str(key) for key in table if key not in _FIELDS]
     if unknown or len(table) != len(value):
-        wrong = f"unknown key {unknown[0]!r}" if unknown else "type is given twice, as kind too"
+        wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
         raise ValueError(f"{wrong}, expected type, path and params")
     for key in ("type", "path"):
         if not isinstance(table.get(key), str) or not table[key]:

@@ -20,7 +20,7 @@ def _a_program(value: str) -> str:
 
 
 class Command(ShortTable):
-    """A program and its arguments. A text is split as a shell would."""
+    """A program and its arguments. A plain text is split like in a shell."""
 
     program: Annotated[str, AfterValidator(_a_program)]
     args: Annotated[list[str], APPEND] = Field([])

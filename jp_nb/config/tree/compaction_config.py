@@ -109,7 +109,7 @@ def read_tool_calls(value: Any) -> Any:
 
 
 class SummaryConfig(ConfigTable):
-    """A summary in place of turns: who writes it, and by what instructions.
+    """A summary that replaces turns: its model and its instructions.
 
     `context` is what the summary is for; it is told beside the instructions.
     """
@@ -120,7 +120,7 @@ class SummaryConfig(ConfigTable):
 
 
 class CompactionRule(ConfigTable):
-    """What becomes of which turns. With a `summary` the other two do not count.
+    """A rule for a range of turns. With a `summary`, the other two actions are ignored.
 
     `keep_first` and `keep_last` turns stay as they are: a number of turns, `@N`, `-N`, a duration.
     """
@@ -141,7 +141,7 @@ def default_rules() -> tuple[CompactionRule, ...]:
 
 
 class AutoCompaction(ConfigTable):
-    """When a conversation is made shorter by itself, before a turn; 0 is never.
+    """Limits that start a compaction before a turn. 0 means no limit.
 
     `max_tokens`: as soon as a request would take more of them, by estimate. `max_turns`: as soon as
     more of them would be sent whole.
@@ -157,7 +157,7 @@ class AutoCompaction(ConfigTable):
 
 
 class CompactionConfig(ConfigTable):
-    """How what a model is sent of a long conversation is made shorter.
+    """Compaction of long conversations.
 
     Each of the `rules` makes one entry in the record. Without one, reasoning and what tools were
     given and returned are left out.

@@ -38,8 +38,8 @@ LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 def _label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
         raise ValueError(
-            f"{shortened(value)!r} is not a name of a label, expected a letter, then only "
-            "letters, digits, _ and -"
+            f"{shortened(value)!r} is not a label name, expected a letter, followed "
+            "by letters, digits, _ or -"
         )
     return value
 
@@ -57,7 +57,7 @@ def _label_value(value: Any) -> Any:
 
 
 class ApplyOn(ConfigTable):
-    """The conversations that get a label when they are made."""
+    """The new conversations that get a label."""
 
     new: Flag = True
     fork: Flag = False
@@ -67,7 +67,7 @@ LabelRun = Literal["ask", "unattended", "deny"]
 
 
 class Label(ShortTable):
-    """A label that conversations get. A text is its value."""
+    """A label for conversations. A plain text is its value."""
 
     value: Annotated[
         Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE], TABLE_OR_PLAIN, before(_label_value)

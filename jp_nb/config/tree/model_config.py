@@ -50,7 +50,7 @@ def _provider_problem(provider: str) -> str | None:
 def _name_problem(name: str) -> str | None:
     if MODEL_NAME.fullmatch(name):
         return None
-    return f"model name {shortened(name)!r} may hold only letters, digits and any of _ . : / ~ -"
+    return f"model name {shortened(name)!r} may contain only letters, digits and _ . : / ~ -"
 
 
 def model_problem(provider: str, name: str) -> str | None:
@@ -71,7 +71,7 @@ def _model_name(value: str) -> str:
 
 
 class ModelId(ConfigTable):
-    """A model: the provider that serves it, and that provider's name for it."""
+    """A model: its provider, and its name there."""
 
     provider: Annotated[str, AfterValidator(_known_provider)]
     name: Annotated[str, AfterValidator(_model_name)]
@@ -135,7 +135,7 @@ def _effort(value: Any) -> Any:
 
 
 class ReasoningConfig(ConfigTable):
-    """The effort of reasoning, and its exclusion from what is shown."""
+    """Reasoning effort. `exclude` hides the reasoning."""
 
     effort: Annotated[Effort | int, before(_effort)] = "medium"
     exclude: Flag = False
@@ -162,7 +162,7 @@ ReasoningSetting = Annotated[
 
 
 class ParametersConfig(BaseModel):
-    """Sampling settings; keys we do not know go to the provider."""
+    """Sampling settings. Unknown keys are passed to the provider."""
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     __pydantic_extra__: dict[str, JsonValue]
@@ -188,7 +188,7 @@ class Model(ConfigTable):
 
 
 class ModelChoice(ConfigTable):
-    """Another model for a task of its own. Without an `id` it is the conversation's model."""
+    """Model for a separate task. Without an `id`, the conversation's model is used."""
 
     id: ModelIdOrAlias | None = None
     parameters: ParametersConfig = table()
@@ -223,7 +223,7 @@ class Request(ConfigTable):
 
 
 class RequestOverrides(ConfigTable):
-    """Overrides of `Request` for a task of its own; unset fields are as there."""
+    """Overrides of `assistant.request` for a separate task. Unset fields are inherited."""
 
     max_retries: Count | None = None
     base_backoff_ms: Count | None = None

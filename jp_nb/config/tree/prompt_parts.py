@@ -23,7 +23,7 @@ from jp_nb.config.tree.strategy import APPEND
 
 
 class Section(ShortTable):
-    """A part of the system prompt. A text is its content."""
+    """A section of the system prompt. A plain text is its content."""
 
     content: str
     tag: str | None = None

@@ -36,10 +36,10 @@ def _off(value: Any) -> Any:
 
 
 class Cassette(ConfigTable):
-    """The file of what models were asked and answered, and its use.
+    """The cassette (a file of recorded requests and responses), and its use.
 
     `path` is relative to the notebook's folder; unset, it is `NB.cassette.jsonl` beside `NB.ipynb`.
-    With `tools = "recorded"` tools do not run in a replay: their results are of the file, too.
+    With `tools = "recorded"`, tools do not run in a replay: their results come from the file.
     """
 
     path: str | None = None
@@ -48,7 +48,7 @@ class Cassette(ConfigTable):
 
 
 class Providers(ConfigTable):
-    """Model providers, and the file that may answer in their place."""
+    """Model providers, and the cassette that can replace them."""
 
     llm: Llm = table()
     cassette: Cassette = table()

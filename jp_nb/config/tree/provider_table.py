@@ -28,13 +28,13 @@ def _no_credentials(value: str) -> str:
         raise ValueError("expected an address such as https://host") from None
     if "@" in parts.netloc:
         raise ValueError(
-            "an address holds no user and no password: put a key into an environment variable "
-            "and name that in api_key_env"
+            "an address cannot contain a user name or password. Put the key into an "
+            "environment variable and set api_key_env to its name"
         )
     if "?" in value or "#" in value:
         raise ValueError(
-            "an address ends before `?` and `#`: put a key into an environment variable and name "
-            "that in api_key_env"
+            "an address cannot contain `?` or `#`. Put a key into an environment "
+            "variable and set api_key_env to its name"
         )
     return value
 
@@ -97,20 +97,20 @@ class DeepSeek(SpeaksChat):
 
 
 class Google(ProviderConfig):
-    """Google's Gemini; not built yet."""
+    """Google Gemini; not available yet."""
 
     api_key_env: Variable | None = "GEMINI_API_KEY"
     base_url: Address | None = "https://generativelanguage.googleapis.com/v1beta"
 
 
 class LlamaCpp(SpeaksChat):
-    """A server of llama.cpp."""
+    """A llama.cpp server."""
 
     base_url: Address | None = "http://127.0.0.1:8080"
 
 
 class Ollama(SpeaksChat):
-    """A server of Ollama."""
+    """An Ollama server."""
 
     base_url: Address | None = "http://localhost:11434"
 
@@ -120,7 +120,7 @@ DIALECTS_NOT_BUILT: Final = ("responses",)
 
 
 class OpenAi(SpeaksChat):
-    """OpenAI, or any server that speaks its protocol.
+    """OpenAI, or a compatible server.
 
     Without a `dialect`, the address decides.
     """

@@ -48,7 +48,7 @@ def _display(value: Any) -> Any:
 
 
 class ReasoningStyle(ConfigTable):
-    """Display of reasoning: folded, not at all, as a note, or so many characters of it."""
+    """Display of reasoning: folded, hidden, as a note, or truncated to a number of characters."""
 
     display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
 
@@ -76,7 +76,7 @@ REMOTE_IMAGES: Final = ("style", "remote_images")
 
 
 class Style(ConfigTable):
-    """Display of what happens in a cell.
+    """Display of a turn in a cell.
 
     `remote_images` names the hosts whose images are loaded; those of all others are links.
     """
@@ -125,7 +125,7 @@ def _on_off(value: Any) -> Any:
 
 
 class Prompt(ConfigTable):
-    """Prompts to a person.
+    """Prompts to the user.
 
     `answers` is a file that answers in their place; relative to the notebook's folder.
     """
@@ -143,7 +143,7 @@ ProjectLogUse = Literal["auto", "on", "off"]
 
 
 class Record(ConfigTable):
-    """Keeping of the record, and of the questions that were answered.
+    """Storage of the record and of answered questions.
 
     `project_log` says whether answers are also kept in `.jp/context/qna.jsonl`, for all notebooks
     of a workspace; with `auto` they are where there is a `.jp/` folder. `project_log_archives` is
@@ -167,12 +167,12 @@ class Record(ConfigTable):
 
 
 class Values(ConfigTable):
-    """What models are told of values: `image_side` is the longest side of a picture, in pixels."""
+    """Description of values for models. `image_side` is the longest side of an image in pixels."""
 
     image_side: Positive = 768
 
 
 class Interpolation(ConfigTable):
-    """Bounds of `{{value}}`."""
+    """Limits of `{{value}}`."""
 
     max_chars: Positive = 20_000

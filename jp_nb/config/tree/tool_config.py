@@ -56,7 +56,7 @@ _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
 
 
 class Enable(ShortTable):
-    """On or off, and which directives may change that. Unset halves inherit."""
+    """The state, and the options that can change it. Unset fields are inherited."""
 
     state: Flag | None = None
     allow_toggle: Annotated[AllowToggle | None, word(AllowToggle)] = None
@@ -116,7 +116,7 @@ def _target(value: Any) -> Any:
     if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
         return value
     raise ValueError(
-        "expected user, assistant, or a table of what differs for the assistant that answers, "
+        "expected user, assistant, or a table of settings for the assistant that answers, "
         + found(value)
     )
 
@@ -182,13 +182,13 @@ ParametersStyle = Annotated[
 
 
 class ErrorStyle(ConfigTable):
-    """Display of failed results, where that differs."""
+    """Display of failed results, if it differs."""
 
     inline_results: InlineResults | None = None
 
 
 class ToolStyle(ConfigTable):
-    """Display of a tool's calls. Unset fields are as in the defaults for all tools."""
+    """Display of a tool's calls. Unset fields use the defaults for all tools."""
 
     hidden: Flag | None = None
     inline_results: InlineResults | None = None
@@ -218,7 +218,7 @@ def _source(value: str) -> str:
 
 
 class ToolConfig(ConfigTable):
-    """One tool, or with the key `*` the defaults of all tools. Unset fields fall back to those."""
+    """One tool. The key `*` holds the defaults for all tools."""
 
     source: Annotated[str, AfterValidator(_source)] | None = None
     toolset: str | None = None

@@ -18,17 +18,17 @@ from jp_nb.tooling.context import ToolContext
 from jp_nb.tooling.outcome import NeedsInput, Outcome
 
 DESCRIPTION: Final = """\
-Ask the user one or several questions in one form, and read what they decided.
+Ask the user one or several questions in one form, and get the answers back.
 
-Use it where the user has to choose between options whose meaning must be explained, where several \
-of them may be picked, or where you need several answers before you can go on: put all of these \
-into one call. For one quick question with a short answer use `ask_user` instead, if you have it. \
-Ask rather than assume a default that matters. Do not ask what can be derived from the \
-conversation, nor to confirm an obvious next step.
+Use it for a choice between options that need an explanation, for a choice of several options, or \
+for several answers that you need before you continue. Put all of these questions into one call. \
+For a single short question use `ask_user` instead, if it is available. Ask rather than assume a \
+default that matters. Do not ask for information that you can derive from the conversation, and do \
+not ask the user to confirm an obvious next step.
 
-Give a choice 2 to 5 options with short labels, say in each `description` what it would mean, and \
-recommend one at most. The form itself offers "Other" for an answer in the user's own words: do \
-not list it. The user may leave questions open, or reply to you instead; the result says so.
+Give a choice 2 to 5 options with short labels. Explain each option in its `description`, and \
+recommend at most one. The form adds "Other" for a custom answer, so do not list it. The user can \
+leave questions open, or reply to you instead. The result then states this.
 
 Never use it to collect secrets such as passwords, API keys or passphrases: answers are sent back \
 to you and are stored in the conversation."""
@@ -39,10 +39,10 @@ _OPTION: Final[dict[str, JsonValue]] = {
         "label": {"type": "string", "description": "A few words that name the option."},
         "value": {
             "type": "string",
-            "description": "What you get back beside the label. Default: the label.",
+            "description": "Value that you get back with the label. Default: the label.",
         },
-        "description": {"type": "string", "description": "What choosing it means."},
-        "recommended": {"type": "boolean", "description": "Marks it as what you would choose."},
+        "description": {"type": "string", "description": "What choosing this option means."},
+        "recommended": {"type": "boolean", "description": "Marks the option that you recommend."},
     },
     "required": ["label"],
     "additionalProperties": False,
@@ -52,39 +52,42 @@ _QUESTION: Final[dict[str, JsonValue]] = {
     "properties": {
         "id": {
             "type": "string",
-            "description": 'Names the answer in the result, such as "database"; unique.',
+            "description": 'Unique name of the answer in the result, such as "database".',
         },
         "question": {"type": "string", "description": "The question, on a single line."},
-        "header": {"type": "string", "description": "One or two words: what it is about."},
+        "header": {"type": "string", "description": "Topic of the question, in one or two words."},
         "context": {
             "type": "string",
-            "description": "Background shown above the question; may have several lines.",
+            "description": "Background shown above the question. Can have several lines.",
         },
         "mode": {
             "type": "string",
             "enum": [*MODES],
-            "description": 'What answers it: one of `options`, or a text. Default: "choice".',
+            "description": 'Kind of answer: one of `options`, or a text. Default: "choice".',
         },
         "options": {
             "type": "array",
             "items": _OPTION,
             "description": 'The options of a "choice", without "Other".',
         },
-        "multi": {"type": "boolean", "description": "Several may be picked. Default: false."},
+        "multi": {
+            "type": "boolean",
+            "description": "The user can pick several options. Default: false.",
+        },
         "recommended": {
             "type": "integer",
-            "description": "Index, from 0, of the option that you would choose.",
+            "description": "Index of the option that you recommend, from 0.",
         },
         "allow_other": {
             "type": "boolean",
-            "description": "The user may answer in words of their own. Default: true.",
+            "description": "The user can type an answer of their own. Default: true.",
         },
         "required": {
             "type": "boolean",
             "description": (
-                "Nothing is chosen for the user, who may still leave it open. If false, the "
-                "recommended or first option is taken where the user is not there, or not in "
-                "time. Default: true."
+                "If true, no option is chosen for the user, who can still leave the "
+                "question open. If false, the recommended or first option is used "
+                "when no user answers in time. Default: true."
             ),
         },
     },

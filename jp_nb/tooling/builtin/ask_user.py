@@ -28,10 +28,10 @@ DESCRIPTION = """\
 Ask the user one typed question and get the answer back.
 
 Use it only when the conversation lacks a piece of information that you need and that the user can \
-be expected to know. When in doubt, answer the original request instead. Do not use it for what \
-can be derived from the conversation, nor to confirm an obvious next step. Where options must be \
-explained, where several may be picked, or for several questions at once, use `ask` instead, if \
-you have it.
+be expected to know. When in doubt, answer the original request instead. Do not use it for \
+information that you can derive from the conversation, or to confirm an obvious next step. For \
+options that need an explanation, for a choice of several options, or for several questions at \
+once, use `ask` instead, if it is available.
 
 Never use it to collect secrets such as passwords, API keys or passphrases: answers are sent back \
 to you and are stored in the conversation.
@@ -46,12 +46,12 @@ PARAMETERS: dict[str, JsonValue] = {
     },
     "context": {
         "type": "string",
-        "description": "Background shown above the question; may have several lines.",
+        "description": "Background shown above the question. Can have several lines.",
     },
     "answer_type": {
         "type": "string",
         "enum": [*KINDS],
-        "description": 'What kind of answer is wanted. Default: "text".',
+        "description": 'Kind of the answer. Default: "text".',
     },
     "options": {
         "type": "array",

@@ -33,21 +33,21 @@ MAX_CHARS: Final = 40_000
 """Of one result, so that its JSON is whole; the oldest answers give way."""
 
 DESCRIPTION: Final = """\
-Read what the user was asked before and what they answered: in this conversation or, where their \
-workspace keeps a log of it, in all of its notebooks. Use it before you ask something that may \
-have been decided already.
+Read earlier questions to the user and the user's answers. They come from this conversation or, \
+if the workspace keeps a question log, from all of its notebooks. Use it before you ask something \
+that the user may already have decided.
 
-`action` is "list" (the newest answers), "get" (the one with `id`) or "query" (those whose \
-question or answer contains `text`)."""
+`action` is "list" (the newest answers), "get" (the answer with `id`) or "query" (the answers \
+whose question or answer contains `text`)."""
 
 PARAMETERS: Final[dict[str, JsonValue]] = {
     "action": {"type": "string", "required": True, "enum": [*ACTIONS]},
     "limit": {
         "type": "integer",
-        "description": f"How many answers at most, 1 to {MAX_LIMIT}. Default: {DEFAULT_LIMIT}.",
+        "description": f"Maximum number of answers, 1 to {MAX_LIMIT}. Default: {DEFAULT_LIMIT}.",
     },
     "id": {"type": "integer", "description": 'The id of the answer that "get" returns.'},
-    "text": {"type": "string", "description": 'What "query" looks for, whatever its case.'},
+    "text": {"type": "string", "description": 'Text that "query" searches for, ignoring case.'},
 }
 
 
@@ -89,7 +89,7 @@ def _wrong(given: Mapping[str, JsonValue]) -> str | None:
     if action == "get" and (type(number) is not int or number < 1):
         return 'The action "get" needs `id`, the whole number of an answer, from 1.'
     if action == "query" and not (isinstance(text := given.get("text"), str) and text.strip()):
-        return 'The action "query" needs `text`: what to look for, not blank.'
+        return 'The action "query" needs `text`: the text to search for, not blank.'
     try:
         checked_limit(given.get("limit", DEFAULT_LIMIT))
     except UsageError as exc:
@@ -134,8 +134,8 @@ def _result(
     body |= {"of": _KEPT_IN[history.kept_in], "total": total, "entries": entries}
     if len(entries) < len(answers):
         body["shortened"] = (
-            f"only the newest {len(entries)} of {len(answers)}: the rest is too long"
+            f"only the newest {len(entries)} of {len(answers)}: the others are too long"
         )
     if history.left_out:
-        body["left_out"] = f"{history.left_out} that somebody else wrote and the user did not check"
+        body["left_out"] = f"{history.left_out} by other authors, which the user has not checked"
     return Success(compact_json(body))

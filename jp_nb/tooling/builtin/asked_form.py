@@ -59,8 +59,7 @@ RESERVED_LABELS: Final = frozenset(
 """What the form itself says, by `label_key`: an option of that name would pass for it."""
 
 NO_SECRETS: Final = (
-    "⚠ What you type here is sent to the model and kept in the notebook: "
-    "do not type a password or a key."
+    "⚠ Do not type a password or a key. The answer is sent to the model and stored in the notebook."
 )
 
 
@@ -110,12 +109,17 @@ def read_form(
         call.wrong("questions", f"{found}: expected a list of at least one question.")
         return [], problems
     if not given:
-        call.wrong("questions", "the list may not be empty: ask at least one question.")
+        call.wrong("questions", "the list is empty: ask at least one question.")
     if len(given) > MAX_QUESTIONS:
-        call.wrong("questions", f"at most {MAX_QUESTIONS} questions fit a form: {len(given)} came.")
+        call.wrong(
+            "questions", f"a form holds at most {MAX_QUESTIONS} questions, found {len(given)}."
+        )
         return [], problems
     if (total := _chars(given)) > MAX_CALL_CHARS:
-        text = f"{total} characters are more than the {MAX_CALL_CHARS} that anybody reads: shorten."
+        text = (
+            f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
+            "shorten them."
+        )
         call.wrong("questions", text)
         return [], problems
     asked = [_question(item, f"questions[{index}]", problems) for index, item in enumerate(given)]
@@ -137,7 +141,7 @@ def _refuse_same_ids(given: list[JsonValue], problems: list[CallProblem]) -> Non
     for index, item in enumerate(given):
         key = item.get("id") if isinstance(item, dict) else None
         if isinstance(key, str) and key in seen:
-            text = f"questions[{seen[key]}] has the same id: give each question one of its own."
+            text = f"questions[{seen[key]}] has the same id: give each question a different id."
             problems.append(CallProblem(f"questions[{index}].id", key, text))
         elif isinstance(key, str) and key.strip():
             seen[key] = index
@@ -205,10 +209,10 @@ def _choice(fields: _Fields) -> AnswerType | None:
         fields.wrong("options", f"expected a list of options, {_found(given)}.")
         return None
     if len(given) > MAX_OPTIONS:
-        fields.wrong("options", f"at most {MAX_OPTIONS} options can be offered: {len(given)} came.")
+        fields.wrong("options", f"at most {MAX_OPTIONS} options are allowed, found {len(given)}.")
         return None
     if not given and not other:
-        text = "nobody could answer: give at least one option, or leave out `allow_other`."
+        text = "the question cannot be answered: give at least one option, or remove `allow_other`."
         fields.wrong("options", text)
     below = [fields.below(item, f"options[{index}]") for index, item in enumerate(given)]
     options = [_option(each) for each in below]
@@ -231,8 +235,10 @@ def _option(fields: _Fields | None) -> Option | None:
     if label is None:
         return None
     if label_key(label) in RESERVED_LABELS:
-        text = f"{_shown(label)} is a word of the form itself; leave the option out or rename it. "
-        fields.wrong("label", f"{text}Unless `allow_other` is false an own answer is possible.")
+        text = f"the form uses {_shown(label)} itself: remove the option or rename it. "
+        fields.wrong(
+            "label", f"{text}The form offers a custom answer unless `allow_other` is false."
+        )
     return Option(value=label if value is None else value, label=label, description=description)
 
 
@@ -248,7 +254,7 @@ def _refuse_twins(options: list[_Fields | None]) -> None:
         if key in labels:
             fields.wrong("label", _twins(label, labels[key]))
         elif isinstance(value, str) and value in values:
-            text = f"the option {_shown(values[value])} has the same value: change one."
+            text = f"the option {_shown(values[value])} has the same value: use a different one."
             fields.wrong("value", text)
         else:
             labels[key] = label
@@ -258,10 +264,10 @@ def _refuse_twins(options: list[_Fields | None]) -> None:
 
 def _twins(label: str, earlier: str) -> str:
     if label == earlier:
-        return f"another option is called {_shown(label)}, too: rename one of them."
+        return f"another option has the label {_shown(label)}: rename one of them."
     return (
-        f"{_shown(label)} differs from {_shown(earlier)} only in case, white space or letters that "
-        "look alike: rename one of them."
+        f"{_shown(label)} differs from {_shown(earlier)} only in case, white space, "
+        "or letters that look alike: rename one of them."
     )
 
 
@@ -278,7 +284,7 @@ def _recommended(fields: _Fields, options: list[_Fields | None]) -> int | None:
     ]
     named = [index] if isinstance(index, int) and 0 <= index < len(options) else []
     if len(found := sorted({*marked, *named})) > 1:
-        text = f"options {', '.join(map(str, found))} are: recommend one at most."
+        text = f"options {', '.join(map(str, found))} are recommended: recommend at most one."
         fields.wrong("recommended", text)
     return found[0] if found else None
 
@@ -319,7 +325,7 @@ class _Fields:
         """Note each field that is not among `known`."""
         for name in self.given:
             if name not in known:
-                text = f"is not a field of {what}: known are {', '.join(known)}."
+                text = f"is not a field of {what}. Known fields: {', '.join(known)}."
                 self.wrong(spell_unseen(name)[:80], text)
 
     def mode(self) -> Mode | None:
@@ -349,13 +355,13 @@ class _Fields:
         elif not value.strip() and name in ("id", "question", "label", "value"):
             self.wrong(name, "is blank.")
         elif len(value) > MAX_CHARS[name]:
-            text = f"has {len(value)} characters: at most {MAX_CHARS[name]} are shown whole."
+            text = f"has {len(value)} characters, at most {MAX_CHARS[name]} are allowed."
             self.wrong(name, text)
         elif not lines and len(value.splitlines()) > 1:
             more = " Move further lines into `context`." if name == "question" else ""
-            self.wrong(name, f"has several lines: write one.{more}")
+            self.wrong(name, f"has several lines: write a single line.{more}")
         elif name == "id" and spell_unseen(value) != value:
-            self.wrong(name, "has spaces at an end, or characters that nobody sees.")
+            self.wrong(name, "starts or ends with a space, or contains invisible characters.")
         else:
             return value if value.strip() else None
         return None

@@ -16,8 +16,8 @@ from jp_nb.tooling.outcome import Failure, Outcome, Success
 NAME = "describe_tools"
 
 DESCRIPTION = """\
-Get the whole documentation of one or more tools: what they do, examples, and each parameter. Use \
-it before you call a tool whose short description does not tell you enough."""
+Get the full documentation of one or more tools: purpose, examples, and parameters. Use it before \
+you call a tool whose short description is not sufficient."""
 
 
 class DescribeTools(ToolDefaults):

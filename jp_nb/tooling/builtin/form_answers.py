@@ -22,7 +22,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.tooling.builtin.asked_form import MAX_PROBLEMS, AskedQuestion, CallProblem
-from jp_nb.tooling.context import EndOfQuestion, QuestionEnd, ToolContext
+from jp_nb.tooling.context import NOT_IN_TIME, EndOfQuestion, QuestionEnd, ToolContext
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 from jp_nb.tooling.question import Question
 from jp_nb.tooling.select_kind import NONE_OF_THESE, Option, Picks, SelectAnswer
@@ -32,15 +32,15 @@ VERSION: Final = 1
 """Of the object's shape."""
 
 _NOT_SHOWN: Final = (
-    "Nothing was shown to the user, because this call is not valid. Correct all of this, and call "
-    "the tool again:"
+    "Nothing was shown to the user because this call is not valid. Correct all of "
+    "these problems, then call the tool again:"
 )
 _OPEN: Final[dict[EndOfQuestion, tuple[str, str]]] = {
     "declined": ("not answered", "the user left it open on purpose"),
     "cancelled": ("cancelled", "the user did not answer it"),
-    "timed_out": ("timed out", "nobody answered in time"),
+    "timed_out": ("timed out", NOT_IN_TIME),
     "interrupted": ("not answered", "an interrupt closed the form"),
-    "unavailable": ("not answered", "nobody was there to ask"),
+    "unavailable": ("not answered", "no user was available"),
 }
 """What a question is that stays open, and why."""
 _REPLIED: Final = ("cancelled", "the user replied instead")
@@ -52,8 +52,8 @@ _ORIGINS: Final = {
 }
 """Where an answer is from that nobody gave now, by channel."""
 _AUTO: Final = "chosen automatically, because {}"
-_UNSENT: Final = "picked before the time to answer was over, and not sent"
-_BLANK: Final = "(blank, on purpose: take this point as undecided, or ask in another way)"
+_UNSENT: Final = "selected before the time ran out, but not submitted"
+_BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask differently)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class NotebookTool(ToolDefaults):
             ToolError: If it cannot be had.
         """
         if context.notebook is None:
-            raise ToolError("There is no notebook around this conversation.")
+            raise ToolError("This conversation has no notebook.")
         given = {name: value for name, value in arguments.items() if value is not None}
         return await self._read(given, context.notebook, cell, context.image_side)
 
@@ -76,9 +76,9 @@ async def _cell(
 
     wanted, part = given.get("cell"), given.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
-        raise ToolError("`cell` is the number of a cell, as notebook_cells lists it, or its id.")
+        raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
     if part not in ("all", "source", "outputs"):
-        raise ToolError('`part` is "all", "source" or "outputs".')
+        raise ToolError('`part` must be "all", "source" or "outputs".')
     first_line = _whole(given, "first_line", 1, at_least=1)
     if first_line > 1 and part == "all":
         raise ToolError('`first_line` needs `part`: "source" or "outputs".')
@@ -98,9 +98,7 @@ async def _search(
 
     text = given.get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_SEARCHED or "\n" in text:
-        raise ToolError(
-            f"`text` is what to look for, in one line of 1 to {MAX_SEARCHED} characters."
-        )
+        raise ToolError(f"`text` must be one line of 1 to {MAX_SEARCHED} characters.")
     cells = await notebook.cells()
     latest = range(max(0, len(cells.cells) - MAX_ITEMS), len(cells.cells))
     hide = await cell.call(lambda: KnownSecrets(notebook.namespace))
@@ -119,7 +117,7 @@ async def _variables(
 
     match, first = given.get("match", ""), _whole(given, "first", 0, at_least=0)
     if not isinstance(match, str):
-        raise ToolError("`match` is a part of the names to list.")
+        raise ToolError("`match` must be a text: a part of the names to list.")
     names = notebook.namespace
     return await cell.call(lambda: variables(names, match, first, KnownSecrets(names)))
 
@@ -132,14 +130,14 @@ async def _variable(
 
     name = given.get("name")
     if not isinstance(name, str) or not name.strip():
-        raise ToolError("`name` is the name of a variable, with a path if you like.")
+        raise ToolError("`name` must be the name of a variable, optionally with a path.")
     parts: list[Any] = [
         (part, _whole(given, part, 0, at_least=1, at_most=MAX_ITEMS))
         for part in ("head", "tail", "sample")
         if part in given
     ]
     if len(parts) > 1:
-        raise ToolError("Give one of `head`, `tail` and `sample`, not several.")
+        raise ToolError("Give only one of `head`, `tail` and `sample`.")
     part = parts[0] if parts else None
     names = notebook.namespace
     return await cell.call(lambda: variable(names, name, part, KnownSecrets(names), side))
@@ -155,10 +153,10 @@ def _whole(
     """
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ToolError(f"`{name}` is a whole number.")
+        raise ToolError(f"`{name}` must be a whole number.")
     if not at_least <= value <= at_most and name in given:
         bound = f"{at_least} to {at_most}" if at_most < 10**9 else f"{at_least} or more"
-        raise ToolError(f"`{name}` is {bound}.")
+        raise ToolError(f"`{name}` must be {bound}.")
     return value
 
 
@@ -172,8 +170,8 @@ def _number(description: str) -> JsonValue:
 NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
     "notebook_cells": NotebookTool(
         _cells,
-        "List the cells of the notebook that you are in: number, type, whether and how each ran, "
-        "and its first line. 50 at once.",
+        "List the cells of the current notebook: number, type, run state, and first "
+        "line. Returns 50 at a time.",
         {"first": _number("Number of the first cell to list. Default: 0.")},
     ),
     "notebook_cell": NotebookTool(
@@ -183,53 +181,55 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
             "cell": {
                 "type": ["integer", "string"],
                 "required": True,
-                "description": "Its number, as notebook_cells lists it, or its id.",
+                "description": "Number of the cell from notebook_cells, or its id.",
             },
             "part": {
                 "type": "string",
                 "enum": ["all", "source", "outputs"],
-                "description": "What to read. Default: all.",
+                "description": "Part to read. Default: all.",
             },
-            "first_line": _number("Line of that part to begin with, from 1. Default: 1."),
+            "first_line": _number("First line of that part to read, from 1. Default: 1."),
         },
     ),
     "notebook_variables": NotebookTool(
         _variables,
-        "List the variables of the notebook: name, type, and one line about each. 100 at once.",
+        "List the variables of the notebook: name, type, and a one-line description. "
+        "Returns 100 at a time.",
         {
             "match": {
                 "type": "string",
-                "description": "Only names that hold this text, whatever its case.",
+                "description": "List only names that contain this text, ignoring case.",
             },
-            "first": _number("Number of the first one to list, in the order of names. Default: 0."),
+            "first": _number("Number of the first variable to list, in name order. Default: 0."),
         },
     ),
     "notebook_variable": NotebookTool(
         _variable,
-        "Read the value of a variable of the notebook, or of a part of it. Attributes, keys, "
-        "indices and slices lead to a part of containers, frames, arrays, records and stored "
-        "attributes. Nothing is called or computed, and secrets are not shown.",
+        "Read the value of a variable of the notebook, or a part of it. Use "
+        "attributes, keys, indices and slices to read a part of containers, frames, "
+        "arrays, records and stored attributes. Nothing is called or computed. "
+        "Secrets are not shown.",
         {
             "name": {
                 "type": "string",
                 "required": True,
-                "description": 'A name and its path: df, df.columns, df["price"], '
+                "description": 'Name with an optional path: df, df.columns, df["price"], '
                 "rows[0].title, rows[10:20].",
             },
-            "head": _number(f"Only the first items or rows, 1 to {MAX_ITEMS}."),
-            "tail": _number(f"Only the last ones, 1 to {MAX_ITEMS}."),
-            "sample": _number(f"Only some, spread evenly over all of them, 1 to {MAX_ITEMS}."),
+            "head": _number(f"Read only the first items or rows, 1 to {MAX_ITEMS}."),
+            "tail": _number(f"Read only the last items or rows, 1 to {MAX_ITEMS}."),
+            "sample": _number(f"Read only a sample, spread evenly, 1 to {MAX_ITEMS}."),
         },
     ),
     "notebook_search": NotebookTool(
         _search,
-        "Find a text in the sources and outputs of the notebook's cells, whatever its case. "
-        "Returns the lines that hold it, with the numbers of their cells.",
+        "Search the sources and outputs of the notebook's cells for a text, ignoring "
+        "case. Returns the matching lines with their cell numbers.",
         {
             "text": {
                 "type": "string",
                 "required": True,
-                "description": "What to look for: plain text in one line, no pattern.",
+                "description": "Text to search for: plain text in one line, not a pattern.",
             }
         },
     ),

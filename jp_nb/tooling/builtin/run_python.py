@@ -17,11 +17,11 @@ from jp_nb.tooling.notebook_access import CellOutput, CodeRun
 from jp_nb.tooling.outcome import Failure, Outcome, Success
 
 DESCRIPTION: Final = """\
-Run Python code in the notebook's kernel, as a cell of the notebook would run it, and read what it \
-shows: what it prints, the value of its last expression, figures, errors. Its variables are those \
-of the notebook, and what it changes stays changed. As a rule the user is shown the exact code \
-before it runs, and may edit it or refuse it. Write short code that does one thing, print what you \
-need to know rather than whole data, and change nothing that the user did not ask you to change."""
+Run Python code in the notebook's kernel, like a cell of the notebook. Returns the printed text, \
+the value of the last expression, figures, and errors. The code uses the variables of the \
+notebook, and its changes remain. Usually the user sees the exact code before it runs, and can \
+edit or refuse it. Write short code that does one thing. Print only the data that you need. Change \
+nothing that the user did not ask you to change."""
 
 SCHEMA: Final[dict[str, JsonValue]] = {
     "type": "object",
@@ -30,16 +30,16 @@ SCHEMA: Final[dict[str, JsonValue]] = {
             "type": "string",
             "contentMediaType": "text/x-python",
             "description": (
-                "What a cell would hold. The value of the last expression is shown; `await` works "
-                "at top level."
+                "Python code for one cell. The value of the last expression is "
+                "shown. `await` works at top level."
             ),
         }
     },
     "required": ["code"],
     "additionalProperties": False,
 }
-NOTHING_SHOWN: Final = "The code ran and showed nothing."
-NO_NOTEBOOK: Final = "There is no notebook in which the code could run. Do not try again."
+NOTHING_SHOWN: Final = "The code ran and showed no output."
+NO_NOTEBOOK: Final = "This conversation has no notebook to run the code in. Do not try again."
 NO_CODE: Final = "`code` is empty. Give the code to run, as a text."
 
 
@@ -82,9 +82,11 @@ def _outcome(run: CodeRun) -> Outcome:
     if run.frames:
         parts.append(f"Raised in the code at:\n{run.frames}")
     if shown:
-        parts.append(f"Shown before that:\n{shown}")
+        parts.append(f"Output before the error:\n{shown}")
     if images:
-        parts.append("It showed images, too, which the user sees; an error comes without them.")
+        parts.append(
+            "The code also showed images. Only the user sees them: an error is sent without images."
+        )
     return Failure("\n\n".join(parts))
 
 

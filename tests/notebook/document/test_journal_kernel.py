@@ -78,7 +78,7 @@ def test_entries_that_a_page_never_got_are_restored_in_the_next_kernel(folder: P
     with opened(folder, view) as front:
         said = front.run(LOAD)
         assert "conversation restored (2 turns)" in said
-        assert "3 entries of this conversation had not reached the notebook" in said
+        assert "3 entries of this conversation that had not reached the notebook" in said
         front.until(lambda: view.contents() == ["One.", "Two."])
         front.run("%%jp\nThree.")
         front.until(lambda: view.contents() == ["One.", "Two.", "Three."])

@@ -147,5 +147,5 @@ def test_record_of_a_program_is_kept_by_the_program(
 
 
 def test_unknown_conversation_cannot_be_resumed(load: Callable[..., Session]) -> None:
-    with pytest.raises(UsageError, match="no kernel left a conversation jp-c1x here"):
+    with pytest.raises(UsageError, match="the journal has no conversation jp-c1x"):
         run(load(Kernel()), "resume", "jp-c1x")

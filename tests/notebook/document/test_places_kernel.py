@@ -59,7 +59,7 @@ def test_conversation_of_a_console_is_imported_into_a_notebook(folder: Path) -> 
         kill(user)
     with front_end(folder) as user:
         said = user.run(LOAD, **WITHOUT_CELLS)
-        assert "jp_nb: a conversation of this folder is in no notebook: jp-c" in said
+        assert "jp_nb: a conversation of this folder is stored only in the journal: jp-c" in said
         assert '"Plan a trip to Delft." (1 turn). `%jp resume` restores it' in said
         restored = user.run("%jp resume", **WITHOUT_CELLS)
         assert f"(1 turn) · {IN_JOURNAL}{CONSOLE}" in restored

@@ -180,10 +180,10 @@ def test_replaced_key_does_not_verify_older_signatures(tmp_path: Path, signed: A
 @pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
 def test_key_that_others_can_read_neither_signs_nor_verifies(tmp_path: Path, signed: Any) -> None:
     (tmp_path / "key").chmod(0o644)
-    assert "open to other users" in str(trust_in(signed, tmp_path / "key").why_not)
+    assert "accessible to other users" in str(trust_in(signed, tmp_path / "key").why_not)
     run = Run(tmp_path / "key")
     run.ask(MINE)
-    assert "open to other users" in str(run.trust.unsigned)
+    assert "accessible to other users" in str(run.trust.unsigned)
     assert SIGNATURE not in run.lifted()["jp"]
 
 

@@ -310,7 +310,7 @@ def test_choices_about_a_configuration_change_are_explained_and_it_asks_again() 
         "Apply delta? [y/n/?] ",
         "  y  Apply",
         "  n  Reject",
-        "  All of the changes are applied, or none of them; the tool is told which.",
+        "  Either all of the changes are applied or none. The tool gets your decision.",
         "Apply delta? [y/n/?] ",
         "Please type one of y, n, or ? for help.",
         "Apply delta? [y/n/?] ",
