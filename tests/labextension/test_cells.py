@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
-from tests.support.page_actions import LOAD
+from tests.support.page_actions import LOAD, MODEL
 
 pytestmark = pytest.mark.browser
 
-MODEL = "window.jupyterapp.shell.currentWidget.context.model"
 PLOT = (
     "from IPython.display import Image, display\nimport base64\n"
     "display(Image(base64.b64decode('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
@@ -34,7 +33,7 @@ async def gate() -> str:
 
 
 def calls(*asked: tuple[str, dict[str, Any]]) -> str:
-    """A script whose model calls these tools, one after the other."""
+    """Return a script in which the model calls these tools, one after the other."""
     fields = [
         ", ".join(f"{key} = {json.dumps(value)}" for key, value in arguments.items())
         for _, arguments in asked
@@ -49,7 +48,7 @@ def calls(*asked: tuple[str, dict[str, Any]]) -> str:
 
 
 def results(page: NotebookPage, count: int) -> list[str]:
-    """What the model read, in order."""
+    """Wait until the record has `count` tool results, and return them in order."""
     page.wait_for_record(
         f"record.events.filter(e => e.type === 'tool_call_response').length === {count}"
     )

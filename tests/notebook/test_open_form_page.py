@@ -1,4 +1,4 @@
-"""Exactly one live form is in the page, whatever tools show beside it."""
+"""One form is open in the page while tools print, display and clear outputs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.browser import Lab, NotebookPage, OpenNotebook
 from tests.support.cells import calls
-from tests.support.page_actions import LOAD, click, keys, picture
+from tests.support.page_actions import LOAD, MODEL, click, keys, picture
 from tests.support.prompt_pages import Opened
 
 if TYPE_CHECKING:
-    from playwright.sync_api import ViewportSize
+    from playwright.sync_api import Request, ViewportSize
 
 pytestmark = pytest.mark.browser
 
@@ -51,21 +51,7 @@ def shows(function):
     SHOWN[function.__name__] = function
 
 def work():
-    time.sleep(0.4)
-
-@shows
-def nothing():
-    work()
-
-@shows
-def print_before():
-    print("printed before the work")
-    work()
-
-@shows
-def print_after():
-    work()
-    print("printed after the work")
+    time.sleep(0.3)
 
 @shows
 def print_around():
@@ -82,11 +68,6 @@ def many_lines():
 @shows
 def stderr():
     print("a warning", file=sys.stderr)
-    work()
-
-@shows
-def one_display():
-    display(Markdown("**a display**"))
     work()
 
 @shows
@@ -136,11 +117,9 @@ def clear_last():
     work()
     clear_output()
 """
-KINDS = (
-    *("nothing", "print_before", "print_after", "print_around", "many_lines", "stderr"),
-    *("one_display", "updated_display"),
-)
+KINDS = ("print_around", "many_lines", "stderr", "updated_display")
 CLEARS = ("clear_now", "clear_later", "clear_first", "clear_last", "clear_told_again")
+SAVE = "from jp_nb.session.current import loaded\nprint(loaded().active.store.save())"
 FORM = ".jp-nb-form:visible"
 LIVE = ".jp-nb-form[role='group']:visible"
 MARK = """() => {
@@ -159,9 +138,9 @@ def script(*cycles: str) -> str:
 
 
 def begun(opened: Opened, lab: Lab, name: str, *cycles: str, alone: bool = False) -> NotebookPage:
-    """A notebook in which a turn has begun that calls tools in these cycles."""
+    """Open a notebook and begin a turn that calls tools in these cycles."""
     (lab.root / f"{name}.toml").write_text(script(*cycles), encoding="utf-8")
-    page = opened(TOOLS, f"%%jp -n -m scripted/{name}\nGo.", alone=alone)
+    page = opened(TOOLS, f"%%jp -n -m scripted/{name}\nGo.", SAVE, alone=alone)
     page.run_cell(1)
     page.wait_for_kernel_status("idle")
     page.run_cell(2)
@@ -229,16 +208,17 @@ def test_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
         assert shown.count("That is all.") == 1
 
 
-def test_reloaded_page_and_a_second_one_show_the_form_that_was_split(
+def test_reopened_page_second_tab_and_second_view_have_one_form_and_one_record(
     opened: Opened, lab: Lab
 ) -> None:
     page = begun(opened, lab, "again", cycle(0, "print_around"), cycle(1, "clear_now"), alone=True)
     page.form()
     wait_for_end(page, "print_around")
     page.save()
-    page.reload(status="")
+    page.reopen(status="")
     assert_one_form(page)
-    other = NotebookPage(page.page.context.new_page(), page.path, page._url, status="busy")
+    context = page.page.context
+    other = NotebookPage(context.new_page(), page.path, page._url, status="busy")
     for each in (page, other):
         assert_one_form(each)
     click(other, "Run")
@@ -252,17 +232,25 @@ def test_reloaded_page_and_a_second_one_show_the_form_that_was_split(
         assert text.count("That is all.") == text.count('show(kind="clear_now")') == 1
         assert each.page.locator(".jp-nb-form").count() == 0
 
+    # The kernel asks for a save: one of the tabs writes the file.
+    page.command("docmanager:clone", wait=False)
+    page.page.wait_for_function("document.querySelectorAll('.jp-NotebookPanel').length === 2")
+    page.wait_for_kernel_status("idle")
+    written: list[str] = []
 
-def test_text_stays_in_its_box_while_a_tool_prints(opened: Opened, lab: Lab) -> None:
-    asks = ("ask_user", {"question": "What is its name?", "answer_type": "text"})
-    both = calls(asks, ("show", {"kind": "many_lines"}))
-    page = begun(opened, lab, "writes", both)
-    page.form().locator("textarea").fill("Ada")
-    wait_for_end(page, "many_lines")
-    assert_one_form(page)
-    assert page.form().locator("textarea").input_value() == "Ada"
-    click(page, "Submit")
-    assert "Ada" in page.output_text(2, contains="That is all.")
+    def note(request: Request) -> None:
+        if request.method == "PUT" and page.path.name in request.url:
+            written.append(request.url)
+
+    context.on("request", note)
+    page.run_cell(3)
+    page.output_text(3, contains="saved as")
+    record = page.saved().metadata["jp"]
+    other.wait_for_record(f"record.events.length === {len(record['events'])}")
+    other.page.wait_for_timeout(300)  # for a second write, which would be an error
+    context.remove_listener("request", note)
+    assert len(written) == 1
+    assert "others" not in record
 
 
 def test_typed_text_is_sent_with_a_key_after_a_tool_has_cleared_the_cell(
@@ -296,48 +284,51 @@ IN_VIEW = """cell => {
         below: bottom - form.bottom,
     };
 }"""
+# True once the form has stayed in its place for 1.2 seconds: what scrolls has done so.
+STEADY = """() => {
+    const form = [...document.querySelectorAll(".jp-nb-form[role='group']")].at(-1);
+    const { top } = form.getBoundingClientRect();
+    if (window.formTop !== top) [window.formTop, window.formSince] = [top, Date.now()];
+    return Date.now() - window.formSince > 1200;
+}"""
+NONE_QUEUED = f"() => Array.from({MODEL}.cells).every(cell => cell.executionState !== 'running')"
 FILLER = "print('\\n'.join(map(str, range(25))))"
 
 
-def run_all(
-    open_notebook: OpenNotebook, lab: Lab, size: ViewportSize, request: str, words: str
-) -> dict[str, float]:
-    """Distances in the view of a page in which a form is up after a second Run All.
+def run_all(page: NotebookPage, lab: Lab, size: ViewportSize, words: str) -> dict[str, float]:
+    """Run all cells twice, and return the place of the second run's form in the view.
 
     By then the cells below have outputs, so JupyterLab scrolls far below the form.
     """
     text = f"text = {json.dumps(words)}\n"
     deploy = calls(("deploy", {"number": 1})).replace("tool_calls", f"{text}tool_calls")
-    (lab.root / "deploys.toml").write_text(deploy + '[[replies]]\ntext = "Done."\n')
-    ask = f"%%jp -n -m scripted/deploys\n{request}"
-    page = open_notebook(LOAD, TOOLS, FILLER, FILLER, ask, *[FILLER] * 4, fresh=True)
+    name = f"deploys-{size['width']}"
+    (lab.root / f"{name}.toml").write_text(deploy + '[[replies]]\ntext = "Done."\n')
+    ask = f"%%jp -n -m scripted/{name}\nDeploy it, please."
+    page.replace_cells(TOOLS, FILLER, FILLER, ask, *[FILLER] * 4)
     page.page.set_viewport_size(size)
     page.command("notebook:run-all-cells", wait=False)
     click(page, "Run")
     page.output_text(4, contains="Done.")
-    page.wait_for_kernel_status("idle")
+    page.page.wait_for_function(NONE_QUEUED)
     page.command("notebook:run-all-cells", wait=False)
     page.form()
-    page.page.wait_for_timeout(1500)
+    page.page.wait_for_function(STEADY)
     found: dict[str, float] = page.cell(4).evaluate(IN_VIEW)
-    picture(page, f"run-all-{size['width']}-{len(words) > 100}")
+    picture(page, f"run-all-{size['width']}")
+    click(page, "Run")
+    page.page.wait_for_function(NONE_QUEUED)
     return found
 
 
-def test_after_run_all_the_request_is_in_view_above_the_form(
+def test_after_run_all_the_form_is_in_view_below_the_request_or_a_part_of_the_answer(
     open_notebook: OpenNotebook, lab: Lab
 ) -> None:
-    size: ViewportSize = {"width": 800, "height": 600}
-    found = run_all(open_notebook, lab, size, "Deploy it, please.", "I will deploy it.")
-    assert found["cell"] >= 0
+    page = open_notebook(LOAD)
+    found = run_all(page, lab, {"width": 800, "height": 600}, "I will deploy it.")
+    assert found["cell"] >= 0  # the request is in view, too
     assert found["below"] >= 0
-
-
-def test_after_run_all_a_form_in_a_long_cell_is_at_the_lower_edge_of_the_view(
-    open_notebook: OpenNotebook, lab: Lab
-) -> None:
-    size: ViewportSize = {"width": 1280, "height": 800}
     words = "\n\n".join(f"Paragraph {number} about the deployment." for number in range(40))
-    found = run_all(open_notebook, lab, size, "Deploy it, please.", words)
+    found = run_all(page, lab, {"width": 1280, "height": 800}, words)
     assert 0 <= found["below"] < 30
     assert found["above"] > 200  # for the words and the call

@@ -1,4 +1,4 @@
-"""A notebook that is opened again, with a new kernel, with changes or text of others."""
+"""A notebook that is opened again: with a new kernel, with changes or text by someone else."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import nbformat
 import pytest
 
 from tests.support.browser import Lab, OpenNotebook
-from tests.support.page_actions import LOAD, answer, assert_harmless, load, question
+from tests.support.page_actions import LOAD, answer, assert_harmless, click, load, question
 
 pytestmark = pytest.mark.browser
 
@@ -21,7 +21,7 @@ ONE = (
     + '[[replies]]\nwhen = "cancelled by user"\ntext = "Not shipped."\n'
     + '[[replies]]\nwhen = "an interrupt closed it"\ntext = "Not shipped."\n'
 ) * 2
-TEXT = '[[replies]]\ntext = "A first answer."\n'
+TEXT = 2 * '[[replies]]\ntext = "An answer."\n'
 
 
 @pytest.fixture(autouse=True)
@@ -30,12 +30,16 @@ def scripts(lab: Lab) -> None:
         (lab.root / f"{name}.toml").write_text(text, encoding="utf-8")
 
 
-def test_after_a_restart_no_form_is_live(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.")
-    load(page)
-    page.run_cell(1)
+def test_new_kernel_continues_the_conversation_and_no_form_of_the_old_one_is_live(
+    open_notebook: OpenNotebook,
+) -> None:
+    cells = ["%%jp -m scripted/text\nGo.", "%%jp -m scripted/one\nAnd again.", "%jp log"]
+    page = open_notebook(LOAD, *cells)
+    page.command("notebook:run-all-cells", wait=False)
+    page.output_text(0, contains="new conversation")
+    page.output_text(1, contains="An answer.")
     page.form()
-    page.wait_for_record("record.events.length")
+    page.wait_for_record("record.events.filter(e => e.type === 'turn_start').length === 2")
     page.save()
     page.restart_kernel()
     dead = page.page.locator(".jp-nb-form")
@@ -43,58 +47,35 @@ def test_after_a_restart_no_form_is_live(open_notebook: OpenNotebook) -> None:
     words = "element => getComputedStyle(element, '::before').content"
     assert dead.evaluate(words) == '"This prompt is no longer open."'
     assert not page.page.title().startswith("● ")
-    page.reload()
-    assert page.cell(1).get_by_role("button", disabled=False).count() == 0
-    plain = page.saved().cells[1].outputs[-1]["data"]["text/plain"]
+    page.reopen()
+    assert page.cell(2).get_by_role("button", disabled=False).count() == 0
+    plain = page.saved().cells[2].outputs[-1]["data"]["text/plain"]
     assert plain.endswith(
         "[You can answer only while the form is shown. Without a form, you are asked as text.]"
     )
-    load(page, contains="conversation restored (1 turn)")
-    page.run_cell(1)
-    answer(page, "No")
-    page.output_text(1, contains="Not shipped.")
 
-
-def test_reopened_notebook_continues_with_a_new_kernel(open_notebook: OpenNotebook) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/one\nGo.", "%%jp\nAnd again.", "%jp log")
-    load(page, contains="new conversation")
-    page.run_cell(1)
-    answer(page, "Yes")
-    page.output_text(1, contains="Shipped.")
-    page.wait_for_record("record.events.at(-1).message === 'Shipped.'")
-    page.save()
-    page.restart_kernel()
-    page.reload()
-    load(page, contains="model scripted/one · conversation restored (1 turn)")
+    load(page, contains="model scripted/one · conversation restored (2 turns)")
     page.run_cell(2)
+    click(page, "Replace: go on from before it, in a branch")
     answer(page, "No")
     page.output_text(2, contains="Not shipped.")
     page.wait_for_record("record.events.at(-1).message === 'Not shipped.'")
     page.save()
-    events = page.saved().metadata["jp"]["events"]
-    assert sum(event["type"] == "turn_start" for event in events) == 2
     page.run_cell(3)
     log = page.output_text(3, contains="And again.")
     assert "Go." in log
 
-
-def test_run_all_in_a_reopened_notebook_restores_the_record_first(
-    open_notebook: OpenNotebook,
-) -> None:
-    page = open_notebook(LOAD, "%%jp -m scripted/text\nGo.")
-    page.command("notebook:run-all-cells")
-    page.output_text(0, contains="new conversation")
-    page.output_text(1, contains="A first answer.")
-    page.wait_for_record("record.events.length")
-    page.save()
+    # Run All in one more kernel: the record is restored before the next cell runs.
     page.restart_kernel()
-    page.command("notebook:run-all-cells")
-    page.output_text(0, contains="conversation restored (1 turn)")
+    page.command("notebook:run-all-cells", wait=False)
+    page.output_text(0, contains="conversation restored (2 turns)")
     page.output_text(1, contains="a new one starts here")
-    page.wait_for_record("record.others?.length")
+    answer(page, "Yes")
+    page.output_text(2, contains="Shipped.")
+    page.wait_for_kernel_status("idle")
+    page.wait_for_record("record.others?.length === 2")  # with the turn that was replaced
     page.save()
-    stored = page.saved().metadata["jp"]
-    assert len(stored["others"]) == 1
+    assert len(page.saved().metadata["jp"]["others"]) == 2
 
 
 # --- hostile text ----------------------------------------------------------------------------
@@ -113,11 +94,11 @@ ATTACKS = (
 ATTACK = " ".join(ATTACKS)
 
 
-def test_configuration_of_others_counts_once_the_user_trusts_it(
+def test_settings_by_someone_else_take_effect_once_the_user_trusts_them(
     open_notebook: OpenNotebook,
 ) -> None:
     show = "%jp config providers.llm.openai.base_url"
-    page = open_notebook(LOAD, "%jp config user.name=me", "%jp trust", show, "%jp fork")
+    page = open_notebook(LOAD, "%jp config user.name=me", "%jp trust", show)
     load(page)
     page.run_cell(1)
     page.cell(1).get_by_text("[2]:").wait_for()
@@ -129,8 +110,8 @@ def test_configuration_of_others_counts_once_the_user_trusts_it(
     notebook.metadata["jp"]["events"][-1]["delta"] = evil
     nbformat.write(notebook, page.path)
 
-    page.reload(status="")
     page.restart_kernel()
+    page.reopen()
     text = load(page, contains="ignored until")
     assert "providers.llm.openai.base_url" in text
     page.run_cell(3)
@@ -145,21 +126,13 @@ def test_configuration_of_others_counts_once_the_user_trusts_it(
     page.output_text(2, contains="it is signed")
     page.run_cell(3)
     page.output_text(3, contains="http://evil.example")
-    page.run_cell(4)  # a fork of what is trusted is so too, and the old one stays
-    page.output_text(4, contains="kept in this notebook")
-    page.wait_for_record("record.others?.length")
+    page.wait_for_record("record.signature")
     page.save()
 
-    page.reload(status="")
     page.restart_kernel()
     assert "ignored" not in load(page)
     page.run_cell(3)
     page.output_text(3, contains="http://evil.example")
-    page.save()
-    stored = page.saved().metadata["jp"]
-    assert [other["conversation"]["id"] for other in stored["others"]] == [
-        stored["conversation"]["parent"]["id"]
-    ]
 
 
 def hostile_script() -> str:
@@ -204,6 +177,6 @@ def test_hostile_text_of_a_turn_runs_nothing(open_notebook: OpenNotebook, tmp_pa
         page.run_cell(cell)
     page.output_text(4, contains="ask_user")
     page.save()
-    page.reload()
+    page.reopen()
     page.output_text(2, contains="The end.")
     assert_harmless(page)
