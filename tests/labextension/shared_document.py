@@ -99,14 +99,8 @@ def _bytes_in(database: Path) -> int:
     return int(size or 0)
 
 
-def count_outputs(page: NotebookPage, cell: int) -> int:
-    """Return how many outputs the page's model of `cell` has."""
-    outputs = f"{MODEL}.cells.get({cell}).sharedModel.getOutputs().length"
-    return int(page.page.evaluate(outputs))
-
-
-def wait_for_one_form(*pages: NotebookPage, cell: int = 1) -> None:
-    """Wait until each page shows one form, in the only output of `cell`.
+def wait_for_one_output(*pages: NotebookPage, cell: int = 1) -> None:
+    """Wait until `cell` has one output in each page.
 
     The pages first handle all messages that the kernel has sent until now: a page that was busy
     may put in an output that another page has put in already, and takes it out again.
@@ -114,11 +108,19 @@ def wait_for_one_form(*pages: NotebookPage, cell: int = 1) -> None:
     for page in pages:
         page.page.evaluate(HANDLED)
     for page in pages:
+        page.page.wait_for_function(
+            f"{MODEL}.cells.get({cell}).sharedModel.getOutputs().length === 1"
+        )
+
+
+def wait_for_one_form(*pages: NotebookPage, cell: int = 1) -> None:
+    """Wait until each page shows one form, in the only output of `cell`."""
+    wait_for_one_output(*pages, cell=cell)
+    for page in pages:
         page.form()
         page.page.wait_for_function(
-            f"""selector => {MODEL}.cells.get({cell}).sharedModel.getOutputs().length === 1
-                && [...document.querySelectorAll(selector)].filter(
-                    form => form.checkVisibility()).length === 1""",
+            """selector => [...document.querySelectorAll(selector)].filter(
+                form => form.checkVisibility()).length === 1""",
             arg=FORMS.split(":")[0],
         )
 

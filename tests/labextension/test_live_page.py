@@ -110,7 +110,7 @@ def test_record_that_may_not_be_written_is_left_alone(open_notebook: OpenNoteboo
     page = open_notebook(*cells, jp=newer)
     begin(page, "kept in memory only: jp.version: this record has version 2")
     run(page, 1, until="not flushed")
-    run(page, 2)
+    run(page, 2, until="not flushed")
     assert in_page(page) == newer
 
     reopened(page, jp=None)

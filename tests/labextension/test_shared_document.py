@@ -14,8 +14,8 @@ from tests.labextension.shared_document import (
     BO_SHOWN,
     FORMS,
     SharedPages,
-    count_outputs,
     wait_for_one_form,
+    wait_for_one_output,
 )
 from tests.support.browser import CLOSE, NotebookPage
 from tests.support.page_actions import MODEL, busy_processor, click, keys, picture, question
@@ -50,7 +50,9 @@ def contents(record: Any) -> list[str]:
 def run(page: NotebookPage, cell: int, *, until: str) -> str:
     """Run `cell` in the page and return its output, once it contains `until`."""
     page.run_cell(cell)
-    return page.output_text(cell, contains=until)
+    text = page.output_text(cell, contains=until)
+    assert f"not {until}" not in text
+    return text
 
 
 def test_long_record_is_in_segments_in_both_pages_the_file_and_the_next_kernel(
@@ -183,10 +185,11 @@ def assert_noted_once(*pages: NotebookPage, by: str) -> None:
         page.output_text(1, contains="Noted.")
         page.wait_for_kernel_status("idle")
         page.cell(1).get_by_text("[*]").wait_for(state="hidden")
+    wait_for_one_output(*pages)
+    for page in pages:
         shown = page.output_text(1, contains="Noted.")
         assert shown.count("Noted.") == shown.count(f"→ Postgres (by {by})") == 1
         assert page.page.locator(FORMS).count() == 0
-        assert count_outputs(page, 1) == 1
 
 
 def test_opened_and_reloaded_pages_show_and_answer_an_open_form(decides: SharedPages) -> None:
@@ -255,8 +258,11 @@ def test_text_questions_are_answered_in_both_pages_beside_a_busy_processor(
             else:
                 keys(page, "Control+Enter")
         for page in (first, second):
-            shown = page.output_text(1, contains="Noted.")
+            page.output_text(1, contains="Noted.")
             page.wait_for_kernel_status("idle")
+        wait_for_one_output(first, second)
+        for page in (first, second):
+            shown = page.output_text(1, contains="Noted.")
             assert page.page.locator(FORMS).count() == 0
             for number in range(4):
                 by = ADA if number % 2 else BO_SHOWN
