@@ -30,7 +30,7 @@ def call(line: Invocation) -> None:
     known = _recorded(line, options)
     wanted = options.name or (known.name if known else None)
     if wanted is None:
-        raise UsageError(f"which tool? {line.subcommand.usage}; `%jp tools` lists them")
+        raise UsageError(f"Name a tool: `{line.subcommand.usage}`. `%jp tools` lists the tools.")
     tool = tools.find(wanted)
     arguments: dict[str, JsonValue] = dict(known.arguments) if known else {}
     arguments |= read_assignments(options.words, tool.definition.parameters)
@@ -47,10 +47,10 @@ def replay(line: Invocation) -> None:
 
     session, number = line.session, line.number()
     turns = list(session.document.conversation.turns())
-    last = last_turn_to_repeat(turns, "there is nothing to replay")
+    last = last_turn_to_repeat(turns, "There is nothing to replay")
     wanted = last.number if number is None else number
     if wanted >= len(turns):
-        raise UsageError(f"there is no turn {wanted}: the last one is {len(turns) - 1}")
+        raise UsageError(f"There is no turn {wanted}. The last turn is {len(turns) - 1}.")
     options = line.options
     with unless_cancelled():
         TurnReplay(session.bench, turns[wanted]).run(asks=options.ask, strict=options.strict)
@@ -62,7 +62,7 @@ def _options(line: Invocation) -> Namespace:
     found = parser.parse_intermixed_args(split(line.text))
     found.name = found.words.pop(0) if found.words and "=" not in found.words[0] else None
     if found.last and found.id is not None:
-        raise UsageError("--last and --id are two ways to name a call: write one of them")
+        raise UsageError("`--last` and `--id` both name a call. Use one of them.")
     return found
 
 
@@ -81,6 +81,6 @@ def _recorded(line: Invocation, options: Namespace) -> ToolCallRequest | None:
     about = f" of {one_line(options.name, limit=80)}" if options.name is not None else ""
     if options.last:
         if not calls:
-            raise UsageError(f"there is no call{about} in this conversation")
+            raise UsageError(f"This conversation has no tool call{about}.")
         return calls[-1]
     return call_with_id(calls, options.id, about=about)

@@ -43,20 +43,20 @@ def status(cassettes: Cassettes) -> list[str]:
     """
     tape = cassettes.tape
     if tape is None:
-        return ["no cassette: models are asked, and nothing is recorded"]
+        return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
     name, whole = cassettes.name_of(tape.path), exchanges(len(tape.cassette.exchanges))
     if tape.is_unanswered:
         return [
-            f"nothing is recorded on {name} yet: no model has answered, and the file is as it was"
+            f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
         ]
     if tape.choice.mode == "record":
-        return [f"what models are asked is recorded on {name}: {exchanges(tape.added)} so far"]
-    added = "" if tape.is_offline else f", {tape.added} added; models are asked what it has not"
-    lines = [f"{name} answers in place of models: {tape.used} of {whole} used{added}"]
+        return [f"Model responses are recorded on {name}: {exchanges(tape.added)} so far."]
+    added = "" if tape.is_offline else f", {tape.added} added. Other requests are sent to the model"
+    lines = [f"Model responses are replayed from {name}: {tape.used} of {whole} used{added}."]
     if tape.choice.tools == "recorded":
-        lines.append("tools do not run: their results are of the cassette, too")
+        lines.append("Tools do not run: their results are replayed from the cassette.")
     if rest := tape.unused() if tape.used else []:
-        lines.append("not used yet:")
+        lines.append("Not used yet:")
         lines += [f"  {exchange_in_words(tape.cassette, each)}" for each in rest[:MAX_LISTED]]
         if more := rest[MAX_LISTED:]:
             lines.append(f"  … and {len(more)} more")
@@ -66,7 +66,7 @@ def status(cassettes: Cassettes) -> list[str]:
 def _unknown(words: Sequence[str], usage: str) -> str:
     word = words[0]
     if word == "off":
-        return f"`%jp cassette off` takes no file: {usage}"
+        return f"`%jp cassette off` takes no file. Usage: `{usage}`"
     near = difflib.get_close_matches(word, MODES, n=1)
-    hint = f"did you mean `%jp cassette {near[0]}`? " if near else ""
-    return f"%jp cassette does not know `{one_line(word, limit=60)}`: {hint}{usage}"
+    hint = f"Did you mean `%jp cassette {near[0]}`? " if near else ""
+    return f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}Usage: `{usage}`"

@@ -18,14 +18,14 @@ from jp_nb.session.recorded_calls import call_with_id
 from jp_nb.tooling.python import REGISTRY
 
 MAX_LISTED = 30
-"""Blocks, where somebody has to choose one."""
+"""Number of blocks that an error lists."""
 
 
 def code(call: Invocation) -> None:
     """Put a block of the last answer, or the call that `--call` names, into a new cell."""
     if call.options.call:
         if call.word is not None:
-            raise UsageError("%jp code takes a number, or --call and the id of a call, not both")
+            raise UsageError("`%jp code` takes a number or `--call`, not both.")
         _insert(call.shell, *_call(call, call.options.call[-1]))
     else:
         _insert(call.shell, *_block(call))
@@ -36,23 +36,24 @@ def _block(call: Invocation) -> tuple[str, str]:
     number = call.number(at_least=1)
     turns = call.session.conversations.log(1)
     if not turns:
-        raise UsageError("there is no answer yet: ask with %%jp first")
+        raise UsageError("There is no answer yet. Send a request with `%%jp` first.")
     blocks = code_blocks(turns[-1].text)
     if not blocks:
-        raise UsageError(f"the last answer (turn {turns[-1].number}) has no block of code")
+        raise UsageError(f"The last answer (turn {turns[-1].number}) has no code block.")
     if number is None and len(blocks) > 1:
         raise UsageError(
-            f"which block of the last answer? `%jp code N`, with N of\n{_list(blocks)}"
+            f"The last answer has {_many(blocks)}. Choose one with `%jp code N`:\n{_list(blocks)}"
         )
     if number is not None and number > len(blocks):
-        raise UsageError(f"the last answer has {_many(blocks)}, not {number}:\n{_list(blocks)}")
+        raise UsageError(
+            f"There is no code block {number}. The last answer has {_many(blocks)}:\n"
+            f"{_list(blocks)}"
+        )
     number = number or 1
     block = blocks[number - 1]
-    said = f"block {number} of the last answer ({_about(block)})"
+    said = f"code block {number} of the last answer ({_about(block)})"
     if not block.is_python:
-        said += (
-            f", which says that it is {block.language}, not Python, and is as the model wrote it"
-        )
+        said += f", unchanged. Its language is {block.language}, not Python"
     return block.text, said
 
 
@@ -72,30 +73,30 @@ def _about(block: CodeBlock) -> str:
 
 
 def _many(blocks: Sequence[CodeBlock]) -> str:
-    return "1 block of code" if len(blocks) == 1 else f"{len(blocks)} blocks of code"
+    return "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
 
 
 def _call(call: Invocation, wanted: str | None) -> tuple[str, str]:
     """Return code that calls a tool as the model did, and what to say of it."""
     calls = [made for turn in call.session.conversations.log() for made in turn.tool_calls]
     if not calls:
-        raise UsageError("the model has called no tool in this conversation")
+        raise UsageError("The model has not called a tool in this conversation.")
     made = calls[-1] if wanted is None else call_with_id(calls, wanted)
     tool = REGISTRY.all().get(made.name)
     source = call_source(made, tool, call.shell.user_ns)
-    return source, f"the call {escape_unseen(made.id)} of {escape_unseen(made.name)}"
+    return source, f"the call {escape_unseen(made.id)} of `{escape_unseen(made.name)}`"
 
 
 def _insert(shell: Any, text: str, what: str) -> None:
     """Have the front end put `text` into a new cell, which does not run; or print it."""
     kernel = getattr(shell, "kernel", None)
     if kernel is not None and is_headless(kernel):
-        print(f"jp_nb: nobody is there to get a new cell; {what}:\n\n{text}")
+        print(f"jp_nb: No cell can be inserted in a headless run. This is {what}:\n\n{text}")
         return
     shell.set_next_input(text, replace=False)
-    print(f"jp_nb: a new cell has {what}. It has not run.")
+    print(f"jp_nb: Inserted a new cell with {what}. The cell has not run.")
     if hidden := _hidden(text):
-        print(f"jp_nb: look before you run it: {hidden}")
+        print(f"jp_nb: Check the code before you run it: {hidden}.")
 
 
 def _hidden(text: str) -> str:
@@ -109,8 +110,8 @@ def _hidden(text: str) -> str:
         return ""
     more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
     which = (
-        f"line {numbers[0]} has"
+        f"line {numbers[0]} contains"
         if len(numbers) == 1
-        else f"lines {', '.join(numbers[:10])}{more} have"
+        else f"lines {', '.join(numbers[:10])}{more} contain"
     )
-    return f"{which} characters that cannot be seen, or that look like others"
+    return f"{which} characters that are invisible or look like other characters"

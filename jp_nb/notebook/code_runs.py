@@ -229,7 +229,7 @@ class _Told:
 
         Shape:
             line 2, in <module>: half(0)
-            line 1, in half, of a cell: return 1 / number
+            line 1, in half (in a cell): return 1 / number
         """
         if isinstance(self._error, SyntaxError) and self._error.filename == self._name:
             return plain(_caret(self._error), limit=MAX_ERROR_CHARS)
@@ -251,8 +251,8 @@ class _Told:
         if file == self._name:
             return ""
         if file.startswith(CODE_FILE):
-            return ", of code that ran earlier"
-        return ", of a cell" if _is_cell(self._shell, file) else None
+            return " (in earlier code)"
+        return " (in a cell)" if _is_cell(self._shell, file) else None
 
 
 def _caret(error: SyntaxError) -> str:

@@ -73,7 +73,8 @@ class Invocation:
 
 
 Action = Callable[[Invocation], None]
-_TO_ASK: Final = "Write a request to the model below `%%jp`; `%%jp?` lists its options."
+NOT_A_NAME: Final = "`-o` takes a variable name. {!r} is not a valid Python name."
+_TO_ASK: Final = "To ask the model, write a request below `%%jp`. `%%jp?` lists its options."
 
 
 def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> None:
@@ -117,7 +118,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
     """
     options = read_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
-        raise UsageError(f"-o takes a name; {options.out!r} is not a Python name")
+        raise UsageError(NOT_A_NAME.format(options.out))
     before = session.last
     try:  # a turn that failed has a result, too
         with unless_cancelled():
@@ -140,7 +141,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
 def ask_in_one_line(call: Invocation) -> None:
     """Put what follows to the model."""
     if not call.text:
-        raise UsageError(f"there is nothing to ask: {call.subcommand.usage}")
+        raise UsageError(f"The request is empty. Usage: `{call.subcommand.usage}`")
     with unless_cancelled():
         call.session.run_turn(call.text)
 
@@ -189,10 +190,10 @@ def _listing(rows: Sequence[tuple[str, str]]) -> report.Report:
 def _unknown(name: str, text: str) -> str:
     """Return what to say of words that begin with no subcommand: perhaps they are a request."""
     near = difflib.get_close_matches(name, SUBCOMMANDS, n=1)
-    hint = f"did you mean `%jp {near[0]}`? " if near else ""
+    hint = f"Did you mean `%jp {near[0]}`? " if near else ""
     words = one_line(f"{name} {text}".strip(), limit=200)
-    how = f"`%jp q {words}` asks the model this" if text else "in one line after `%jp q`"
+    request = words if text else "REQUEST"
     return (
-        f"there is no `%jp {one_line(name, limit=60)}`: {hint}A request is written below `%%jp`, "
-        f"or {how}; `%jp` alone lists what there is"
+        f"There is no subcommand `%jp {one_line(name, limit=60)}`. {hint}To ask the model, write "
+        f"the request below `%%jp`, or `%jp q {request}`. `%jp` lists the subcommands."
     )

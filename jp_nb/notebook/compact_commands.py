@@ -18,8 +18,8 @@ from jp_nb.rendering.compaction_report import compaction_report, preview_report
 from jp_nb.session.compacting import Compacting, CompactionOrder
 
 NOTHING = (
-    "nothing would get shorter: the turns that it is about hold nothing that would be left out "
-    "(--summarize has a model sum them up, --keep-last 0 includes the last turn)"
+    "Nothing to compact: the selected turns contain nothing that would be omitted. "
+    "`--summarize` has a model summarize them; `--keep-last 0` includes the last turn."
 )
 
 
@@ -44,7 +44,8 @@ def _no_turn(order: CompactionOrder, count: int) -> str:
     first = order.first
     if first is None or first.kind != "turn" or first.amount < count:
         return ""
-    return f"there is no turn {first.amount:.0f}: the conversation has {count}, numbered from 0"
+    turns = f"{count} turn{'' if count == 1 else 's'}"
+    return f"There is no turn {first.amount:.0f}. This conversation has {turns}, numbered from 0."
 
 
 def _carry_out(
@@ -57,15 +58,20 @@ def _carry_out(
 def _undo(call: Invocation, compacting: Compacting) -> None:
     others = {name for name, value in vars(call.options).items() if value}
     if others - {"undo", "dry_run", "words"}:
-        raise UsageError("--undo takes nothing but --dry-run: it takes back the last compaction")
+        raise UsageError(
+            "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
+        )
     dry = call.options.dry_run
     found = compacting.last_made() if dry else compacting.undo()
     if not found:
-        print("jp_nb: there is no compaction to take back: every turn is sent whole")
+        print("jp_nb: There is no compaction to undo. All turns are sent in full.")
         return
-    taken = "would be taken back" if dry else "taken back; about "
-    now = "" if dry else f"{compacting.tokens():,} tokens of messages are sent now"
-    print(f"jp_nb: {taken}{now} (it was: {in_words(found)})")
+    words = in_words(found)
+    if dry:
+        print(f"jp_nb: This would undo the last compaction ({words}).")
+    else:
+        tokens = f"{compacting.tokens():,} tokens"
+        print(f"jp_nb: Undid the last compaction ({words}). Messages now take about {tokens}.")
 
 
 # --- the line --------------------------------------------------------------------------------
@@ -80,7 +86,7 @@ def order_of(options: Namespace) -> CompactionOrder:
     for one, other in (("first", "keep_first"), ("last", "keep_last")):
         if getattr(options, one) is not None and getattr(options, other) is not None:
             flag = {"first": "--from", "last": "--to"}[one]
-            raise UsageError(f"{flag} and --{other.replace('_', '-')} exclude each other")
+            raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
     return CompactionOrder(
         rules=_rules(options),
         keep_first=_kept("--keep-first", options.keep_first, may_be_last=True),
@@ -94,7 +100,7 @@ def order_of(options: Namespace) -> CompactionOrder:
 def _rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
     """Return the one rule that the line makes up; None if the configured ones count."""
     if options.model is not None and not options.summarize:
-        raise UsageError("-m names the model of a summary: --summarize asks for one")
+        raise UsageError("`-m` names the model that writes a summary. Add `--summarize`.")
     if not (options.reasoning or options.tools or options.summarize):
         return None
     given: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
@@ -127,4 +133,4 @@ def _bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
     try:
         return read_bound(text, may_be_last=may_be_last)
     except ValueError as exc:
-        raise UsageError(f"{flag}: {exc}") from exc
+        raise UsageError(f"`{flag}`: {exc}") from exc

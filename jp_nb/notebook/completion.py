@@ -28,7 +28,7 @@ from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Of
 
 MAX_OFFERED = 300
 MAX_CHARS = 200
-"""Of one text: longer ones are nobody's choice."""
+"""Length of one completion; longer texts are not offered."""
 
 
 # --- what is asked and answered --------------------------------------------------------------

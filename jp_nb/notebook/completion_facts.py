@@ -41,7 +41,7 @@ def _or(nothing: _T, ask: Callable[[], _T]) -> _T:
     try:
         return ask()
     except (JpNbError, OSError) as exc:
-        _log.debug("nothing of this kind can be offered: %s", exc)
+        _log.debug("Cannot list names for completion: %s", exc)
         return nothing
 
 
@@ -146,7 +146,7 @@ def _entries(folder: Path) -> list[str]:
         with os.scandir(folder) as found:
             return [f"{x.name}/" if x.is_dir() else x.name for x in islice(found, MAX_ENTRIES)]
     except (OSError, ValueError) as exc:  # `ValueError`: a name that no file can have
-        _log.debug("%s is not read: %s", folder, exc)
+        _log.debug("Cannot read the folder %s: %s", folder, exc)
         return []
 
 
@@ -162,7 +162,7 @@ def matches(session: Session | None, context: Any) -> dict[str, Any]:
             place = context.cursor_line, context.cursor_position
             found = complete_cell(context.full_text, *place, SessionFacts(session))
     except Exception:  # IPython would print the traceback below the cell
-        _log.debug("no completions for %r", before, exc_info=True)
+        _log.debug("Completion failed for %r", before, exc_info=True)
     return {
         "completions": [
             SimpleCompletion(text=text, type=found.notes.get(text, "param")) for text in found.texts

@@ -35,14 +35,14 @@ def config(call: Invocation) -> None:
     paths: list[str] = options.words
     if changes and (paths or options.explain):
         raise UsageError(
-            f"%jp config shows or changes, not both at once: {(paths or options.explain)[0]!r}"
+            f"`%jp config` shows or changes settings, not both: {(paths or options.explain)[0]!r}."
         )
     layers: list[Layer] = [x for x in ("user", "workspace") if getattr(options, x)]
     if len(layers) > 1:
-        raise UsageError("%jp config writes into one file: --user and --workspace are two")
+        raise UsageError("Use `--user` or `--workspace`, not both: a change is saved in one file.")
     for layer in layers:
         if not changes:
-            raise UsageError(f"--{layer} takes what to write: PATH=VALUE, or --unset PATH")
+            raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
         session.write_config(layer, *changes)
         said = ", ".join(_as_written(change) for change in changes)
         print(f"Saved in your {layer} configuration file: {said}")
@@ -65,7 +65,7 @@ def _change(session: Session, changes: Sequence[Directive]) -> None:
     paths = [path for path in claimed if not any(path.startswith(f"{up}.") for up in claimed)]
     if not paths:
         if not session.notices:  # which say why nothing changed
-            print("The configuration already says this.")
+            print("Nothing changed: the configuration already has these values.")
         return
     value_at = _values(session)
     values = [(path, value_at(path)) for path in paths[:MAX_CONFIRMED]]
@@ -106,11 +106,11 @@ def _explain(call: Invocation, paths: Sequence[str]) -> None:
     value_at = _values(call.session)
     for path, said in call.session.settings.explain(paths).items():
         rows += [
-            (path, _who(x, path), "taken back" if x.taken_back else shown_value(path, x.value))
+            (path, _who(x, path), "reverted" if x.taken_back else shown_value(path, x.value))
             for x in said
         ]
-        rows.append((path, "in force", value_at(path)))
-    call.show(table(("path", "says", "value"), rows))
+        rows.append((path, "effective", value_at(path)))
+    call.show(table(("path", "set by", "value"), rows))
 
 
 def _values(session: Session) -> Callable[[str], str]:
@@ -119,8 +119,8 @@ def _values(session: Session) -> Callable[[str], str]:
         config = session.config.model_dump(mode="json", exclude_none=True)
     except ConfigError as exc:
         partial = session.settings.readable_partial()
-        print(f"jp_nb: this configuration is not valid: {plain(str(exc))}")
-        return lambda path: f"{shown_value(path, get_path(partial, path))} (not valid as a whole)"
+        print(f"jp_nb: The configuration is not valid: {plain(str(exc))}")
+        return lambda path: f"{shown_value(path, get_path(partial, path))} (not validated)"
     return lambda path: to_text(masked(get_path(config, path), parse_path(path)))
 
 

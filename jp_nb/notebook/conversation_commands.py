@@ -51,7 +51,7 @@ def switch(call: Invocation) -> None:
     if call.session.conversations.switch(call.word):
         _report(call, f"Switched from {_name(left)}", left)
     else:
-        print(f"jp_nb: {_name(left)} is already active")
+        print(f"jp_nb: Already active: {_name(left)}")
 
 
 def drop(call: Invocation) -> None:
@@ -102,8 +102,8 @@ def save(call: Invocation) -> None:
     store, where = call.session.store, call.session.active.where
     if store.why_not_kept is not None:
         raise StorageError(
-            f"the record is not saved: it is {where}. `%jp export DIR` writes it into a folder, "
-            "and `jp-nb import DIR NOTEBOOK` takes that into a notebook"
+            f"The record cannot be saved here. It is {where}. `%jp export DIR` writes the "
+            "conversation to a directory. `jp-nb import DIR NOTEBOOK` adds it to a notebook."
         )
     print(f"jp_nb: {plain(store.save())}")
 
@@ -115,10 +115,10 @@ def export_directory(call: Invocation) -> None:
     folder = folder_at(call.options.words[0], session.files.folder)
     saved = save_directory(session.document.to_json(), folder, dialect)
     for line in saved.dropped:
-        print(f"jp_nb: dropped: {one_line(line, limit=1000)}")
+        print(f"jp_nb: Omitted: {one_line(line, limit=1000)}")
     for name in saved.others:
-        print(f"jp_nb: also written, as it was imported: {one_line(name)}")
-    print(f"jp_nb: written to {plain(str(folder))}")
+        print(f"jp_nb: Also written, unchanged from the import: {one_line(name)}")
+    print(f"jp_nb: Written to {plain(str(folder))}")
 
 
 def import_directory(call: Invocation) -> None:

@@ -41,7 +41,7 @@ def _finding(look: Callable[[Session], str], session: Session) -> str:
     try:
         return look(session)
     except JpNbError as exc:  # a wrong configuration is a finding too
-        return f"does not work: {exc}"
+        return f"error: {exc}"
 
 
 def _kernel(_: Session) -> str:
@@ -65,14 +65,14 @@ def _questions(session: Session) -> str:
     way = here.route(PromptSettings(channel=config.channel))
     forms = "" if here.no_forms is None else f"; no forms: {here.no_forms}"
     words = {"FormRoute": "form in the cell, then stdin", "StdinRoute": "stdin"}
-    nobody = getattr(way, "reason", None)
-    return (f"nobody can be asked: {nobody}" if nobody else words[type(way).__name__]) + forms
+    why_not = getattr(way, "reason", None)
+    return (f"no user can be asked: {why_not}" if why_not else words[type(way).__name__]) + forms
 
 
 def _folder(session: Session) -> str:
     """Return the files of the folder, and what in them waits for the user's consent."""
     files, pending = session.files, session.files.pending()
-    found = ", ".join(map(str, workspace_files(files.folder))) or "no file configures anything"
+    found = ", ".join(map(str, workspace_files(files.folder))) or "no configuration file"
     if not pending:
         return found
     paths = listed({path for each in pending for path, _, _ in each.leaves})
@@ -84,7 +84,7 @@ def _model(session: Session) -> str:
     text = f"{model.provider}/{model.name}"
     settings = getattr(session.config.providers.llm, model.provider, None)
     if settings is None:
-        return f"{text} (a script: no network, no key)"
+        return f"{text} (a script: no network and no key needed)"
     variable = settings.api_key_env
     key = "no key needed"
     if variable:

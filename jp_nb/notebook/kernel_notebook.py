@@ -12,6 +12,7 @@ from typing import Any, Final
 from jp_nb.errors import StorageError
 from jp_nb.notebook.document.live import LiveStore
 from jp_nb.notebook.document.page_cells import read_cells
+from jp_nb.notebook.document.refusals import NO_OPEN_PAGE
 from jp_nb.session.host import RecordStore
 from jp_nb.tooling.notebook_access import CodeRun, NotebookCell, NotebookCells
 
@@ -56,7 +57,7 @@ class KernelNotebook:
         """
         store = self._store
         if not isinstance(store, LiveStore):
-            return self._history("no page is open that shows this notebook")
+            return self._history(NO_OPEN_PAGE)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 text = await asyncio.wrap_future(store.ask_cells(whole))

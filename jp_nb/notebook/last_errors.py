@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from jp_nb.session.last_error import LastError
 
 CODE_FILE = "<code "
-"""What the file names of code begin with that a model ran."""
-CODE = "Code that a model ran"
+"""Prefix of the file names of code that a model ran."""
+CODE = "Code that the model ran"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class LastErrors:
 
     def _nothing(self) -> str:
         if self._own is None:
-            return "there is no error to explain: no cell of this kernel has failed yet"
+            return "There is no error to explain: no cell of this kernel has failed yet."
         said = f"{type(self._own).__name__}: {one_line(str(self._own))}"
-        return f"there is no error to explain but jp_nb's own, which says what to do: {said}"
+        return f"There is nothing to explain: the last error came from jp_nb itself. {said}"
 
     def _label_of(self, filename: str) -> str | None:
         """Return what IPython calls the cell of a file name, such as `Cell In[3]`."""

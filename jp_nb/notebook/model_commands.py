@@ -34,16 +34,16 @@ def models(call: Invocation) -> None:
     others = [] if call.options.words else list(_set_up(config, model.provider))
     if others:
         also = ", ".join(f"`%jp models {other}`" for other in others)
-        shown = with_note(shown, f"Keys are set for others, which were not asked: {also}.")
+        shown = with_note(shown, f"Keys are also set for other providers: {also}.")
     call.show(shown)
 
 
 def _unknown(name: str, usage: str) -> str:
     near = difflib.get_close_matches(name, NAMES, n=1)
-    hint = f"did you mean `%jp models {near[0]}`? " if near else ""
+    hint = f"Did you mean `%jp models {near[0]}`? " if near else ""
     return (
-        f"{one_line(name, limit=60)!r} is not a provider: {hint}There are {', '.join(NAMES)}; what "
-        f"is looked for in their lists stands behind one: {usage}"
+        f"{one_line(name, limit=60)!r} is not a provider. {hint}The providers are "
+        f"{', '.join(NAMES)}. Search words follow the provider: `{usage}`"
     )
 
 

@@ -95,8 +95,8 @@ class NotebookHost:
             if isinstance(error, KeyboardInterrupt):
                 said = plain(str(error)) or "Interrupted"
                 # A sentence says all there is to say, as that of a call outside of a turn does.
-                kept = "" if said.endswith(".") else ". What arrived so far is in the record."
-                return [f"{said}{kept}"]
+                kept = "Everything received so far is in the record."
+                return [said if said.endswith(".") else f"{said}. {kept}"]
             return [f"{type(error).__name__}: {plain(str(error))}"]
 
         # IPython asks an exception for its own rendering before it makes one.

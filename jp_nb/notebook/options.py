@@ -39,7 +39,7 @@ class OptionParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `UsageError` with the message and how it is done."""
-        raise UsageError(f"{message}. Usage: {self._how}")
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. Usage: `{self._how}`")
 
 
 class _Listed(argparse.Action):
@@ -93,7 +93,7 @@ def read_words(subcommand: Subcommand, text: str) -> argparse.Namespace:
 
 def refusal(subcommand: Subcommand, text: str, bound: str = "") -> UsageError:
     """Return the error that says what `subcommand` takes, where `text` was found."""
-    return UsageError(f"%jp {subcommand.name} takes {subcommand.what}{bound}, found {text!r}")
+    return UsageError(f"`%jp {subcommand.name}` takes {subcommand.what}{bound}, but got {text!r}.")
 
 
 def _with_flags(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
@@ -118,4 +118,4 @@ def split(line: str) -> list[str]:
     try:
         return shlex.split(line)
     except ValueError as exc:
-        raise UsageError(f"{line.strip()!r} is not quoted as in a shell: {exc}") from exc
+        raise UsageError(f"Quotes in {line.strip()!r} must match, as in a shell: {exc}.") from exc

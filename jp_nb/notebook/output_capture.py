@@ -62,7 +62,7 @@ class KeptText:
         line = _overwritten(self._line)
         tail = "".join(self._tail)[-MAX_CHARS:]
         left_out = self._chars - len(self._head) - len(tail)
-        gap = f"\n[… {left_out} characters are left out here …]\n" if left_out else ""
+        gap = f"\n[… {left_out} characters omitted …]\n" if left_out else ""
         return f"{self._head}{gap}{tail}{line}"
 
     def _keep(self, text: str) -> None:
@@ -136,7 +136,7 @@ class OutputCapture:
     def outputs(self) -> tuple[CellOutput, ...]:
         """Return what is kept, without terminal escapes."""
         left_out = self._count - len(self._first) - len(self._last)
-        gap = [CellOutput("stream", f"[… {left_out} outputs are left out here …]")]
+        gap = [CellOutput("stream", f"[… {left_out} outputs omitted …]")]
         first, last = map(_read, self._first), map(_read, self._last)
         return (*first, *(gap if left_out else []), *last)
 
@@ -161,7 +161,7 @@ class OutputCapture:
         self._images += len(found)
         kept.images = found if self._images <= MAX_IMAGES else ()
         if found and not kept.images:
-            kept.text.add(f" [image left out: one run shows {MAX_IMAGES} at most]")
+            kept.text.add(f" [image omitted: the limit is {MAX_IMAGES} images per run]")
         return kept
 
 

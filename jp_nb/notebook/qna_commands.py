@@ -18,8 +18,8 @@ from jp_nb.rendering.report import Report
 from jp_nb.safe_text import one_line
 
 UNTRUSTED: Final = (
-    "this notebook is not trusted: its questions and answers are not listed, no log is read and "
-    "none is written. `%jp trust` shows what would count, and asks"
+    "This notebook is not trusted, so its questions and answers are not listed. The history of "
+    "the workspace is neither read nor written. `%jp trust` shows the settings and asks you."
 )
 MAX_LINE: Final = 2000
 """Characters of a line about a file: names may be long."""
@@ -31,18 +31,21 @@ def qna(call: Invocation) -> None:
     action = _VERBS.get(verb)
     if action is None:
         near = difflib.get_close_matches(verb, _VERBS, n=1)
-        hint = f"did you mean `%jp qna {near[0]}`? " if near else ""
+        hint = f"Did you mean `%jp qna {near[0]}`? " if near else ""
         raise UsageError(
-            f"there is no `%jp qna {one_line(verb, limit=60)}`: {hint}{call.subcommand.usage}"
+            f"There is no `%jp qna {one_line(verb, limit=60)}`. {hint}"
+            f"Usage: `{call.subcommand.usage}`"
         )
     if verb not in ("list", "search") and call.options.limit is not None:
-        raise UsageError("--limit goes with list and search")
+        raise UsageError("`--limit` works with `list` and `search` only.")
     action(call, words)
 
 
 def _list(call: Invocation, words: Sequence[str]) -> None:
     if words:
-        raise UsageError(f"list takes no word, found {' '.join(words)!r}: `%jp qna search TEXT`")
+        raise UsageError(
+            f"`list` takes no words, but got {' '.join(words)!r}. `%jp qna search TEXT` searches."
+        )
     limit = _limit(call)
     if (history := _history(call)) is None:
         return
@@ -57,7 +60,7 @@ def _list(call: Invocation, words: Sequence[str]) -> None:
 
 def _get(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1 or not _is_number(words[0]):
-        raise UsageError(f"get takes the id of an answer, found {' '.join(words)!r}")
+        raise UsageError(f"`get` takes the id of an answer, but got {' '.join(words)!r}.")
     if (history := _history(call)) is None:
         return
     found = history.get(int(words[0]))
@@ -69,7 +72,7 @@ def _get(call: Invocation, words: Sequence[str]) -> None:
 def _search(call: Invocation, words: Sequence[str]) -> None:
     limit, text = _limit(call), " ".join(words)
     if not text.strip():
-        raise UsageError("search takes the text to look for")
+        raise UsageError("`search` takes the text to search for.")
     if (history := _history(call)) is None:
         return
     found = history.containing(text)
@@ -78,19 +81,19 @@ def _search(call: Invocation, words: Sequence[str]) -> None:
         return
     shown = found[-limit:]
     earlier = len(found) - len(shown)
-    note = f"{earlier} earlier that fit: --limit N shows more" if earlier else ""
+    note = f"{earlier} earlier: `%jp qna search TEXT --limit N` shows more" if earlier else ""
     call.show(_noted(question_table(shown), history, note))
 
 
 def _import(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1:
-        raise UsageError("import takes one file, a table of datetime;question;answer")
+        raise UsageError("`import` takes one file, a table of `datetime;question;answer`.")
     session = call.session
     try:
         path = (session.files.folder / Path(words[0]).expanduser()).absolute()
         told = session.active.questions.import_table(path)
     except (RuntimeError, ValueError) as exc:  # no such home, a name that no file can have
-        raise UsageError(f"there can be no file {words[0][:80]!r}: {exc}") from exc
+        raise UsageError(f"{words[0][:80]!r} is not a valid file name: {exc}") from exc
     _tell(told)
 
 
@@ -118,7 +121,7 @@ def _noted(shown: Report, history: QuestionHistory, note: str) -> Report:
     notes = [note] if note else []
     if history.left_out:
         notes.append(
-            f"{history.left_out} not signed by you: models are not given them until "
+            f"{history.left_out} not signed by you: models do not get them before "
             "`%jp trust --workspace`"
         )
     return with_note(shown, "; ".join(notes)) if notes else shown

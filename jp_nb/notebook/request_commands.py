@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands import NOT_A_NAME, Invocation
 from jp_nb.notebook.options import refusal
 from jp_nb.rendering.curl_command import body_text, curl_command
 from jp_nb.rendering.request_difference import request_difference
@@ -33,7 +33,7 @@ def request(call: Invocation) -> None:
     found = requests.named(call.word)
     if options.out is not None:
         call.shell.user_ns[options.out] = as_dict(found)
-        print(f"jp_nb: request {found.name} is in {options.out}")
+        print(f"jp_nb: The variable `{options.out}` holds request {found.name}")
     elif options.json:
         print(_printable(found, body_text(found), full=options.full))
     elif options.curl:
@@ -60,11 +60,11 @@ def _check(call: Invocation) -> None:
         if given
     ]
     if len(ways) > 1:
-        raise UsageError(f"{' and '.join(ways)} exclude each other: {call.subcommand.usage}")
+        raise UsageError(f"Use only one of {' and '.join(ways)}. Usage: `{call.subcommand.usage}`")
     if len(options.words) > (2 if options.diff else 1):
         raise refusal(call.subcommand, call.text)
     if options.out is not None and not options.out.isidentifier():
-        raise UsageError(f"-o takes a name; {options.out!r} is not a Python name")
+        raise UsageError(NOT_A_NAME.format(options.out))
 
 
 def _printable(found: TracedRequest, text: str, *, full: bool) -> str:
@@ -76,8 +76,8 @@ def _printable(found: TracedRequest, text: str, *, full: bool) -> str:
     if full or len(text) <= MAX_PRINTED:
         return text
     raise UsageError(
-        f"the request has {len(text):,} characters, which would bury this cell: `%jp request "
-        f"{found.name} -o NAME` binds it to a name, --full prints it"
+        f"The request is too long to print here ({len(text):,} characters). "
+        f"`%jp request {found.name} -o NAME` binds it to a variable; `--full` prints it."
     )
 
 

@@ -94,7 +94,7 @@ class Subcommand:
     help: str
     action: str
     takes: str = ""
-    what: str = "nothing"
+    what: str = "no arguments"
     offers: Offer | None = None
     verbs: Mapping[str, Offer | None] = field(default_factory=dict)
     options: tuple[MagicOption, ...] = ()
@@ -137,38 +137,48 @@ def _change(
 
     def read(flag: str, text: str | None) -> Directive:
         if kind in ("tool", "no_tool") and text is not None and not text.strip():
-            raise UsageError(f"{flag} takes the name of a tool or toolset, or nothing for all")
+            raise UsageError(
+                f"`{flag}` takes the name of a tool or toolset, or no name for all tools."
+            )
         return Directive(kind, text or "")
 
     return MagicOption(flags, does, takes, offers, into="directives", reads=read)
 
 
+_NO_CFG: Final = "revert the assignment X, or the settings of the configuration file X"
+
 # One entry, one paragraph.
 # fmt: off
 ASK_OPTIONS: Final = (
-    MagicOption(("-m", "--model"), "model `provider/name`, or an alias, for this and later turns",
-           "MODEL", "model"),
+    MagicOption(("-m", "--model"), "use this model, `PROVIDER/NAME` or an alias, for this and "
+           "later turns", "MODEL", "model"),
     _change("cfg", ("-c", "--cfg"),
-            "path=value, path:=json, path+=value, a JSON object, or a file's name", "X", "change"),
-    _change("no_cfg", ("-C", "--no-cfg"), "take back what that set", "X", "change"),
+            "change the configuration: `path=value`, `path:=json`, `path+=value`, a JSON object, "
+            "or the name of a configuration file", "X", "change"),
+    _change("no_cfg", ("-C", "--no-cfg"), _NO_CFG, "X", "change"),
     _change("tool", ("-t", "--tool"),
-            "enable a tool, or those of a toolset, for this and later turns; bare: all of them",
+            "enable a tool or toolset for this and later turns; without a name, all tools",
             "[NAME]", "tool or toolset"),
-    _change("no_tool", ("-T", "--no-tool"), "disable a tool likewise", "[NAME]", "tool or toolset"),
+    _change("no_tool", ("-T", "--no-tool"),
+            "disable a tool or toolset for this and later turns; without a name, all tools",
+            "[NAME]", "tool or toolset"),
     _change("attach", ("-a", "--attachment"),
-            "attach a file, a pattern or a variable, for this and later turns", "FILE",
+            "attach a file, a file pattern, or a variable, for this and later turns", "FILE",
             "attachment"),
     MagicOption(("-u", "--tool-use"),
-           "force a tool for the first request of this turn; bare: any tool", "[NAME]", "tool",
+           "require a tool call in the first request of this turn; without a name, of any tool",
+           "[NAME]", "tool",
            into="tool_uses", reads=lambda _, name: True if name is None else name),
-    MagicOption(("-U", "--no-tool-use"), "forbid tools for the first request of this turn",
+    MagicOption(("-U", "--no-tool-use"), "forbid tool calls in the first request of this turn",
            into="tool_uses", reads=lambda *_: False),
     MagicOption(("-n", "--new"), "start a new conversation in this notebook"),
-    MagicOption(("-k", "--compact"), "first make the conversation shorter, as `%jp compact` does"),
+    MagicOption(("-k", "--compact"), "compact the conversation first, as `%jp compact` does"),
     MagicOption(("-s", "--schema"),
-           "an answer that fits the type or JSON schema NAME of the notebook", "NAME", "schema"),
-    MagicOption(("-o", "--out"), "also bind the result to NAME; it is `_jp` anyway", "NAME"),
-    MagicOption(("--strict",), "a question that nobody can answer fails the cell"),
+           "require an answer that matches NAME, a type or JSON schema in the notebook", "NAME",
+           "schema"),
+    MagicOption(("-o", "--out"), "bind the result to the variable NAME, in addition to `_jp`",
+           "NAME"),
+    MagicOption(("--strict",), "fail the cell if no user can answer a question"),
 )
 """What `%%jp` takes."""
 
@@ -178,136 +188,142 @@ _TABLE: Final = (
         "config", "show or change the configuration", "config_commands:config",
         "[PATH… | PATH=VALUE…]", offers="setting", assigns=True,
         options=(
-            MagicOption(("--explain",), "say which layer and file set it", "PATH", "path",
+            MagicOption(("--explain",), "show which layer and file set PATH", "PATH", "path",
                    reads=lambda _, path: path),
-            _change("unset", ("--unset",), "take back what this conversation set there",
+            _change("unset", ("--unset",), "remove the value that this conversation set at PATH",
                     "PATH", "path"),
             _change("cfg", ("-c", "--cfg"), "apply a configuration file", "X", "change"),
-            _change("no_cfg", ("-C", "--no-cfg"), "take back what that set", "X", "change"),
-            MagicOption(("--user",), "write it into your own configuration file, for all notebooks",
-                   beside="PATH=VALUE"),
-            MagicOption(("--workspace",), "write it into the file of this workspace",
+            _change("no_cfg", ("-C", "--no-cfg"), _NO_CFG, "X", "change"),
+            MagicOption(("--user",), "save the change in your user configuration, for all "
+                   "notebooks", beside="PATH=VALUE"),
+            MagicOption(("--workspace",), "save the change in the configuration of this workspace",
                    beside="PATH=VALUE"),
         ),
     ),
-    Subcommand("tools", "the tools the model may call, or all about one", "report_commands:tools",
+    Subcommand("tools", "list the tools that the model can call, or describe one",
+               "report_commands:tools",
                "[NAME]", "the name of one tool or toolset", "tool or toolset"),
-    Subcommand("log", "the last turns, and the other conversations of this notebook",
+    Subcommand("log", "show the last turns, and list the other conversations of this notebook",
                "report_commands:log", "[N]", "a number of turns"),
     Subcommand(
-        "qna", "the questions that were answered so far, here and in the workspace",
+        "qna", "show or search the answered questions of this notebook and its workspace",
         "qna_commands:qna", "[list | get ID | search TEXT… | import FILE]",
         verbs={"list": None, "get": "answer", "search": None, "import": "file"},
-        options=(MagicOption(("--limit",), "so many of the newest", "N"),),
+        options=(MagicOption(("--limit",), "show the newest N questions", "N"),),
     ),
     Subcommand(
-        "models", "what a provider or local server offers, the one in force if none is named",
-        "model_commands:models", "[PROVIDER [WORD…]]", "a provider, and words to look for",
-        "provider", options=(MagicOption(("--refresh",), "ask again what was told before"),),
+        "models", "list the models of a provider or local server, by default the current one",
+        "model_commands:models", "[PROVIDER [WORD…]]", "a provider and words to search for",
+        "provider", options=(MagicOption(("--refresh",), "request the list again"),),
     ),
     Subcommand(
-        "cassette", "record models on a file, or have it answer in their place; bare: what is so",
+        "cassette",
+        "record model responses to a file or replay them; without arguments, show the status",
         "cassette_commands:cassette", "[record | replay | replay-or-record [FILE] | off]",
-        "what to do, and the file",
+        "a mode and a file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
     ),
-    Subcommand("usage", "the tokens that were used, by turn and by model",
+    Subcommand("usage", "show the tokens used, by turn and by model",
                "report_commands:usage", "[N]", "a number of turns"),
     Subcommand(
-        "call", "run a tool as a turn would, outside the conversation", "bench_commands:call",
+        "call", "run a tool as in a turn, but outside of the conversation", "bench_commands:call",
         "NAME [ARGUMENT=VALUE… | JSON]", offers="tool", is_text=True,
         options=(
-            MagicOption(("--last",), "with the arguments that the model used last for it"),
-            MagicOption(("--id",), "as the model called it in the call with that id", "CALL_ID"),
+            MagicOption(("--last",), "use the arguments of the model's last call"),
+            MagicOption(("--id",), "use the arguments of the call with this id", "CALL_ID"),
         ),
     ),
     Subcommand(
-        "request", "what was sent to the model, or would be: the last request, or that of turn N",
+        "request", "show a request to the model: the last one, that of turn N, or the next one",
         "request_commands:request", "[N…]",
-        "the number of a turn, such as 3, or 3.1 for one of its requests, or next", "turn",
-        options=(MagicOption(("--diff",), "what differs between two, and what both begin with",
-                        beside="N M"),
-                 MagicOption(("--full",), "every message and every text whole"),
-                 MagicOption(("--json",), "the body, to copy"),
-                 MagicOption(("--curl",), "a command line that sends it again, without the key"),
-                 MagicOption(("-o", "--out"), "bind it to NAME, as a dict", "NAME")),
+        "the number of a turn (3), of one of its requests (3.1), or `next`", "turn",
+        options=(MagicOption(("--diff",), "compare two requests: their common beginning and the "
+                        "differences", beside="N M"),
+                 MagicOption(("--full",), "show all messages in full"),
+                 MagicOption(("--json",), "print the body as JSON"),
+                 MagicOption(("--curl",), "print a `curl` command that sends the request "
+                        "again, without the key"),
+                 MagicOption(("-o", "--out"), "bind the request to the variable NAME, as a "
+                        "dict", "NAME")),
     ),
-    Subcommand("why", "have the last error explained; TEXT is what else you want to know",
+    Subcommand("why", "ask the model to explain the last error; TEXT is an additional question",
                "commands:explain", "[TEXT]", is_text=True),
     Subcommand("retry", "ask the last request again, in a branch without the last turn",
-               "commands:retry", what="nothing but -m MODEL",
-               options=(MagicOption(("-m", "--model"), "with another model, for later turns, too",
+               "commands:retry", what="only `-m MODEL`",
+               options=(MagicOption(("-m", "--model"), "use this model, also for later turns",
                                     "MODEL", "model"),)),
-    Subcommand("resume", "continue the last turn if it was interrupted, or restore a conversation "
-               "that a kernel left outside of a notebook", "commands:resume", "[ID]",
-               "the id of a conversation that a kernel left"),
+    Subcommand("resume", "continue an interrupted turn, or recover a conversation from the journal "
+               "of an earlier kernel", "commands:resume", "[ID]",
+               "the id of a conversation in a journal"),
     Subcommand(
-        "code", "put a block of code of the last answer into a new cell, which does not run",
-        "code_commands:code", "[N]", "the number of a block, from 1",
+        "code", "insert a code block of the last answer as a new cell, without running it",
+        "code_commands:code", "[N]", "the number of a code block",
         options=(
-            MagicOption(("--call",), "or a call of the model, as Python; bare: the last one",
-                        "[CALL_ID]", reads=lambda _, call_id: call_id),
+            MagicOption(("--call",), "insert a tool call as Python code; without an id, the last "
+                        "call", "[CALL_ID]", reads=lambda _, call_id: call_id),
         ),
     ),
     Subcommand(
-        "replay", "run the tool calls of a turn again, beside what they answered then",
+        "replay", "run the tool calls of a turn again, and compare the results",
         "bench_commands:replay", "[N]", "the number of a turn", "turn",
         options=(
-            MagicOption(("--ask",), "with its questions asked anew"),
-            MagicOption(("--strict",), "what is not the same fails the cell"),
+            MagicOption(("--ask",), "ask the questions of the tools again"),
+            MagicOption(("--strict",), "fail the cell if a result differs"),
         ),
     ),
     Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
-               options=(MagicOption(("--keep-config",), "likewise, with what this one has set"),)),
-    Subcommand("fork", "go on from a turn in a conversation of its own",
+               options=(MagicOption(("--keep-config",), "start it with the settings of this "
+                                    "conversation"),)),
+    Subcommand("fork", "copy the conversation up to a turn, and continue in the copy",
                "conversation_commands:fork", "[TURN]", "the number of the last turn to keep",
                "turn"),
     Subcommand(
-        "compact", "send the model earlier turns shorter from here on; the record keeps them whole",
-        "compact_commands:compact", what="options alone",
+        "compact", "make the context smaller; the record keeps every entry",
+        "compact_commands:compact", what="only options",
         options=(
-            MagicOption(("--undo",), "take the last compaction back"),
-            MagicOption(("--dry-run",), "show what would be sent, and change nothing"),
-            MagicOption(("-s", "--summarize"), "have a model sum up the turns"),
-            MagicOption(("-r", "--reasoning"), "leave out reasoning"),
-            MagicOption(("-t", "--tools"), "leave out what tools were given and returned; `omit`: "
-                        "their calls, too", "[strip|strip-requests|strip-responses|omit]",
+            MagicOption(("--undo",), "undo the last compaction"),
+            MagicOption(("--dry-run",), "show the resulting context, and change nothing"),
+            MagicOption(("-s", "--summarize"), "have a model summarize the turns"),
+            MagicOption(("-r", "--reasoning"), "omit reasoning"),
+            MagicOption(("-t", "--tools"), "omit the arguments and results of tool calls; with "
+                        "`omit` the calls as well", "[strip|strip-requests|strip-responses|omit]",
                    reads=lambda _, mode: mode or "strip"),
-            MagicOption(("-m", "--model"), "who writes the summary", "MODEL", "model"),
-            MagicOption(("--from",), "from this turn on, as `%jp log` numbers it; `-N`: from the "
-                        "end, `5h`: ago, `last`: behind the last compaction", "TURN", "turn",
-                   into="first"),
-            MagicOption(("--to",), "up to this turn, likewise", "TURN", "turn", into="last"),
-            MagicOption(("--keep-first",), "so many turns at the beginning stay whole", "N"),
-            MagicOption(("--keep-last",), "so many turns at the end stay whole", "N"),
-            _change("cfg", ("-c", "--cfg"), "with a setting or a configuration file, for this "
-                    "time alone", "X", "change"),
+            MagicOption(("-m", "--model"), "write the summary with this model", "MODEL", "model"),
+            MagicOption(("--from",), "the first turn to compact: its number in `%jp log`, `-N` "
+                        "from the end, `5h` ago, or `last` (after the last compaction)", "TURN",
+                   "turn", into="first"),
+            MagicOption(("--to",), "the last turn to compact", "TURN", "turn", into="last"),
+            MagicOption(("--keep-first",), "keep the first N turns unchanged", "N"),
+            MagicOption(("--keep-last",), "keep the last N turns unchanged", "N"),
+            _change("cfg", ("-c", "--cfg"), "apply a setting or a configuration file to this "
+                    "compaction only", "X", "change"),
         ),
     ),
-    Subcommand("undo", "go on without the last turn", "conversation_commands:undo"),
-    Subcommand("switch", "go to another conversation; without an id, list all",
+    Subcommand("undo", "continue without the last turn", "conversation_commands:undo"),
+    Subcommand("switch", "switch to another conversation; without an id, list all",
                "conversation_commands:switch", "[ID]", "the id of a conversation", "conversation"),
-    Subcommand("drop", "take a conversation out of this notebook for good",
-               "conversation_commands:drop", "ID", "the whole id of a conversation",
+    Subcommand("drop", "delete a conversation from this notebook permanently",
+               "conversation_commands:drop", "ID", "the full id of a conversation",
                "stored conversation"),
-    Subcommand("save", "store the record now", "conversation_commands:save",
-               what="nothing (the notebook holds the record; %jp export writes it elsewhere)"),
+    Subcommand("save", "save the record now", "conversation_commands:save",
+               what="no arguments (`%jp export DIR` writes a conversation to a directory)"),
     Subcommand(
-        "export", "write the conversation as a directory of JP",
+        "export", "write the conversation to a directory in JP's format",
         "conversation_commands:export_directory", "DIR", "the name of a directory", "folder",
-        options=(MagicOption(("--dialect",), "in our own form, or in the one JP reads",
-                        "native|jp-head", choices=("native", "jp-head")),),
+        options=(MagicOption(("--dialect",), "write `native`, the format of jp_nb, or `jp-head`, "
+                        "which JP reads", "native|jp-head", choices=("native", "jp-head")),),
     ),
-    Subcommand("import", "go on with a conversation from a directory of JP",
+    Subcommand("import", "continue with a conversation from a JP directory",
                "conversation_commands:import_directory", "DIR", "a JP conversation directory",
                "folder"),
     Subcommand(
-        "trust", "let what this record configures count in full", "trust_commands:trust",
-        options=(MagicOption(("--workspace",), "likewise what the files of this folder configure"),
-                 MagicOption(("--yes",), "without a question"),
-                 MagicOption(("--revoke",), "take that back")),
+        "trust", "trust the settings in this notebook's record", "trust_commands:trust",
+        options=(MagicOption(("--workspace",), "trust the configuration files of this folder"),
+                 MagicOption(("--yes",), "skip the confirmation"),
+                 MagicOption(("--revoke",), "withdraw your trust")),
     ),
-    Subcommand("doctor", "what works here, and why not", "report_commands:doctor"),
+    Subcommand("doctor", "check the setup: what works here, and why something does not",
+               "report_commands:doctor"),
 )
 # fmt: on
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {each.name: each for each in _TABLE}
@@ -350,13 +366,13 @@ def help_on_ask() -> str:
     """Return the text of `%%jp?`."""
     return "\n".join(
         [
-            "Ask the model: `%%jp [options]`, and the request below.",
+            "Send the text below `%%jp [options]` to the model.",
             "",
             ASK_USAGE,
             "",
             *_columns([(option.spellings, option.help) for option in ASK_OPTIONS]),
             "",
-            "`{{name}}` in the request is replaced by that value of the notebook.",
+            "In the text, `{{name}}` is replaced by the value of that variable.",
             "",
             *_subcommand_help(),
         ]

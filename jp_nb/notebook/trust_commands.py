@@ -30,16 +30,16 @@ def trust(call: Invocation) -> None:
         return
     if options.revoke:
         had = session.active.revoke()
-        print(f"jp_nb: this conversation {'is no longer' if had else 'was not'} trusted")
+        print(f"jp_nb: This conversation {'is no longer' if had else 'was not'} trusted")
         return
     if session.active.trust.trusted:
-        print("jp_nb: this conversation is trusted already")
+        print("jp_nb: This conversation is already trusted")
         return
     ignored = session.settings.if_trusted()
     if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
         raise UsageError(
-            f"this conversation asks for {unseen[1:-1]}: what is not followed cannot be shown, "
-            "nor agreed to. `%jp new` begins a conversation of your own"
+            "This conversation cannot be trusted: not all of its settings can be shown to you "
+            f"({unseen[1:-1]}). `%jp new` starts a new conversation."
         )
     rows = [
         (
@@ -49,9 +49,9 @@ def trust(call: Invocation) -> None:
         for path, value in sorted(ignored.items())
     ]
     if rows and not options.yes and not _may_count(call, ("path", "value"), rows):
-        raise PromptCancelled("this conversation stays untrusted", end="declined")
+        raise PromptCancelled("This conversation remains untrusted", end="declined")
     session.active.accept()
-    print("jp_nb: what this conversation configures counts from here on; it is signed")
+    print("jp_nb: This conversation and its settings are trusted, and signed with your key")
     for line in session.active.questions.migrated():
         print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
 
@@ -68,15 +68,15 @@ def _trust_workspace(call: Invocation) -> None:
         return
     rows = pending_rows(pending)
     if not call.options.yes and not _may_count(call, PENDING_HEAD, rows):
-        raise PromptCancelled("the files of this folder stay as they are", end="declined")
+        raise PromptCancelled("The files of this folder remain untrusted", end="declined")
     call.session.active.agree(pending)
-    print("jp_nb: what these files set counts from here on, until their content changes")
+    print("jp_nb: These files and their settings are trusted until their content changes")
 
 
 def _may_count(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Show what would count, and ask."""
     call.show(table(head, rows, limit=sys.maxsize))  # nothing unseen
     question = Question.boolean(
-        "trust", "Does what is listed above count from here on? It may run code, reach hosts."
+        "trust", "Trust the settings above? They can run code and send data to other hosts."
     )
     return call.session.turns.ask_person(question, label="Trust", tool=None) is True

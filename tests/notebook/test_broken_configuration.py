@@ -55,10 +55,10 @@ def test_extension_reports_invalid_files_and_works_once_they_are_fixed(
         assert text in problem
     assert len(ipython.session.document.conversation) == 0
     doctor = ipython.run("%jp doctor").shown
-    assert "does not work: " in doctor
+    assert "error: " in doctor
     assert "versions" in doctor
     ipython.run("%jp config --unset user.name")
-    assert "in force" in ipython.run("%jp config --explain assistant.model.id").shown
+    assert "effective" in ipython.run("%jp config --explain assistant.model.id").shown
     file.write_text(FIXED)
     above.write_text("")
     assert ipython.run("%%jp\nGo.").shown == "one"
@@ -79,7 +79,7 @@ def test_conversation_setting_is_unset_while_a_file_is_invalid(
     explained = ipython.run("%jp config --explain assistant.name").shown
     assert 'conversation, for turn 0  "Robo"' in explained
     ipython.run("%jp config --unset assistant.name")
-    assert "taken back" in ipython.run("%jp config --explain assistant.name").shown
+    assert "reverted" in ipython.run("%jp config --explain assistant.name").shown
     assert "not TOML" in str(ipython.run("%jp config assistant.name=again").error)
     file.write_text(FIXED)
     assert ipython.session.config.assistant.name is None

@@ -34,7 +34,7 @@ class Said:
 
 
 def test_conversation_is_recorded_and_replayed(notebook: Notebook, said: Said) -> None:
-    assert "no cassette" in said(notebook)
+    assert "No cassette is in use" in said(notebook)
     assert "talk.jsonl: 0 exchanges" in said(notebook, "record talk.jsonl")
     assert notebook.ask("Go on.") == "one"
     assert notebook.ask("And?") == "two"
@@ -52,7 +52,7 @@ def test_conversation_is_recorded_and_replayed(notebook: Notebook, said: Said) -
     with pytest.raises(UnrecordedError, match=r"\(- on the cassette, \+ now\):\n  message 3"):
         replaying.ask(line * 9)
     assert replaying.ask("And?") == "two"
-    assert "not used" not in said(replaying)
+    assert "Not used" not in said(replaying)
 
 
 def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_restarts(
@@ -73,7 +73,7 @@ def test_request_repeated_more_often_than_recorded_is_an_error_until_the_replay_
 def test_missing_cassette_changes_nothing(notebook: Notebook, said: Said) -> None:
     with pytest.raises(ConfigError, match=r"there is no cassette .*none.jsonl. Record it"):
         notebook.jp("cassette replay none.jsonl")
-    assert "no cassette" in said(notebook)
+    assert "No cassette is in use" in said(notebook)
     assert notebook.ask("Go on.") == "one"
 
 
@@ -91,13 +91,13 @@ def test_missing_cassette_of_a_file_is_an_error_before_anything_is_recorded(
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("rewind", "does not know `rewind`: "),
-        ("Replay", "does not know `Replay`: did you mean `%jp cassette replay`. "),
-        ("off talk.jsonl", "`%jp cassette off` takes no file: "),
+        ("rewind", "no cassette mode `rewind`. "),
+        ("Replay", "no cassette mode `Replay`. Did you mean `%jp cassette replay`. "),
+        ("off talk.jsonl", "`%jp cassette off` takes no file. "),
     ],
 )
 def test_unknown_word_is_refused(notebook: Notebook, line: str, says: str) -> None:
-    with pytest.raises(UsageError, match=rf"{says}%jp cassette \[record \| replay"):
+    with pytest.raises(UsageError, match=rf"{says}Usage: `%jp cassette \[record \| replay"):
         notebook.jp(f"cassette {line}")
 
 
@@ -200,7 +200,7 @@ def test_replay_leaves_the_same_record(
     said(replaying, "replay talk.jsonl")
     assert [_asked(replaying, "How will it be?"), _asked(replaying, "Bye.")] == ends
     assert entries(replaying) == recorded
-    assert "not used" not in said(replaying)
+    assert "Not used" not in said(replaying)
     replaying.session.close()
 
 
@@ -247,7 +247,7 @@ def test_recording_without_a_key_leaves_the_cassette_unchanged(
     with pytest.raises(ProviderError, match="needs a key"):
         again.ask("How will it be?")
     assert (folder / "talk.jsonl").read_bytes() == before
-    assert "is recorded on talk.jsonl: 0 exchanges so far" in said(again)
+    assert "are recorded on talk.jsonl: 0 exchanges so far" in said(again)
     again.session.close()
 
 
@@ -279,7 +279,7 @@ def test_command_overrides_environment_and_environment_the_file(
     assert "recorded on said.jsonl" in said(notebook, "record said.jsonl")
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "off")
     assert "recorded on said.jsonl" in said(notebook)
-    assert "no cassette" in said(Notebook(folder))
+    assert "No cassette is in use" in said(Notebook(folder))
     notebook.ask("Go on.")
     assert (folder / "said.jsonl").exists()
     assert "cassette" not in str(notebook.session.document.conversation.base_config)

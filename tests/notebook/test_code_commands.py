@@ -62,7 +62,8 @@ def test_only_block_becomes_a_cell_unchanged(ipython: IPythonShell) -> None:
     text, cell = run_code(ipython, "")
     assert text == "x = 40 + 2\nx"
     assert cell.printed == (
-        "jp_nb: a new cell has block 1 of the last answer (python, 2 lines). It has not run.\n"
+        "jp_nb: Inserted a new cell with code block 1 of the last answer (python, 2 lines). "
+        "The cell has not run.\n"
     )
     assert run_code(ipython, "1")[0] == text
 
@@ -72,23 +73,25 @@ def test_one_of_several_blocks_is_chosen_by_its_number(ipython: IPythonShell) ->
     text, cell = run_code(ipython, "")
     assert text is None
     assert str(cell.error) == (
-        "which block of the last answer? `%jp code N`, with N of\n"
+        "The last answer has 2 code blocks. Choose one with `%jp code N`:\n"
         "  1  python, 1 line: a = 1\n  2  bash, 1 line: echo ⟨U+202E⟩hi"
     )
-    assert "2 blocks of code, not 3" in str(run_code(ipython, "3")[1].error)
+    assert "There is no code block 3. The last answer has 2 code blocks:" in str(
+        run_code(ipython, "3")[1].error
+    )
     text, cell = run_code(ipython, "2")
     assert text == "echo \u202ehi"
-    assert "which says that it is bash, not Python" in cell.printed
-    assert "look before you run it: line 1 has characters that cannot be seen" in cell.printed
+    assert "unchanged. Its language is bash, not Python." in cell.printed
+    assert "before you run it: line 1 contains characters that are invisible" in cell.printed
 
 
 def test_line_that_names_no_code_is_refused(ipython: IPythonShell) -> None:
     ipython.run("%%jp\nGo.")
     for line, said in {
-        "": "has no block of code",
-        "0": "takes the number of a block, from 1, at least 1, found '0'",
-        "x": "takes the number of a block",
-        "--call": "the model has called no tool in this conversation",
+        "": "has no code block",
+        "0": "takes the number of a code block, at least 1, but got '0'",
+        "x": "takes the number of a code block",
+        "--call": "The model has not called a tool in this conversation",
         "1 --call": "not both",
         "--call x 2": "not both",
     }.items():
@@ -111,7 +114,7 @@ def test_code_is_printed_in_a_headless_run(
     monkeypatch.setattr(type(ipython.shell), "kernel", Headless(), raising=False)
     text, cell = run_code(ipython, "")
     assert text is None
-    assert "nobody is there to get a new cell" in cell.printed
+    assert "No cell can be inserted in a headless run" in cell.printed
     assert cell.printed.endswith(":\n\nx = 40 + 2\nx\n")
 
 

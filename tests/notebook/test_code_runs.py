@@ -76,7 +76,7 @@ def test_error_names_the_lines_of_the_code_and_no_file_of_the_machine(
         (
             "print('before')\nhalf(0)",
             "ZeroDivisionError: division by zero\n\nRaised in the code at:\n"
-            "line 2, in <module>: half(0)\nline 2, in half, of a cell: return 1 / x\n\n"
+            "line 2, in <module>: half(0)\nline 2, in half (in a cell): return 1 / x\n\n"
             "Output before the error:\nbefore",
         ),
         (
@@ -144,7 +144,7 @@ def test_frames_of_earlier_code_are_marked(ipython: IPythonShell) -> None:
     content, is_error = results(ipython)[1]
     assert is_error
     assert content.endswith(
-        "line 1, in <module>: third(0)\nline 2, in third, of code that ran earlier: return 1 / x"
+        "line 1, in <module>: third(0)\nline 2, in third (in earlier code): return 1 / x"
     )
     frame = sys.last_traceback
     assert frame is not None
@@ -163,20 +163,20 @@ def test_middle_of_many_frames_is_omitted(ipython: IPythonShell) -> None:
     frames = result(ipython).partition("Raised in the code at:\n")[2].split("\n")
     assert frames[0] == "line 3, in <module>: down(50)"
     assert frames[10] == "… 33 more frames"
-    assert frames[-1].endswith("in half, of a cell: return 1 / x")
+    assert frames[-1].endswith("in half (in a cell): return 1 / x")
     assert len(frames) == 21
 
 
 def test_error_of_the_code_can_be_explained(ipython: IPythonShell, folder: Path) -> None:
-    ipython.run("{}['of a cell']")
+    ipython.run("{}['in a cell']")
     ask_for(ipython, "number = 0\nhalf(number)")
     ipython.run("%jp config assistant.model.id=scripted/talk")
     ipython.run("%jp why")
     sent = ipython.session.conversations.log()[-1].request
     assert (
-        "Code that a model ran, which failed at line 2 ---\n  1 number = 0\n→ 2 half(number)"
+        "Code that the model ran, which failed at line 2 ---\n  1 number = 0\n→ 2 half(number)"
         in sent
     )
-    assert "number (Code that a model ran, line 2): 0\n" in sent
+    assert "number (Code that the model ran, line 2): 0\n" in sent
     assert "ZeroDivisionError: division by zero" in sent
-    assert "of a cell" not in sent
+    assert "in a cell" not in sent

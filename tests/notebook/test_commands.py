@@ -50,17 +50,17 @@ def test_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Path
     said = [[cell for cell in row if cell.strip()] for row in rows]
     file = str(folder / ".jp" / "config.toml")
     assert [row[1].strip() for row in said] == [
-        "says",
+        "set by",
         f"workspace file, {file}",
         "conversation's beginning",
         "conversation, for turn 0",
         "conversation, for turn 1",
-        "in force",
+        "effective",
     ]
     assert said[-1][2].strip() == '"later"'
     notebook.jp("config --unset user.name")
     assert notebook.value("user.name") == "file"
-    assert "taken back" in notebook.jp("config --explain user.name")
+    assert "reverted" in notebook.jp("config --explain user.name")
     assert f'user.name  "file"  workspace file, {file}' in notebook.jp("config user.name")
     assert "max_retries  5      default" in notebook.jp("config assistant.request.max_retries")
 
@@ -112,13 +112,13 @@ WRONG_LINES: list[tuple[str, type[Exception], str]] = [
     ("config --explain user.nme", ConfigError, "did you mean 'user.name'"),
     ("config --unset user.nme", ConfigError, "did you mean 'user.name'"),
     ("config user.nme=1", ConfigError, "did you mean 'user.name'"),
-    ("config user.name assistant.name=x", UsageError, "shows or changes"),
-    ("config --explian user.name", UsageError, "Usage: %jp config"),
+    ("config user.name assistant.name=x", UsageError, "shows or changes settings, not both"),
+    ("config --explian user.name", UsageError, "Usage: `%jp config"),
     ("config -c nowhere", ConfigError, "configuration file 'nowhere' not found"),
     ("config -c ''", UsageError, "-c takes"),
     ("config assistant.model.id=fast", ConfigError, "neither an alias"),
     ("fork x", UsageError, "number of the last turn"),
-    ("log 0", UsageError, "takes a number of turns, at least 1, found '0'"),
+    ("log 0", UsageError, "takes a number of turns, at least 1, but got '0'"),
     ("fork 7", UsageError, "there is no turn 7"),
     ("undo", UsageError, "no turn"),
     ("switch nobody", UsageError, "there is no conversation"),
@@ -314,7 +314,7 @@ def test_declined_trust_leaves_the_conversation_untrusted(
     other = Notebook(folder, days=1)
     other.jp("import out")
     monkeypatch.setattr(TurnRunner, "ask_person", lambda *_, **__: False)
-    with pytest.raises(PromptCancelled, match="stays untrusted"):
+    with pytest.raises(PromptCancelled, match="remains untrusted"):
         other.jp("trust")
     assert not other.session.active.trust.trusted
     other.session.close()
@@ -416,7 +416,7 @@ def test_settings_that_cannot_be_shown_cannot_be_trusted(
     other = Notebook(folder, days=1)
     monkeypatch.setattr(projection, "MAX_FOREIGN_WORK", 300)
     other.jp("import out")
-    with pytest.raises(UsageError, match=r"too many changes .* cannot be shown, nor agreed to"):
+    with pytest.raises(UsageError, match=r"not all of its settings can be shown to you .too many"):
         other.jp("trust --yes")
     assert not other.session.active.trust.trusted
     other.session.close()
@@ -499,7 +499,9 @@ def test_config_confirms_a_change_in_one_line(
     assert said("config user.name=me assistant.name=Robo") == (
         f"Set for this conversation: {names}\n"
     )
-    assert said("config user.name=me") == "The configuration already says this.\n"
+    assert said("config user.name=me") == (
+        "Nothing changed: the configuration already has these values.\n"
+    )
     assert "assistant.name unset" in said("config --unset assistant.name")
     model = '{"provider": "scripted", "name": "small"}'
     assert said(f"config assistant.model.id=scripted/small assistant.name={'x' * 99}") == (

@@ -280,14 +280,14 @@ def test_many_compactions_are_shown_in_few_lines(
 
 def test_wrong_line_is_refused(notebook: Notebook) -> None:
     for line, says in {
-        "--from x": "--from: expected a number of turns",
-        "--keep-last last": "--keep-last: expected",
-        "--from 1 --keep-first 1": "exclude each other",
-        "--to 1 --keep-last 1": "exclude each other",
+        "--from x": "`--from`: expected a number of turns",
+        "--keep-last last": "`--keep-last`: expected",
+        "--from 1 --keep-first 1": "Use `--from` or `--keep-first`, not both",
+        "--to 1 --keep-last 1": "Use `--to` or `--keep-last`, not both",
         "-t everything": "expected one of strip",
-        "-m openai/m": "--summarize asks for one",
+        "-m openai/m": "Add `--summarize`",
         "-s -m nobody/m": "unknown provider 'nobody'",
-        "--undo -s": "--undo takes nothing but --dry-run",
+        "--undo -s": "can be combined with `--dry-run` only",
         "3": "unrecognized arguments: 3",
     }.items():
         with pytest.raises(UsageError, match=says):
@@ -300,12 +300,13 @@ def test_nothing_is_compacted_when_nothing_would_get_shorter(
     notebook.ask("Hello.")
     for line in ("", "--keep-last 0 --keep-first 0", "--from @1"):
         notebook.jp(f"compact {line}")
-        assert "nothing would get shorter" in capsys.readouterr().out
+        assert "Nothing to compact" in capsys.readouterr().out
     for line in ("--from 1", "-s --from 3"):
         notebook.jp(f"compact {line}")
-        assert f"no turn {line[-1]}: the conversation has 1, numbered" in capsys.readouterr().out
+        said = f"There is no turn {line[-1]}. This conversation has 1 turn, numbered from 0."
+        assert said in capsys.readouterr().out
     notebook.jp("compact --undo")
-    assert "no compaction to take back" in capsys.readouterr().out
+    assert "There is no compaction to undo" in capsys.readouterr().out
     assert compactions(notebook) == []
 
 

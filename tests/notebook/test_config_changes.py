@@ -181,7 +181,7 @@ def test_turn_and_commands_name_the_tool_that_changed_a_setting(user: FrontEnd) 
     ).splitlines()
     name = json.dumps({"provider": "scripted", "name": "second"})
     assert columns(by_tool) == ["assistant.model.id", BY_TOOL, name]
-    assert columns(in_force) == ["assistant.model.id", "in force", name]
+    assert columns(in_force) == ["assistant.model.id", "effective", name]
     assert model(user) == ("scripted/second", BY_TOOL)
 
 

@@ -44,7 +44,7 @@ def test_each_command_reports_its_effect_and_how_to_go_back(
         f"jp_nb: Switched from {title} (1 turn). Go back: `%jp switch {undone}`",
         f"jp_nb: Active: {title} · model scripted/talk · conversation (2 turns)",
     ]
-    assert printed(f"switch {first}") == [f"jp_nb: {title} (2 turns) is already active"]
+    assert printed(f"switch {first}") == [f"jp_nb: Already active: {title} (2 turns)"]
     assert printed("fork 0") == [
         f"jp_nb: Forked after turn 0. Go back: `%jp switch {first}`",
         f"jp_nb: Active: {title} · model scripted/talk · conversation (1 turn)",

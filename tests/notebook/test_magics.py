@@ -23,7 +23,8 @@ def test_empty_tool_name_does_not_mean_all_tools(subtests: pytest.Subtests) -> N
         for option in ["-t", "-T", "--tool", "--no-tool"]:
             with subtests.test(option=option, name=name):
                 with pytest.raises(
-                    UsageError, match=rf"^{option} takes the name of a tool or toolset, or nothing"
+                    UsageError,
+                    match=rf"^`{option}` takes the name of a tool or toolset, or no name",
                 ):
                     read_ask_options(f"{option} {name!r}")
                 (everything,) = read_ask_options(option).directives
@@ -176,9 +177,9 @@ def test_question_mark_after_a_subcommand_shows_its_rows(ipython: IPythonShell) 
 
 def test_words_that_are_not_a_subcommand_are_offered_as_a_request(ipython: IPythonShell) -> None:
     said = ipython.run("%jp what is this?").printed
-    assert "there is no `%jp what`" in said
+    assert "There is no subcommand `%jp what`" in said
     assert "below `%%jp`" in said
-    assert "`%jp q what is this?` asks the model this" in said
+    assert "or `%jp q what is this?`." in said
     ipython.run("%jp q what?")
     assert ipython.session.last is not None
     assert ipython.session.last.request == "what?"

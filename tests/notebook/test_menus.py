@@ -190,7 +190,7 @@ def assert_interrupted(user: FrontEnd, request: str) -> None:
     failure = error(user, request)
     assert failure is not None
     assert failure["ename"] == "KeyboardInterrupt"
-    assert failure["traceback"] == ["Interrupted. What arrived so far is in the record."]
+    assert failure["traceback"] == ["Interrupted. Everything received so far is in the record."]
 
 
 # --- while the model answers -------------------------------------------------------------------

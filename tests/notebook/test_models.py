@@ -71,7 +71,7 @@ def test_models_without_a_name_asks_only_the_current_provider(
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     shown = notebook.jp("models")
     assert "scripted/talk" in shown
-    assert "others, which were not asked: `%jp models anthropic`, `%jp models openai`." in shown
+    assert "for other providers: `%jp models anthropic`, `%jp models openai`." in shown
     assert server.requests == []
 
 
@@ -79,7 +79,7 @@ def test_words_after_a_provider_filter_its_models(notebook: Notebook) -> None:
     shown = notebook.jp("models anthropic OPUS 4")
     assert "claude-opus-4-5" in shown
     assert "claude-opus-3" not in shown
-    with pytest.raises(UsageError, match=r"did you mean `%jp models anthropic`\?"):
+    with pytest.raises(UsageError, match=r"Did you mean `%jp models anthropic`\?"):
         notebook.jp("models antropic")
 
 

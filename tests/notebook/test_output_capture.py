@@ -51,7 +51,7 @@ def test_only_beginning_and_end_of_a_flood_are_kept(line: str) -> None:
     sizes = [len(part) for part in vars(text).values() if isinstance(part, str)]
     assert sum(sizes) + len("".join(vars(text)["_tail"])) <= 4 * MAX_CHARS
     assert len(str(text)) <= 3 * MAX_CHARS + 100
-    assert ("characters are left out here" in str(text)) is ("\r" not in line)
+    assert ("characters omitted" in str(text)) is ("\r" not in line)
 
 
 def test_only_first_and_last_of_many_outputs_are_kept() -> None:
@@ -61,7 +61,7 @@ def test_only_first_and_last_of_many_outputs_are_kept() -> None:
     outputs = capture.outputs()
     assert len(outputs) == 2 * MAX_OUTPUTS + 1
     assert [outputs[0].text, outputs[-1].text] == ["0", "9999"]
-    assert outputs[MAX_OUTPUTS].text == "[… 9800 outputs are left out here …]"
+    assert outputs[MAX_OUTPUTS].text == "[… 9800 outputs omitted …]"
 
 
 def test_only_the_first_valid_images_are_kept() -> None:
@@ -72,7 +72,7 @@ def test_only_the_first_valid_images_are_kept() -> None:
     lies, *figures = capture.outputs()
     assert lies.images == ()
     assert [len(each.images) for each in figures] == [1] * MAX_IMAGES + [0] * 3
-    assert figures[-1].text.startswith("figure [image left out")
+    assert figures[-1].text.startswith("figure [image omitted")
 
 
 def test_updates_and_clearing_are_applied() -> None:

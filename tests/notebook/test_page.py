@@ -127,7 +127,7 @@ def test_interrupt_closes_the_form_and_the_next_cell_runs(opened: Opened) -> Non
     page.interrupt()
     page.form().get_by_role("button", name="End the turn").click()
     page.output_text(1, contains="no answer: interrupted")
-    page.output_text(1, contains="Interrupted. What arrived so far is in the record.")
+    page.output_text(1, contains="Interrupted. Everything received so far is in the record.")
     assert page.page.locator(".jp-nb-form:visible").count() == 0
     page.run_cell(2)
     page.output_text(2, contains="Not shipped.")

@@ -120,7 +120,7 @@ def test_settings_by_someone_else_take_effect_once_the_user_trusts_them(
     form = page.form()
     assert "http://evil.example" in page.output_text(2)
     form.get_by_role("button", name="No", exact=True).click()
-    page.output_text(2, contains="stays untrusted")
+    page.output_text(2, contains="remains untrusted")
     page.run_cell(2)
     answer(page, "Yes")
     page.output_text(2, contains="it is signed")

@@ -122,29 +122,29 @@ def test_search_looks_in_questions_and_answers(
     assert "Delft" in either.jp("qna search city is")
     newest = either.jp("qna search which --limit 1")
     assert "SQLite" not in newest
-    assert "1 earlier that fit: --limit N shows more" in newest
+    assert "1 earlier: `%jp qna search TEXT --limit N` shows more" in newest
     assert either.jp("qna search mongo") == ""
     assert "No question and no answer contains 'mongo'." in capsys.readouterr().out
 
 
 WRONG_LINES: list[tuple[str, str]] = [
-    ("qna lst", "did you mean `%jp qna list`? %jp qna [list | get ID | search TEXT"),
-    ("qna everything", "there is no `%jp qna everything`: %jp qna [list"),
-    ("qna list 5", "list takes no word, found '5'"),
-    ("qna get", "get takes the id of an answer"),
-    ("qna get one", "get takes the id of an answer, found 'one'"),
-    ("qna get 1 2", "get takes the id of an answer"),
-    (f"qna get {'9' * 5000}", "get takes the id of an answer"),
+    ("qna lst", "Did you mean `%jp qna list`? Usage: `%jp qna [list | get ID | search TEXT"),
+    ("qna everything", "There is no `%jp qna everything`. Usage: `%jp qna [list"),
+    ("qna list 5", "`list` takes no words, but got '5'"),
+    ("qna get", "`get` takes the id of an answer"),
+    ("qna get one", "`get` takes the id of an answer, but got 'one'"),
+    ("qna get 1 2", "`get` takes the id of an answer"),
+    (f"qna get {'9' * 5000}", "`get` takes the id of an answer"),
     ("qna get 7", "There is no answer with the id 7: the highest id is 1."),
-    ("qna get 1 --limit 2", "--limit goes with list and search"),
-    ("qna search", "search takes the text to look for"),
-    ("qna search ' '", "search takes the text to look for"),
+    ("qna get 1 --limit 2", "`--limit` works with `list` and `search` only"),
+    ("qna search", "`search` takes the text to search for"),
+    ("qna search ' '", "`search` takes the text to search for"),
     ("qna list --limit 0", "a whole number from 1 to 200"),
     ("qna list --limit x", "a whole number from 1 to 200"),
     ("qna list --limit 99999999999999999999", "a whole number from 1 to 200"),
-    ("qna import", "import takes one file"),
+    ("qna import", "`import` takes one file"),
     ("qna import nothing.csv", "does not exist"),
-    ("qna import ~no-such-user/x.csv", "there can be no file"),
+    ("qna import ~no-such-user/x.csv", "is not a valid file name"),
 ]
 
 
@@ -185,7 +185,7 @@ def test_untrusted_notebook_shows_no_answers_and_how_to_trust_it(
     table.write_text(TABLE)
     for line in ("qna", "qna get 1", "qna search sql"):
         assert notebook.jp(line) == ""
-        assert "this notebook is not trusted" in (out := capsys.readouterr().out)
+        assert "This notebook is not trusted" in (out := capsys.readouterr().out)
         assert "`%jp trust`" in out
         assert "SQLite" not in out
     with pytest.raises(UsageError, match="not trusted"):

@@ -142,7 +142,9 @@ def test_turn_stopped_at_the_form_is_not_reported_as_interrupted(user: FrontEnd)
     user.finish(request)
     failed = error(user, request)
     assert failed is not None
-    assert failed["traceback"] == ["You stopped the turn. What arrived so far is in the record."]
+    assert failed["traceback"] == [
+        "You stopped the turn. Everything received so far is in the record."
+    ]
     assert contents(user) == [STOPPED_BY_USER, LEFT_RUNNING]
     closed = [e for e in events(user) if e["type"] == "inquiry_response"]
     assert [e["metadata"]["end"] for e in closed] == ["cancelled", "cancelled"]

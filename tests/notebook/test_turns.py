@@ -337,7 +337,7 @@ def interrupt(user: FrontEnd, script: str) -> list[dict[str, Any]]:
     failure = error(user, request)
     assert failure is not None
     assert failure["ename"] == "KeyboardInterrupt"
-    assert failure["traceback"] == ["Interrupted. What arrived so far is in the record."]
+    assert failure["traceback"] == ["Interrupted. Everything received so far is in the record."]
     entries = events(user)
     assert well_formed(entries)
     again = run(user, "echo")

@@ -45,7 +45,7 @@ def refuse(user: FrontEnd) -> None:
     """Load the extension, and answer no to the settings of the folder."""
     assert "ignored until `%jp trust --workspace`" in user.run("%load_ext jp_nb")
     asked = user.start("%jp trust --workspace")
-    user.form("Does what is listed above count")
+    user.form("Trust the settings above?")
     user.click("No")
     user.finish(asked)
 

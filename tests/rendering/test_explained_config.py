@@ -41,7 +41,7 @@ def test_explanation_names_the_tool_the_turn_and_the_approval(notebook: Notebook
             "by tool tidy (applied by a grant)",
             '"t"',
         ],
-        ["in force", '"t"'],
+        ["effective", '"t"'],
     ]
     (_, row) = cells(notebook.jp("config assistant.name"))
     assert row[-1] == "conversation, in turn 1, by tool rename (applied by you, stdin)"
@@ -54,7 +54,7 @@ def test_explanation_names_a_tool_that_unset_a_value(notebook: Notebook) -> None
     rows = cells(notebook.jp("config --explain user.name"))
     source = "conversation, in turn 0, by tool tidy (applied by a grant)"
     assert rows[-2][1:] == [source, "unset"]
-    assert rows[-1][1:] == ["in force", "null"]
+    assert rows[-1][1:] == ["effective", "null"]
     assert f"null   {source}" in notebook.jp("config user.name")
     notebook.jp("config --unset user.name")
     assert "workspace file" in notebook.jp("config user.name")

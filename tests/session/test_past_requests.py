@@ -314,7 +314,7 @@ def test_conflicting_options_are_refused(folder: Path, subtests: pytest.Subtests
 def test_very_long_body_is_not_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     notebook = Notebook(folder)
     notebook.ask("x" * 300_000)
-    with pytest.raises(UsageError, match=r"would bury this cell: `%jp request 0\.1 -o NAME`"):
+    with pytest.raises(UsageError, match=r"too long to print here .* `%jp request 0\.1 -o NAME`"):
         notebook.jp("request --json")
     capsys.readouterr()
     notebook.jp("request --json --full")

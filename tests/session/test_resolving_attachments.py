@@ -83,7 +83,7 @@ def test_error_of_a_file_that_is_gone_says_how_to_detach_it(session: Session, fo
         ask(session)
     assert 'conversation.attachments["file://notes.md"]: file ' in str(caught.value)
     assert row(session, "attachments").startswith(
-        'does not work: conversation.attachments["file://notes.md"]'
+        'error: conversation.attachments["file://notes.md"]'
     )
     fix = str(caught.value).split("`%jp config ")[1].split("`")[0]
     [assignment] = shlex.split(fix)

@@ -80,9 +80,9 @@ def test_invalid_lines_are_explained(notebook: Notebook, subtests: pytest.Subtes
         ("weather days:=x", "is not JSON"),
         ("weather {1}", "are not JSON"),
         ("weather [1]", "is not an argument"),
-        ("weather --last", "no call of weather"),
+        ("weather --last", "no tool call of weather"),
         ("--id nope", "begins with nope"),
-        ("", "which tool"),
+        ("", "Name a tool"),
     ]
     for line, told in rows:
         with subtests.test(line=line):

@@ -146,5 +146,5 @@ def test_turn_without_calls_has_nothing_to_replay(notebook: Notebook) -> None:
     notebook.ask("Hi")
     with pytest.raises(UsageError, match="called no tool"):
         notebook.jp("replay")
-    with pytest.raises(UsageError, match="there is no turn 1"):
+    with pytest.raises(UsageError, match="There is no turn 1"):
         notebook.jp("replay 1")

@@ -203,7 +203,7 @@ def test_user_agrees_in_a_form(bare_folder: Path, monkeypatch: pytest.MonkeyPatc
         loaded = reader.run("%load_ext jp_nb")
         assert f"ignored until `%jp trust --workspace`: {URL}" in loaded
         request = reader.start("%jp trust --workspace")
-        reader.form("Does what is listed above count")
+        reader.form("Trust the settings above?")
         reader.click("Yes")
         reader.finish(request)
         assert "counts from here on" in reader.printed(request)

@@ -31,7 +31,7 @@ class _CommRouter:
 def why_not(kernel: Any) -> str | None:
     """Return why `kernel` takes no comm messages while a cell runs; None if it does."""
     if not isinstance(getattr(kernel, "control_handlers", None), dict):
-        return "this kernel takes no messages from the page while a cell runs"
+        return "this kernel receives no messages from the page while a cell runs"
     if getattr(kernel, "control_thread", None) is None:
         return "this kernel has no control thread"
     return None

@@ -110,10 +110,10 @@ class HeadlessHome:
         except NewerVersionError as exc:
             store = MemoryStore(str(exc))
         except StorageError as exc:
-            notices.append(f"{exc}; it is kept as it is, a new conversation begins")
+            notices.append(f"{exc}. The record is kept unchanged, and a new conversation starts.")
             damaged += apart(stored)
         if go_on and self.path is None:
-            notices.append("the runner does not say which notebook this is: nothing to continue")
+            notices.append("No conversation is continued: the runner does not name the notebook.")
         if loaded is not None and go_on and len(loaded.conversation):
             document = loaded
             document.others += damaged
@@ -174,7 +174,11 @@ def _read(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[str]]:
     except (OSError, ValueError) as exc:
         return None, [], [f"{path.name} cannot be read: {exc}"]
     damaged = carrier.unreadable(metadata)
-    notices = ["a damaged copy of the record is kept as it is"] if damaged else []
+    notices = (
+        ["The notebook has a damaged copy of the record, which is kept unchanged."]
+        if damaged
+        else []
+    )
     return carrier.read(metadata), damaged, notices
 
 

@@ -26,7 +26,13 @@ from jp_nb.notebook.document.cell_context import CellContext
 from jp_nb.notebook.document.page_delivery import PageDelivery
 from jp_nb.notebook.document.page_saving import PageSaving
 from jp_nb.notebook.document.pages import Pages
-from jp_nb.notebook.document.refusals import DIVERGED, NO_PAGE, PageRefusal, refusal_of
+from jp_nb.notebook.document.refusals import (
+    DIVERGED,
+    NO_OPEN_PAGE,
+    NO_PAGE,
+    PageRefusal,
+    refusal_of,
+)
 from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
 from jp_nb.notebook.document.wire import TARGET, Hello, Numbering
 from jp_nb.notebook.people import People
@@ -186,7 +192,7 @@ class LiveStore:
         if not self.flush(timeout):
             with self._state:
                 reason = self._refusal.reason if self._refusal else "the page does not answer"
-            raise StorageError(f"the record is not saved: {reason}")
+            raise StorageError(f"The record is not saved: {reason}")
         with self._state:
             hello = self._pages.hello
             page, path = (hello.page, hello.path) if hello else ("", "")
@@ -244,11 +250,11 @@ class LiveStore:
         with self._state:
             hello = self._pages.hello
             if hello is None or self._comm is None or self._closed:
-                raise StorageError("no page is open that shows this notebook")
+                raise StorageError(NO_OPEN_PAGE)
             if not hello.tells_cells:
                 raise StorageError(
-                    "the open page has an older jp_nb extension, which does not tell its cells: "
-                    "load the page again"
+                    "the open page runs an older jp-nb extension, which cannot report cells: "
+                    "reload the page"
                 )
             message = self._numbering.message("cells", to=hello.page, whole=whole)
             if self._page_cells is None:
@@ -415,6 +421,6 @@ class LiveStore:
         document.others += missing
         self._delivery.keep(document)
         self._notices.append(
-            "this notebook came with a conversation that this kernel did not know; "
-            "it is kept, see `%jp log`"
+            "The notebook contains a conversation that this kernel did not have. "
+            "It is kept: `%jp log` lists it."
         )

@@ -23,7 +23,7 @@ MAX_ASKED: Final = 8
 """Questions that a page may leave open; older ones are forgotten."""
 _TYPES: Final = ("code", "markdown", "raw")
 _KINDS: Final = ("stream", "display", "result", "error")
-_MALFORMED: Final = "the open page told its cells in a form that this kernel does not know"
+_MALFORMED: Final = "the open page reported its cells in an unknown format"
 
 
 class PageCells:

@@ -26,7 +26,7 @@ from jp_nb.record.merge import starts_with
 
 SLOWEST_PING_S = 60.0
 BEAT_S = 0.1
-"""Shortest time between two messages with what was appended meanwhile."""
+"""Shortest time between two messages with new entries."""
 
 
 class _Head:

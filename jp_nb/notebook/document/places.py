@@ -39,12 +39,12 @@ class Place:
 TERMINAL: Final = Place("IPython in a terminal", "IPython in a terminal has no notebook")
 COLAB: Final = Place(
     "Google Colab",
-    "Google Colab stores no conversations in notebooks, and this machine is deleted with its "
-    "session (`%jp export DIR` saves a copy)",
+    "Google Colab does not store conversations in notebooks, and it deletes this machine after "
+    "the session (`%jp export DIR` saves a copy)",
 )
-VS_CODE: Final = Place("VS Code", "VS Code stores no conversations in notebooks")
+VS_CODE: Final = Place("VS Code", "VS Code does not store conversations in notebooks")
 PAGE: Final = Place("a page without the jp-nb extension", NO_PAGE, may_have_page=True)
-CONSOLE: Final = Place("a console or a program", "a console or a program has no notebook")
+CONSOLE: Final = Place("a console or program", "a console or program has no notebook")
 
 
 def place_of(kernel: Any, user_ns: Mapping[str, Any]) -> Place:

@@ -16,11 +16,12 @@ from jp_nb.record.jp_object import conversation_id, shape_of
 from jp_nb.record.timestamps import utc_now
 
 NO_PAGE = "no page answered (in JupyterLab or Notebook, enable the jp-nb extension)"
+NO_OPEN_PAGE = "no page is open that shows this notebook"
 READ_ONLY = "this notebook is read-only"
-OTHER_PROTOCOL = "the page speaks another protocol: reload it, or update jp_nb"
+OTHER_PROTOCOL = "the page uses another protocol: reload it, or update jp_nb"
 DIVERGED = (
-    "this notebook holds other entries of the same conversation: "
-    "`%reload_ext jp_nb` goes on with those"
+    "this notebook contains different entries of the same conversation: "
+    "`%reload_ext jp_nb` continues with them"
 )
 
 
@@ -52,6 +53,6 @@ def refusal_of(hello: Hello, document: Document) -> PageRefusal | None:
     except NewerVersionError as exc:
         return PageRefusal(str(exc))
     except StorageError as exc:
-        reason = f"the record in this notebook is damaged ({exc}); `%jp new` sets it aside"
+        reason = f"the record in this notebook is damaged ({exc}); `%jp new` keeps it aside"
         return PageRefusal(reason, document.conversation.id, stored)
     return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jp_nb.errors import StorageError
 
 IN_NOTEBOOK = "kept in this notebook"
-IN_RUN = "kept in the notebook that the program around this kernel writes, if it writes one"
+IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 
 
 def in_memory(reason: str) -> str:
@@ -48,7 +48,7 @@ class MemoryStore:
 
     def save(self, timeout: float = 10.0) -> str:
         """Raise `StorageError`: there is no file to save."""
-        raise StorageError(f"the record is not saved: it is {self.where}")
+        raise StorageError(f"The record is not saved. It is {self.where}")
 
     def saved_entries(self, conversation: str) -> int:
         """Return 0: there is no file."""

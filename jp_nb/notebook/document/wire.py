@@ -106,7 +106,7 @@ class Pieces:
         if isinstance(index, int) and isinstance(text, str) and 0 <= index < self.count:
             self._parts[index] = text
         if sum(map(len, self._parts.values())) > MAX_DOCUMENT_BYTES:
-            raise StorageError("the notebook's record is too long to be read", place="jp")
+            raise StorageError("the record of the notebook is too large to read", place="jp")
         return len(self._parts) == self.count
 
     def text(self) -> str:
@@ -122,7 +122,7 @@ class Pieces:
         try:
             return json.loads(self.text())  # type: ignore[no-any-return]
         except ValueError as exc:
-            raise StorageError(f"the page sent no JSON: {exc}", place="jp") from exc
+            raise StorageError(f"the page sent invalid JSON: {exc}", place="jp") from exc
 
 
 def can_wait(kind: str, content: Mapping[str, Any]) -> bool:

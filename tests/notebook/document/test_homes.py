@@ -106,14 +106,14 @@ def test_run_can_continue_the_conversation(tmp_path: Path, monkeypatch: pytest.M
     assert home.open().document.conversation.id == "top"
     nowhere = HeadlessHome(None).open(go_on=True)
     assert not nowhere.restored
-    assert "nothing to continue" in nowhere.notices[0]
+    assert "No conversation is continued" in nowhere.notices[0]
 
 
 @pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [7]}], ids=str)
 def test_damaged_record_is_kept_and_reported(tmp_path: Path, damaged: Any) -> None:
     opened = HeadlessHome(notebook(tmp_path / "n.ipynb", damaged)).open()
     assert opened.document.others == [damaged]
-    assert "it is kept as it is" in opened.notices[0]
+    assert "The record is kept unchanged" in opened.notices[0]
     assert opened.store.where == "kept in this notebook"
 
 

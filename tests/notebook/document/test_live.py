@@ -150,7 +150,7 @@ def test_page_that_appears_late_gets_everything(pages: Pages) -> None:
     pages.send(pages.view, pages.view.hello())
     pages.until(lambda: pages.view.contents() == ["early"])
     assert pages.view.jp["others"][0]["events"][0]["content"] == "older"
-    assert "did not know" in str(pages.store.take_notices())
+    assert "did not have" in str(pages.store.take_notices())
     assert pages.store.where == IN_NOTEBOOK
 
 
@@ -211,7 +211,7 @@ def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
     [
         (View(doc("one") | {"version": 2}), "version 2"),
         (View(doc("one"), read_only=True), "this notebook is read-only"),
-        (View(doc("one"), protocol=2), "the page speaks another protocol"),
+        (View(doc("one"), protocol=2), "the page uses another protocol"),
     ],
     ids=["newer record", "read-only", "other protocol"],
 )
@@ -236,7 +236,7 @@ def test_other_entries_of_the_same_conversation_are_not_overwritten(pages: Pages
     pages.tell("two")
     pages.view.jp = doc("one", "elsewhere")
     pages.send(pages.view, pages.view.hello())
-    assert "other entries" in pages.store.where
+    assert "different entries" in pages.store.where
     pages.view.received.clear()
     pages.say("three")
     assert pages.stays_silent()
@@ -252,7 +252,7 @@ def test_failed_save_gives_the_reason(pages: Pages) -> None:
     pages.view.save_error = "disk full"
     pages.begin()
     pages.say("one")
-    with pytest.raises(StorageError, match=r"^the record is not saved: disk full$"):
+    with pytest.raises(StorageError, match=r"^The record is not saved: disk full$"):
         pages.store.save()
 
 

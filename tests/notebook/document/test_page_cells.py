@@ -64,7 +64,7 @@ def test_malformed_piece_ends_the_request() -> None:
         piece(text=None),
         piece("x" * 3_000_000),
     ):
-        with pytest.raises(StorageError, match="in a form that this kernel does not know"):
+        with pytest.raises(StorageError, match="in an unknown format"):
             heard(message).result(0)
 
 
@@ -109,7 +109,7 @@ def test_cells_are_read_with_state_and_images() -> None:
 
 def test_text_that_is_not_a_list_of_cells_is_an_error() -> None:
     for text in ("", "{}", "[1]", "[" * 100_000, "nope", '[["a"]]'):
-        with pytest.raises(StorageError, match="in a form that this kernel does not know"):
+        with pytest.raises(StorageError, match="in an unknown format"):
             read_cells(text, frozenset())
 
 
@@ -156,9 +156,9 @@ def test_page_is_asked_for_its_cells_only_when_a_tool_reads_them(pages: Pages) -
 @pytest.mark.parametrize(
     ("view", "why"),
     [
-        (View(), "an older jp_nb extension"),
+        (View(), "an older jp-nb extension"),
         (View(tells=["cells"]), "did not answer within 0.1 s"),
-        (View(tells=["cells"], cells=[answer(text="{")]), "in a form that this kernel does not"),
+        (View(tells=["cells"], cells=[answer(text="{")]), "in an unknown format"),
         (View(tells=["cells"], cells=[answer(CELL)], slow=0.3), "did not answer within 0.1 s"),
         (View(tells=["cells"], cells=[answer(CELL, page="x")]), "did not answer within 0.1 s"),
     ],

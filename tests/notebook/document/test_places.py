@@ -26,7 +26,7 @@ from jp_nb.notebook.notebook_host import NotebookHost
 from jp_nb.session.session import Session
 from tests.support.sessions import FakeShell
 
-NO_NOTEBOOK = "a console or a program has no notebook"
+NO_NOTEBOOK = "a console or program has no notebook"
 IN_JOURNAL = f"kept in your journal, not in a notebook: {NO_NOTEBOOK}"
 
 
@@ -116,11 +116,11 @@ def run(session: Session, name: str, text: str = "") -> str:
 def test_save_and_doctor_name_the_same_place(load: Callable[..., Session]) -> None:
     session = load(Kernel())
     assert session.summary().endswith(f"new conversation · {IN_JOURNAL}")
-    with pytest.raises(StorageError, match=f"it is {IN_JOURNAL}. `%jp export DIR`"):
+    with pytest.raises(StorageError, match=f"It is {IN_JOURNAL}. `%jp export DIR`"):
         run(session, "save")
     table = run(session, "doctor")
     assert IN_JOURNAL in table
-    assert "a console or a program" in table
+    assert "a console or program" in table
 
 
 def test_conversation_is_in_memory_only_without_a_journal(
@@ -140,7 +140,7 @@ def test_record_of_a_program_is_kept_by_the_program(
 ) -> None:
     monkeypatch.setattr(finding, "_parent", lambda: ([], folder))
     session = load(Kernel(allow_stdin=False))
-    where = "kept in the notebook that the program around this kernel writes, if it writes one"
+    where = "kept in the notebook that the runner writes, if it writes one"
     assert session.summary().endswith(where)
     run(session, "save")
     assert capsys.readouterr().out.endswith(f"{where}, at the end of the run\n")

@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 LOAD = "%load_ext jp_nb"
-CONSOLE = "a console or a program has no notebook"
+CONSOLE = "a console or program has no notebook"
 IN_JOURNAL = "kept in your journal, not in a notebook: "
 SCRIPT = '[[replies]]\ntext = "By train."\n[[replies]]\ntext = "By boat."\n'
 ASK = "%%jp -m scripted/talk\nPlan a trip to Delft."
@@ -86,7 +86,7 @@ def test_conversation_is_restored_into_its_notebook_by_a_page(
             user.run(f"{VS_CODE_FILE} = {notebook!r}")
         said = user.run(LOAD)
         assert IN_JOURNAL in said
-        assert ("VS Code stores no conversations" in said) is (how == "VS Code")
+        assert ("VS Code does not store conversations" in said) is (how == "VS Code")
         assert ("no page answered" in said) is (how != "VS Code")
         assert how in shown(user, "%jp doctor")
         user.run(ASK)

@@ -33,5 +33,5 @@ def test_pieces_in_any_order_make_the_document(text: str, size: int) -> None:
 def test_pieces_without_json_are_an_error() -> None:
     pieces = Pieces(1)
     assert pieces.add(0, "{")
-    with pytest.raises(StorageError, match="jp: the page sent no JSON"):
+    with pytest.raises(StorageError, match="jp: the page sent invalid JSON"):
         pieces.document()
