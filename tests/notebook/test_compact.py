@@ -288,7 +288,7 @@ def test_wrong_line_is_refused(notebook: Notebook) -> None:
         "-m openai/m": "Add `--summarize`",
         "-s -m nobody/m": "unknown provider 'nobody'",
         "--undo -s": "can be combined with `--dry-run` only",
-        "3": "unrecognized arguments: 3",
+        "3": "Unrecognized arguments: 3",
     }.items():
         with pytest.raises(UsageError, match=says):
             notebook.jp(f"compact {line}")

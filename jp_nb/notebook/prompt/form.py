@@ -131,7 +131,7 @@ class Form:
                 found = self._control.read(message)
                 self._say(found.why if isinstance(found, Unread) else wording.NOTHING_CHANGED)
             case other:
-                log.debug("The form's page sent %r", other)
+                log.debug("Unexpected message from the page of a form: %r", other)
 
     def _submit(self, message: Message) -> None:
         self._told = message

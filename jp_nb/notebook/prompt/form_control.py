@@ -17,11 +17,11 @@ from jp_nb.rendering import wording
 NOTHING_TYPED = "Nothing was typed."
 
 Message = Mapping[str, JsonValue]
-"""What the page sends of one control together with a click, as the control showed it there.
+"""The state of one control on the page, which the page sends with a click.
 
 `index`, `value`, or `picks` (indices, in the order of the clicks) and `custom` (a text, or null);
-`confirmed` is true once the person was told that the answer is empty, and sends it all the same.
-Without them the state of the widget counts.
+`confirmed` is true if the user confirmed that the answer is empty. The state of the widget is used
+for missing keys.
 """
 
 

@@ -39,7 +39,7 @@ FOR_ALL = -1
 
 
 Changed = Callable[[bool], None]
-"""Is told of what the person changes; with False, of what the page told with a click before."""
+"""Called after a change: True if the user made it, False if an earlier click reported it."""
 
 
 @dataclass(frozen=True, slots=True)

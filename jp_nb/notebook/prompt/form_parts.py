@@ -25,7 +25,7 @@ from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.wording import StaticRecord
 
 STATE: Final = ("index", "value", "picks", "custom")
-"""What a page says of a control: the names of the traits that hold an answer."""
+"""Names of the traits of a control that hold an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ LABELS: Final = {
     "stop": form_words.STOP,
     "resume": form_words.BACK,
 }
-"""The label of each button, by what it does; that of `send` depends on the answers."""
+"""Label of each button, by its action; the label of `send` depends on the answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class PagedForm:
         verb, _, place = name.partition("-")
         act = self._acts().get(verb)
         if act is None:
-            log.debug("The form's page sent %r", name)
+            log.debug("Unexpected message from the page of a form: %r", name)
             return
         self._events.changed()
         self._do(partial(act, {**(message or {}), "place": place}))

@@ -111,7 +111,7 @@ class Presence:
         if not self.kernel:
             return self._terminal_route(settings)
         if not self.cell_runs:
-            return Unavailable("no cell is running in which to ask")
+            return Unavailable("no cell is running")
         if not self.allow_stdin:
             return Unavailable("the front end does not allow input (the notebook runs headless)")
         if settings.channel == "stdin":
@@ -129,9 +129,9 @@ class Presence:
 
     def _terminal_route(self, settings: PromptSettings) -> Route:
         if settings.channel == "widget":
-            return Unavailable("prompt.channel is 'widget', but there is no kernel to show a form")
+            return Unavailable("prompt.channel is 'widget', but no kernel can show a form")
         if not self.terminal:
-            return Unavailable("there is neither a kernel nor a terminal to ask in")
+            return Unavailable("neither a kernel nor a terminal is available")
         return StdinRoute("terminal")
 
 

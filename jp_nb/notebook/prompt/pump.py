@@ -67,7 +67,7 @@ def missing_internals(kernel: Any) -> str | None:
         found = kernel
         for name in path.split("."):
             if not hasattr(found, name):
-                return f"this kernel cannot hear forms while a cell runs (it has no {path})"
+                return f"this kernel receives no form input while a cell runs (it has no {path})"
             found = getattr(found, name)
     return None
 
@@ -212,7 +212,7 @@ def _finish(result: Any) -> None:
     except StopIteration:
         return
     result.close()
-    raise RuntimeError("the kernel's handler of an info request waits for something")
+    raise RuntimeError("the kernel's handler of info requests must not wait")
 
 
 def _flush_prints() -> None:
@@ -251,7 +251,7 @@ class _ChannelThreadTap(_Tap):
 
         self._thread.io_loop.add_callback(run)
         if not done.wait(5.0):
-            raise RuntimeError("the kernel's shell channel does not react")
+            raise RuntimeError("the kernel's shell channel does not respond")
 
 
 class _SameThreadTap(_Tap):

@@ -19,15 +19,15 @@ from jp_nb.notebook.prompt.form_control import (
 )
 from jp_nb.rendering import wording
 from jp_nb.safe_text import plain, spell_prose
-from jp_nb.tooling.select_kind import OTHER, Picks, SelectAnswer
+from jp_nb.tooling.select_kind import NONE_OF_THESE, OTHER, Picks, SelectAnswer
 
 RADIO_BUTTONS: Final = 8
 """Up to so many options are all in view; beyond, a list that folds or is filtered holds them."""
 
 NO_OPTION = "Please choose an option first."
-NO_SUCH_OPTION = "The page chose what is not among the options: please choose again."
-SEND_NONE = "Nothing is ticked. Press the button once more to answer: none of these."
-SEND_BLANK = "Your own answer is empty. Press the button once more to send it empty."
+NO_SUCH_OPTION = "That is not one of the options. Please choose again."
+SEND_NONE = f"No option is selected. Press the button again to answer: {NONE_OF_THESE}."
+SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 
 def select_control(prompt: QuestionPrompt) -> FormControl:

@@ -121,7 +121,7 @@ def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
     last_line = prompt.last_line
     if (details := _details(prompt)) and DETAILS not in by_key:
         told[DETAILS] = details
-        meanings[DETAILS] = "All of what changes, before and after"
+        meanings[DETAILS] = "Show the full values, before and after"
         if last_line is not None:
             told[DETAILS.upper()] = details
     explained = legend_of(meanings)
@@ -189,7 +189,7 @@ def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     if by_key:
         explained += [f"  {UNCHANGED} sends: {words}"]
     if not kind.misfit(""):
-        explained += [f"  {EMPTY_TEXT} is the empty text."]
+        explained += [f"  Type {EMPTY_TEXT} for an empty text."]
     suggested = f" ({UNCHANGED} sends: {words})" if by_key else ""
     return StdinDialogue(
         [*hint, *above],
@@ -214,7 +214,7 @@ def _please_type(kind: AnswerType, unchanged: str | None = None) -> TryAgain:
     """Return the message about a line that is no answer, such as an empty one."""
     keys = [f"{unchanged} for the suggested text"] if unchanged else []
     if isinstance(kind, TextAnswer) and not kind.misfit(""):
-        keys.append(f"{EMPTY_TEXT} for the empty text")
+        keys.append(f"{EMPTY_TEXT} for an empty text")
     return TryAgain(f"Please type {', '.join((wording.wanted(kind), *keys))}, or ? for help.")
 
 

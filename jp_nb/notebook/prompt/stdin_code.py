@@ -29,9 +29,9 @@ def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogu
     width = len(str(len(lines)))
     numbered = [f"{number:>{width}} {line}" for number, line in enumerate(lines, start=1)]
     explained = [
-        f"  {UNCHANGED} alone: the text above, as it is.",
-        "  Or type the whole new text, line by line. Each line counts as it is, an empty one, too;",
-        f"  {END} alone ends the text, and {END} at once drops the edit.",
+        f"  Type {UNCHANGED} to keep the text above.",
+        "  To replace it, type the new text line by line. Empty lines are part of the text.",
+        f"  A line with only {END} ends the text. As the first line, it cancels the edit.",
     ]
 
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
@@ -41,7 +41,7 @@ def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogu
 
     return StdinDialogue(
         [*([draft.hint] if draft.hint else []), *barred(numbered)],
-        f"Text [{UNCHANGED} for the one above, {END} ends a new one]: ",
+        f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
         {HELP: explained},
         parse,
     )

@@ -15,7 +15,7 @@ from jp_nb.safe_text import BAR, left_to_right
 
 ATTEMPTS: Final = 5
 MAX_COLUMNS: Final = 100
-"""Of a line that is shown exactly; the rest of it goes on behind `GOES_ON`."""
+"""Width of a line that is shown exactly; `GOES_ON` marks the rest of a longer one."""
 GOES_ON: Final = "┊ "
 HELP: Final = "?"
 EMPTY_TEXT: Final = '""'
@@ -189,7 +189,7 @@ def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
         return said.get(line.strip()) or type_one_of(meanings)
 
-    return _among(["Your text is empty. Is that your answer?"], meanings, parse)
+    return _among(["Your text is empty. Send it?"], meanings, parse)
 
 
 def barred(lines: Iterable[str]) -> Iterator[str]:

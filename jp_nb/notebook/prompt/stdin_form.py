@@ -50,11 +50,12 @@ CLEAR: Final = "-"
 """Takes back an answer: the question is open again."""
 KEYS: Final = (KEEP, BACK, LEAVE)
 SEND: Final = "s"
-LEFT_OPEN: Final = "Left open."
-LEFT_FOR_NOW: Final = "Left open for now: it must be answered before anything is sent."
-TIME_IS_OVER: Final = "The time for this is over."
+LEFT_OPEN: Final = "Not answered."
+LEFT_FOR_NOW: Final = f"Not answered. {form_words.DEMANDED}"
+TIME_IS_OVER: Final = "The time to answer is over."
 IS_FIRST: Final = "This is the first question."
-SECRET_OR_KEY: Final = "That is a key of this form. Is it the secret?"
+BACK_TO_QUESTIONS: Final = "Go back to the questions"
+SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 
 
 def ask_form_on_stdin(prompt: FormPrompt, console: Console, channel: StdinChannel) -> FormPromptEnd:
@@ -222,7 +223,7 @@ class _StdinForm:
     ) -> str:
         """Return what an empty line does; several answers are shown before they are sent."""
         if default is None:
-            return "leaves it open" if may_stay_open else "leaves it open for now"
+            return "skips the question" if may_stay_open else "skips the question for now"
         verb = "keeps" if held is not None else "answers" if self._reviews else "sends"
         return f"{verb}: {_in_words(page, default)}"
 
@@ -272,13 +273,13 @@ class _StdinForm:
     ) -> list[str]:
         """Return what an empty line and the keys do on this page."""
         enter = self._enter(page, held, default, may_stay_open)
-        back = "all answers" if self._seen_all else "what was asked before"
+        back = "show all answers" if self._seen_all else "go back to the previous question"
         return [
             f"  Enter {enter}.",
             *([f"  {BACK}  {back}"] if BACK in self._keys else []),
-            *([f"  {CLEAR}  leaves it open again"] if held is not None else []),
+            *([f"  {CLEAR}  clear the answer"] if held is not None else []),
             f"  {LEAVE}  {self._ways_out}",
-            f'  A key in quotes, such as "{LEAVE}", is a text.',
+            f'  To answer with the text of a key, type it in quotes, such as "{LEAVE}".',
         ]
 
     @property
@@ -376,14 +377,14 @@ class _StdinForm:
         for number, line in enumerate(form_words.summary(self._draft), start=1):
             yield f"  {number:>{width}}  {line.asked} → {line.answer}"
         if (blocked := self._draft.blocked) is not None:
-            yield f"Question {blocked + 1} must be answered before anything is sent."
+            yield f"Question {blocked + 1} is required. Answer it before you send."
         elif count := len(self._draft.open_pages):
-            yield f"{count} of {len(self._prompt.pages)} not answered: {SEND} sends the others."
+            yield f"Not answered: {count} of {len(self._prompt.pages)}. {SEND} sends the others."
 
     # --- ways out ----------------------------------------------------------------------------
 
     def _menu(self) -> None:
-        ways = {"r": form_words.REPLY, "s": form_words.STOP, "b": "Back to the questions"}
+        ways = {"r": form_words.REPLY, "s": form_words.STOP, "b": BACK_TO_QUESTIONS}
         match choose(self._console, [form_words.MENU], ways):
             case "r":
                 self._reply()
@@ -399,7 +400,7 @@ class _StdinForm:
             self._draft.reply(text)
 
     def _discard(self) -> None:
-        ways = {"y": form_words.DISCARD, "n": "Back to the questions"}
+        ways = {"y": form_words.DISCARD, "n": BACK_TO_QUESTIONS}
         if choose(self._console, [f"{form_words.DISCARDED} {form_words.DISCARD}?"], ways) == "y":
             self._draft.discard()
         else:

@@ -26,7 +26,7 @@ from jp_nb.tooling.select_kind import NONE_OF_THESE, OTHER, Picks, SelectAnswer
 
 RECOMMENDED: Final = "(recommended)"
 NONE: Final = 0
-"""The number of no option: it says on purpose that none is picked."""
+"""The number that answers with no option."""
 MAX_DIGITS: Final = 9
 
 
@@ -114,14 +114,14 @@ class _Choice:
         return f"{','.join(numbers) or NONE}, {words}"
 
     def _help(self) -> list[str]:
-        lines = ["  Type the number of an option, or, if it is not a number, the option itself."]
+        lines = ["  Type the number of an option, or its text if that is not a number."]
         if self.kind.multi:
-            lines = ["  Type the numbers of all you pick, such as 3,1: their order counts."]
+            lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
         if self._may_be_none:
-            lines.append(f"  {NONE} alone says: {NONE_OF_THESE}.")
+            lines.append(f"  {NONE} means {NONE_OF_THESE}.")
         if self.kind.other:
-            also = " with or without others" if self.kind.multi else ""
-            lines.append(f"  {self.highest}{also} asks for an answer of your own.")
+            also = ", alone or with other numbers" if self.kind.multi else ""
+            lines.append(f"  {self.highest} lets you type your own answer{also}.")
         return lines
 
     # --- what is typed -----------------------------------------------------------------------
@@ -140,14 +140,12 @@ class _Choice:
 
     def _picked(self, numbers: Sequence[int]) -> Answered | TryAgain | StdinDialogue:
         if len({*numbers}) < len(numbers):
-            return TryAgain("One of these numbers is there twice: please type each once.")
+            return TryAgain("A number appears twice. Please type each number once.")
         if NONE in numbers and len(numbers) > 1:
-            return TryAgain(
-                f"{NONE} says that you pick none: please type it alone, or leave it out."
-            )
+            return TryAgain(f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it.")
         own = self.kind.other and self.highest in numbers
         indices = tuple(n - 1 for n in numbers if n != NONE and not (own and n == self.highest))
-        fits = self._fitting(Picks(indices, "an own text" if own else None))
+        fits = self._fitting(Picks(indices, "own text" if own else None))
         return self.own_text(indices) if own and isinstance(fits, Answered) else fits
 
     def _fitting(self, picks: Picks) -> Answered | TryAgain:
@@ -203,7 +201,7 @@ class _Choice:
             *([f"  {back.capitalize()}."] if back else []),
         ]
         if before:
-            above.append(f"  {UNCHANGED} alone: {plain(spell_unseen(before), limit=500)}")
+            above.append(f"  {UNCHANGED} sends: {plain(spell_unseen(before), limit=500)}")
 
         def parse(line: str) -> Answered | TryAgain | StdinDialogue:
             word = line.strip()
@@ -215,12 +213,12 @@ class _Choice:
                 return self._answered(Picks(indices, line))
             if self.kind.options:
                 return self.by_number
-            return TryAgain(f"Please type a text; {EMPTY_TEXT} is the empty one.")
+            return TryAgain(f"Please type a text, or {EMPTY_TEXT} for an empty text.")
 
         dialogue = StdinDialogue(
             above,
             "Your answer: ",
-            {"?": [*above, f"  {EMPTY_TEXT} is the empty text."]},
+            {"?": [*above, f"  Type {EMPTY_TEXT} for an empty text."]},
             parse,
             inner=bool(self.kind.options),
             default=self._own_default(before),

@@ -25,10 +25,10 @@ from jp_nb.tooling.question_kinds import AnswerType, IntegerAnswer, NumberAnswer
 
 MAX_ROWS: Final = 16
 """Of the box for a text."""
-SEND_EMPTY = "Nothing was typed. Press the button once more to send an empty answer."
+SEND_EMPTY = f"{NOTHING_TYPED} Press the button again to send an empty answer."
 
 Confirmed = bool
-"""Whether the person was told that the answer is empty, and sends it all the same."""
+"""True if the user confirmed that the answer is empty."""
 ReadText = Callable[[str, Confirmed], Answered | Unread]
 
 

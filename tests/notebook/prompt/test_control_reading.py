@@ -263,7 +263,7 @@ def test_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
             control = field(select(other=True))
             found = control.read({**forged, "confirmed": True})
             assert isinstance(found, Unread)
-            assert "not among the options" in found.why
+            assert "not one of the options" in found.why
 
 
 @pytest.mark.req("RPI-55", "RCP-8")

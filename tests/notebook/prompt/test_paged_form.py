@@ -328,7 +328,7 @@ def test_page_of_fields_is_answered_by_an_object() -> None:
     user.send("next")
     size, *_ = [each for each in user.problems if each]
     assert user.problems[1] == size == "Expected a whole number from 1 to 9"
-    assert "Press the button once more" in user.problems[3]
+    assert "Press the button again" in user.problems[3]
     user.boxes[1].value = "5"
     user.boxes[3].value = "Lovelace"
     user.send("next")

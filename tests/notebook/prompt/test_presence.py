@@ -19,7 +19,7 @@ NOTEBOOK = Presence(kernel=True, allow_stdin=True, cell_id=True)
 CONSOLE = replace(NOTEBOOK, cell_id=False)
 PAGE = replace(NOTEBOOK, page=True)
 CONSOLE_BESIDE_A_PAGE = replace(PAGE, cell_id=False)
-OTHER_KERNEL = replace(NOTEBOOK, no_forms="this kernel cannot hear forms")
+OTHER_KERNEL = replace(NOTEBOOK, no_forms="this kernel receives no form input")
 HEADLESS = Presence(kernel=True)
 TERMINAL = Presence(terminal=True)
 PIPE = Presence()
@@ -44,7 +44,7 @@ def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.S
         (
             OTHER_KERNEL,
             "widget",
-            Unavailable("prompt.channel is 'widget', but this kernel cannot hear forms"),
+            Unavailable("prompt.channel is 'widget', but this kernel receives no form input"),
         ),
         (HEADLESS, "auto", Unavailable(HEADLESS_REASON)),
         (HEADLESS, "widget", Unavailable(HEADLESS_REASON)),
@@ -55,10 +55,10 @@ def test_front_end_and_channel_choose_form_stdin_or_no_prompt(subtests: pytest.S
         (
             TERMINAL,
             "widget",
-            Unavailable("prompt.channel is 'widget', but there is no kernel to show a form"),
+            Unavailable("prompt.channel is 'widget', but no kernel can show a form"),
         ),
-        (PIPE, "auto", Unavailable("there is neither a kernel nor a terminal to ask in")),
-        (CALLBACK, "auto", Unavailable("no cell is running in which to ask")),
+        (PIPE, "auto", Unavailable("neither a kernel nor a terminal is available")),
+        (CALLBACK, "auto", Unavailable("no cell is running")),
     ]
     for where, channel, route in rows:
         with subtests.test(where=where, channel=channel):
@@ -89,7 +89,7 @@ def test_request_of_the_cell_describes_its_front_end(monkeypatch: pytest.MonkeyP
     there = Presence.here()
     assert (there.kernel, there.cell_runs, there.allow_stdin, there.cell_id) == (True,) * 4
     assert there.no_forms == (
-        "this kernel cannot hear forms while a cell runs (it has no session.feed_identities)"
+        "this kernel receives no form input while a cell runs (it has no session.feed_identities)"
     )
 
 

@@ -174,7 +174,7 @@ def test_number_is_an_index_even_where_another_option_is_that_number(
     numbers = QuestionPrompt(Question.select("q", "Which?", ["3", "2", "1"]))
     typist = Typist("?", typed)
     assert ask_on_stdin(numbers, typist, "stdin") == Answered(value, "stdin")
-    told = "  Type the number of an option, or, if it is not a number, the option itself."
+    told = "  Type the number of an option, or its text if that is not a number."
     assert told in typist.shown
 
 
