@@ -206,7 +206,7 @@ def test_user_agrees_in_a_form(bare_folder: Path, monkeypatch: pytest.MonkeyPatc
         reader.form("Trust the settings above?")
         reader.click("Yes")
         reader.finish(request)
-        assert "counts from here on" in reader.printed(request)
+        assert "are trusted until their content changes" in reader.printed(request)
         show = reader.start(f"%jp config {URL}")
         reader.finish(show)
         assert any("evil.example" in str(m) for m in reader.displays(show))
