@@ -123,7 +123,7 @@ def test_settings_by_someone_else_take_effect_once_the_user_trusts_them(
     page.output_text(2, contains="remains untrusted")
     page.run_cell(2)
     answer(page, "Yes")
-    page.output_text(2, contains="it is signed")
+    page.output_text(2, contains="signed with your key")
     page.run_cell(3)
     page.output_text(3, contains="http://evil.example")
     page.wait_for_record("record.signature")
