@@ -354,8 +354,8 @@ def test_git_shows_records_and_cells(write: Write) -> None:
 
 
 def test_documented_settings_of_nbdime_ignore_the_record() -> None:
-    guide = Path(__file__).parents[2].joinpath("docs", "guide.md").read_text("utf-8")
-    [settings] = re.findall(r'```json\n(\{"Diff".*?)\n```', guide, re.DOTALL)
+    page = Path(__file__).parents[2].joinpath("docs", "git.md").read_text("utf-8")
+    [settings] = re.findall(r'```json\n(\{"Diff".*?)\n```', page, re.DOTALL)
     # The form that nbdime reads: for a path, the keys that are ignored.
     kept_in = [jp_object.KEY, carrier.WIDGETS]
     assert json.loads(settings) == {"Diff": {"Ignore": {"/metadata": kept_in}}}
