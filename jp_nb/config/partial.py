@@ -338,7 +338,9 @@ def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
 
 
 def get_path(partial: Mapping[str, Any], path: str) -> Any:
-    """Return what `partial` holds at `path`, without its strategy; None if nothing.
+    """Return the value of `partial` at `path`, without its strategy; None if it has none.
+
+    `field["name"]` is the last item of a list that has this identity.
 
     Raises:
         ConfigError: If `path` is not a path.
@@ -346,7 +348,10 @@ def get_path(partial: Mapping[str, Any], path: str) -> Any:
     value: Any = partial
     node: SchemaNode | None = ROOT
     for key in parse_path(path):
-        value = lookup(value, (key,))
+        named: list[Any] = []
+        if isinstance(key, Element) and isinstance(value, list) and node is not None:
+            named = [item for item in value if _is_named(node, item, key)]
+        value = named[-1] if named else lookup(value, (key,))
         node = node.child(key) if node is not None else None
         value = unwrap(value, node)
     return value
@@ -444,7 +449,7 @@ def _fewer(node: SchemaNode, items: Sequence[JsonValue], keys: Sequence[str]) ->
     for place, item in enumerate(items):
         named = str(place) == key
         if isinstance(key, Element):
-            named = item == key.json or identity(node, item) == key
+            named = _is_named(node, item, key)
         if not named:
             kept.append(item)
         elif rest:
@@ -481,6 +486,10 @@ def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
             yield (*above, _Items(items))
         else:
             yield from several
+
+
+def _is_named(node: SchemaNode, item: JsonValue, key: Element) -> bool:
+    return bool(item == key.json) or identity(node, item) == key
 
 
 def identity(node: SchemaNode, item: JsonValue) -> str | None:

@@ -12,7 +12,8 @@ from jp_nb.config.directives import Directive
 from jp_nb.config.layers import to_text
 from jp_nb.config.masking import masked, shown_value
 from jp_nb.config.partial import get_path
-from jp_nb.config.paths import parse_path
+from jp_nb.config.paths import format_path, parse_path
+from jp_nb.config.tree.tool_config import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.provenance import BASE, CONVERSATION, Provenance
@@ -103,14 +104,25 @@ def _show(call: Invocation, paths: Sequence[str]) -> None:
 
 def _explain(call: Invocation, paths: Sequence[str]) -> None:
     rows: list[tuple[str, str, str]] = []
-    value_at = _values(call.session)
-    for path, said in call.session.settings.explain(paths).items():
-        rows += [
-            (path, _who(x, path), "reverted" if x.taken_back else shown_value(path, x.value))
-            for x in said
-        ]
-        rows.append((path, "effective", value_at(path)))
+    settings, value_at = call.session.settings, _values(call.session)
+    for path in paths:
+        default = _path_for_all_tools(path)
+        applies = default if default and value_at(path) == "null" else None
+        for each in (path, applies) if applies else (path,):
+            rows += [
+                (each, _who(x, each), "reverted" if x.taken_back else shown_value(each, x.value))
+                for x in settings.explain([each])[each]
+            ]
+        rows.append((path, "effective", value_at(applies or path)))
     call.show(table(("path", "set by", "value"), rows))
+
+
+def _path_for_all_tools(path: str) -> str | None:
+    """Return the path in `conversation.tools.*` that applies if the setting of a tool is unset."""
+    match parse_path(path):
+        case ("conversation", "tools", name, field, *rest) if name != STAR and field in DEFAULTABLE:
+            return format_path(("conversation", "tools", STAR, field, *rest))
+    return None
 
 
 def _values(session: Session) -> Callable[[str], str]:

@@ -65,6 +65,16 @@ def test_value_is_set_shown_explained_and_unset(notebook: Notebook, folder: Path
     assert "max_retries  5      default" in notebook.jp("config assistant.request.max_retries")
 
 
+def test_setting_of_a_tool_is_explained_by_that_of_all_tools(notebook: Notebook) -> None:
+    path = "conversation.tools.t.run"
+    notebook.jp(f"config {path}=skip conversation.tools.*.run=ask")
+    assert re.search(rf'^{path} +effective +"skip"$', notebook.jp(f"config --explain {path}"), re.M)
+    notebook.jp(f"config --unset {path}")
+    explained = notebook.jp(f"config --explain {path}")
+    assert re.search(rf'^{path} +effective +"ask"$', explained, re.M)
+    assert re.search(r'^conversation\.tools\.\*\.run +conversation, .*"ask"$', explained, re.M)
+
+
 def test_value_of_a_file_can_be_unset_and_restored(notebook: Notebook, folder: Path) -> None:
     file = str(folder / ".jp" / "config.toml")
     notebook.jp("config --unset user.name")
@@ -507,6 +517,8 @@ def test_config_confirms_a_change_in_one_line(
     assert said(f"config assistant.model.id=scripted/small assistant.name={'x' * 99}") == (
         f"Set for this conversation: assistant.model.id = {model}, assistant.name\n"
     )
+    attached = 'conversation.attachments["file:notes.md"] = '
+    assert attached in said("config conversation.attachments+=file:notes.md")
 
 
 # --- what must not leave its owner -----------------------------------------------------------
