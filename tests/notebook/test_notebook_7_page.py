@@ -100,7 +100,7 @@ def test_forms_are_answered_and_a_block_becomes_a_cell(lab: Lab, opened: Opened)
     page.run_cell(3)
     page.output_text(3, contains="Two ways")
     page.run_cell(4)
-    page.output_text(4, contains="a new cell has block 1")
+    page.output_text(4, contains="Inserted a new cell with code block 1")
     page.page.wait_for_function("document.querySelectorAll('.jp-Notebook .jp-Cell').length === 7")
     sources = [page.cell(n).locator(".cm-content").inner_text() for n in (4, 5, 6)]
     assert sources == ["%jp code 1", "found = 6 * 7\nfound", "42"]

@@ -206,7 +206,7 @@ def test_several_options_are_picked_with_the_mouse_and_the_keyboard(opened: Open
     page = opened(f"ask_each({PLANS}, {THIRTY})")
     page.run_cell(1)
     form = page.form()
-    once_more = form.get_by_text("Press the button once more to answer: none of these.")
+    once_more = form.get_by_text("Press the button again to answer: none of these.")
     click(page, "Submit")
     once_more.wait_for()
     for _ in range(2):
