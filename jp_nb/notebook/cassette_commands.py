@@ -5,13 +5,12 @@ Source: `docs/cassettes.md`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Final
 
 from jp_nb.config.tree.provider_config import CassetteMode
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands import Invocation, suggestion
 from jp_nb.rendering.cassette_report import exchange_in_words, exchanges
 from jp_nb.safe_text import one_line, plain
 from jp_nb.session.cassettes import Cassettes
@@ -67,6 +66,5 @@ def _unknown(words: Sequence[str], usage: str) -> str:
     word = words[0]
     if word == "off":
         return f"`%jp cassette off` takes no file. Usage: `{usage}`"
-    near = difflib.get_close_matches(word, MODES, n=1)
-    hint = f"Did you mean `%jp cassette {near[0]}`? " if near else ""
+    hint = suggestion(word, MODES, "cassette")
     return f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}Usage: `{usage}`"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -73,6 +73,7 @@ class Invocation:
 
 
 Action = Callable[[Invocation], None]
+HEAD: Final = ("%jp", "description")
 NOT_A_NAME: Final = "`-o` takes a variable name. {!r} is not a valid Python name."
 _TO_ASK: Final = "To ask the model, write a request below `%%jp`. `%%jp?` lists its options."
 
@@ -175,7 +176,7 @@ def unless_cancelled() -> Iterator[None]:
 
 def _all_listed() -> report.Report:
     """Return the subcommands in groups."""
-    tables = [(title, report.table(("%jp", "does"), rows)) for title, rows in subcommand_groups()]
+    tables = [(title, report.table(HEAD, rows)) for title, rows in subcommand_groups()]
     return report.Report(
         "\n\n".join([*(f"**{title}**\n\n{x.markdown}" for title, x in tables), _TO_ASK]),
         "\n\n".join([*(f"{title}\n{x.text}" for title, x in tables), _TO_ASK]),
@@ -183,14 +184,19 @@ def _all_listed() -> report.Report:
 
 
 def _listing(rows: Sequence[tuple[str, str]]) -> report.Report:
-    listed = report.table(("%jp", "does"), rows)
+    listed = report.table(HEAD, rows)
     return report.Report(f"{listed.markdown}\n\n{_TO_ASK}", f"{listed.text}\n{_TO_ASK}")
+
+
+def suggestion(word: str, known: Iterable[str], subcommand: str = "") -> str:
+    """Return a question about the name in `known` that is most like `word`, or ""."""
+    near = difflib.get_close_matches(word, known, n=1)
+    return f"Did you mean `{' '.join(filter(None, ('%jp', subcommand, *near)))}`? " if near else ""
 
 
 def _unknown(name: str, text: str) -> str:
     """Return what to say of words that begin with no subcommand: perhaps they are a request."""
-    near = difflib.get_close_matches(name, SUBCOMMANDS, n=1)
-    hint = f"Did you mean `%jp {near[0]}`? " if near else ""
+    hint = suggestion(name, SUBCOMMANDS)
     words = one_line(f"{name} {text}".strip(), limit=200)
     request = words if text else "REQUEST"
     return (

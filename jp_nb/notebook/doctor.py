@@ -27,11 +27,11 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "front end": _front_end,
         "questions": _questions,
         "record": lambda session: session.active.where,
-        "answers": lambda session: session.active.questions.where(),
+        "answer history": lambda session: session.active.questions.where(),
         "folder": _folder,
         "model": _model,
         "cassette": _cassette,
-        "offered": lambda session: session.turns.catalog.standing(session.config),
+        "model list": lambda session: session.turns.catalog.standing(session.config),
         "attachments": _attachments,
     }
     return [(name, _finding(look, session)) for name, look in looks.items()]

@@ -5,14 +5,13 @@ Source: `docs/guide.md`.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 
 from jp_nb.config.model_aliases import resolve_model
 from jp_nb.config.tree.app_config import AppConfig
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook.commands import Invocation
+from jp_nb.notebook.commands import Invocation, suggestion
 from jp_nb.providers.registry import NAMES
 from jp_nb.rendering.model_table import model_table
 from jp_nb.rendering.question_table import with_note
@@ -34,13 +33,14 @@ def models(call: Invocation) -> None:
     others = [] if call.options.words else list(_set_up(config, model.provider))
     if others:
         also = ", ".join(f"`%jp models {other}`" for other in others)
-        shown = with_note(shown, f"Keys are also set for other providers: {also}.")
+        shown = with_note(
+            shown, f"Keys are set for other providers as well. List their models: {also}."
+        )
     call.show(shown)
 
 
 def _unknown(name: str, usage: str) -> str:
-    near = difflib.get_close_matches(name, NAMES, n=1)
-    hint = f"Did you mean `%jp models {near[0]}`? " if near else ""
+    hint = suggestion(name, NAMES, "models")
     return (
         f"{one_line(name, limit=60)!r} is not a provider. {hint}The providers are "
         f"{', '.join(NAMES)}. Search words follow the provider: `{usage}`"

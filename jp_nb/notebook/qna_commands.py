@@ -5,13 +5,12 @@ Source: `docs/guide.md`.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from jp_nb.errors import UsageError
-from jp_nb.notebook.commands import MAX_DIGITS, Invocation
+from jp_nb.notebook.commands import MAX_DIGITS, Invocation, suggestion
 from jp_nb.record.question_history import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, checked_limit
 from jp_nb.rendering.question_table import question_sheets, question_table, with_note
 from jp_nb.rendering.report import Report
@@ -30,8 +29,7 @@ def qna(call: Invocation) -> None:
     verb, *words = call.options.words or ["list"]
     action = _VERBS.get(verb)
     if action is None:
-        near = difflib.get_close_matches(verb, _VERBS, n=1)
-        hint = f"Did you mean `%jp qna {near[0]}`? " if near else ""
+        hint = suggestion(verb, _VERBS, "qna")
         raise UsageError(
             f"There is no `%jp qna {one_line(verb, limit=60)}`. {hint}"
             f"Usage: `{call.subcommand.usage}`"

@@ -49,4 +49,4 @@ def _image_hosts(session: Session) -> tuple[str, ...]:
 
 def doctor(call: Invocation) -> None:
     """Show what works here, and why not."""
-    call.show(report.table(("what", "finding"), examine(call.session)))
+    call.show(report.table(("check", "result"), examine(call.session)))

@@ -71,7 +71,7 @@ def test_models_without_a_name_asks_only_the_current_provider(
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     shown = notebook.jp("models")
     assert "scripted/talk" in shown
-    assert "for other providers: `%jp models anthropic`, `%jp models openai`." in shown
+    assert "List their models: `%jp models anthropic`, `%jp models openai`." in shown
     assert server.requests == []
 
 

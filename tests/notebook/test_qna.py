@@ -204,7 +204,7 @@ def test_configured_answer_is_marked(folder: Path) -> None:
 
 def test_doctor_tells_where_answers_are_kept(notebook: AskedNotebook, tmp_path: Path) -> None:
     def row(asked: AskedNotebook) -> str:
-        (line,) = [x for x in asked.jp("doctor").splitlines() if x.startswith("answers ")]
+        (line,) = [x for x in asked.jp("doctor").splitlines() if x.startswith("answer history ")]
         return line
 
     assert f"in the workspace's log {notebook.log}" in row(notebook)

@@ -110,7 +110,9 @@ class HeadlessHome:
         except NewerVersionError as exc:
             store = MemoryStore(str(exc))
         except StorageError as exc:
-            notices.append(f"{exc}. The record is kept unchanged, and a new conversation starts.")
+            notices.append(
+                f"The record is damaged ({exc}). It is kept, and a new conversation starts."
+            )
             damaged += apart(stored)
         if go_on and self.path is None:
             notices.append("No conversation is continued: the runner does not name the notebook.")

@@ -33,7 +33,7 @@ from jp_nb.notebook.document.refusals import (
     PageRefusal,
     refusal_of,
 )
-from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory
+from jp_nb.notebook.document.stores import IN_NOTEBOOK, in_memory, not_saved
 from jp_nb.notebook.document.wire import TARGET, Hello, Numbering
 from jp_nb.notebook.people import People
 from jp_nb.notebook.running_cells import CellOutputs, RunningCells
@@ -192,7 +192,7 @@ class LiveStore:
         if not self.flush(timeout):
             with self._state:
                 reason = self._refusal.reason if self._refusal else "the page does not answer"
-            raise StorageError(f"The record is not saved: {reason}")
+            raise not_saved(reason)
         with self._state:
             hello = self._pages.hello
             page, path = (hello.page, hello.path) if hello else ("", "")

@@ -12,8 +12,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
+from jp_nb.notebook.document.stores import not_saved
 from jp_nb.notebook.document.wire import Hello, Numbering
 from jp_nb.record.jp_object import conversation_id, events_of
 
@@ -56,9 +56,9 @@ class PageSaving:
                 self._state.wait_for(lambda: self._answered(asked), until - time.monotonic())
                 if seq := self._answered(asked):
                     if why_not := self._answers.pop(seq):
-                        raise StorageError(f"The record is not saved: {why_not}")
+                        raise not_saved(why_not)
                     return
-        raise StorageError("The record is not saved: the page did not answer in time")
+        raise not_saved("the page did not answer in time")
 
     def hear(self, data: Mapping[str, Any]) -> None:
         """Take a page's answer, `saved` or `save_failed`, with the state held."""

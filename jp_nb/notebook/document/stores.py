@@ -13,6 +13,11 @@ def in_memory(reason: str) -> str:
     return f"kept in memory only: {reason}"
 
 
+def not_saved(reason: str) -> StorageError:
+    """Return the error for a record that could not be saved."""
+    return StorageError(f"The record is not saved: {reason}")
+
+
 class MemoryStore:
     """Keeps nothing: there is no notebook, or it must not be written."""
 
@@ -48,7 +53,7 @@ class MemoryStore:
 
     def save(self, timeout: float = 10.0) -> str:
         """Raise `StorageError`: there is no file to save."""
-        raise StorageError(f"The record is not saved. It is {self.where}")
+        raise not_saved(f"it is {self.where}")
 
     def saved_entries(self, conversation: str) -> int:
         """Return 0: there is no file."""

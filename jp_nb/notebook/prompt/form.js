@@ -14,7 +14,7 @@ const STATE = ["index", "value", "picks", "custom"];
 const KEYBOARDS = { integer: "numeric", number: "decimal" }; // of a phone, by kind of question
 const SENT_MS = 700; // a kernel that is free has answered by then
 const SENT = "Sent. The kernel is busy and will read it when it is free.";
-const WAITS = "A notebook waits for your answer";
+const WAITS = "A notebook is waiting for your answer";
 
 const waiting = (globalThis[Symbol.for("jp_nb.waiting")] ??= new Set());
 let ids = 0;

@@ -113,7 +113,7 @@ def test_run_can_continue_the_conversation(tmp_path: Path, monkeypatch: pytest.M
 def test_damaged_record_is_kept_and_reported(tmp_path: Path, damaged: Any) -> None:
     opened = HeadlessHome(notebook(tmp_path / "n.ipynb", damaged)).open()
     assert opened.document.others == [damaged]
-    assert "The record is kept unchanged" in opened.notices[0]
+    assert "It is kept, and a new conversation starts" in opened.notices[0]
     assert opened.store.where == "kept in this notebook"
 
 

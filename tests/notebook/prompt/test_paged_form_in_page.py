@@ -400,7 +400,7 @@ def test_browser_notifies_once_if_the_user_does_not_see_the_form(opened: Opened)
         told = page.evaluate("window.told")
         assert len(told) == times
         for title, body, tag in told:
-            assert title == "A notebook waits for your answer"
+            assert title == "A notebook is waiting for your answer"
             assert body.startswith("Store · ")
             assert tag == "string"
         next_one = NOTIFIES[number] if number < len(NOTIFIES) else (True, False)
