@@ -196,7 +196,7 @@ def test_invalid_answers_are_reported_with_file_and_line(path: Path, execute: Ex
     said = execute(path, answers=wrong, A_TOKEN="sesame-token")
     place = "in.answers.toml, line"
     assert f"{place} 4: give a secret such as 'token' as an environment" in said
-    assert f"{place} 7: 'name' is no secret, and its answer is recorded and sent" in said
+    assert f"{place} 7: 'name' is not a secret, so its answer is recorded and sent" in said
     assert f"{place} 9: the answer to 'size' does not fit" in said
     assert printed(path)[0].startswith("publish: in.answers.toml, line 4: ")
     assert printed(path)[-1] == "ConfigError"

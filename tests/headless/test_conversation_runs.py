@@ -101,8 +101,8 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     shown = texts(path)
     assert SUMMARY in shown
     assert (
-        "⊟ The conversation is longer than the model's context window: turns 1 to 3 are sent"
-        in shown
+        "⊟ The conversation is longer than the model's context window: from now on, turns 1 to 3 "
+        "are sent" in shown
     )
     assert "(undone)" in shown
     monkeypatch.delenv(KEYS["openai"])
@@ -314,7 +314,7 @@ def test_requests_are_shown_exactly_and_after_a_restart_reconstructed(
         again.notebook.cells[LAST]
     )
     told = shown(again.notebook.cells[FIRST_TURN])
-    assert "hosts, keys and attached files are as they are now" in told
+    assert "hosts, keys and attached files are the current ones" in told
     assert "result of weather        sun in Delft" in told
     assert "x-api-key: (the variable KERNEL_KEY)" in told
     assert "shared prefix for a prompt cache:" in shown(again.notebook.cells[COMPARED])
@@ -363,7 +363,7 @@ def test_why_and_retry_are_recorded_without_addresses_and_ids(tmp_path: Path) ->
     assert plain[-1] == "> b\nanswer 3"
     assert stored["conversation"]["id"] not in json.dumps(displayed)
     assert len(stored["others"]) == 1, "the conversation with the turn that was asked again"
-    assert "This cell has asked" not in json.dumps(outputs(path))
+    assert "You already ran this cell" not in json.dumps(outputs(path))
 
 
 # --- history of questions --------------------------------------------------------------------

@@ -97,9 +97,7 @@ def test_new_conversation_reports_the_settings_of_the_previous_one_and_can_keep_
     assert "conversation.tools.t.options.api_key=(set, not shown)" in left
     assert "hush" not in printed
     assert ipython.value("assistant.name") is None
-    printed = ipython.run(
-        "%jp new --keep-config"
-    ).printed  # cancelled: no request was sent in between
+    printed = ipython.run("%jp new --keep-config").printed  # nothing was asked in between
     assert "had set" not in printed
     for path in ("assistant.name", "providers.llm.llamacpp.base_url"):
         assert "conversation, for turn 0" in ipython.run(f"%jp config {path}").shown

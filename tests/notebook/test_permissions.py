@@ -67,7 +67,7 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
         ("", [(ASK, "Run all its calls this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
         (
             "",
-            [(ASK, "Reason"), ("Why is send not to run?", "=Not her."), (ASK, "Run")],
+            [(ASK, "Reason"), ("Why should send not run?", "=Not her."), (ASK, "Run")],
             [f"{SKIPPED}: Not her.", "sent to Bob"],
             ["⊘", "✓"],
         ),

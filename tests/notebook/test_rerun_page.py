@@ -29,7 +29,7 @@ def asked_again(open_notebook: OpenNotebook) -> NotebookPage:
         page.run_cell(cell)
         page.output_text(cell, contains=f"answer {cell - 1}")
     page.run_cell(2)
-    page.form().get_by_text("This cell has asked already").wait_for()
+    page.form().get_by_text("You already ran this cell").wait_for()
     return page
 
 
@@ -41,7 +41,7 @@ def requests(page: NotebookPage, cell: int = 4) -> str:
 def run_again(page: NotebookPage) -> None:
     """Run the second cell once more, and wait for the question about it."""
     page.run_cell(2)
-    page.form().get_by_text("This cell has asked already").wait_for()
+    page.form().get_by_text("You already ran this cell").wait_for()
 
 
 def test_cell_that_runs_again_is_cancelled_replaced_or_appended(

@@ -95,9 +95,7 @@ def test_key_on_stdin_decides_and_cancel_leaves_the_turn(user: FrontEnd) -> None
     user.input_request()
     user.interrupt(request)
     said = "".join((error(user, request) or {})["traceback"])
-    assert said == (
-        "Interrupted before you decided: cancelled: no request was sent, and nothing was run."
-    )
+    assert said == ("Interrupted before you decided. No request was sent, and nothing ran.")
     assert user.run("print(ran)") == "[]\n"
     request = user.start("%jp resume")
     user.input_request()

@@ -27,7 +27,7 @@ CELLS = {
     "later": "%jp config user.name=Bea",
     "second": "%%jp\nAnd then?",
 }
-AGAIN = "this cell began the conversation, so a new one starts here"
+AGAIN = "new conversation started, because this cell began the previous one"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_all_cells_run_again_have_the_same_answers(user: FrontEnd) -> None:
     user.run("old = jp.conversation().id")
     assert AGAIN not in "".join(once.values())
     again = run_all(user)
-    assert again["first"].startswith(f"one\njp_nb: {AGAIN}; `%jp switch ")
+    assert again["first"].startswith(f"one\njp_nb: {AGAIN}. Go back: `%jp switch ")
     assert again["first"].count("\n") == 2, "one line beside the answer"
     assert again["second"] == once["second"] == "two\n"
     assert turns(user) == ["Tell me a story.", "And then?"]
@@ -102,7 +102,7 @@ def test_unattended_rerun_appends_and_configured_one_replaces(user: FrontEnd) ->
         user.run(f"%jp q {cell}", cell_id=cell)
     printed = user.run("%jp q more", cell_id="b", allow_stdin=False)
     assert turns(user) == ["a", "b", "c", "more"]
-    assert "turn 1 is of this cell already" in printed
+    assert "turn 1 is from this cell" in printed
     user.run("%jp config record.rerun=replace")
     printed = user.run("%jp q edited", cell_id="c")
     assert "turns 2 to 3 are replaced in a branch; `%jp switch " in printed

@@ -109,7 +109,7 @@ def test_journal_starts_over_once_the_page_has_saved(folder: Path) -> None:
         killed(front)
     view.jp["events"] = view.jp["events"][: count + 1]  # the page was a little behind
     with opened(folder, view) as front:
-        assert "5 entries of this conversation had not reached" in front.run(LOAD)
+        assert "5 entries of this conversation that had not reached" in front.run(LOAD)
         front.until(lambda: view.contents()[-2:] == ["Three.", "Four."])
 
 
@@ -151,7 +151,7 @@ def test_read_only_page_leaves_the_record_to_the_journal(folder: Path) -> None:
     assert view.jp is None
     with opened(folder, view) as front:
         said = front.run(LOAD)
-        assert "left a conversation that this notebook does not have: `%jp resume`" in said
+        assert "has a conversation that is missing from this notebook: `%jp resume`" in said
         assert "conversation (1 turn)" in front.run("%jp resume")
         front.run("import jp_nb as jp")
         assert "answer 0" in front.run("print(jp.conversation().turns[0].text)")

@@ -95,7 +95,7 @@ def test_conversation_is_restored_into_its_notebook_by_a_page(
     with kernel(folder) as front:
         front.views = [view]
         said = front.run(LOAD)
-        assert "left a conversation that this notebook does not have: `%jp resume`" in said
+        assert "has a conversation that is missing from this notebook: `%jp resume`" in said
         assert "(1 turn) · kept in this notebook" in front.run("%jp resume")
         front.until(lambda: bool(view.jp) and view.contents() == ["Plan a trip to Delft."])
 
