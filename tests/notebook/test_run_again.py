@@ -105,7 +105,7 @@ def test_unattended_rerun_appends_and_configured_one_replaces(user: FrontEnd) ->
     assert "turn 1 is from this cell" in printed
     user.run("%jp config record.rerun=replace")
     printed = user.run("%jp q edited", cell_id="c")
-    assert "turns 2 to 3 are replaced in a branch; `%jp switch " in printed
+    assert "turns 2 to 3 are replaced in a branch; go back to " in printed
     assert turns(user) == ["a", "b", "edited"]
 
 
