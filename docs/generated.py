@@ -1,9 +1,10 @@
-"""Write the generated parts of the reference pages, from the tables that the program itself reads.
+"""Generate parts of the reference pages from docstrings, settings, and help texts.
 
-    python docs/generated.py            rewrite the pages in `docs/reference/`
-    python docs/generated.py --check    exit with 1 if one of them is not current
+    python docs/generated.py            update the pages in `docs/reference/`
+    python docs/generated.py --check    exit with status 1 if a page is outdated
 
-A part is between `<!-- generated: NAME -->` and `<!-- end of the generated part -->`.
+A generated part begins with `<!-- generated: NAME -->` and ends with
+`<!-- end of the generated part -->`.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import argparse
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
@@ -38,14 +40,14 @@ _PART: Final = re.compile(rf"^<!-- generated: (\w+) -->$.*?^{END}$", re.M | re.S
 
 
 def fill(page: str) -> str:
-    """Return `page` with every generated part replaced by its current text."""
+    """Return `page` with every generated part updated."""
     return _PART.sub(
         lambda part: f"<!-- generated: {part[1]} -->\n\n{PARTS[part[1]]()}\n\n{END}", page
     )
 
 
 def outdated() -> Iterator[tuple[Path, str]]:
-    """Yield each page whose generated parts are not current, with its new text."""
+    """Yield the path and the new text of each outdated page."""
     for path in sorted(PAGES.glob("*.md")):
         page = path.read_text(encoding="utf-8")
         if (current := fill(page)) != page:
@@ -69,12 +71,12 @@ def _code(text: str) -> str:
 
 
 def magics() -> str:
-    """What `%%jp` and `%jp` take."""
+    """Return tables of the options of `%%jp` and the subcommands of `%jp`."""
     asking = [(_code(option.spellings), option.help) for option in ASK_OPTIONS]
-    options = _table(("option of `%%jp`", "what it does"), asking)
+    options = _table(("option of `%%jp`", "effect"), asking)
     groups = [
         f"## {title}\n\n"
-        + _table(("`%jp …`", "what it does"), [(_code(how), does) for how, does in rows])
+        + _table(("`%jp …`", "effect"), [(_code(how), does) for how, does in rows])
         for title, rows in subcommand_groups()
     ]
     return "\n\n".join([f"```text\n{ASK_USAGE}\n```\n\n{options}", *groups])
@@ -84,7 +86,7 @@ def magics() -> str:
 
 
 def command_line() -> str:
-    """What `jp-nb` takes, one table a command."""
+    """Return a table of the arguments of each `jp-nb` command."""
     [commands] = [x for x in cli._parser()._actions if isinstance(x, argparse._SubParsersAction)]
     helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
     return "\n\n".join(_command(n, helps[n], p) for n, p in commands.choices.items())
@@ -94,25 +96,99 @@ def _command(name: str, does: str, parser: argparse.ArgumentParser) -> str:
     usage = " ".join(parser.format_usage().removeprefix("usage: ").split())
     taken = [x for x in parser._actions if not isinstance(x, argparse._HelpAction)]
     rows = [(_code(_argument(action)), action.help or "") for action in taken]
-    table = _table(("argument", "meaning"), rows) if rows else ""
-    return f"## `jp-nb {name}`\n\n{does[:1].upper()}{does[1:]}.\n\n```text\n{usage}\n```\n\n{table}"
+    parts = [f"## `jp-nb {name}`", f"{does[:1].upper()}{does[1:]}.", f"```text\n{usage}\n```"]
+    return "\n\n".join([*parts, _table(("argument", "meaning"), rows)] if rows else parts)
 
 
 def _argument(action: argparse.Action) -> str:
     return ", ".join(action.option_strings) or str(action.metavar or action.dest)
 
 
+# --- docstrings ------------------------------------------------------------------------------
+
+
+class Docstring(NamedTuple):
+    """A Google-style docstring.
+
+    Attributes:
+        summary: The first paragraph, in one line.
+        text: Everything outside of sections, as Markdown.
+        sections: The text of each section by its title, without the indentation.
+    """
+
+    summary: str
+    text: str
+    sections: Mapping[str, str]
+
+    @classmethod
+    def of(cls, docstring: str | None) -> Docstring:
+        """Parse the docstring of an object."""
+        title, found = "", {"": [""]}
+        for line in inspect.cleandoc(docstring or "").splitlines():
+            if heading := _SECTION.match(line):
+                title = heading[1]
+                found[title] = []
+                continue
+            if title and line and not line.startswith(" "):
+                title = ""
+            found[title].append(line)
+        texts = {name: textwrap.dedent("\n".join(x)).strip() for name, x in found.items()}
+        text = _with_code_blocks(texts.pop(""))
+        return cls(" ".join(text.partition("\n\n")[0].split()), text, texts)
+
+    def items(self, title: str) -> dict[str, str]:
+        """Return the entries of a section such as `Args`, each text in one line."""
+        found: dict[str, str] = {}
+        for line in self.sections.get(title, "").splitlines():
+            name, _, text = line.partition(": ")
+            if line.startswith(" "):
+                found[[*found][-1]] += f" {line.strip()}"
+            elif line:
+                found[name] = text
+        return found
+
+    def markdown(self) -> str:
+        """Return the docstring as Markdown."""
+        parts = [self.text]
+        if example := self.sections.get("Example"):
+            parts.append(f"```pycon\n{example}\n```")
+        for title, words in (("Args", "Arguments"), ("Attributes", "Attributes")):
+            parts.append(_list(words, self.items(title)))
+        if returns := self.sections.get("Returns"):
+            parts.append(f"**Returns**: {' '.join(returns.split())}")
+        parts.append(_list("Raises", self.items("Raises")))
+        return "\n\n".join(filter(None, parts))
+
+
+_SECTION: Final = re.compile(r"^(Args|Attributes|Example|Raises|Returns):$")
+
+
+def _with_code_blocks(text: str) -> str:
+    """Return `text` with fences around indented code."""
+    return re.sub(
+        r"(?m)^ {4}.*$(?:\n+^ {4}.*$)*",
+        lambda code: f"```python\n{textwrap.dedent(code[0])}\n```",
+        text,
+    )
+
+
+def _list(title: str, items: Mapping[str, str]) -> str:
+    if not items:
+        return ""
+    return "\n".join([f"**{title}**", "", *(f"- `{name}`: {text}" for name, text in items.items())])
+
+
 # --- Python ----------------------------------------------------------------------------------
 
 
 def python() -> str:
-    """Describe each public name of `jp_nb`, with its signature and its docstring."""
+    """Return a section for each public name of `jp_nb`, from its signature and docstring."""
     parts = [_described(f"jp.{name}", getattr(jp_nb, name)) for name in _public_names()]
     return "\n\n".join(parts)
 
 
 def _public_names() -> list[str]:
-    """Return the public names, functions first, errors last."""
+    """Return the public names: functions, then classes, then errors."""
 
     def rank(name: str) -> tuple[int, str]:
         value = getattr(jp_nb, name)
@@ -123,65 +199,130 @@ def _public_names() -> list[str]:
 
 
 def _described(name: str, value: Any) -> str:
-    is_error = isinstance(value, type) and issubclass(value, Exception)
-    title = f"## `{name}`"
-    signature = "" if is_error else _signature(name.removeprefix("jp."), value)
-    doc = (inspect.getdoc(value) or "").strip()
-    members = [] if is_error or not isinstance(value, type) else list(_members(value))
-    text = "\n\n".join(filter(None, (signature, doc)))
-    listed = "\n\n" + "\n".join(members) if members else ""
-    return f"{title}\n\n```text\n{text}\n```{listed}"
+    title, doc = f"## `{name}`", Docstring.of(value.__doc__).markdown()
+    if isinstance(value, type) and issubclass(value, Exception):
+        return f"{title}\n\n{doc}"
+    parts = [title]
+    if name not in NOT_CONSTRUCTED:
+        parts.append(f"```python\n{_signature(name, value)}\n```")
+    parts.append(doc)
+    return "\n\n".join([*parts, *(_members(value) if isinstance(value, type) else ())])
+
+
+NOT_CONSTRUCTED: Final = frozenset({"jp.CallOutcome", "jp.Conversation", "jp.Turn"})
+"""Classes whose instances only `jp_nb` creates."""
 
 
 def _signature(name: str, value: Any) -> str:
+    """Return a call of `value` with its parameters, on several lines if it is long."""
+    parameters = [*_parameters(value)]
+    line = f"{name}({', '.join(parameters)})"
+    if len(line) <= MAX_LINE_CHARS:
+        return line
+    return "\n".join([f"{name}(", *(f"    {each}," for each in parameters), ")"])
+
+
+MAX_LINE_CHARS: Final = 88
+
+
+def _parameters(value: Any) -> Iterator[str]:
     if isinstance(value, type) and issubclass(value, BaseModel):
-        # The signature of such a class differs before and after it is first used.
-        given = (key if x.is_required() else f"{key}=…" for key, x in value.model_fields.items())
-        return f"{name}({', '.join(given)})"
-    try:
-        signature = f"{name}{inspect.signature(value)}"
-    except (TypeError, ValueError):
-        return ""
-    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", re.sub(r" at 0x[0-9a-f]+", "", signature))
+        yield from _fields(value)
+        return
+    before = None
+    for each in inspect.signature(value).parameters.values():
+        if before is each.POSITIONAL_ONLY and each.kind is not before:
+            yield "/"
+        if each.kind is each.KEYWORD_ONLY and before is not each.KEYWORD_ONLY:
+            yield "*"
+        before = each.kind
+        yield _parameter(each)
+
+
+def _parameter(each: inspect.Parameter) -> str:
+    if each.default is each.empty:
+        return str(each.replace(annotation=each.empty))
+    shown = f'"{each.default}"' if isinstance(each.default, str) else repr(each.default)
+    return f"{each.name}={'…' if shown == '<factory>' else shown}"
+
+
+def _fields(kind: type[BaseModel]) -> Iterator[str]:
+    """Yield the arguments of a pydantic model.
+
+    Its signature changes when pydantic completes the model, so it is not used.
+    """
+    own: list[inspect.Parameter] = []
+    if "__init__" in vars(kind):
+        _, *own, _ = inspect.signature(vars(kind)["__init__"]).parameters.values()
+    by_position = {each.name for each in own}
+    yield from (f"*{x.name}" if x.kind is x.VAR_POSITIONAL else x.name for x in own)
+    if not any(each.kind is each.VAR_POSITIONAL for each in own):
+        yield "*"
+    for name, field in kind.model_fields.items():
+        if name not in by_position and name != "type":
+            yield (field.alias or name) + ("" if field.is_required() else "=…")
 
 
 def _members(kind: type) -> Iterator[str]:
-    """Yield a line for each public method and property that `kind` itself defines."""
-    for name, value in vars(kind).items():
-        if name.startswith(("_", "model_")):
-            continue
-        value = getattr(value, "__func__", value)
-        doc = inspect.getdoc(value) if inspect.isroutine(value) or _is_property(value) else None
-        if doc:
-            yield f"- `{name}`: {doc.partition(chr(10) * 2)[0].replace(chr(10), ' ')}"
+    """Yield the public methods and properties of a class: a list, then sections."""
+    short: dict[str, str] = {}
+    sections: list[str] = []
+    for name in _public_members(kind):
+        doc, call = Docstring.of(vars(kind)[name].__doc__), _call_of(kind, name)
+        if doc.markdown() == doc.summary:
+            short[call] = doc.summary
+        else:
+            code = f"```python\n{kind.__name__}.{call}\n```"
+            sections.append(f"### `{kind.__name__}.{name}`\n\n{code}\n\n{doc.markdown()}")
+    if short:
+        yield _list("Methods and properties", short)
+    yield from sections
 
 
-def _is_property(value: object) -> bool:
-    return isinstance(value, (property, cached_property))
+def _public_members(kind: type) -> list[str]:
+    return [
+        name
+        for name, value in vars(kind).items()
+        if not name.startswith(("_", "model_"))
+        and (inspect.isroutine(value) or isinstance(value, (property, cached_property)))
+    ]
+
+
+def _call_of(kind: type, name: str) -> str:
+    member = getattr(kind, name)
+    if not callable(member):
+        return name
+    parameters = [*_parameters(member)]
+    if inspect.isfunction(member):
+        del parameters[0]  # `self`
+    return f"{name}({', '.join(parameters)})"
 
 
 # --- settings --------------------------------------------------------------------------------
 
 
 def settings() -> str:
-    """Every path of the configuration, one table for each part of the tree."""
+    """Return tables of all settings, one for each table of the configuration."""
     return "\n\n".join(_part(node, keys) for node, keys in _tables(ROOT, (), ()))
 
 
 def passed_over() -> str:
-    """The paths that mean something to JP and nothing here, or nothing yet."""
+    """Return a list of the settings of JP that `jp_nb` ignores."""
     return "\n".join(f"- {_code(path)}" for path in sorted(LEFT_OUT))
 
 
 def setting_paths() -> list[str]:
-    """The paths that `settings` lists."""
+    """Return the paths in the tables of `settings`."""
     return [path for node, keys in _tables(ROOT, (), ()) for path, *_ in _rows(node, keys)]
 
 
 def _tables(
     node: SchemaNode, keys: tuple[str, ...], above: tuple[Any, ...]
 ) -> Iterator[tuple[SchemaNode, tuple[str, ...]]]:
-    """The tables of the tree, each before those in it; one that may hold itself only once."""
+    """Yield each table of the configuration with its path, outer tables first.
+
+    A recursive table is listed only once.
+    """
     if node.kind in ("map", "list"):
         yield from _tables(node.item, (*keys, "*"), above)
     if node.table is None or node.table in above:
@@ -193,23 +334,26 @@ def _tables(
 
 def _part(node: SchemaNode, keys: tuple[str, ...]) -> str:
     assert node.table is not None
-    rows = list(_rows(node, keys))
-    about = inspect.getdoc(node.table) or ""
-    title = f"## `{format_path(keys)}`\n\n" if keys else ""
-    if not rows:
-        return f"{title}{about}"
-    shown = [(_code(path), takes, _code(default)) for path, takes, default in rows]
-    return f"{title}{about}\n\n{_table(('setting', 'takes', 'default'), shown)}"
+    about = Docstring.of(node.table.__doc__).text
+    parts = [f"## `{format_path(keys)}`", about] if keys else [about]
+    if rows := list(_rows(node, keys)):
+        shown = [(_code(path), text, takes, default) for path, text, takes, default in rows]
+        parts.append(_table(("setting", "meaning", "values", "default"), shown))
+    return "\n\n".join(parts)
 
 
-def _rows(node: SchemaNode, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """Path, accepted values and default of what stands in a table itself."""
+def _rows(node: SchemaNode, keys: tuple[str, ...]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield path, meaning, values, and default of the settings in a table."""
     assert node.table is not None
+    meanings: dict[str, str] = {}
+    for kind in reversed(node.table.__mro__):
+        meanings |= Docstring.of(kind.__doc__).items("Attributes")
     for name, child in node.fields.items():
         has_part = child.table is not None and child.table is not node.table
         if has_part and not child.takes_any_text and not child.words and child.kind == "table":
             continue
-        yield format_path((*keys, name)), _takes(child), _default(node.table.model_fields[name])
+        default = _default(node.table.model_fields[name])
+        yield format_path((*keys, name)), meanings.get(name, ""), _takes(child), default
 
 
 def _takes(node: SchemaNode) -> str:
@@ -217,13 +361,13 @@ def _takes(node: SchemaNode) -> str:
         case "list":
             return f"list: {_takes(node.item)}"
         case "map":
-            return f"table by name: {_takes(node.item)}"
+            return f"map: {_takes(node.item)}"
         case "json":
             return "any JSON"
     words = [_code(word) for word in node.words]
     others = [_NAMES[form] for form in _plain_forms(node.annotation)]
     if node.table is not None:
-        others.append("table, or short" if issubclass(node.table, ShortTable) else "table")
+        others.append("table or short form" if issubclass(node.table, ShortTable) else "table")
     return ", ".join([*words, *dict.fromkeys(others)]) + _bounds(node)
 
 
@@ -231,7 +375,7 @@ _NAMES: Final[dict[Any, str]] = {str: "text", int: "whole number", float: "numbe
 
 
 def _plain_forms(annotation: Any) -> Iterator[Any]:
-    """The texts and numbers among what an annotation allows, not those within lists and tables."""
+    """Yield the types of text and numbers in an annotation, except inside of lists and tables."""
     if annotation in _NAMES:
         yield annotation
     elif get_origin(annotation) not in (list, dict, tuple, Literal):
@@ -266,8 +410,8 @@ def _default(field: FieldInfo) -> str:
     if value in (None, []) or isinstance(value, (dict, BaseModel)):
         return ""
     if isinstance(value, list):
-        return f"{len(value)} of the program's"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        return "built-in list"
+    return _code(str(value).lower() if isinstance(value, bool) else str(value))
 
 
 PARTS: Final[dict[str, Callable[[], str]]] = {
@@ -280,19 +424,19 @@ PARTS: Final[dict[str, Callable[[], str]]] = {
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Have Sphinx read the tutorials' cells as IPython does."""
+    """Register IPython's lexer for `python`, because notebooks contain magics."""
     from ipython_pygments_lexers import IPython3Lexer
 
-    app.add_lexer("python", IPython3Lexer)  # notebooks name `python`, and hold magics
+    app.add_lexer("python", IPython3Lexer)
     return {"parallel_read_safe": True}
 
 
 def main() -> int:
-    """Rewrite the pages that are not current; with `--check` only name them."""
+    """Update the outdated pages, or with `--check` list them."""
     check = "--check" in sys.argv[1:]
     found = list(outdated())
     for path, page in found:
-        print(f"{path.name} is not current" if check else f"{path.name} is rewritten")
+        print(f"{path.name} is outdated" if check else f"{path.name} is updated")
         if not check:
             path.write_text(page, encoding="utf-8")
     return 1 if check and found else 0

@@ -1,13 +1,13 @@
-"""An assistant's turn loop inside a notebook kernel.
+"""Run an assistant's turn loop inside a notebook kernel.
 
-`%load_ext jp_nb`, then ask below `%%jp`. From Python:
+Load the extension with `%load_ext jp_nb`, and ask the model with `%%jp`. In Python:
 
     import jp_nb as jp
 
     @jp.tool
     def weather(city: str) -> str: ...
 
-Importing this loads no Jupyter, opens nothing and reads no environment.
+The import loads no Jupyter package, opens no file, and reads no environment variable.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Take the magics away: `%unload_ext jp_nb`; the conversation is kept for the next load."""
+    """Unload the magics: `%unload_ext jp_nb`. The next load continues the conversation."""
     from jp_nb.notebook.magics import unload
 
     unload(shell)
@@ -160,32 +160,35 @@ def query(
     interpolate: bool = False,
     compact: bool = False,
 ) -> Turn:
-    """Ask the model: `%%jp` as a function, with the same display in the running cell.
+    """Ask the model. This is `%%jp` as a function, with the same display in the running cell.
 
     Args:
-        text: The request, as it is sent.
-        model: As `-m`.
-        cfg: As `-c`, once or several times.
-        no_cfg: As `-C`, once or several times, after `cfg`.
-        attach: As `-a`, once or several times, after both.
-        new: As `-n`.
-        schema: As `-s`: a type that pydantic can describe, a JSON schema, or the name of one.
-        tool_use: True as `-u`, the name of a tool as `-u NAME`, False as `-U`.
-        strict: As `--strict`.
-        interpolate: Replace each `{{name}}` in `text`, as `%%jp` does. Only for a text of your
-            own: one that holds data could name what it should not see.
-        compact: As `-k`.
+        text: The request. It is sent unchanged, unless `interpolate` is True.
+        model: Model for this and later turns, as with `-m`.
+        cfg: One or more configuration changes, as with `-c`.
+        no_cfg: One or more reverted changes, as with `-C`. They are applied after `cfg`.
+        attach: One or more attachments, as with `-a`. They are applied after `no_cfg`.
+        new: True to start a new conversation, as with `-n`.
+        schema: Schema of a structured answer, as with `-s`: a type that pydantic supports, a JSON
+            schema, or the name of one of these in the notebook.
+        tool_use: True to require a tool call (`-u`), the name of the required tool (`-u NAME`), or
+            False to forbid tool calls (`-U`).
+        strict: True to raise an error if no user can answer a question, as with `--strict`.
+        interpolate: True to replace each `{{name}}` in `text`, as `%%jp` does. Use it only for your
+            own text: in text from elsewhere, it could insert variables that you do not want to
+            send.
+        compact: True to compact the conversation first, as with `-k`.
 
     Returns:
-        The turn, which is also `jp_nb.last` and, in a notebook, `_jp`.
+        The turn. It is also `jp.last` and, in a notebook, `_jp`.
 
     Raises:
-        UsageError: If jp_nb is not loaded, `text` is empty or names something unknown, or
-            `schema` or `tool_use` is wrong; nothing was recorded.
-        ConfigError: If an option is wrong; nothing was recorded.
-        ProviderError: If the model could not be reached.
-        AnswerError: If a structured answer did not come, or does not fit `schema`.
-        PromptUnavailable: If `strict` and nobody could decide something.
+        UsageError: If `jp_nb` is not loaded, if `text` is empty or contains an unknown name, or if
+            `schema` or `tool_use` is invalid. Nothing is recorded.
+        ConfigError: If an option is invalid. Nothing is recorded.
+        ProviderError: If the request to the model fails.
+        AnswerError: If a structured answer is missing or does not match `schema`.
+        PromptUnavailable: If `strict` is True and no user is available for a decision.
     """
     from jp_nb.config.directives import Directive, tool_choice
 
@@ -241,10 +244,10 @@ def ask(
     label: str | None = None,
     tool: str | None = None,
 ) -> Any:
-    """Put a question, several of them, or the fields of a type to the person, in the running cell.
+    """Ask the user in the running cell: one question, several questions, or the fields of a type.
 
-    A type is a form with a field for each of its fields, as `Question.form` makes it; several
-    questions are one form with a page for each::
+    Several questions are one form with a page for each question. A type is one form with its fields
+    (see `Question.form`):
 
         class Plan(pydantic.BaseModel):
             city: str
@@ -253,27 +256,30 @@ def ask(
         plan = jp.ask(Plan)
 
     Args:
-        question: What to ask: a `Question`, a list of them whose ids differ, a pydantic model, a
-            dataclass, or a TypedDict (before Python 3.12 that of `typing_extensions`).
-        title: What stands above the fields of a type; None: its title, or its name.
-        label: A header above it.
-        tool: Whose `conversation.tools.<tool>.questions.<id>.answer` answers it without asking;
-            without one, `conversation.tools.*.questions.<id>.answer` does. Of a type, `<id>` is
-            the name of a field, or of the type for an object with all of them: what is not
-            configured is asked. An option may be named by its label.
+        question: A `Question`, a list of questions with different ids, a pydantic model, a
+            dataclass, or a TypedDict (before Python 3.12, the one of `typing_extensions`).
+        title: Heading of the form of a type; None for its title or name.
+        label: A header above the question or form.
+        tool: Name of a tool whose configured answers are used:
+            `conversation.tools.<tool>.questions.<id>.answer`. Without it, the answers of
+            `conversation.tools.*` are used. For a type, `<id>` is the name of a field, or the name
+            of the type for an object with all fields. An option can be given by its label. The user
+            is asked only for answers that are not configured.
 
     Returns:
-        What was answered. That is, by the kind of the question, True or False, a text, a number, an
-        option or a list of them; of a list of questions the answers by id; of a type an instance
-        that its validators have seen. An optional question that was left open is None.
+        The answer: `True` or `False`, a text, a number, an option, or a list of options. For a list
+        of questions, a dictionary of the answers by question id. For a type, a validated instance.
+        An optional question that is left open is None.
 
     Raises:
-        UsageError: If jp_nb is not loaded, or no form can be made of a type; names the place.
-        ConfigError: If a configured answer does not fit; names its path.
-        PromptUnavailable: If nobody can be asked; `reason` says why, the message what to configure.
-            A field with a default takes it then, an optional one stays open: only if another one
-            has no answer is this raised.
-        PromptCancelled: If somebody was asked and gave no answer.
+        UsageError: If `jp_nb` is not loaded, or if a form cannot show the type. The message names
+            the field.
+        ConfigError: If a configured answer is invalid. The message names its path.
+        PromptUnavailable: If a required answer is missing and no user is available. A field with a
+            default uses it then. An optional question takes its recommended or first option, or
+            stays open. `reason` has the reason, and the message names the settings for the missing
+            answers.
+        PromptCancelled: If the user did not answer.
     """
     from jp_nb.errors import JpNbError
     from jp_nb.session.own_questions import questions_of
@@ -294,27 +300,29 @@ def call(
     arguments: Mapping[str, JsonValue] | None = None,
     **named: JsonValue,
 ) -> CallOutcome:
-    """Run a tool as a turn would, outside of the conversation: `%jp call` as a function.
+    """Run a tool as in a turn, but outside of the conversation. This is `%jp call` as a function.
 
-    Arguments are checked, permission and questions are put to the person, and the cell shows what
-    the model would read. With nobody there it ends as in a turn, and the outcome says so::
+    The arguments are validated, the user is asked for permission and for answers, and the cell
+    shows the result that the model would read:
 
         assert jp.call("weather", city="Delft").content == "Sunny"
 
+    When no user is available, the call ends as in a turn, and the outcome contains the reason.
+
     Args:
-        tool: The name of a tool, or the function itself.
-        arguments: Its arguments, as the model would write them.
-        named: More of them.
+        tool: Name of the tool, or the function itself.
+        arguments: Arguments as JSON values.
+        named: Further arguments, by name.
 
     Returns:
-        What came of it. Nothing is recorded; a configuration change that it proposed is decided,
-        and not applied.
+        The outcome. Nothing is recorded. The user can approve a proposed configuration change, but
+        it is not applied.
 
     Raises:
-        UsageError: If jp_nb is not loaded, a turn runs, there is no such tool, or an argument is
-            not JSON.
-        ConfigError: If the configuration is not valid.
-        PromptUnavailable: In a strict run, if nobody could decide something.
+        UsageError: If `jp_nb` is not loaded, if a turn is running, if there is no such tool, or if
+            an argument is not a JSON value or is given twice.
+        ConfigError: If the configuration is invalid.
+        PromptUnavailable: In a strict run, if no user is available for a decision.
     """
     from jp_nb.errors import UsageError
 
@@ -328,17 +336,17 @@ def call(
 
 
 def tools() -> tuple[PythonTool, ...]:
-    """Return the Python tools that the model may call, in the order they were first defined."""
+    """Return the Python tools that the model can call, in the order of their first definition."""
     from jp_nb.tooling.python import REGISTRY
 
     return tuple(REGISTRY.all().values())
 
 
 def conversation() -> Conversation:
-    """Return the record of this notebook's conversation, as it is now. Read-only.
+    """Return a read-only snapshot of this notebook's active conversation.
 
     Raises:
-        UsageError: If jp_nb is not loaded.
+        UsageError: If `jp_nb` is not loaded.
     """
     from jp_nb.record.turn_view import Conversation
 

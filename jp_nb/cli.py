@@ -29,9 +29,9 @@ BROKEN_PIPE = 128 + 13
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code.
+    """Run one command and return its exit code.
 
-    That is 0 if it is done, 1 if it failed, 2 if it was called wrongly, 130 after Ctrl+C.
+    It is 0 on success, 1 on failure, 2 for wrong arguments, and 130 after Ctrl+C.
     """
     try:
         options = _parser().parse_args(arguments)
@@ -43,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("jp-nb: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # who reads it, such as `head`, has enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest
         return BROKEN_PIPE
     except UsageError as exc:
         return _complain(exc, 2)
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(exc: JpNbError, code: int) -> int:
-    from jp_nb.safe_text import plain  # with it pydantic is loaded
+    from jp_nb.safe_text import plain  # loads pydantic
 
     print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
     return code
@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.set_defaults(command="demo_command:demo")
 
     run = commands.add_parser("run", help="execute a notebook headless: no user answers")
-    run.add_argument("notebook", type=Path)
+    run.add_argument("notebook", type=Path, help="the notebook")
     run.add_argument("-o", "--out", type=Path, help="output file (default: in place)")
     run.add_argument("--strict", action="store_true", help="fail if a user is needed")
     run.add_argument(
@@ -108,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command="check_command:check")
 
     show = commands.add_parser("show", help="print the conversation in a notebook")
-    show.add_argument("notebook", type=Path)
+    show.add_argument("notebook", type=Path, help="the notebook")
     show.add_argument("--json", action="store_true", help="print the stored JSON object")
     show.set_defaults(command="record_commands:show")
 
@@ -141,13 +141,13 @@ def _parser() -> argparse.ArgumentParser:
     bring.set_defaults(command="record_commands:import_conversation")
 
     export = commands.add_parser("export", help="export a conversation as a directory of JP")
-    export.add_argument("notebook", type=Path, metavar="NB")
+    export.add_argument("notebook", type=Path, metavar="NB", help="the notebook")
     export.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
     export.add_argument(
         "--dialect",
         choices=("native", "jp-head"),
         default="native",
-        help="jp-head: the format that JP itself reads",
+        help="native (default): the format of jp_nb; jp-head: the format that JP reads",
     )
     export.add_argument(
         "--conversation", metavar="ID", help="export this conversation instead of the active one"

@@ -1,17 +1,17 @@
-"""What can go wrong.
+"""The exceptions of `jp_nb`.
 
 JpNbError
-├── UsageError          a magic, a command or a function was called wrongly
-├── ConfigError         a value the user wrote is wrong; names the path and where it came from
-├── ProviderError       the model could not be reached, or refused
-│   ├── ProtocolError   it sent bytes its API does not document
-│   └── UnrecordedError a request is not on the cassette that answers in the model's place
-├── AnswerError         a structured answer did not come, or does not fit its schema
-├── StorageError        the notebook holds something we cannot read
-├── PromptUnavailable   a question that only a person may answer, and nobody is there
-├── PromptCancelled     a question that somebody was asked and did not answer
-└── ReplayError         the tools of a recorded turn answer otherwise than they did
-ToolError               raised by a tool for the model to read; never reaches the user
+├── UsageError          wrong use of a magic, a command, or a function
+├── ConfigError         a setting has an invalid value
+├── ProviderError       a request to a model failed
+│   ├── ProtocolError   the server sent data that its API does not document
+│   └── UnrecordedError the cassette that replaces the model does not contain the request
+├── AnswerError         a structured answer is missing or does not match its schema
+├── StorageError        the stored record cannot be read
+├── PromptUnavailable   a decision needs the user, and no user is available
+├── PromptCancelled     the user did not answer a question
+└── ReplayError         tools returned other results than the recorded turn
+ToolError               raised by a tool to send an error message to the model
 """
 
 from __future__ import annotations
@@ -33,20 +33,26 @@ RETRYABLE_KINDS = frozenset({"timeout", "connect", "rate_limit", "transient"})
 
 
 class JpNbError(Exception):
-    """The base of all errors that `jp_nb` raises on purpose; `ToolError` is not among them."""
+    """Base class of the errors that `jp_nb` raises on purpose, except `ToolError`."""
 
 
 class UsageError(JpNbError):
-    """A magic, a command or a function was called wrongly; nothing was done."""
+    """Raised for wrong use of a magic, a command, or a function, which then has no effect."""
 
 
 class ReplayError(JpNbError):
-    """The tools of a recorded turn do not answer what they answered then."""
+    """Raised by `%jp replay --strict` if a result differs from the recorded turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigProblem:
-    """One wrong value: its dotted path ("" for the whole tree), what is wrong, and in words."""
+    """One invalid setting.
+
+    Attributes:
+        path: Dotted path of the setting; "" for the whole configuration.
+        kind: The kind of the problem, as in `ConfigError.kind`.
+        message: A description of the problem.
+    """
 
     path: str
     kind: str
@@ -57,16 +63,18 @@ class ConfigProblem:
 
 
 class ConfigError(JpNbError):
-    """A configured value is wrong. All that is wrong at one place is told at once.
+    """Raised if a setting has an invalid value.
+
+    One error reports all invalid values of a source.
 
     Attributes:
-        path: Dotted path of the first wrong value, such as `assistant.model.id`; "" for the
-            whole tree.
-        kind: What is wrong with it: `unknown_key`, `unknown_index`, `type`, `value`, `malformed`,
-            `unset`, `no_model`.
-        layer: Which layer holds it, such as `user file` or `environment`; None if unknown.
-        file: The file or variable that holds it; None if there is none.
-        problems: Everything that is wrong, the first of it included.
+        path: Dotted path of the first invalid setting, such as `assistant.model.id`; "" for the
+            whole configuration.
+        kind: The problem with the first invalid setting: `unknown_key`, `unknown_index`, `type`,
+            `value`, `malformed`, `unset`, or `no_model`.
+        layer: The configuration layer, such as `user file` or `environment`; None if unknown.
+        file: The file or environment variable that contains the value; None if there is none.
+        problems: All problems, the first one included. Each has `path`, `kind`, and `message`.
     """
 
     def __init__(
@@ -95,15 +103,15 @@ class ConfigError(JpNbError):
 
 
 class ProviderError(JpNbError):
-    """The model could not be reached, refused, or stopped in the middle.
+    """Raised if a request to a model fails.
 
     Attributes:
-        kind: `timeout`, `connect`, `refused` (a server of this machine that does not run),
-            `rate_limit`, `transient`, `quota`, `output_limit`, `too_long` (the request is longer
-            than the model reads) or `other`.
-        status: HTTP status, if there was one.
-        retry_after: Seconds that the server asked to wait, if it did.
-        address: Where the request was to go, if that was over the network.
+        kind: `timeout`, `connect`, `refused` (the server on this machine is not running),
+            `rate_limit`, `transient`, `quota`, `output_limit`, `too_long` (the request exceeds the
+            model's context window), or `other`.
+        status: HTTP status code; None if there was no response.
+        retry_after: Seconds that the server asks the client to wait; None if it named no time.
+        address: URL of the request; "" if it was not sent over the network.
     """
 
     def __init__(
@@ -122,7 +130,7 @@ class ProviderError(JpNbError):
 
     @property
     def without_address(self) -> str:
-        """The message with neither the address nor its host in it."""
+        """The message without the URL and its host."""
         host = urlsplit(self.address).hostname
         if not host:
             return str(self)
@@ -138,21 +146,21 @@ class ProviderError(JpNbError):
 
 
 class ProtocolError(ProviderError):
-    """The server sent something that its API does not document."""
+    """Raised if the server sent data that its API does not document."""
 
 
 class UnrecordedError(ProviderError):
-    """The cassette that answers in the model's place does not have the request."""
+    """Raised if the cassette that replaces the model does not contain the request."""
 
 
 class AnswerError(JpNbError):
-    """The model gave no structured answer, or one that does not fit the schema asked for.
+    """Raised if a structured answer is missing or does not match the schema.
 
-    The turn is in the record, and is the last one: the message names what does not fit, and where.
+    The turn stays in the record and is `jp.last`. The message names the part that does not match.
 
     Attributes:
-        data: The answer as it came; None if there was none.
-        text: What the model said beside it, or instead.
+        data: The structured answer of the model; None if there was none.
+        text: Text that the model wrote in addition or instead.
     """
 
     def __init__(self, message: str, *, data: JsonValue = None, text: str = "") -> None:
@@ -162,10 +170,10 @@ class AnswerError(JpNbError):
 
 
 class StorageError(JpNbError):
-    """A stored record cannot be read.
+    """Raised if a stored record cannot be read.
 
     Attributes:
-        place: Where, such as `events[3].id`; "" for the record as a whole.
+        place: Position of the invalid value, such as `events[3].id`; "" for the whole record.
     """
 
     def __init__(self, message: str, *, place: str = "") -> None:
@@ -174,10 +182,10 @@ class StorageError(JpNbError):
 
 
 class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
-    """A decision that only a person may take, and nobody can be asked.
+    """Raised if a decision needs the user, and no user is available.
 
     Attributes:
-        reason: Why nobody is there, in words.
+        reason: Why no user is available.
     """
 
     def __init__(self, message: str, *, reason: str = "") -> None:
@@ -186,10 +194,10 @@ class PromptUnavailable(JpNbError):  # noqa: N818 - the public name
 
 
 class PromptCancelled(JpNbError):  # noqa: N818 - the public name
-    """A person was asked and gave no answer.
+    """Raised if the user did not answer a question.
 
     Attributes:
-        end: `declined`, `cancelled`, `timed_out` or `interrupted`.
+        end: `declined`, `cancelled`, `timed_out`, or `interrupted`.
     """
 
     def __init__(self, message: str, *, end: str = "cancelled") -> None:
@@ -198,9 +206,12 @@ class PromptCancelled(JpNbError):  # noqa: N818 - the public name
 
 
 class ToolError(Exception):
-    """Raise it in a tool: the model reads the message as an error result, and nobody else.
+    """Raise this in a tool to send an error message to the model.
 
-    >>> raise ToolError("There is no city of that name. Call `list_cities` first.")
-    Traceback (most recent call last):
-    jp_nb.errors.ToolError: There is no city of that name. Call `list_cities` first.
+    The message is the result of the tool call. The cell shows no traceback.
+
+    Example:
+        >>> raise ToolError("There is no city of that name. Call `list_cities` first.")
+        Traceback (most recent call last):
+        jp_nb.errors.ToolError: There is no city of that name. Call `list_cities` first.
     """

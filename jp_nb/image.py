@@ -1,4 +1,4 @@
-"""A picture that a model is sent, and what its first bytes say of it.
+"""Images that are sent to a model.
 
 Source: `docs/record.md`.
 """
@@ -37,15 +37,16 @@ _MAX_SEGMENTS: Final = 10_000
 
 @dataclass(frozen=True)
 class Image:
-    r"""A picture in one of the forms of `MEDIA_TYPES`.
+    r"""An image for the model: PNG, JPEG, GIF, or WebP.
 
-    >>> Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1").words
-    'figure 1, image/gif 3×2'
+    Example:
+        >>> Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1").words
+        'figure 1, image/gif 3×2'
 
     Attributes:
-        media_type: Such as `image/png`.
+        media_type: `image/png`, `image/jpeg`, `image/gif`, or `image/webp`.
         content: The bytes of the file.
-        name: What it is, in words, such as `figure 1`; "" if nobody said.
+        name: A short description, such as `figure 1`; "" if there is none.
     """
 
     media_type: str
@@ -61,22 +62,22 @@ class Image:
 
     @cached_property
     def digest(self) -> str:
-        """Return what tells it from every other image: `sha256:` and hexadecimal digits."""
+        """SHA-256 digest of the file: `sha256:` and hexadecimal digits."""
         return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
 
     @cached_property
     def text(self) -> str:
-        """Return the bytes in Base64."""
+        """The file in Base64."""
         return base64.b64encode(self.content).decode("ascii")
 
     @cached_property
     def size(self) -> tuple[int, int] | None:
-        """Return its width and height in pixels; None if its bytes do not tell."""
+        """Width and height in pixels; None if the file does not contain them."""
         return size_of(self.content)
 
     @property
     def words(self) -> str:
-        """Return what it is in words: `figure 1, image/png 640×480`."""
+        """Name, type, and size in pixels: `figure 1, image/png 640×480`."""
         name = one_line(self.name, limit=MAX_NAME_CHARS).replace("[", "(").replace("]", ")")
         pixels = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
         kind = one_line(self.media_type, limit=MAX_NAME_CHARS)
@@ -84,11 +85,11 @@ class Image:
 
     @property
     def words_with_size(self) -> str:
-        """Return the same and its bytes: `figure 1, image/png 640×480, 31.2 kB`."""
+        """`words` and the size of the file: `figure 1, image/png 640×480, 31.2 kB`."""
         return f"{self.words}, {amount(len(self.content))}"
 
     def left_out(self, why: str) -> str:
-        """Return what a model reads in its place."""
+        """Return a text that replaces the image for a model, with the reason `why`."""
         return f"[image: {self.words_with_size}: omitted, because {why}]"
 
 

@@ -1,4 +1,4 @@
-"""What came of one tool call outside of the conversation.
+"""The outcome of a tool call outside of the conversation.
 
 Source: `docs/guide.md`.
 """
@@ -23,13 +23,14 @@ MAX_REPR_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class CallChange:
-    """A configuration change that a call proposed. It was decided, and not applied.
+    """A configuration change that a tool call proposed. It is never applied.
 
     Attributes:
-        lines: What it would change, path by path.
-        approved: True if a turn would have applied it.
-        by: `person`; `grant` if the tool need not ask; `nobody` if nobody was there.
-        reason: Why nobody could be asked.
+        lines: The changes, one for each path.
+        approved: True if a turn would have applied the change.
+        by: `person` for the user; `grant` if the tool's rules need no approval; `nobody` if no user
+            was available.
+        reason: Why no user was available; None otherwise.
     """
 
     lines: tuple[ProposedChange, ...]
@@ -44,24 +45,27 @@ class CallChange:
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """What a tool call came to, of which nothing is in the conversation.
+    """Outcome of `jp.call`. It is not part of the conversation.
 
     Attributes:
-        name: The tool.
-        arguments: What it ran with.
-        content: What the model would read.
-        is_error: True if that says what went wrong.
-        skipped: True if it did not run, or was cut short, because somebody wanted that.
-        images: What the model would see beside the text.
-        structured: What would go into the record beside the text; None without that.
-        questions: What the tool asked, and how that ended.
-        changes: The configuration changes that it proposed.
-        seconds: How long it took, questions included.
-        traceback: Of what the tool raised, from its own first frame; None if it raised nothing.
-        exception: What it raised.
-        whole_chars: Characters of the result before it was cut; None if it was not.
-        processes: What the processes of a command got and printed, run by run; secrets hidden.
-        unavailable: Why nobody could decide what only a person may; None if that was not needed.
+        name: Name of the tool.
+        arguments: The arguments of the call, including edits by the user.
+        content: The text that the model would read.
+        is_error: True if `content` is an error message.
+        skipped: True if the user skipped or stopped the call.
+        images: The images that the model would see.
+        structured: Data for programs that a turn would record but not send; None if there is none.
+        questions: The questions of the tool, each with its answer.
+        changes: The configuration changes that the tool proposed.
+        seconds: Duration of the call, including the time for questions.
+        traceback: Traceback of an exception in the tool, without the frames of `jp_nb`; None if
+            there was no exception.
+        exception: The exception that the tool raised; None if there was none.
+        whole_chars: Length of the result before truncation, in characters; None if the result was
+            not truncated.
+        processes: For a program, the `stdin`, `stdout`, `stderr`, and `exit_code` of each process.
+            Secrets are hidden.
+        unavailable: Why no user was available for a necessary decision; None if none was missing.
     """
 
     name: str
@@ -82,7 +86,7 @@ class CallOutcome:
 
     @property
     def is_cut(self) -> bool:
-        """True if the result was longer than the model may read."""
+        """True if the result was truncated."""
         return self.whole_chars is not None
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Conversations and their turns as code reads them: snapshots that nothing changes.
+"""Read-only snapshots of conversations and turns, for Python code.
 
 Source: `docs/guide.md`, `docs/decisions.md` D40.
 """
@@ -43,14 +43,14 @@ class ToolCall:
 
     Attributes:
         id: The model's id of the call.
-        name: The tool.
-        content: What the model read; None while there is no result.
-        is_error: True if that says what went wrong; None while there is no result.
-        arguments: What it ran with.
-        edited_by: `person` if somebody changed the arguments before it ran; None if nobody did.
-        channel: Where: `form`, `stdin` or `terminal`, if known.
-        requested_arguments: What the model called it with, if they were changed.
-        images: What the model saw beside `content`.
+        name: Name of the tool.
+        content: The result that the model read; None as long as there is no result.
+        is_error: True if `content` is an error message; None as long as there is no result.
+        arguments: The arguments of the call, including edits by the user.
+        edited_by: `person` if the user edited the arguments before the call; None otherwise.
+        channel: Source of the edit: `form`, `stdin`, or `terminal`; None if unknown.
+        requested_arguments: The model's arguments, if the user edited them; None otherwise.
+        images: The images that the model saw with `content`.
     """
 
     id: str
@@ -75,22 +75,23 @@ _IF_EDITED = frozenset({"edited_by", "channel", "requested_arguments"})
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """One question of a tool, and how it ended.
+    """One question of a tool, and its answer.
 
     Attributes:
         id: `<tool call>.<question>.<attempt>`.
-        question: Its text.
-        outcome: `answered`, `redacted`, `cancelled`; None while it is open.
-        answer: The answer, if `answered`.
-        reason: Why there is none, if `cancelled`.
-        channel: `form`, `stdin`, `terminal`, `configured`, `remembered`, `answers` or `model`, if
-            known.
-        end: `answered`, `declined` (left open on purpose), `cancelled`, `timed_out`, `interrupted`
-            or `unavailable`, if known.
-        marks: Those of `auto` (chosen by nobody), `timed_out` (given as time ran out) and `empty`
-            (blank on purpose) that are true of the answer.
-        answer_type: The kind of the question, with its options, as it is recorded.
-        by: Who answered, or left it, where several people share the notebook: as a page claims.
+        question: Text of the question.
+        outcome: `answered`, `redacted` (the answer is secret), or `cancelled`; None while the
+            question is open.
+        answer: The answer, if `outcome` is `answered`.
+        reason: Why there is no answer, if `outcome` is `cancelled`.
+        channel: Source of the answer: `form`, `stdin`, `terminal`, `configured`, `remembered`,
+            `answers`, or `model`; None if unknown.
+        end: `answered`, `declined` (left open), `cancelled`, `timed_out`, `interrupted`, or
+            `unavailable`; None if unknown.
+        marks: Remarks on the answer: `auto` (chosen automatically), `timed_out` (given when the
+            time limit passed), and `empty` (deliberately blank).
+        answer_type: Kind of the question, with its options, as a JSON object.
+        by: Name of the user who answered, if several users share the notebook. It is not verified.
     """
 
     id: str
@@ -107,14 +108,14 @@ class Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """One change of the configuration.
+    """One configuration change.
 
     Attributes:
-        delta: The values that were set, as a partial configuration.
+        delta: The new values, as a part of the configuration.
         unsets: The paths that were unset.
-        begins_again: True if everything before it counts no more.
-        proposed_by: The tool calls that it came of, in call order; none if a person made it.
-        taken_back: Those of `unsets` at which only what the conversation had said is taken back.
+        begins_again: True if the change discards all earlier settings.
+        proposed_by: The tool calls that proposed the change; empty if the user made it.
+        taken_back: The paths of `unsets` at which only the value of the conversation was removed.
     """
 
     delta: Mapping[str, JsonValue]
@@ -126,9 +127,9 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text of the assistant or, with `by_person`, of the person.
+    """Text of the assistant or, with `by_person`, of the user.
 
-    `by` is who that is, where several people share the notebook: as a page claims.
+    `by` is the name of that user, if several users share the notebook. It is not verified.
     """
 
     content: str
@@ -149,26 +150,31 @@ Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn: its request, its answer, and what happened between them. Nothing changes it.
+    """One turn: the request, the answer, and everything between them. Read-only.
 
-    In a notebook the last one is `_jp`, and `jp_nb.last`.
+    In a notebook the last turn is `_jp` and `jp.last`.
 
     Attributes:
-        number: 0-based, as `%jp log` shows it.
-        request: What was asked.
-        images: What the model saw beside that.
-        text: The assistant's text, all of it.
-        data: The structured answer, if one was asked for.
-        tool_calls: Tool calls in call order.
-        inquiries: Questions in the order they were asked.
-        config_changes: Changes of the configuration.
-        parts: All of that in the order in which it came, calls and questions with their ends.
-        usage: Tokens of all its requests, as the record has them.
-        status: `completed`, `interrupted`, `stopped` (by the person, where a tool asked them) or
-            `failed`; "" if another kernel ran it and the record does not tell.
-        left_out: True if it got no answer: models are not sent it.
-        taken_back: How many of its configuration changes do not count for that reason.
-        uncalled: The tool that had to be called and was not, or `any tool`; None if all is well.
+        number: Number of the turn in `%jp log`, counted from 0.
+        request: Text of the request.
+        text: Full text of the model's answer.
+        data: The structured answer; None if none was requested.
+        tool_calls: The tool calls, in order. Each has `name`, `arguments`, `content`, `is_error`,
+            `images`, and `id`.
+        inquiries: The questions, in order. Each has `question`, `answer`, `outcome`, and `channel`.
+        config_changes: The configuration changes. Each has `delta` and `unsets`.
+        parts: Texts, structured answers, tool calls, questions, and changes, in their order.
+        usage: Tokens of all requests of the turn: `input_tokens`, `output_tokens`,
+            `reasoning_tokens`, `cache_read_tokens`, and `cache_write_tokens`. A count is None if
+            the provider did not report it.
+        status: `completed`, `interrupted`, `stopped` (the user stopped the turn in a form of a
+            tool), or `failed`; "" for a turn of another kernel whose record does not contain the
+            status.
+        left_out: True if the turn has no answer. Later requests omit such a turn.
+        taken_back: Number of configuration changes that were reverted because the turn has no
+            answer.
+        uncalled: The required tool that the model did not call, or `any tool`; None otherwise.
+        images: The images that the model saw with the request.
     """
 
     number: int
@@ -355,14 +361,14 @@ def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The record of a conversation at one moment; a copy, which nothing changes.
+    """A snapshot of one conversation in the record. Read-only.
 
     Attributes:
-        id: Such as `jp-c17738399468`.
-        title: Its title, if it has one.
+        id: Id of the conversation, such as `jp-c17738399468`.
+        title: Title of the conversation; None if it has none.
         turns: The turns, oldest first.
-        events: The stored entries as JSON objects, oldest first; copies.
-        config: The configuration in force.
+        events: Copies of the stored entries as JSON objects, oldest first.
+        config: The effective configuration.
     """
 
     id: str
@@ -375,5 +381,5 @@ class Conversation:
     def of(
         cls, stream: ConversationStream, turns: Iterable[Turn], config: AppConfig
     ) -> Conversation:
-        """Return a snapshot of `stream`."""
+        """Return a snapshot of a stored conversation."""
         return cls(stream.id, stream.title, tuple(turns), tuple(json_copy(stream.raw)), config)

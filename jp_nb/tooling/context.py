@@ -1,4 +1,4 @@
-"""What a tool is told besides its arguments.
+"""Context of a tool call: everything that a tool receives in addition to its arguments.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """
@@ -20,13 +20,13 @@ ReadHistory = Callable[[], Awaitable[QuestionHistory]]
 
 @dataclass(frozen=True, slots=True)
 class DeltaRejection:
-    """The reason for which the configuration change of the previous run was not applied.
+    """Rejection of the configuration change that the previous run of a tool proposed.
 
     Attributes:
-        reason: `invalid_config`, `unauthorized_paths`, `user_rejected` or
+        reason: `invalid_config`, `unauthorized_paths`, `user_rejected`, or
             `confirmation_unavailable`.
-        fields: The paths to blame; of a decision, all that were proposed.
-        detail: What is wrong, and what would be right, in words.
+        fields: The rejected paths. If the user decided, these are all proposed paths.
+        detail: A description of the problem and of valid values.
     """
 
     reason: str
@@ -45,15 +45,16 @@ NOT_IN_TIME: Final = "the user did not answer in time"
 
 @dataclass(frozen=True, slots=True)
 class QuestionEnd:
-    """The end of a question that a tool asked.
+    """End of a question that a tool asked.
 
     Attributes:
-        end: `declined` if it was left open on purpose.
-        auto: Nobody chose the answer: the recommended option was taken, or the first.
-        timed_out: The time to answer was over.
-        empty: The text is blank, on purpose.
-        channel: Where an answer is from: a person, through `form`, `stdin` or `terminal`; else
-            `configured`, `remembered`, or a `model`. None for one that nobody chose.
+        end: `answered`, `declined` (left open), `cancelled`, `timed_out`, `interrupted`, or
+            `unavailable` (no user was available).
+        channel: Source of the answer. For the user, it is `form`, `stdin`, or `terminal`. Otherwise
+            it is `configured`, `remembered`, or `model`. None for an automatic answer.
+        auto: True if the answer is automatic: the recommended option or the first one.
+        timed_out: True if the time limit passed.
+        empty: True if the user deliberately left the text blank.
     """
 
     end: EndOfQuestion
@@ -65,33 +66,39 @@ class QuestionEnd:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool is told besides its arguments: a parameter of this type is filled in.
+    """Context of a tool call. A tool receives it in a parameter with this type.
 
-    >>> def rename(title: str, ctx: ToolContext) -> str:
-    ...     return f"{title}, asked by {ctx.name}"
-    >>> rename("Delft", ToolContext("rename"))
-    'Delft, asked by rename'
+    The model does not see the parameter.
+
+    Example:
+        >>> def rename(title: str, ctx: ToolContext) -> str:
+        ...     return f"{title}, asked by {ctx.name}"
+        >>> rename("Delft", ToolContext("rename"))
+        'Delft, asked by rename'
 
     Attributes:
-        name: The tool's name.
-        answers: Answers so far, by question id; empty on the first run. None is the answer of an
-            optional question that was left open.
-        ends: How these questions ended, by question id.
-        reply: What the person said to the model in place of answers; None if they did not.
-        options: `conversation.tools.<name>.options`.
-        access: The rules it was granted, as they are configured; None without any.
-        config: What it may read of the configuration, as a partial; None if nothing.
-        delta_rejection: Why its last proposal was not applied, on the run that follows; else None.
-        root: The workspace's folder.
-        action: `run`; `format_arguments` where a program writes the arguments of a call for the
-            person.
-        conversation_id: Such as `jp-c17738399468`.
-        catalog: Documentation, in Markdown, of every tool on offer, by name.
-        call_id: The model's id of this call.
-        history: Reads the questions that were answered so far; None if nobody keeps them. To be
-            awaited.
-        notebook: The notebook around the turn; None where there is none.
-        image_side: Pixels of the longest side of an image that is made of what it returns.
+        name: Name of the tool.
+        call_id: The model's id of the call.
+        answers: Answers to the tool's questions, by question id. Empty in the first run. None is
+            the answer to an optional question that was left open.
+        ends: The end of each of these questions, by question id. Each has `end`, such as `answered`
+            or `declined`, and `channel`, the source of the answer.
+        reply: A message from the user to the model, sent instead of answers; None if there is none.
+        options: The setting `conversation.tools.<name>.options`.
+        access: The tool's access rules, as they are configured; None if there are none.
+        config: The settings that the tool may read, as a nested dictionary; None if it may read
+            none.
+        delta_rejection: The reason why the proposal of the previous run was rejected, with the
+            attributes `reason`, `fields`, and `detail`; None otherwise.
+        root: Path of the workspace folder.
+        action: `run`. It is `format_arguments` if a program formats the arguments for the user.
+        conversation_id: Id of the conversation, such as `jp-c17738399468`.
+        catalog: Documentation of all available tools in Markdown, by tool name.
+        history: Asynchronous function that returns the history of answered questions; None if there
+            is no history.
+        notebook: Access to the cells and variables of the notebook; None outside of a notebook.
+        image_side: Limit for images that are made from the tool's result: pixels of the longest
+            side.
     """
 
     name: str
@@ -113,7 +120,7 @@ class ToolContext:
 
 
 class SharedContext(TypedDict, total=False):
-    """The fields of a `ToolContext` that are the same for every call of a turn."""
+    """Fields of a `ToolContext` that are the same for every call of a turn."""
 
     root: str
     conversation_id: str

@@ -1,4 +1,4 @@
-"""The outcomes that one run of a tool may have.
+"""Outcomes of a tool run.
 
 Source: `docs/turns.md`.
 """
@@ -33,20 +33,21 @@ MAX_QUESTIONS = 50
 
 
 class Success(BaseModel):
-    """The tool is done, and may propose a change of the configuration.
+    """Outcome of a tool that succeeded. It can propose a configuration change.
 
-    >>> Success("Changed.", config={"assistant": {"name": "Ada"}}, unset=["user.name"]).proposes
-    True
+    Example:
+        >>> Success("Changed.", config={"assistant": {"name": "Ada"}}, unset=["user.name"]).proposes
+        True
 
     Attributes:
-        content: What the model reads.
-        config: What to set: a partial configuration; None for nothing.
-        unset: Paths to unset.
-        structured: The same for programs, kept beside the result in the record and never sent to a
-            model; None for nothing.
-        images: What the model sees beside the text. A program gives none.
-        malformed: Why a program's proposal could not even be read: it counts as one that is
-            refused as `invalid_config`, though `config` and `unset` are empty.
+        content: The text that the model reads.
+        config: New values for settings, as a nested dictionary; None if there are none.
+        unset: Paths of settings to unset.
+        structured: A JSON value for programs. It is recorded with the result and never sent to a
+            model. None if there is none.
+        images: Images that the model sees with the text. Only Python tools can return images.
+        malformed: For a program, the reason why its proposal cannot be read; None otherwise. Such a
+            proposal is rejected as `invalid_config`.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -60,7 +61,7 @@ class Success(BaseModel):
 
     @property
     def proposes(self) -> bool:
-        """True if there is a proposal, be it one that cannot be read."""
+        """True if the outcome contains a proposal, even one that cannot be read."""
         return self.config not in (None, {}) or bool(self.unset) or self.malformed is not None
 
     def __init__(self, content: str = "", /, **data: object) -> None:
@@ -68,14 +69,14 @@ class Success(BaseModel):
 
 
 class Failure(BaseModel):
-    """The tool failed. A Python tool raises `ToolError` instead, or any other exception.
+    """Outcome of a tool that failed. A Python tool raises `ToolError` or another exception instead.
 
     Attributes:
-        message: What the model reads.
-        trace: Further lines for it.
-        transient: True if another try might do. It never reaches the model: advice on trying
-            again belongs into the message (RFD 083).
-        structured: The same for programs, as in a `Success`.
+        message: The text that the model reads.
+        trace: Additional lines for the model.
+        transient: True if another attempt may succeed. It is not sent to the model: put such advice
+            into the message (RFD 083).
+        structured: A JSON value for programs, as in `Success`.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -90,21 +91,25 @@ class Failure(BaseModel):
 
 
 class NeedsInput(BaseModel):
-    """The tool must know something first; it is run again with the answers.
+    """Outcome of a tool that asks questions. The tool runs again with the answers.
 
-    >>> NeedsInput(Question.boolean("sure", "Really?")).questions[0].id
-    'sure'
+    In the next run, `ToolContext.answers` has the answers by question id. Several questions are
+    shown as one form with a page for each question. Their ids must differ.
 
-    The answers of the next run are in `ToolContext.answers`, by the ids of the questions. Several
-    questions are one form with a page for each. A program asks with neither `partial` nor `menu`.
+    Example:
+        >>> NeedsInput(Question.boolean("sure", "Really?")).questions[0].id
+        'sure'
+
+    A program prints `{"type": "needs_input", "question": {…}}`. For several questions, it prints
+    `"questions": […]` instead of `"question"`. It cannot set `partial` and `menu`.
 
     Attributes:
-        partial: The tool runs again whatever the person left open: `ToolContext.ends` says of each
-            question how it ended. Else the call fails without an answer to a required question.
-        menu: Cancel offers to reply to the model (`ToolContext.reply`), or to stop the turn.
-
-    Shape, as a program writes it: `{"type": "needs_input", "question": {…}}`, or with several,
-    whose ids differ and which are asked in order, `"questions": […]` in its place.
+        questions: The questions, 1 to 50, in the order of the pages.
+        partial: True to run the tool again even if the user left required questions open;
+            `ToolContext.ends` has the end of each question. Otherwise, an open required
+            question ends the call with an error.
+        menu: True to open a menu when the user cancels the form. In the menu the user can send a
+            message to the model (`ToolContext.reply`) or stop the turn.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True)
@@ -133,7 +138,7 @@ class NeedsInput(BaseModel):
 
     @property
     def question(self) -> Question:
-        """The first of the questions: the only one, as a rule."""
+        """The first question."""
         return self.questions[0]
 
 

@@ -1,7 +1,7 @@
-"""Tools that are functions of the notebook: `@jp.tool`.
+"""Python functions as tools: `@jp.tool`.
 
-The schema comes from type hints and the Google-style docstring; arguments are validated before
-the function runs.
+The type hints and the Google-style docstring of the function define its schema. Arguments are
+validated before the function runs.
 
 Source: `docs/guide.md`.
 """
@@ -38,10 +38,10 @@ _TO_WRAP: Final = (
 
 
 class PythonTool(ToolDefaults):
-    """A function as a tool. Calling it calls the function.
+    """A tool that calls a Python function. Calling the tool calls the function directly.
 
-    A `def` runs on the cell's thread, an `async def` on the agent's loop, and with `thread=True`
-    a `def` runs in a worker thread.
+    A `def` function runs in the cell's thread, or with `thread=True` in a worker thread. An
+    `async def` function runs in the event loop of the agent.
     """
 
     may_propose = True
@@ -367,19 +367,19 @@ def _warn(name: str, access: Sequence[ConfigRule]) -> None:
 
 
 class Registry:
-    """The Python tools of this process, by name. Defining one again replaces it."""
+    """The Python tools of this process, by name."""
 
     def __init__(self) -> None:
         self._tools: dict[str, PythonTool] = {}
         self.version = 0
 
     def add(self, tool: PythonTool) -> None:
-        """Have `tool` offered from the next turn on, in place of one with the same name."""
+        """Register `tool` for the next turn. It replaces a tool of the same name."""
         self._tools[tool.name] = tool
         self.version += 1
 
     def remove(self, name: str) -> None:
-        """Have the tool `name` offered no longer.
+        """Remove the tool `name`.
 
         Raises:
             UsageError: If there is no such tool.
@@ -469,40 +469,49 @@ def tool(
     thread: bool = False,
     toolset: str | None = None,
 ) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
-    """Let the model call a function, which stays one that you can call.
+    """Make a function available to the model as a tool.
 
-    >>> @tool
-    ... def double(number: int) -> int:
-    ...     return 2 * number
-    >>> double(4)
-    8
-    >>> remove_tool("double")
+    You can still call the function. If you define it again, the new tool replaces the old one.
 
-    What it returns is what the model reads: a text as it is, an `Outcome`, plain data as JSON; of
-    anything else, such as a frame or a figure, a description with its image (`jp.describe`).
-    What it raises is an error that the model reads. Defined again, it takes the place of the first.
+    Example:
+        >>> @tool
+        ... def double(number: int) -> int:
+        ...     return 2 * number
+        >>> double(4)
+        8
+        >>> remove_tool("double")
+
+    The model reads the return value: a text is sent unchanged, plain data as JSON, and any other
+    value, such as a data frame or a figure, as a description (`jp.describe`). The function can also
+    return an outcome: `jp.Success` or `jp.NeedsInput`. The model reads an exception as an error.
 
     Args:
-        function: The function; its type hints (anything pydantic validates) and Google-style
-            docstring make the schema. A parameter annotated `ToolContext` is injected.
-        name: Its name for the model, instead of the function's.
-        run: `unattended`, `ask` or `edit` (the person is asked before it runs), or `skip`. A
-            configuration goes before it; None: `unattended` unless that says otherwise.
-        covers: `arguments` if an argument is what runs, such as code, a command line or SQL: a
-            permission for the turn then covers the calls with the arguments that the user saw.
-            A configuration goes before it; None: `tool`, every call of the tool.
-        access: What of the configuration it may see, and propose to change; files may add rules.
-            Where a proposal is not applied the function runs again, up to three more times in one
-            call, with the reason in `ctx.delta_rejection`: it must tolerate that.
-        thread: True to run a `def` in a worker thread, so that others run beside it. Without, it
-            runs in the cell's thread, one at a time; an `async def` runs beside others anyway.
-        toolset: A name under which several tools are switched together: `%%jp -t NAME`, or
-            `conversation.toolsets.NAME = true` in a configuration file.
+        function: The function. Its type hints and its Google-style docstring define the schema;
+            pydantic must support the types. A parameter of type `ToolContext` receives the context.
+        name: Name for the model; None for the name of the function.
+        run: `unattended` to run without a question; `ask` or `edit` to ask the user first; `skip`
+            to never run. The configuration of the tool overrides it. None means `unattended`,
+            unless the configuration of `*` differs.
+        covers: Calls that the permission "for this turn" covers. `tool` means all calls of the
+            tool, `arguments` only calls with the same arguments. Use `arguments` if an argument is
+            executed, such as code, a command line, or SQL. The configuration overrides it. None
+            means `tool`.
+        access: Rules for the settings that the tool may read and propose to change. Files can add
+            rules. After a rejected proposal the function runs again in the same call, up to three
+            times, and `ctx.delta_rejection` has the reason.
+        thread: True to run a `def` function in a worker thread, in parallel with other tools.
+            Without it, such functions run in the cell's thread, one at a time. An `async def`
+            function always runs in parallel with other tools.
+        toolset: Name of a group of tools that are switched together: `%%jp -t NAME`, or the setting
+            `conversation.toolsets.NAME = true`.
+
+    Returns:
+        The tool. `@jp.tool(…)` with options returns a decorator.
 
     Raises:
-        UsageError: If it is not a function, if the name, the toolset or a parameter cannot be
-            described to a model, or if `thread` is set for an `async def`.
-        ConfigError: If `access` grants what it may not.
+        UsageError: If `function` is not a function, if a name or a parameter is not valid for a
+            tool, or if `thread` is set for an `async def` function.
+        ConfigError: If `access` contains an invalid rule.
     """
 
     def register(function: Callable[..., Any]) -> PythonTool:
@@ -523,9 +532,9 @@ def tool(
 
 
 def remove_tool(name: str) -> None:
-    """Take the Python tool `name` away: the model is not offered it any more.
+    """Remove a Python tool, so that the model can no longer call it.
 
     Raises:
-        UsageError: If there is no such tool.
+        UsageError: If there is no Python tool of this name.
     """
     REGISTRY.remove(name)

@@ -1,4 +1,4 @@
-"""A question that a tool puts to somebody while it runs.
+"""Questions that a tool asks while it runs.
 
 Source: `docs/turns.md`.
 """
@@ -56,7 +56,10 @@ class _MakeText(Protocol):
 
 
 class _Text:
-    """`Question.text(id, text)` makes a question of free text; `question.text` is what it asks."""
+    """Create a question that any string answers: `Question.text(id, text)`.
+
+    On an instance, this is the text of the question.
+    """
 
     @overload
     def __get__(self, question: None, owner: type[Question]) -> _MakeText: ...
@@ -71,34 +74,33 @@ def _read(value: Any) -> AnswerType:
 
 
 class Question(BaseModel):
-    """One typed question. Make it with a constructor of its kind, then say more with `with_…`.
+    """One typed question. Create it with one of the constructors below.
 
-    >>> ask = Question.select("size", "Which size?", ["S", "M"]).with_default("M")
-    >>> ask.misfit("M") is None, ask.misfit("XL")
-    (True, 'option')
+    Each `with_…` method returns a changed copy.
 
-    Shape, as a program writes it:
-        {"id", "text", "answer_type", "header"?, "context"?, "default"?, "exclusive"?,
-         "required"?, "persistence"?}
+    Example:
+        >>> ask = Question.select("size", "Which size?", ["S", "M"]).with_default("M")
+        >>> ask.misfit("M") is None, ask.misfit("XL")
+        (True, 'option')
 
-    `exclusive` is left out when false, `required` when true, `persistence` when `turn`, the others
-    when absent.
+    A program prints a question as a JSON object with the keys `id`, `text`, and `answer_type`. The
+    keys `header`, `context`, `default`, `exclusive`, `required`, and `persistence` are optional.
 
     Attributes:
-        id: Key of the answer in the tool's answers and in `conversation.tools.<tool>.questions`.
-        text: One line. Line breaks are shown as spaces. (On the class it is the constructor of a
-            question that any string answers: `Question.text("name", "Which name?")`.)
-        header: A word or two that name what it is about, where several are asked together.
-        context: Several lines shown above the question.
-        default: A value that is marked as suggested; a hint, never an answer. Of a secret it is
-            neither shown nor recorded.
-        exclusive: Only a person may answer (RFD 083).
-        required: False if it may stay open: the answer is then None.
-        persistence: `turn` if the person may answer for the rest of the turn, else `none`.
-        answer_type: Its kind, with what belongs to it, such as the options.
+        id: Key of the answer in `ToolContext.answers` and in the setting
+            `conversation.tools.<tool>.questions`.
+        text: The question, in one line. Line breaks are shown as spaces.
+        answer_type: Kind of the question, with its properties, such as the options of a selection.
+        header: A word or two that label the page of the question in a form.
+        context: Lines that are shown above the question.
+        default: A suggested answer, which the user can accept. Only in a form of a type, it is also
+            used when no user is available. For a secret, it is neither shown nor recorded.
+        exclusive: True if only the user may answer, never a model (RFD 083).
+        required: False if the user may leave the question open. The answer is None then.
+        persistence: `turn` if the user can reuse the answer for the rest of the turn, else `none`.
 
     Raises:
-        ValueError: From a constructor, if the kind or a field is wrong; pydantic's, with the place.
+        ValueError: From a constructor, if a value is invalid. This is pydantic's `ValidationError`.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
@@ -127,7 +129,7 @@ class Question(BaseModel):
             yield "text" if name == "wording" else name, value
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with `update`, in which `text` is what it asks."""
+        """Return a copy with the values of `update`. The key `text` sets the question's text."""
         fields = {"wording" if name == "text" else name: x for name, x in (update or {}).items()}
         return super().model_copy(update=fields, deep=deep)
 
@@ -154,16 +156,16 @@ class Question(BaseModel):
 
     @classmethod
     def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
-        """Return a question that any string answers: the older name of `Question.text`."""
+        """Return a question that any string answers. Prefer `Question.text`."""
         return cls(id=id, text=text, answer_type=TextAnswer())
 
     @classmethod
     def boolean(cls, id: str, text: str) -> Self:  # noqa: A002
-        """Return a question answered by yes or no: `True` or `False`.
+        """Return a yes-or-no question. The answer is `True` or `False`.
 
         Args:
             id: Key of the answer, such as `sure`.
-            text: What is asked, in one line.
+            text: The question, in one line.
         """
         return cls(id=id, text=text, answer_type=BooleanAnswer())
 
@@ -178,15 +180,16 @@ class Question(BaseModel):
         other: bool = False,
         recommended: int | None = None,
     ) -> Self:
-        """Return a question answered by one of `options`, or by several.
+        """Return a question that is answered by one of `options`, or with `multi` by several.
 
         Args:
             id: Key of the answer.
-            text: What is asked, in one line.
-            options: What may be chosen, at least one unless `other`: bare values, or `Option(…)`
-                with a label and a description. The answer is the value.
-            multi: Several may be picked: the answer is a list of values, in the order of the picks.
-            other: An own text is an answer, too: `{"selected": [values], "custom": "text"}`.
+            text: The question, in one line.
+            options: Plain values, or `Option` objects with a label and a description. At least one
+                is necessary, unless `other` is True. The answer is the value of the option.
+            multi: Allow several picks. The answer is a list of values, in the order of the picks.
+            other: Allow the user's own text. Such an answer is `{"selected": [values], "custom":
+                "text"}`.
             recommended: Index of the option that is marked as recommended.
         """
         kind = SelectAnswer(
@@ -206,7 +209,7 @@ class Question(BaseModel):
         minimum: float | None = None,
         maximum: float | None = None,
     ) -> Self:
-        """Return a question answered by a number, from `minimum` to `maximum`."""
+        """Return a question that is answered by a number from `minimum` to `maximum`."""
         return cls(id=id, text=text, answer_type=NumberAnswer(minimum=minimum, maximum=maximum))
 
     @classmethod
@@ -218,19 +221,19 @@ class Question(BaseModel):
         minimum: int | None = None,
         maximum: int | None = None,
     ) -> Self:
-        """Return a question answered by a whole number, from `minimum` to `maximum`."""
+        """Return a question that is answered by a whole number from `minimum` to `maximum`."""
         return cls(id=id, text=text, answer_type=IntegerAnswer(minimum=minimum, maximum=maximum))
 
     @classmethod
     def secret(cls, id: str, text: str) -> Self:  # noqa: A002
-        """Return a question whose answer, a string, reaches the tool and is kept nowhere.
+        """Return a question for a secret string, which only the tool receives. It is not stored.
 
-        No model is ever asked it. Where a tool repeats an answer of four characters or more,
-        `(secret)` stands in its place.
+        A model never answers such a question. If the tool repeats an answer of four characters or
+        more, `(secret)` replaces it.
 
         Args:
             id: Key of the answer.
-            text: What is asked, in one line.
+            text: The question, in one line.
         """
         return cls(id=id, text=text, answer_type=SecretAnswer())
 
@@ -241,28 +244,35 @@ class Question(BaseModel):
         what: Any,
         text: str | None = None,
     ) -> Self:
-        """Return a question answered by an object: one page with the fields of `what`.
+        """Return a question that is answered by an object: a form with the fields of `what`.
 
-        A field for each of the type's: its title (else its name), description and default, which
-        stands in it at first. `Literal` and `Enum` are options, a list or a set of them several
-        picks; `bool`, `int`, `float` and `Decimal` (as a float: 15 digits), `str`, `date`, `time`,
-        `datetime` and what else is written as a text are what they say, with their bounds;
-        `SecretStr` is a secret. `Optional` may stay open, and is None then. A factory of defaults
-        is called when the form is made. What the type's validators say is said beside the field.
-        A text of several lines is one that may have over 200 characters, whose default has lines,
-        or with `json_schema_extra={"lines": True}`.
+        Each field of the type becomes a field of the form, with its title (or its name),
+        description, and default. The default is the initial value. The type of a field selects its
+        widget:
 
-        A form has one level: objects, tuples, dictionaries, unions and lists of what has no options
-        are refused. Ask for an inner model in a form of its own, beside this one.
+        - `Literal` and `Enum` are a choice. A list or a set of them allows several picks.
+        - `bool`, `int`, `float`, `str`, `date`, `time`, and `datetime` keep their type and their
+          bounds. `Decimal` is read as a float, with 15 digits.
+        - `SecretStr` is a secret.
+        - A type that is written as text, such as a URL, is a text.
+        - `Optional` allows the user to leave the field open. The value is None then.
+        - A text has several lines if its maximum length is above 200, if its default contains a
+          line break, or with `json_schema_extra={"lines": True}`.
+
+        A default factory is called when the form is created. Errors of the type's validators are
+        shown next to the field.
+
+        A form has one level. Nested objects, tuples, dictionaries, unions, and lists without
+        options are not supported. Use a separate form for an inner model.
 
         Args:
             id: Key of the answer.
-            what: A pydantic model, a dataclass, a TypedDict, or a JSON schema of an object of one
-                level, as MCP servers send to ask for input.
-            text: What stands above the fields; None: the title of `what`, its name as a rule.
+            what: A pydantic model, a dataclass, a TypedDict, or a JSON schema of an object with one
+                level, as in the elicitation requests of MCP servers.
+            text: Heading of the form; None for the title of `what`, which is usually its name.
 
         Raises:
-            UsageError: If no form can be made of `what`; names the place in its schema.
+            UsageError: If `what` has a field that a form cannot show. The message names the field.
 
         Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation
         """
@@ -284,67 +294,71 @@ class Question(BaseModel):
         return cls(id=id, text=text or made.title or id, context=made.description, answer_type=kind)
 
     def with_context(self, context: str) -> Self:
-        """Return the same question under `context`: lines that are shown above it."""
+        """Return a copy that shows the lines of `context` above the question."""
         return self.model_copy(update={"context": context})
 
     def with_default(self, default: JsonValue) -> Self:
-        """Return the same question with `default` marked as the tool's suggestion."""
+        """Return a copy that suggests `default` as the answer."""
         return self.model_copy(update={"default": default})
 
     def with_header(self, header: str) -> Self:
-        """Return the same question under `header`, a word or two."""
+        """Return a copy with the label `header`, a word or two."""
         return self.model_copy(update={"header": header})
 
     def with_options(self, options: Iterable[Option | OptionValue]) -> Self:
-        """Return the same question, answered by one of `options`."""
+        """Return a copy that is answered by one of `options`."""
         return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
 
     def with_required(self, required: bool = True) -> Self:
-        """Return the same question that must be answered, or may stay open."""
+        """Return a copy that must be answered, or with `False` may be left open."""
         return self.model_copy(update={"required": required})
 
     def with_exclusive(self, exclusive: bool = True) -> Self:
-        """Return the same question for a person alone: no model may answer it."""
+        """Return a copy that only the user may answer, never a model."""
         return self.model_copy(update={"exclusive": exclusive})
 
     def with_persistence(self, persistence: Persistence) -> Self:
-        """Return the same question whose answer counts for the rest of the turn, or `none`."""
+        """Return a copy with `turn` or `none`: the answer can be reused in the turn, or not."""
         return self.model_copy(update={"persistence": persistence})
 
     @property
     def human_only(self) -> bool:
-        """True if no model may answer it."""
+        """True if no model may answer: the question is exclusive or has a secret."""
         return self.exclusive or self.answer_type.has_secret
 
     @property
     def may_stay_open(self) -> bool:
-        """True if nobody has to answer it: it is optional, and not for a person alone."""
+        """True if the question is optional and not exclusive."""
         return not self.required and not self.exclusive
 
     @property
     def automatic(self) -> JsonValue:
-        """The answer where nobody decides; None: it stays open, or somebody has to answer."""
+        """The answer when no user is available, for an optional question. None if it stays open."""
         return self.answer_type.automatic if self.may_stay_open else None
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return why `answer` does not answer it: `type`, `option`, `value`; None if it does."""
+        """Return the reason why `answer` is invalid, or None.
+
+        The reason is `type` for a wrong type, `option` for an unknown option, and `value` for a
+        value that is not allowed.
+        """
         return self.answer_type.misfit(answer)
 
     @property
     def fits_default(self) -> bool:
-        """True if its default is an answer to it, and no secret."""
+        """True if `default` is a valid answer and not a secret."""
         kind = self.answer_type
         return self.default is not None and not kind.has_secret and not kind.misfit(self.default)
 
     def validated(self, answer: JsonValue) -> Any:
-        """Return a fitting `answer` as Python wants it.
+        """Convert a valid `answer` to its Python value.
 
-        That is the answer itself, but for a form that was made of a type: an instance of that.
+        For a form of a type, it is an instance of that type. Otherwise it is the answer itself.
         """
         return self.answer_type.validated(answer)
 
     def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return the same question, each text that is only shown as `change` returns it."""
+        """Return a copy whose displayed texts are replaced by the results of `change`."""
         return self.model_copy(
             update={
                 "wording": change(self.text),

@@ -1,4 +1,4 @@
-"""A question answered by one of some options, by several, or by a text of the person's own.
+"""Questions that are answered by one option, several options, or the user's own text.
 
 Source: `docs/turns.md`.
 """
@@ -36,12 +36,12 @@ OptionValue = (
 
 
 class Option(BaseModel):
-    """One choice. Written as its bare `value`, or as an object.
+    """One option of a selection. A program prints its plain `value`, or an object with these keys.
 
     Attributes:
-        value: What the answer is.
-        label: What the person reads, in one line; None: the value.
-        description: Lines below the label.
+        value: The answer if the user picks the option: a text, a number, or a boolean.
+        label: The displayed text, in one line; None to show the value.
+        description: Lines that are shown below the label.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
@@ -71,14 +71,14 @@ class Option(BaseModel):
         return {"value": self.value, **more} if more else self.value
 
     def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return the same choice with its description as `change` returns it."""
+        """Return a copy whose description is the result of `change`."""
         if self.description is None:
             return self
         return self.model_copy(update={"description": change(self.description)})
 
     @property
     def shown(self) -> str:
-        """The label, else the value as a text."""
+        """The displayed text: the label, or else the value."""
         return str(self.value) if self.label is None else self.label
 
 

@@ -1,4 +1,4 @@
-"""Describes a value of the notebook to a model.
+"""Describe Python values for the model.
 
 Source: `docs/values.md`.
 """
@@ -22,15 +22,22 @@ from jp_nb.values.telling import BRIEF_CHARS, Telling
 
 
 def describe(value: object, budget: ValueBudget | None = None, *, name: str = "") -> Description:
-    """Return what a model is told of `value`: never more than `budget`, and never an exception.
+    """Describe a Python value for the model as text and images, within a size budget.
 
-    Equal values give equal texts. Call it on the thread on which the value lives: the value's own
-    code may run. A `KeyboardInterrupt` passes.
+    Equal values have equal descriptions. The function runs code of the value, such as `__repr__`,
+    so call it in the thread that uses the value. It raises no exception except `KeyboardInterrupt`:
+    if the value's code fails, the text reports that.
 
     Args:
-        value: Anything; it is not changed, shown, consumed, computed or read.
-        budget: How much may be said; None: the default.
-        name: An expression for the value, with which to say how to see what is left out.
+        value: Any value. It is not changed, displayed, or consumed. A lazy value is not computed,
+            and a file is not read.
+        budget: Limits of the description, with the attributes `chars`, `side`, and `images`; None
+            for 20,000 characters and 4 images of at most 768 pixels a side.
+        name: Expression for the value, such as a variable name. If a part is omitted, the text
+            shows an expression for it.
+
+    Returns:
+        A description with the attributes `text` and `images`. A notebook displays both.
     """
     budget = budget or ValueBudget()
     telling = Telling(max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe)

@@ -1,4 +1,4 @@
-"""A value as a model is told of it, and how long that may be.
+"""Descriptions of Python values, and their size budget.
 
 Source: `docs/values.md`.
 """
@@ -18,13 +18,13 @@ DEFAULT_SIDE = 768
 
 @dataclass(frozen=True, slots=True)
 class ValueBudget:
-    """How much may be said of a value.
+    """Limits of a description.
 
     Attributes:
-        chars: Characters of the text.
-        side: Pixels of the longest side of an image.
-        images: How many images; with 0 nothing is drawn.
-        privacy: Rules for the parts of the value that are hidden.
+        chars: Maximum number of characters of the text.
+        side: Maximum number of pixels of the longest side of an image.
+        images: Maximum number of images. With 0, no image is drawn.
+        privacy: Rules for hidden parts of the value.
     """
 
     chars: int = DEFAULT_CHARS
@@ -35,11 +35,11 @@ class ValueBudget:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Description:
-    """What is said of a value. In a cell it is shown as a model is told it: text, then images.
+    """Description of a value for the model. A notebook displays its text, then its images.
 
     Attributes:
-        text: At most as long as the budget. What is left out is said in it.
-        images: Pictures of the value, in the order of the text.
+        text: The text, within the budget. It names omitted parts.
+        images: Images of the value, in the order of the text.
     """
 
     text: str

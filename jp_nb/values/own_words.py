@@ -1,4 +1,4 @@
-"""What somebody else says of a value: a registered describer, or the value's own `_ai_repr_`.
+"""Custom descriptions of values: a registered describer, or the method `_ai_repr_` of the value.
 
 Source: `docs/values.md`, https://github.com/jupyter/enhancement-proposals/pull/129.
 """
@@ -32,21 +32,24 @@ _DESCRIBERS: dict[type, Registered] = {}
 
 
 def describer(kind: type) -> Callable[[_Function], _Function]:
-    """Have a function say what models are told of values of a type, and of those that inherit it.
+    """Register a function that describes values of a type, and of its subclasses, for the model.
 
-    >>> class Shelf(list): ...
-    >>> @describer(Shelf)
-    ... def in_words(value, budget):
-    ...     return f"a shelf of {len(value)} books"
+    Example:
+        >>> class Shelf(list): ...
+        >>> @describer(Shelf)
+        ... def describe_shelf(value, budget):
+        ...     return f"a shelf of {len(value)} books"
 
-    It is called with the value and a `ValueBudget` (`chars`, `side`, `images`), on the cell's
-    thread, and returns a text, a `Description`, or a text and a list of images: `Image`s, or the
-    bytes of PNG, JPEG, GIF or WebP files. What is longer than the budget is cut. If it raises, the
-    description says so, and tells the value as without it. Registered again for the same type, a
-    function takes the place of the first; that of the nearest type counts.
+    The function runs in the cell's thread. It gets the value and a budget with the attributes
+    `chars`, `side` (pixels), and `images`. It returns a text, a `Description`, or a tuple of a text
+    and a list of images. An image is an `Image`, or the bytes of a PNG, JPEG, GIF, or WebP file.
+
+    A result above the budget is truncated. If the function fails, the description reports the error
+    and describes the value without it. The describer of the nearest type is used. A second
+    describer for the same type replaces the first.
 
     Raises:
-        UsageError: If `kind` is not a type, or the function does not take these two.
+        UsageError: If `kind` is not a type, or if the function does not take two arguments.
     """
     if not isinstance(kind, type):
         raise UsageError(

@@ -1,7 +1,6 @@
-"""Access of a tool to files, hosts, variables, and the configuration itself.
+"""Access of a tool to files, hosts, environment variables, and settings.
 
-Rules of files, hosts and variables are told to the tool, which keeps to them; rules of the
-configuration are enforced here.
+`jp_nb` enforces the rules for settings. The tool receives the other rules and has to follow them.
 
 Source: `docs/configuration.md`, `docs/turns.md`.
 """
@@ -26,7 +25,18 @@ RulePath = Annotated[str, AfterValidator(_a_path)]
 
 
 class FileRule(ConfigTable):
-    """Access to a path of the workspace. `write` means create, update and delete."""
+    """Access of a tool to a path of the workspace. `jp_nb` does not enforce the rule.
+
+    Attributes:
+        path: Path of a file or folder.
+        external: Also allow links that lead outside of the workspace.
+        read: Allow the tool to read.
+        write: Allow the tool to create, update, and delete.
+        create: Allow the tool to create files.
+        update: Allow the tool to change files.
+        delete: Allow the tool to delete files.
+        execute: Allow the tool to execute files.
+    """
 
     path: RulePath
     external: Flag | None = None
@@ -39,7 +49,15 @@ class FileRule(ConfigTable):
 
 
 class HostRule(ConfigTable):
-    """The right to reach a host."""
+    """Access of a tool to a host. `jp_nb` does not enforce the rule.
+
+    Attributes:
+        host: Name of the host.
+        scheme: URL scheme, such as `https`.
+        port: Port number.
+        path_prefix: Beginning of the URL's path.
+        allow: Allow or refuse the access.
+    """
 
     host: str
     scheme: str | None = None
@@ -49,7 +67,12 @@ class HostRule(ConfigTable):
 
 
 class VariableRule(ConfigTable):
-    """The right to read an environment variable."""
+    """Access of a tool to an environment variable. `jp_nb` does not enforce the rule.
+
+    Attributes:
+        name: Name of the variable.
+        read: Allow the tool to read the variable.
+    """
 
     name: str
     read: Flag | None = None
@@ -65,25 +88,25 @@ Apply = Literal["ask", "unattended"]
 
 
 class ConfigRule(ConfigTable):
-    """Rights to read settings below a path, and to propose changes of them.
+    """Permission for a tool to read settings and to propose changes to them.
 
-    In Python the path needs no name:
-
-    >>> ConfigRule("assistant.model", read=True, write=True).apply
-    'ask'
+    Example:
+        >>> ConfigRule("assistant.model", read=True, write=True).apply
+        'ask'
 
     Attributes:
-        path: What it is about, with all below it; `*` stands for any key of a map.
-        read: Let the tool see the values, in `ToolContext.config`.
-        write: Let it propose values. `insecure_allow` is for rules that reach
-            `conversation.tools.*.access`, with which a tool grants itself more.
-        delete: Let it propose to unset paths.
-        apply: `ask` a person about each proposal, or `unattended`; what reaches out (commands,
-            hosts, keys, files outside the folder) needs a person in any case.
+        path: The setting. The rule includes all settings below it. `*` matches any key of a map.
+        read: Show the values to the tool, in `ToolContext.config`.
+        write: Allow the tool to propose values. `insecure_allow` also allows changes to
+            `conversation.tools.*.access`, with which a tool can extend its own permissions.
+        delete: Allow the tool to propose that a setting is unset.
+        apply: `ask` the user to approve each proposal, or apply it `unattended`. Changes of
+            commands, hosts, keys, and files outside of the workspace always need the user's
+            approval.
 
     Raises:
-        ConfigError: Where the tool is registered, if `*` stands where there is no map, or the rule
-            grants what no tool may have.
+        ConfigError: When the tool is registered, if `*` is not the key of a map, or if the rule
+            grants a setting that no tool may change.
     """
 
     path: RulePath
@@ -98,7 +121,14 @@ class ConfigRule(ConfigTable):
 
 
 class Access(ConfigTable):
-    """Access rules by type. An empty `config` grants nothing; other empty lists grant all."""
+    """Access rules of a tool. Without a rule in `config`, the tool cannot read or change settings.
+
+    Attributes:
+        fs: Rules for files. They are passed to the tool, which has to follow them.
+        net: Rules for hosts. They are passed to the tool, which has to follow them.
+        env: Rules for environment variables. They are passed to the tool, which has to follow them.
+        config: Rules for settings. `jp_nb` enforces them.
+    """
 
     fs: Annotated[list[FileRule], keyed("path")] = Field([])
     net: Annotated[list[HostRule], keyed("host")] = Field([])

@@ -21,13 +21,21 @@ from jp_nb.config.tree.style_config import Interpolation, Interrupt, Prompt, Rec
 
 
 class User(ConfigTable):
-    """The user; never sent to a provider."""
+    """The user. These settings are never sent to a provider.
+
+    Attributes:
+        name: Name that is recorded with the user's requests.
+    """
 
     name: str | None = None
 
 
 class Template(ConfigTable):
-    """Variables of prompt templates."""
+    """Variables for the prompt templates of JP. `jp_nb` does not use them.
+
+    Attributes:
+        values: Values by variable name.
+    """
 
     values: dict[str, JsonValue] = Field({})
 
@@ -36,7 +44,13 @@ Place = Literal["before", "after"]
 
 
 class Extend(ShortTable):
-    """Another file that is read with this one. With `before`, this file overrides it."""
+    """An included configuration file. A plain text is its path.
+
+    Attributes:
+        path: Path of the file, or a pattern for several files.
+        strategy: With `before`, this file overrides the included one. With `after`, the included
+            file overrides this one.
+    """
 
     path: str
     strategy: Annotated[Place, word(Place)] = "before"
@@ -61,7 +75,15 @@ def _relative(value: str) -> str:
 
 
 class AppConfig(ConfigTable):
-    """The whole configuration."""
+    """Settings of a configuration file itself.
+
+    Attributes:
+        inherit: `false` to ignore all weaker configuration files. Only in files.
+        id: Name of the file. Only in files; `jp_nb` does not use it.
+        extends: Included configuration files. Only in files.
+        config_load_paths: Folders that `-c NAME` searches for configuration files, relative to the
+            workspace.
+    """
 
     inherit: Flag | None = None
     id: str | None = None

@@ -28,7 +28,16 @@ ToolChoice = Annotated[str, AfterValidator(_a_choice)]
 
 
 class Assistant(ConfigTable):
-    """The assistant that answers."""
+    """The assistant: its prompt, its model, and its limits.
+
+    Attributes:
+        name: Name of the assistant. No prompt contains it.
+        system_prompt: First text of the system prompt.
+        system_prompt_sections: Further sections of the system prompt.
+        instructions: Lists of instructions in the system prompt.
+        tool_choice: Use of tools in the first request of a turn: `auto`, `none`, `required`, or the
+            name of a tool.
+    """
 
     name: str | None = None
     system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
@@ -50,7 +59,13 @@ def _position(section: Section) -> int:
 
 
 class AssistantOverrides(ConfigTable):
-    """Overrides of `assistant`. Unset fields are inherited."""
+    """Overrides of `assistant` for a separate task. Unset settings are inherited.
+
+    Attributes:
+        system_prompt: First text of the system prompt.
+        system_prompt_sections: Further sections of the system prompt.
+        tool_choice: Use of tools.
+    """
 
     system_prompt: str | None = None
     system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
@@ -60,7 +75,15 @@ class AssistantOverrides(ConfigTable):
 
 
 class QuestionAssistant(AssistantOverrides):
-    """The model that answers one question of a tool."""
+    """The model that answers a question of a tool. Unset settings are inherited.
+
+    Attributes:
+        system_prompt: First text of the system prompt.
+        system_prompt_sections: Further sections of the system prompt.
+        tool_choice: Use of tools.
+        name: Name of the assistant. No prompt contains it.
+        instructions: Lists of instructions in the system prompt.
+    """
 
     name: str | None = None
     system_prompt: Annotated[str | None, TEXT] = None

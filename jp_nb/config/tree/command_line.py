@@ -20,7 +20,13 @@ def _a_program(value: str) -> str:
 
 
 class Command(ShortTable):
-    """A program and its arguments. A plain text is split like in a shell."""
+    """A program and its arguments. A plain text is split as in a shell.
+
+    Attributes:
+        program: The program.
+        args: Its arguments.
+        shell: `true` to run the command in a shell.
+    """
 
     program: Annotated[str, AfterValidator(_a_program)]
     args: Annotated[list[str], APPEND] = Field([])

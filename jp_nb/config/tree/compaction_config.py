@@ -1,4 +1,4 @@
-"""Compaction: how long conversations are made shorter for the model, and when by itself.
+"""Settings of compaction: rules, and limits for automatic compaction.
 
 Source: `docs/configuration.md`, `docs/record.md` (RFD 064).
 """
@@ -109,9 +109,11 @@ def read_tool_calls(value: Any) -> Any:
 
 
 class SummaryConfig(ConfigTable):
-    """A summary that replaces turns: its model and its instructions.
+    """A summary that replaces turns in the context.
 
-    `context` is what the summary is for; it is told beside the instructions.
+    Attributes:
+        instructions: Instructions for the model that writes the summary.
+        context: The purpose of the summary. It is added to the instructions.
     """
 
     model: ModelChoice = table()
@@ -120,9 +122,15 @@ class SummaryConfig(ConfigTable):
 
 
 class CompactionRule(ConfigTable):
-    """A rule for a range of turns. With a `summary`, the other two actions are ignored.
+    """A rule for a range of turns. Each rule makes one entry in the record.
 
-    `keep_first` and `keep_last` turns stay as they are: a number of turns, `@N`, `-N`, a duration.
+    Attributes:
+        keep_first: Start of the range: a number of turns to keep, `@N` for turn N (from 1), `-N`
+            for N turns before the last, a duration such as `5h`, or `last-compaction`.
+        keep_last: End of the range: as `keep_first`, without `last-compaction`.
+        reasoning: `strip` to omit reasoning. It has no effect with a summary.
+        tool_calls: Omit the arguments and results of tool calls, one of them, or with `omit` the
+            calls as well. It has no effect with a summary.
     """
 
     keep_first: FirstBound = "1"
@@ -143,8 +151,9 @@ def default_rules() -> tuple[CompactionRule, ...]:
 class AutoCompaction(ConfigTable):
     """Limits that start a compaction before a turn. 0 means no limit.
 
-    `max_tokens`: as soon as a request would take more of them, by estimate. `max_turns`: as soon as
-    more of them would be sent whole.
+    Attributes:
+        max_tokens: Estimated number of tokens of a request.
+        max_turns: Number of turns that are sent whole.
     """
 
     max_tokens: Count = 0
@@ -159,8 +168,9 @@ class AutoCompaction(ConfigTable):
 class CompactionConfig(ConfigTable):
     """Compaction of long conversations.
 
-    Each of the `rules` makes one entry in the record. Without one, reasoning and what tools were
-    given and returned are left out.
+    Attributes:
+        rules: The rules. Without a rule, reasoning and the arguments and results of tool calls are
+            omitted.
     """
 
     rules: Annotated[list[CompactionRule], Merge("append", annotated=True)] = Field([])

@@ -45,7 +45,7 @@ def _label_key(value: str) -> str:
 
 
 class LabelCommand(ConfigTable):
-    """A label whose value a command prints."""
+    """A label whose value is the output of a command."""
 
     cmd: Command
 
@@ -57,7 +57,12 @@ def _label_value(value: Any) -> Any:
 
 
 class ApplyOn(ConfigTable):
-    """The new conversations that get a label."""
+    """New conversations that get the label.
+
+    Attributes:
+        new: Conversations that start empty.
+        fork: Copies of other conversations.
+    """
 
     new: Flag = True
     fork: Flag = False
@@ -67,7 +72,12 @@ LabelRun = Literal["ask", "unattended", "deny"]
 
 
 class Label(ShortTable):
-    """A label for conversations. A plain text is its value."""
+    """A label of conversations in JP. A plain text is its value. `jp_nb` does not use labels.
+
+    Attributes:
+        value: The value, or a command that prints it.
+        run: Permission to run the command.
+    """
 
     value: Annotated[
         Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE], TABLE_OR_PLAIN, before(_label_value)
@@ -92,7 +102,7 @@ LabelKey = Annotated[str, AfterValidator(_label_key)]
 
 
 class InquiryConfig(ConfigTable):
-    """The model that answers tools' questions."""
+    """The model that answers questions of tools instead of the user."""
 
     assistant: AssistantOverrides = table()
 
@@ -101,10 +111,14 @@ ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
 
 
 class ConversationConfig(ConfigTable):
-    """Tools, attachments and labels of a conversation.
+    """Settings of a conversation.
 
     Attributes:
-        toolsets: On or off by the name of a toolset, for those of its tools that do not say.
+        tools: The tools, by name.
+        toolsets: Toolsets that are on or off, by name: `true`, `false`, or a table. A tool's own
+            `enable` overrides its toolset.
+        attachments: Files, file patterns, and variables that are sent with each request.
+        labels: Labels of the conversation, by name.
     """
 
     tools: dict[str, ToolConfig] = Field({})

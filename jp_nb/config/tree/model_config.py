@@ -71,7 +71,12 @@ def _model_name(value: str) -> str:
 
 
 class ModelId(ConfigTable):
-    """A model: its provider, and its name there."""
+    """A model.
+
+    Attributes:
+        provider: Name of the provider, such as `anthropic`.
+        name: Name of the model at the provider.
+    """
 
     provider: Annotated[str, AfterValidator(_known_provider)]
     name: Annotated[str, AfterValidator(_model_name)]
@@ -135,7 +140,12 @@ def _effort(value: Any) -> Any:
 
 
 class ReasoningConfig(ConfigTable):
-    """Reasoning effort. `exclude` hides the reasoning."""
+    """Effort of the model's reasoning.
+
+    Attributes:
+        effort: The effort, or a number of tokens.
+        exclude: `true` to hide the reasoning.
+    """
 
     effort: Annotated[Effort | int, before(_effort)] = "medium"
     exclude: Flag = False
@@ -162,7 +172,16 @@ ReasoningSetting = Annotated[
 
 
 class ParametersConfig(BaseModel):
-    """Sampling settings. Unknown keys are passed to the provider."""
+    """Sampling parameters of the model. Unknown keys are sent to the provider unchanged.
+
+    Attributes:
+        max_tokens: Maximum number of tokens of a response.
+        reasoning: Reasoning effort. A word or a number of tokens sets the effort.
+        temperature: Randomness of the response.
+        top_p: Nucleus sampling: consider the most likely tokens up to this total probability.
+        top_k: Consider only this number of the most likely tokens.
+        stop_words: Texts that end the response.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
     __pydantic_extra__: dict[str, JsonValue]
@@ -181,14 +200,23 @@ def _welcome() -> ModelId:
 
 
 class Model(ConfigTable):
-    """The model that answers, and its parameters."""
+    """The model that answers, and its parameters.
+
+    Attributes:
+        id: `PROVIDER/NAME`, an alias, or a table. Without it, a scripted demo answers.
+    """
 
     id: ModelIdOrAlias = Field(default_factory=_welcome)
     parameters: ParametersConfig = table()
 
 
 class ModelChoice(ConfigTable):
-    """Model for a separate task. Without an `id`, the conversation's model is used."""
+    """The model of a separate task.
+
+    Attributes:
+        id: `PROVIDER/NAME`, an alias, or a table. Without it, the model of the conversation is
+            used.
+    """
 
     id: ModelIdOrAlias | None = None
     parameters: ParametersConfig = table()
@@ -207,10 +235,17 @@ IdleTimeout = Annotated[Count, AfterValidator(_idle_timeout)]
 
 
 class Request(ConfigTable):
-    """Retries and limits of one model request.
+    """Retries and limits of requests to the model.
 
-    `max_tool_calls` is how many
-    calls of one answer run, `max_total_tokens` how many tokens a turn may take; 0 is no limit.
+    Attributes:
+        max_retries: Maximum number of retries of a failed request.
+        base_backoff_ms: Wait before the first retry, in milliseconds. It doubles with each retry.
+        max_backoff_secs: Longest wait before a retry, in seconds.
+        stream_idle_timeout_secs: Seconds without content from the server after which a request is
+            sent again. At least 10, or 0 for no limit.
+        max_response_bytes: Maximum size of one response, in bytes. 0 means no limit.
+        max_tool_calls: Maximum number of tool calls of one response that run. 0 means no limit.
+        max_total_tokens: Maximum number of tokens of a turn. 0 means no limit.
     """
 
     max_retries: Count = 5
@@ -223,7 +258,15 @@ class Request(ConfigTable):
 
 
 class RequestOverrides(ConfigTable):
-    """Overrides of `assistant.request` for a separate task. Unset fields are inherited."""
+    """Overrides of `assistant.request` for a separate task. Unset settings are inherited.
+
+    Attributes:
+        max_retries: Maximum number of retries of a failed request.
+        base_backoff_ms: Wait before the first retry, in milliseconds.
+        max_backoff_secs: Longest wait before a retry, in seconds.
+        stream_idle_timeout_secs: Seconds without content after which a request is sent again.
+        max_response_bytes: Maximum size of one response, in bytes. 0 means no limit.
+    """
 
     max_retries: Count | None = None
     base_backoff_ms: Count | None = None

@@ -23,7 +23,14 @@ from jp_nb.config.tree.strategy import APPEND
 
 
 class Section(ShortTable):
-    """A section of the system prompt. A plain text is its content."""
+    """A section of the system prompt. A plain text is its content.
+
+    Attributes:
+        content: The text.
+        tag: Name of an XML element that contains the text.
+        title: Title of the section.
+        position: Sections are sorted by this number.
+    """
 
     content: str
     tag: str | None = None
@@ -57,7 +64,13 @@ class Section(ShortTable):
 
 
 class Contrast(ConfigTable):
-    """A good and a bad example."""
+    """A good and a bad example.
+
+    Attributes:
+        good: The good example.
+        bad: The bad example.
+        reason: The reason for the difference.
+    """
 
     good: str
     bad: str
@@ -76,7 +89,15 @@ Example = Annotated[
 
 
 class Instruction(ConfigTable):
-    """A titled list of instructions in the system prompt."""
+    """A list of instructions in the system prompt.
+
+    Attributes:
+        title: Title of the list.
+        description: Text before the list.
+        position: Lists and sections are sorted by this number.
+        items: The instructions.
+        examples: Examples: a text, or a good and a bad example.
+    """
 
     title: str | None = None
     description: str | None = None

@@ -1,4 +1,4 @@
-"""The providers of models, and short names of models.
+"""Settings of providers, aliases of models, and the cassette.
 
 Source: `docs/configuration.md`.
 """
@@ -21,7 +21,11 @@ def _alias(value: str) -> str:
 
 
 class Llm(ProviderTable):
-    """Providers by name, and short names for models."""
+    """Providers by name, and aliases of models.
+
+    Attributes:
+        aliases: Models by alias. An alias can name another alias.
+    """
 
     aliases: dict[Annotated[str, AfterValidator(_alias)], ModelIdOrAlias] = Field({})
 
@@ -36,10 +40,14 @@ def _off(value: Any) -> Any:
 
 
 class Cassette(ConfigTable):
-    """The cassette (a file of recorded requests and responses), and its use.
+    """The cassette: a file of recorded requests and responses.
 
-    `path` is relative to the notebook's folder; unset, it is `NB.cassette.jsonl` beside `NB.ipynb`.
-    With `tools = "recorded"`, tools do not run in a replay: their results come from the file.
+    Attributes:
+        path: Path of the file, relative to the notebook's folder. Unset, it is `NB.cassette.jsonl`
+            next to `NB.ipynb`.
+        mode: `record` responses, `replay` them instead of a model, or `replay-or-record`: replay
+            recorded responses and record the others.
+        tools: In a replay, `run` the tools or use their `recorded` results.
     """
 
     path: str | None = None
@@ -48,7 +56,7 @@ class Cassette(ConfigTable):
 
 
 class Providers(ConfigTable):
-    """Model providers, and the cassette that can replace them."""
+    """Providers of models, and the cassette that can replace them."""
 
     llm: Llm = table()
     cassette: Cassette = table()

@@ -50,7 +50,12 @@ Variable = Annotated[str, AfterValidator(_a_variable)]
 
 
 class ProviderConfig(ConfigTable):
-    """The address of a provider, and the environment variable that holds its key."""
+    """Address of a provider, and the environment variable that contains its key.
+
+    Attributes:
+        api_key_env: Environment variable that contains the API key.
+        base_url: Address of the server.
+    """
 
     MADE_BY: ClassVar[str] = ""
     """`module:function` that makes the provider; the module is in `jp_nb.providers`, and the
@@ -61,9 +66,10 @@ class ProviderConfig(ConfigTable):
 
 
 class SpeaksChat(ProviderConfig):
-    """A server that speaks chat completions; its profile is in `providers/chat_profiles.py`.
+    """Server that speaks chat completions. Its profile is in `providers/chat_profiles.py`.
 
-    `images` says whether its models are sent images; unset, the profile knows what is usual there.
+    Attributes:
+        images: `true` if the models accept images. Unset, it depends on the provider.
     """
 
     MADE_BY: ClassVar[str] = "openai_chat:create"
@@ -72,7 +78,12 @@ class SpeaksChat(ProviderConfig):
 
 
 class Anthropic(ProviderConfig):
-    """Anthropic's Messages API."""
+    """Anthropic's Messages API.
+
+    Attributes:
+        chain_on_max_tokens: Continue an answer that reaches the model's limit.
+        beta_headers: Values of the header `anthropic-beta`.
+    """
 
     MADE_BY: ClassVar[str] = "anthropic:create"
 
@@ -97,7 +108,7 @@ class DeepSeek(SpeaksChat):
 
 
 class Google(ProviderConfig):
-    """Google Gemini; not available yet."""
+    """Google Gemini. Not available yet."""
 
     api_key_env: Variable | None = "GEMINI_API_KEY"
     base_url: Address | None = "https://generativelanguage.googleapis.com/v1beta"
@@ -122,7 +133,10 @@ DIALECTS_NOT_BUILT: Final = ("responses",)
 class OpenAi(SpeaksChat):
     """OpenAI, or a compatible server.
 
-    Without a `dialect`, the address decides.
+    Attributes:
+        base_url_env: Environment variable that overrides `base_url` if it is set.
+        dialect: API of the server: `chat` for chat completions, which is also used if it is unset.
+            `responses` is not available yet.
     """
 
     api_key_env: Variable | None = "OPENAI_API_KEY"
@@ -132,7 +146,12 @@ class OpenAi(SpeaksChat):
 
 
 class OpenRouter(SpeaksChat):
-    """OpenRouter."""
+    """OpenRouter.
+
+    Attributes:
+        app_name: Name of the application, sent in the header `X-Title`.
+        app_referrer: URL of the application, sent in the header `HTTP-Referer`.
+    """
 
     api_key_env: Variable | None = "OPENROUTER_API_KEY"
     base_url: Address | None = "https://openrouter.ai"
@@ -141,20 +160,20 @@ class OpenRouter(SpeaksChat):
 
 
 class Scripted(ProviderConfig):
-    """Answers from a script, with no network and no key. Nothing of it is configured."""
+    """Prepared replies from a file, without a network or a key. It has no settings."""
 
     MADE_BY: ClassVar[str] = "scripted:create"
 
 
 class Xai(ProviderConfig):
-    """xAI; not built yet."""
+    """xAI. Not available yet."""
 
     api_key_env: Variable | None = "XAI_API_KEY"
     base_url: Address | None = "https://api.x.ai"
 
 
 class ProviderTable(ConfigTable):
-    """The settings of each provider, by its name."""
+    """Settings of each provider, by its name."""
 
     anthropic: Anthropic = table()
     cerebras: Cerebras = table()

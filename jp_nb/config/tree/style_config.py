@@ -1,4 +1,4 @@
-"""Settings of what a cell shows, of prompts, of interrupts and of the record.
+"""Settings of the display, of interrupts, of prompts, and of the record.
 
 Source: `docs/configuration.md`, `docs/guide.md`.
 """
@@ -48,13 +48,21 @@ def _display(value: Any) -> Any:
 
 
 class ReasoningStyle(ConfigTable):
-    """Display of reasoning: folded, hidden, as a note, or truncated to a number of characters."""
+    """Display of reasoning.
+
+    Attributes:
+        display: `full` shows the reasoning folded, as does a number. `hidden` and `static` hide it.
+    """
 
     display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
 
 
 class ToolCallStyle(ConfigTable):
-    """Display of tool calls."""
+    """Display of tool calls.
+
+    Attributes:
+        show: `false` to hide all tool calls.
+    """
 
     show: Flag = True
 
@@ -78,7 +86,9 @@ REMOTE_IMAGES: Final = ("style", "remote_images")
 class Style(ConfigTable):
     """Display of a turn in a cell.
 
-    `remote_images` names the hosts whose images are loaded; those of all others are links.
+    Attributes:
+        remote_images: Hosts whose images are loaded. Images of other hosts are shown as links.
+        update_interval_ms: Interval between updates of the display, in milliseconds.
     """
 
     reasoning: ReasoningStyle = table()
@@ -94,19 +104,35 @@ ToolCallAction = Literal["prompt", "continue", "restart", "respond", "stop"]
 
 
 class StreamingInterrupt(ConfigTable):
-    """The action of an interrupt while a model answers."""
+    """Effect of an interrupt while the model answers.
+
+    Attributes:
+        action: `prompt` opens a menu. `continue` ignores the interrupt. `stop` ends the turn and
+            keeps the response so far, and `abort` discards it. `reply` asks you for a message to the
+            model.
+    """
 
     action: Annotated[StreamingAction, word(StreamingAction)] = "prompt"
 
 
 class ToolCallInterrupt(ConfigTable):
-    """The action of an interrupt while tools run."""
+    """Effect of an interrupt while tools run.
+
+    Attributes:
+        action: `prompt` opens a menu. `continue` ignores the interrupt. `restart` runs the calls
+            again,
+            and `stop` ends the turn. `respond` asks you for a message to the model.
+    """
 
     action: Annotated[ToolCallAction, word(ToolCallAction)] = "prompt"
 
 
 class Interrupt(ConfigTable):
-    """The effect of an interrupt of the kernel on a turn."""
+    """Effect of an interrupt of the kernel on a turn.
+
+    Attributes:
+        escalation_cooldown_secs: Seconds in which a second interrupt ends the turn.
+    """
 
     escalation_cooldown_secs: Count = 2
     streaming: StreamingInterrupt = table()
@@ -127,7 +153,13 @@ def _on_off(value: Any) -> Any:
 class Prompt(ConfigTable):
     """Prompts to the user.
 
-    `answers` is a file that answers in their place; relative to the notebook's folder.
+    Attributes:
+        channel: Display of questions: a form (`widget`), an input box (`stdin`), or `auto`. With
+            `never`, no question is shown.
+        rendered_timeout_s: Seconds to wait until a page shows the form.
+        timeout_s: Seconds to answer. 0 means no limit.
+        notify: `off` to disable the mark in the page title and the notification.
+        answers: Path of an answers file, relative to the notebook's folder.
     """
 
     channel: Annotated[Channel, word(Channel)] = "auto"
@@ -145,15 +177,20 @@ ProjectLogUse = Literal["auto", "on", "off"]
 class Record(ConfigTable):
     """Storage of the record and of answered questions.
 
-    `project_log` says whether answers are also kept in `.jp/context/qna.jsonl`, for all notebooks
-    of a workspace; with `auto` they are where there is a `.jp/` folder. `project_log_archives` is
-    how many full files of it are kept; 0 is all of them. `rerun` says what becomes of a cell whose
-    request is in the conversation already: a branch before that turn (`replace`), another turn
-    (`append`, as always where nobody is there), or what the person says. Images with more than
-    `image_max_bytes`, and more of them in one turn than `images_per_turn`, are neither kept nor
-    sent; 0 keeps none. `journal` keeps in the user's data directory what the notebook does not have
-    yet. With `reproducible` the ids and times of a headless run are made of their positions, so
-    that the same run writes the same file.
+    Attributes:
+        headless: Headless runs start a `new` conversation, or `continue` that of the notebook.
+        rerun: When a cell runs again: replace its turn in a branch, append another turn, or ask.
+            Headless, it is always `append`.
+        image_max_bytes: Maximum size of an image, in bytes. A larger one is neither stored nor
+            sent. 0 stores and sends none.
+        images_per_turn: Maximum number of images of a turn. Further ones are neither stored nor
+            sent. 0 stores and sends none.
+        project_log: Also store answers in `.jp/context/qna.jsonl`, for all notebooks of a
+            workspace. With `auto`, they are stored there if the folder `.jp` exists.
+        project_log_archives: Number of full files of this log that are kept. 0 keeps all.
+        journal: Store entries in your data folder until the notebook contains them.
+        reproducible: In headless runs, derive ids and times from positions, so that the same run
+            writes the same file.
     """
 
     headless: Annotated[Headless, word(Headless)] = "new"
@@ -167,12 +204,20 @@ class Record(ConfigTable):
 
 
 class Values(ConfigTable):
-    """Description of values for models. `image_side` is the longest side of an image in pixels."""
+    """Descriptions of values for the model.
+
+    Attributes:
+        image_side: Maximum number of pixels of the longest side of an image.
+    """
 
     image_side: Positive = 768
 
 
 class Interpolation(ConfigTable):
-    """Limits of `{{value}}`."""
+    """Replacement of `{{name}}` in requests.
+
+    Attributes:
+        max_chars: Maximum length of the description of a value.
+    """
 
     max_chars: Positive = 20_000

@@ -56,7 +56,17 @@ _ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
 
 
 class Enable(ShortTable):
-    """The state, and the options that can change it. Unset fields are inherited."""
+    """State of a tool or toolset, and the options that can change it.
+
+    A plain `true` or `false` is the state. `always` is on and locked. `explicit` is off, and can
+    only be switched by its name. Unset settings are inherited.
+
+    Attributes:
+        state: `true` if it is on.
+        allow_toggle: Options that can change the state: `any` of `-t` and `-T`, `never`, only if
+            the tool is named (`if_named`), or if the tool or its toolset is named
+            (`if_named_or_group`).
+    """
 
     state: Flag | None = None
     allow_toggle: Annotated[AllowToggle | None, word(AllowToggle)] = None
@@ -94,7 +104,19 @@ def _types(value: Any) -> Any:
 
 
 class Param(ConfigTable):
-    """One parameter of a tool, like a node of a JSON schema."""
+    """A parameter of a tool, as in a JSON schema.
+
+    Attributes:
+        type: JSON type, or a list of types.
+        default: Value if the model does not set the parameter.
+        required: `true` if the model must set the parameter.
+        summary: One line for the model.
+        description: Description for the model.
+        examples: Examples for the model.
+        enum: Allowed values.
+        items: Schema of the items of an array.
+        properties: Schemas of the properties of an object, by name.
+    """
 
     type: Annotated[str | list[str] | None, before(_types)] = None
     default: JsonValue = None
@@ -122,7 +144,13 @@ def _target(value: Any) -> Any:
 
 
 class QuestionConfig(ConfigTable):
-    """Settings of one question of a tool."""
+    """Settings of one question of a tool.
+
+    Attributes:
+        target: `user` or `assistant` (a model answers), or a table with settings of that model.
+        answer: The answer. The question is not asked.
+        prompt_label: Header above the question.
+    """
 
     target: Annotated[
         Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
@@ -182,13 +210,24 @@ ParametersStyle = Annotated[
 
 
 class ErrorStyle(ConfigTable):
-    """Display of failed results, if it differs."""
+    """Display of failed results.
+
+    Attributes:
+        inline_results: Lines of a failed result in the cell, if they differ from other results.
+    """
 
     inline_results: InlineResults | None = None
 
 
 class ToolStyle(ConfigTable):
-    """Display of a tool's calls. Unset fields use the defaults for all tools."""
+    """Display of a tool's calls. Unset settings are inherited from `*`.
+
+    Attributes:
+        hidden: `true` to hide the calls.
+        inline_results: Lines of a result in the cell, `full`, or `off`.
+        parameters: Display of the arguments: `json`, `function_call`, `off`, or a command that
+            formats them. Unset, they are in the line of the call.
+    """
 
     hidden: Flag | None = None
     inline_results: InlineResults | None = None
@@ -218,7 +257,27 @@ def _source(value: str) -> str:
 
 
 class ToolConfig(ConfigTable):
-    """One tool. The key `*` holds the defaults for all tools."""
+    """Settings of one tool. The name `*` holds the defaults for all tools.
+
+    Attributes:
+        source: `local` for a program, `python`, or `builtin`. A name can follow after a dot.
+        toolset: Name of the tool's toolset.
+        summary: One line for the model.
+        description: Description for the model.
+        examples: Examples for the model.
+        parameters: Parameters of a program, by name.
+        run: Permission before the call: `ask` the user, run `unattended`, `edit` the arguments
+            first, or `skip` the call.
+        format: Permission to run a command that formats the arguments.
+        covers: Calls that a permission "for this turn" covers: all calls of the `tool`, or only
+            those with the same `arguments`.
+        result: Approval before the model reads the result: `ask` the user, deliver it `unattended`,
+            `edit` it first, or `skip` it.
+        result_max_chars: Maximum length of a result. The middle of a longer one is omitted.
+        cancellation_response: Text for the model when the user cancels the call.
+        questions: Settings of the tool's questions, by question id.
+        options: Values that are passed to the tool.
+    """
 
     source: Annotated[str, AfterValidator(_source)] | None = None
     toolset: str | None = None
