@@ -242,8 +242,13 @@ def _parameters(value: Any) -> Iterator[str]:
 def _parameter(each: inspect.Parameter) -> str:
     if each.default is each.empty:
         return str(each.replace(annotation=each.empty))
-    shown = f'"{each.default}"' if isinstance(each.default, str) else repr(each.default)
-    return f"{each.name}={'…' if shown == '<factory>' else shown}"
+    return f"{each.name}={_shown_default(each.default)}"
+
+
+def _shown_default(value: object) -> str:
+    if isinstance(value, str):
+        return f'"{value}"'
+    return repr(value) if value is None or isinstance(value, (bool, int, float, tuple)) else "..."
 
 
 def _fields(kind: type[BaseModel]) -> Iterator[str]:
@@ -259,8 +264,10 @@ def _fields(kind: type[BaseModel]) -> Iterator[str]:
     if not any(each.kind is each.VAR_POSITIONAL for each in own):
         yield "*"
     for name, field in kind.model_fields.items():
-        if name not in by_position and name != "type":
-            yield (field.alias or name) + ("" if field.is_required() else "=…")
+        if name in by_position or name == "type":
+            continue
+        default = "" if field.is_required() else f"={_shown_default(field.default)}"
+        yield f"{field.alias or name}{default}"
 
 
 def _members(kind: type) -> Iterator[str]:

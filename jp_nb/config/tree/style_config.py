@@ -108,8 +108,8 @@ class StreamingInterrupt(ConfigTable):
 
     Attributes:
         action: `prompt` opens a menu. `continue` ignores the interrupt. `stop` ends the turn and
-            keeps the response so far, and `abort` discards it. `reply` asks you for a message to the
-            model.
+            keeps the response so far, and `abort` discards it. `reply` asks you for a message to
+            the model.
     """
 
     action: Annotated[StreamingAction, word(StreamingAction)] = "prompt"
