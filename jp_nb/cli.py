@@ -1,6 +1,6 @@
-"""`jp-nb`: run, show and try notebooks from a shell.
+"""The command `jp-nb`: run, check, show, and convert notebooks from a shell.
 
-Each command is a function in `jp_nb/headless`, whose module is loaded when it is called.
+Each command is a function of a module in `jp_nb/headless`, which is imported when it is needed.
 
 Source: `docs/guide.md`.
 """
@@ -21,11 +21,11 @@ from jp_nb.headless.cassette_options import add_cassette_options
 from jp_nb.jsonschema_import import without_parsers
 
 INTERRUPTED = 128 + 2
-"""The exit code of what SIGINT ended, as shells have it."""
+"""Exit code of a command that SIGINT ended, as in a shell."""
 
 
 BROKEN_PIPE = 128 + 13
-"""Likewise of what SIGPIPE would have ended."""
+"""Exit code of a command that SIGPIPE ended, as in a shell."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

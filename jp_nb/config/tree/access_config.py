@@ -121,13 +121,14 @@ class ConfigRule(ConfigTable):
 
 
 class Access(ConfigTable):
-    """Access rules of a tool. Without a rule in `config`, the tool cannot read or change settings.
+    """Access rules of a tool.
 
     Attributes:
-        fs: Rules for files. They are passed to the tool, which has to follow them.
-        net: Rules for hosts. They are passed to the tool, which has to follow them.
-        env: Rules for environment variables. They are passed to the tool, which has to follow them.
-        config: Rules for settings. `jp_nb` enforces them.
+        fs: Rules for files. Without a rule, all files are allowed. The tool has to follow the rules.
+        net: Rules for hosts. Without a rule, all hosts are allowed. The tool has to follow the rules.
+        env: Rules for environment variables. Without a rule, all variables are allowed. The tool has
+            to follow the rules.
+        config: Rules for settings. Without a rule, no setting is allowed. `jp_nb` enforces the rules.
     """
 
     fs: Annotated[list[FileRule], keyed("path")] = Field([])

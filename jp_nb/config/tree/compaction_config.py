@@ -152,8 +152,8 @@ class AutoCompaction(ConfigTable):
     """Limits that start a compaction before a turn. 0 means no limit.
 
     Attributes:
-        max_tokens: Estimated number of tokens of a request.
-        max_turns: Number of turns that are sent whole.
+        max_tokens: Maximum number of tokens of a request, by estimate.
+        max_turns: Maximum number of turns that are sent whole.
     """
 
     max_tokens: Count = 0

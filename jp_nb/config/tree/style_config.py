@@ -155,7 +155,7 @@ class Prompt(ConfigTable):
 
     Attributes:
         channel: Display of questions: a form (`widget`), an input box (`stdin`), or `auto`. With
-            `never`, no question is shown.
+            `never`, no user is available.
         rendered_timeout_s: Seconds to wait until a page shows the form.
         timeout_s: Seconds to answer. 0 means no limit.
         notify: `off` to disable the mark in the page title and the notification.

@@ -213,7 +213,7 @@ class ErrorStyle(ConfigTable):
     """Display of failed results.
 
     Attributes:
-        inline_results: Lines of a failed result in the cell, if they differ from other results.
+        inline_results: As `style.inline_results`, for failed results.
     """
 
     inline_results: InlineResults | None = None
@@ -224,7 +224,7 @@ class ToolStyle(ConfigTable):
 
     Attributes:
         hidden: `true` to hide the calls.
-        inline_results: Lines of a result in the cell, `full`, or `off`.
+        inline_results: Number of lines of a result in the cell, `full`, or `off`.
         parameters: Display of the arguments: `json`, `function_call`, `off`, or a command that
             formats them. Unset, they are in the line of the call.
     """
