@@ -253,6 +253,7 @@ def ask(
             city: str
             days: int = pydantic.Field(3, ge=1, le=14)
 
+
         plan = jp.ask(Plan)
 
     Args:

@@ -124,11 +124,11 @@ class Access(ConfigTable):
     """Access rules of a tool.
 
     Attributes:
-        fs: Rules for files. Without a rule, all files are allowed. The tool has to follow the rules.
-        net: Rules for hosts. Without a rule, all hosts are allowed. The tool has to follow the rules.
-        env: Rules for environment variables. Without a rule, all variables are allowed. The tool has
-            to follow the rules.
-        config: Rules for settings. Without a rule, no setting is allowed. `jp_nb` enforces the rules.
+        fs: Rules for files, which the tool has to follow. Without a rule, all are allowed.
+        net: Rules for hosts, which the tool has to follow. Without a rule, all are allowed.
+        env: Rules for environment variables, which the tool has to follow. Without a rule, all are
+            allowed.
+        config: Rules for settings, which `jp_nb` enforces. Without a rule, none is allowed.
     """
 
     fs: Annotated[list[FileRule], keyed("path")] = Field([])
