@@ -93,12 +93,12 @@ def test_model_reads_cells_states_and_images_of_the_page(
     page.path.with_name("gate").touch()
     page.output_text(2, contains="I have looked.")
     _, listed, plot, broken, found, edited = results(page, 6)
-    assert listed.startswith("Cells 0 to 7 of 8. The notebook is seen as the open page has it")
+    assert listed.startswith("Cells 0 to 7 of 8. These are the cells of the open page, including unsaved edits.")
     lines = listed.split("\n")[3:-1]
     assert [re.sub(r"ran as \d+|failed as \d+", lambda m: m[0].split()[0], x) for x in lines] == [
         "0 [code, ran] %load_ext jp_nb (+8 lines)",
         "1 [code, ran, edited since] new = 1  # written just now",
-        "2 [code, runs now] %%jp -m scripted/look -t notebook (+1 line)",
+        "2 [code, running] %%jp -m scripted/look -t notebook (+1 line)",
         "3 [code, ran] from IPython.display import Image, display (+3 lines)",
         "4 [code, failed] print('before') (+1 line)",
         "5 [code, waiting to run] 'queued'",

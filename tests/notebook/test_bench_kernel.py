@@ -157,7 +157,7 @@ def test_interrupt_of_a_called_tool_opens_the_menu_and_stops_it(user: FrontEnd) 
     user.finish(request)
     failed: Any = error(user, request)
     assert failed is not None
-    assert "Nothing of it is in the conversation" in "".join(failed["traceback"])
+    assert "It is not part of the conversation" in "".join(failed["traceback"])
     assert events(user) == []
 
 

@@ -56,7 +56,7 @@ def test_new_kernel_continues_the_conversation_and_no_form_of_the_old_one_is_liv
 
     load(page, contains="model scripted/one · conversation restored (2 turns)")
     page.run_cell(2)
-    click(page, "Replace: go on from before it, in a branch")
+    click(page, "Replace: continue from before this turn, in a branch")
     answer(page, "No")
     page.output_text(2, contains="Not shipped.")
     page.wait_for_record("record.events.at(-1).message === 'Not shipped.'")

@@ -138,7 +138,7 @@ def test_flood_of_output_is_bounded_for_the_model(kernel: FrontEnd) -> None:
     assert len(content) < 51_000
     assert content.startswith("0\n1\n2\n")
     assert content.endswith("199998\n199999")
-    assert "characters are left out here" in content
+    assert "characters are omitted here" in content
     grown = value(kernel, "__import__('resource').getrusage(0).ru_maxrss") - before
     assert grown < 200_000, "kilobytes"
 

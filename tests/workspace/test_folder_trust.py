@@ -402,5 +402,5 @@ def test_demo_in_a_shared_folder_runs_no_tool_of_others(bare_folder: Path) -> No
     )
     assert done.returncode == 0, done.stderr
     assert not marker.exists()
-    assert f"{file.relative_to(bare_folder)} is passed over" in done.stdout
+    assert f"{file.relative_to(bare_folder)} is ignored" in done.stdout
     assert "This run has no user to ask" in done.stdout

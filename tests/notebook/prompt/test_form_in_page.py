@@ -50,7 +50,7 @@ def decide(page: NotebookPage, form: Locator) -> None:
     assert page.page.title().startswith("● ")
     selected = page.page.evaluate(ACTIVE)
     keys(page, "Enter", "Space", "Control+Enter", "d", "d", "a")  # choose nothing
-    form.get_by_text("goes to the buttons").wait_for()
+    form.get_by_text("to reach the buttons").wait_for()
     assert form.evaluate("form => form === document.activeElement")
     assert form.evaluate("form => getComputedStyle(form).outlineStyle") == "solid"
     keys(page, "ArrowRight", "ArrowDown")
