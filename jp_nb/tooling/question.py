@@ -318,7 +318,7 @@ class Question(BaseModel):
         return self.model_copy(update={"exclusive": exclusive})
 
     def with_persistence(self, persistence: Persistence) -> Self:
-        """Return a copy with `turn` or `none`: the answer can be reused in the turn, or not."""
+        """Return a copy whose answer can (`turn`) or cannot (`none`) be reused in the turn."""
         return self.model_copy(update={"persistence": persistence})
 
     @property
