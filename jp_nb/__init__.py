@@ -320,8 +320,8 @@ def call(
         it is not applied.
 
     Raises:
-        UsageError: If `jp_nb` is not loaded, a turn is running, there is no such tool, or an argument
-            is given twice or is not a JSON value.
+        UsageError: If `jp_nb` is not loaded, a turn is running, there is no such tool, or an
+            argument is given twice or is not a JSON value.
         ConfigError: If the configuration is invalid.
         PromptUnavailable: In a strict run, if no user is available for a decision.
     """

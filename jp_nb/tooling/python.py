@@ -509,8 +509,8 @@ def tool(
         The tool. `@jp.tool(…)` with options returns a decorator.
 
     Raises:
-        UsageError: If `function` is not a function, a name or a parameter is not valid for a tool, or
-            `thread` is set for an `async def` function.
+        UsageError: If `function` is not a function, a name or a parameter is not valid for a tool,
+            or `thread` is set for an `async def` function.
         ConfigError: If `access` contains an invalid rule.
     """
 
