@@ -1,4 +1,4 @@
-"""Records the cassette of the tutorial about CI anew, from a server that says what follows here.
+"""Record the cassette of the CI tutorial from a loopback server with the replies below.
 
 python -m tests.record_tutorial
 """
@@ -19,7 +19,7 @@ CASSETTE = TUTORIAL.with_suffix(".cassette.jsonl")
 NOTE = "Tables can be saved as CSV, reports show the right dates, and there is a dark theme."
 REPLIES = (
     Reply(
-        text="I look up both versions.",
+        text="I read the changes of both versions.",
         tool_calls=(
             ToolCall("changes", {"version": "1.4"}),
             ToolCall("changes", {"version": "1.5"}),
@@ -28,12 +28,9 @@ REPLIES = (
     Reply(tool_calls=(ToolCall("publish", {"note": NOTE}),)),
     Reply(text="The note for 1.4 and 1.5 is published for the team."),
     Reply(tool_calls=(ToolCall("sign_as", {"name": "Ada"}),)),
-    Reply(text="Ada signs the notes from now on."),
+    Reply(text="Ada signs the notes now."),
     Reply(tool_calls=(ToolCall("retract", {}),)),
-    Reply(
-        text="The note still stands: taking it back needs a reason from a person, and nobody is "
-        "there to give one."
-    ),
+    Reply(text="I cannot withdraw the note: that needs a reason from a user."),
 )
 
 
@@ -43,7 +40,7 @@ def record() -> None:
     with tempfile.TemporaryDirectory() as folder, LoopbackServer(REPLIES) as server:
         for cell in notebook.cells:
             cell.source = cell.source.replace("%jp cassette replay", "%jp cassette record")
-            if "jp.query(" in cell.source:  # it is about what is not on the cassette
+            if "jp.query(" in cell.source:  # this request must not be on the cassette
                 cell.source = ""
         copy = Path(folder) / TUTORIAL.name
         nbformat.write(notebook, copy)

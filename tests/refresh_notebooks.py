@@ -1,4 +1,4 @@
-"""Executes the tutorials and stores their outputs, without record and timings.
+"""Execute the tutorials and store their outputs, without records and timings.
 
 python -m tests.refresh_notebooks
 """

@@ -13,6 +13,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
+from jp_nb.workspace.variables import TRUST_FOLDERS
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 
@@ -224,7 +225,7 @@ def test_config_tutorial_shows_the_ends_of_proposals(
     said = [entry["content"] for entry in entries if entry["type"] == "tool_call_response"]
     assert said == [
         "Still on small: confirmation_unavailable.",
-        "The conversation goes on with scripted/strong.",
+        "The conversation continues with scripted/strong.",
         "Careful, without assistant.name.",
         "Tool 'stubborn' failed to produce a valid config delta after 3 attempts.\n"
         "Last error: unknown provider 'acme' at assistant.model.id.",
@@ -239,7 +240,7 @@ def test_config_tutorial_shows_the_ends_of_proposals(
     ("button", "verdict", "answer"),
     [
         ("Apply", "applied by you (form)", "`scripted/strong` here."),
-        ("Reject", "rejected by you (form)", "You want it from me, then"),
+        ("Reject", "rejected by you (form)", "You want my answer, then"),
     ],
 )
 def test_config_tutorial_works_with_any_decision_of_its_reader(
@@ -290,8 +291,40 @@ def test_bench_tutorial_keeps_trials_out_of_the_conversation(
         ("notebook_variable", {"name": "shelf"}),
     ]
     said = [e["content"] for e in entries if e["type"] == "tool_call_response"]
-    assert said[:2] == ["Today counts: give at least 1 for `days`.", '{"pages a day":128.0}']
+    assert said[:2] == ["Today counts: pass at least 1 for `days`.", '{"pages a day":128.0}']
     assert "a shelf of 3 books, 851 pages in all" in said[3]
     (before,) = written["metadata"]["jp"]["others"]
     failed = [e["content"] for e in before["events"] if e["type"] == "tool_call_response"]
     assert failed == ["ZeroDivisionError: division by zero"]
+
+
+# --- notebooks in CI ---------------------------------------------------------------------------
+
+
+@pytest.mark.runners
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
+def test_ci_tutorial_replays_on_a_page_and_then_asks_its_reader(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TRUST_FOLDERS)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    notebook = nbformat.read(folder / IN_CI, as_version=4)
+    shown: dict[str, str] = {}
+    with front_end(folder) as reader:
+        for cell in notebook.cells:
+            if cell.cell_type == "code":
+                reader.forget()
+                request = reader.start(cell.source, cell_id=cell.id)
+                if cell.id == "ci-trust":
+                    reader.form("Trust")
+                    reader.click("Yes")
+                elif cell.id == "ci-call":
+                    reader.form("Run Python publish tool?")
+                    reader.click("Run")
+                    beacon = reader.form("Who reads it?")
+                    reader.send(beacon, {"type": "submit", "index": 1})
+                shown[cell.id] = _shown_by(reader, request)
+    for cell in notebook.cells:
+        if cell.id in ("ci-09", "ci-14", "ci-18"):
+            assert shown[cell.id] == cell.outputs[0].data["text/plain"]
+    assert "Published for everyone: Reports show the right dates." in shown["ci-call"]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A tool for jp_nb: takes the temperature out of the configuration.
-# Its arguments: the temperature now, and why the change was rejected; `null` for none.
+# A tool for jp_nb: removes the temperature from the configuration.
+# Arguments: the current temperature, and the reason of a rejection; each may be `null`.
 now=$1 rejected=$2
 
 if [ "$rejected" != null ]; then

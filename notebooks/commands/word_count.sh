@@ -1,6 +1,6 @@
 #!/bin/sh
 # A tool for jp_nb: counts the words of its first argument.
-# The second one is the person's answer to our question, `null` until there is one.
+# The second argument is the user's answer to the question, or `null` before the answer.
 text=$1 links=$2
 
 if [ "$links" = null ]; then
@@ -9,7 +9,7 @@ if [ "$links" = null ]; then
     exit
 fi
 if [ -z "$text" ]; then
-    echo '{"type": "error", "message": "There is no text. Give the text to count."}'
+    echo '{"type": "error", "message": "There is no text. Pass the text to count."}'
     exit
 fi
 [ "$links" = true ] || text=$(printf %s "$text" | sed 's|https\{0,1\}://[^ ]*||g')
