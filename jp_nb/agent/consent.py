@@ -149,11 +149,11 @@ class Consent:
     ) -> None:
         self._calls.nobody_decides(nobody)
         self._state.prepared.left_open(OpenDecision(kind, tool.name, nobody.reason))
-        what, setting = f"{tool.name} did not run: it needs a person's decision", "run"
+        what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
         if kind == "result":
             setting = "result"
             what = (
-                f"{tool.name} ran, but its result is not delivered: that needs a person's decision"
+                f"{tool.name} ran, but its result is not delivered: that needs the user's approval"
             )
         self._calls.fail(
             call,

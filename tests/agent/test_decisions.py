@@ -601,9 +601,9 @@ async def test_decision_without_a_user_is_an_error_that_names_its_setting(settin
     await bench.run()
     [response] = bench.of(ToolCallResponse)
     assert response.is_error
-    what = "did not run: it needs a person's decision"
+    what = "did not run: it needs the user's permission"
     if setting == "result":
-        what = "ran, but its result is not delivered: that needs a person's decision"
+        what = "ran, but its result is not delivered: that needs the user's approval"
     assert response.content == (
         f"t {what}, and no user is available: no kernel. The user "
         f'can set conversation.tools.t.{setting} = "unattended". Do not retry this tool call in '

@@ -147,7 +147,7 @@ def test_code_is_refused_when_no_user_can_be_asked(kernel: FrontEnd) -> None:
     run_code(kernel, "made = 1", options="-t run_python", allow_stdin=False, cell_id=None)
     ((content, is_error),) = responses(kernel)
     assert is_error
-    assert "run_python did not run: it needs a person's decision" in content
+    assert "run_python did not run: it needs the user's permission" in content
     assert 'conversation.tools.run_python.run = "unattended"' in content
     assert value(kernel, "'made' in globals()") is False
 
