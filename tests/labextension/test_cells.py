@@ -93,7 +93,9 @@ def test_model_reads_cells_states_and_images_of_the_page(
     page.path.with_name("gate").touch()
     page.output_text(2, contains="I have looked.")
     _, listed, plot, broken, found, edited = results(page, 6)
-    assert listed.startswith("Cells 0 to 7 of 8. These are the cells of the open page, including unsaved edits.")
+    assert listed.startswith(
+        "Cells 0 to 7 of 8. These are the cells of the open page, including unsaved edits."
+    )
     lines = listed.split("\n")[3:-1]
     assert [re.sub(r"ran as \d+|failed as \d+", lambda m: m[0].split()[0], x) for x in lines] == [
         "0 [code, ran] %load_ext jp_nb (+8 lines)",
