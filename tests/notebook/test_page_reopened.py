@@ -69,7 +69,7 @@ def test_new_kernel_continues_the_conversation_and_no_form_of_the_old_one_is_liv
     page.restart_kernel()
     page.command("notebook:run-all-cells", wait=False)
     page.output_text(0, contains="conversation restored (2 turns)")
-    page.output_text(1, contains="a new one starts here")
+    page.output_text(1, contains="new conversation started")
     answer(page, "Yes")
     page.output_text(2, contains="Shipped.")
     page.wait_for_kernel_status("idle")
