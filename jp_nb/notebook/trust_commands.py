@@ -67,7 +67,9 @@ def _trust_workspace(call: Invocation) -> None:
         print(f"jp_nb: {one_line(files.why_nothing_waits(), limit=MAX_LINE)}")
         return
     rows = pending_rows(pending)
-    if not call.options.yes and not _may_count(call, PENDING_HEAD, rows):
+    with files.unsaid():  # that an answers file is ignored until the user agrees, which happens now
+        agrees = call.options.yes or _may_count(call, PENDING_HEAD, rows)
+    if not agrees:
         raise PromptCancelled("The files of this folder remain untrusted", end="declined")
     call.session.active.agree(pending)
     print("jp_nb: These files and their settings are trusted until their content changes")

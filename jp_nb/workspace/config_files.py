@@ -236,10 +236,12 @@ class ConfigFiles:
 
     @contextmanager
     def unsaid(self) -> Iterator[None]:
-        """A block whose notices the user is not told, so that they can be told later."""
+        """A block whose notices the user does not see, so that they can appear later."""
         notices, said = list(self.notices), set(self._said)
-        yield
-        self.notices, self._said = notices, said
+        try:
+            yield
+        finally:
+            self.notices, self._said = notices, said
 
     def relative(self, text: str) -> str:
         """Return `text` with paths in the workspace relative to the notebook's folder.

@@ -199,6 +199,8 @@ def test_without_a_user_pending_settings_are_shown_and_stay_ignored(
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
 def test_user_agrees_in_a_form(bare_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     configure(bare_folder, EVIL)
+    monkeypatch.setenv("JP_CFG_PROMPT__ANSWERS", "in.answers.toml")
+    (bare_folder / "in.answers.toml").write_text('[permissions]\npublish = "run"\n')
     with front_end(bare_folder) as reader:
         loaded = reader.run("%load_ext jp_nb")
         assert f"ignored until `%jp trust --workspace`: {URL}" in loaded
@@ -207,6 +209,7 @@ def test_user_agrees_in_a_form(bare_folder: Path, monkeypatch: pytest.MonkeyPatc
         reader.click("Yes")
         reader.finish(request)
         assert "are trusted until their content changes" in reader.printed(request)
+        assert "ignored" not in reader.printed(request)
         show = reader.start(f"%jp config {URL}")
         reader.finish(show)
         assert any("evil.example" in str(m) for m in reader.displays(show))
