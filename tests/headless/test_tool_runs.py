@@ -141,7 +141,7 @@ def test_model_sees_the_cells_and_variables_of_a_headless_kernel(tmp_path: Path)
     listed, cell, variables, figure, sample, found = read
     assert listed.startswith("Cells 0 to 4 of 5. These are the cells that this kernel ran, in that")
     assert "0 [code, ran as 1] %load_ext jp_nb" in listed
-    assert "4 [code, runs now] %%jp -m scripted/look (+1 line)" in listed
+    assert "4 [code, running] %%jp -m scripted/look (+1 line)" in listed
     assert "rows[:2]\n" in cell
     assert "[{'id': 0}, {'id': 1}]" in cell
     assert "rows (list): list of 100 items" in variables
