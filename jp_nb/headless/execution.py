@@ -12,7 +12,7 @@ import atexit
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Final
@@ -29,6 +29,8 @@ from jp_nb.headless.cell_ends import CellWatch
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 PATIENCE = 10.0
 """Seconds that an interrupted cell has to end."""
+WAKES_S = 0.5
+"""Seconds after which the thread that waits for a run handles signals."""
 
 STARTS = 2
 """Times a kernel is started: who starts beside it may take a port before it does."""
@@ -109,7 +111,11 @@ class Execution:
             NotStartedError: If no kernel could be started.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="jp-nb-run") as pool:
-            pool.submit(asyncio.run, self._run(cwd, environment)).result()
+            running = pool.submit(asyncio.run, self._run(cwd, environment))
+            # Handlers of signals run in this thread, but Ctrl+C may wake another one.
+            while not wait([running], timeout=WAKES_S).done:
+                pass
+            running.result()
 
     async def _run(self, cwd: str, environment: Mapping[str, str]) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
