@@ -121,7 +121,7 @@ def _numbers(at: int | None, there: int | None) -> str:
 def _others(before: Sequence[str], after: Sequence[str]) -> list[str]:
     now, then = Counter(before), Counter(after)
     counts = ((now - then).total(), "-"), ((then - now).total(), "+")
-    return [f"{sign} {count} not on the other side" for count, sign in counts if count]
+    return [f"{sign} {count} without a counterpart" for count, sign in counts if count]
 
 
 def _paired(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:

@@ -430,10 +430,14 @@ class PythonFunctions(SourceDefaults):
                 if name in self._builtins:
                     found[name] = (
                         f"your Python function {name!r} is used instead of the "
-                        "builtin tool of that name"
+                        "built-in tool of that name"
                     )
             else:
-                other = "the builtin" if kind == "builtin" else f'the configured one ("{source}")'
+                other = (
+                    "the built-in tool"
+                    if kind == "builtin"
+                    else f'the configured tool ("{source}")'
+                )
                 found[name] = (
                     f"{other} is used as {name!r} instead of your Python function of that name"
                 )

@@ -56,7 +56,7 @@ def _sentences(tool: PythonTool) -> Iterator[str]:
         if (bare := _bare(hints.get(name))) is not None:
             example = f"{bare}[str, int]" if bare == "dict" else f"{bare}[str]"
             yield (
-                f"the hint of {name} does not give the item type of {bare}. Add it, such "
+                f"the type hint of {name} does not give the item type of {bare}. Add it, such "
                 f"as `{example}`"
             )
         yield from _default(name, hints.get(name, Any), parameters[name].default)

@@ -195,8 +195,8 @@ class ProjectLog:
             if size > MAX_LOG_BYTES:
                 raise StorageError(
                     f"the files in {self.folder} have more than "
-                    f"{MAX_LOG_BYTES // 10**6} MB: move old files away, or turn "
-                    "`record.project_log` off"
+                    f"{MAX_LOG_BYTES // 10**6} MB: move old files away, or set "
+                    "`record.project_log` to `off`"
                 )
             stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
             if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:

@@ -259,7 +259,7 @@ def test_base_configuration_compactions_and_other_conversations_are_compared(
     said = difference(before, after)
     assert '-     "name": "Eve"\n+     "name": "Kim"' in said
     assert "+ compaction: " in said
-    assert "other conversations\n+ 1 not on the other side\n" in said
+    assert "other conversations\n+ 1 without a counterpart\n" in said
 
 
 def test_notebook_without_a_record_has_no_turns(write: Write, difference: Difference) -> None:

@@ -190,7 +190,7 @@ def test_second_tool_of_one_name_is_reported_by_the_cell_that_defines_it(
 ) -> None:
     define = "import jp_nb as jp\n@jp.tool\ndef ask_user() -> str:\n    return ''"
     try:
-        assert "instead of the builtin tool of that name" in ipython.run(define).printed
+        assert "instead of the built-in tool of that name" in ipython.run(define).printed
         assert "two tools" not in ipython.run(define).printed
     finally:
         jp_nb.remove_tool("ask_user")

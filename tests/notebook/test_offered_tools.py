@@ -233,10 +233,10 @@ def notices(talk: Talk, capsys: pytest.CaptureFixture[str]) -> list[str]:
     [
         (
             "local",
-            "the configured one (\"local\") is used as 'look' instead of your Python function",
+            "the configured tool (\"local\") is used as 'look' instead of your Python function",
         ),
-        ("builtin", "the builtin is used as 'look' instead of your Python function"),
-        ("python.other", 'the configured one ("python.other") is used as'),
+        ("builtin", "the built-in tool is used as 'look' instead of your Python function"),
+        ("python.other", 'the configured tool ("python.other") is used as'),
     ],
 )
 def test_function_named_like_a_configured_tool_is_reported_once_and_shown(
@@ -267,7 +267,7 @@ def test_function_named_like_a_builtin_replaces_it_and_is_reported(
 
     try:
         (said,) = notices(talk, capsys)
-        assert "your Python function 'ask_user' is used instead of the builtin" in said
+        assert "your Python function 'ask_user' is used instead of the built-in" in said
         assert talk.table()["ask_user"] == "on"
     finally:
         jp_nb.remove_tool("ask_user")

@@ -135,9 +135,9 @@ def test_advice_names_the_gap_and_the_fix(subtests: pytest.Subtests) -> None:
         (
             bare,
             [
-                "the hint of names does not give the item type of list. Add it, such "
+                "the type hint of names does not give the item type of list. Add it, such "
                 "as `list[str]`",
-                "the hint of table does not give the item type of list. Add it, such "
+                "the type hint of table does not give the item type of list. Add it, such "
                 "as `list[str]`",
             ],
         ),
