@@ -93,8 +93,9 @@ def replace_file(
         OSError: If it cannot be written, or a link there is not safe; the old file is as it was.
     """
     path = write_target(path, folder=folder)
-    if is_stream(path):
-        with path.open("wb") as stream:
+    # `/dev/stdout` is a link, perhaps to a regular file: what is there already stays.
+    if is_stream(path) or path.is_symlink():
+        with path.open("ab") as stream:
             stream.write(data)
         return
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -93,9 +93,13 @@ def test_linked_folder_out_of_its_folder_is_refused(folder: Path) -> None:
     assert write_target(folder / "out" / "new.json") == folder / "out" / "new.json"
 
 
-def test_stream_of_the_shell_is_written_to(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stream_of_the_shell_is_written_to_and_stays(capfd: pytest.CaptureFixture[str]) -> None:
+    before = os.lstat("/dev/stdout")
+    os.write(1, b"before, ")
     replace_file(Path("/dev/stdout"), b"report")
     replace_file(Path(os.devnull), b"report")
+    assert os.path.samestat(os.lstat("/dev/stdout"), before)
+    assert capfd.readouterr().out == "before, report"
     assert Path(os.devnull).is_char_device()
 
 
