@@ -29,7 +29,7 @@ def add_answers_options(parser: argparse.ArgumentParser) -> None:
         "--answers-template",
         type=Path,
         metavar="FILE",
-        help="write the missing decisions to a new answers file, to fill in",
+        help="write the open decisions to a new answers file, to fill in",
     )
 
 
@@ -60,7 +60,7 @@ class RunDecisions:
             write_template(template, found.undecided, self.options.notebook.name)
             yield f"{template} written: fill it in and pass it with `--answers`"
         elif template is not None:
-            yield f"no decision is missing: {template} was not written"
+            yield f"there are no open decisions: {template} was not written"
 
     def has_misspelt_answers(self) -> bool:
         """Return True if a key of the answers file is close to that of an open decision."""

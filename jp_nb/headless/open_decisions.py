@@ -128,7 +128,7 @@ def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[
     """Yield what a person reads at the end of a run: what nobody decided, what was not used."""
     undecided = decisions.undecided
     if undecided:
-        yield f"{_count(len(undecided))} missing:"
+        yield f"{_count(len(undecided))}:"
         for each in undecided[:MAX_LISTED]:
             times = f" ({each.times} times)" if each.times > 1 else ""
             yield plain(f"  {each.words}{times} — {shown_line(each.why, limit=300)}")
@@ -171,7 +171,7 @@ def _dotted(key: Key) -> str:
 
 
 def _count(number: int) -> str:
-    return "1 decision is" if number == 1 else f"{number} decisions are"
+    return "1 open decision" if number == 1 else f"{number} open decisions"
 
 
 # --- a file to fill in -------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def already_there(path: Path) -> str:
 def template(undecided: Sequence[Undecided], notebook: str) -> str:
     """Return an answers file in which each of `undecided` stands as a comment to fill in."""
     lines = [
-        _comment(f"Missing decisions of {notebook}. Uncomment and edit the answers you want."),
+        _comment(f"Open decisions of {notebook}. Uncomment and edit the answers you want."),
         "# { skip = true } leaves a question unanswered. Commented lines are ignored.",
     ]
     tables: dict[str, list[str]] = {}  # each once, whoever asked in between: so TOML wants it

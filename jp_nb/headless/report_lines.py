@@ -76,6 +76,6 @@ def facts(report: RunReport) -> Iterator[tuple[str, str]]:
 def undecided_lines(report: RunReport) -> list[str]:
     """Return a line for each thing that nobody decided."""
     return [
-        f"missing decision: {one.words}: {shown_line(one.why, limit=MAX_REASON)}"
+        f"open decision: {one.words}: {shown_line(one.why, limit=MAX_REASON)}"
         for one in report.undecided
     ]

@@ -162,7 +162,7 @@ def test_open_decisions_are_listed_and_their_template_is_filled_in(
     path: Path, execute: Execute
 ) -> None:
     said = execute(path, "--answers-template", "new.toml")
-    assert said.startswith("jp-nb: 5 decisions are missing:\n")
+    assert said.startswith("jp-nb: 5 open decisions:\n")
     for text in (
         "permission to run publish",
         "question who of signup: Who?",
@@ -182,7 +182,7 @@ def test_open_decisions_are_listed_and_their_template_is_filled_in(
     filled = template.replace("# who =", "who =").replace('name = ""', 'name = "Bo"')
     for name in ("size", "publish", "peek", "set_tone"):
         filled = filled.replace(f"# {name} =", f"{name} =")
-    assert "2 decisions are missing" in execute(path, answers=filled)
+    assert "2 open decisions:" in execute(path, answers=filled)
     assert printed(path)[1:] == ['{"age": 30, "name": "Bo"}', "a result", "toned", "0"]
 
 

@@ -129,7 +129,7 @@ def test_reports_of_a_run_list_the_open_decisions(
     assert (undecided["kind"], undecided["times"]) == ("question", 1)
     assert undecided["what"] == "question place of plan: Where do you walk?"
     said = suite.findtext("system-out", "")
-    assert said.startswith(f"missing decision: {undecided['what']}: ")
+    assert said.startswith(f"open decision: {undecided['what']}: ")
 
 
 @pytest.mark.runners
