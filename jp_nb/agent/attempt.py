@@ -136,10 +136,10 @@ class Attempt:
         if self.cut_call():
             found[self.calls - 1] = CUT_CALL
         if self.most_calls and (surplus := self.calls - self.most_calls) > 0:
-            others = f" The calls after it are dropped ({surplus - 1})." if surplus > 1 else ""
+            others = f" Further calls that are dropped: {surplus - 1}." if surplus > 1 else ""
             found[self.most_calls] = (
-                f"This call did not run. The answer holds {self.calls} tool calls, "
-                f"and {self.most_calls} of them run ({MAX_TOOL_CALLS}).{others} Make "
-                "fewer calls in one answer."
+                f"This call did not run. Your answer contains {self.calls} tool calls, but "
+                f"{MAX_TOOL_CALLS} allows {self.most_calls}.{others} Make fewer calls in one "
+                "answer."
             )
         return found

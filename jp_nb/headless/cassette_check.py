@@ -104,7 +104,10 @@ def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterato
     unknown = _first_unknown(read.metadata, content)
     if unknown is not None:
         said = one_line(keys.hide(unknown), limit=100)
-        message = f"a message after {said!r} in the last run is not in {cassette.name}: {AGAIN}"
+        message = (
+            f"a message after the request {said!r} of the last run is not in "
+            f"{cassette.name}: {AGAIN}"
+        )
         yield Finding(notebook, "metadata.jp", message)
 
 

@@ -133,9 +133,9 @@ class PastRequests:
             return "no request was sent yet; `%jp request` shows the next one"
         last = self._places[-1]
         return (
-            f"its turns are {self._places[0].turn} to {last.turn}, its last request "
-            f"is {last.name}. `N` is the last request of a turn, `N.1` its first, "
-            "`next` the next one"
+            f"its turns are {self._places[0].turn} to {last.turn}, and its last request "
+            f"is {last.name}. `N` is the last request of turn N, `N.1` is its first request, "
+            "and `next` is your next request"
         )
 
     # --- what it was -------------------------------------------------------------------------

@@ -167,7 +167,7 @@ def _why_missing(name: str, tools: BenchTools) -> str | None:
         return f"`{shown}` is turned off: turn it on with {turn_on}"
     if (reason := tools.possible.missing.get(name)) is not None:
         return f"`{shown}` cannot run: {reason}. Change that"
-    return f"`{shown}` is not defined in this kernel. Run its cell"
+    return f"`{shown}` is not defined in this kernel. Run the cell that defines it"
 
 
 def resume_prompt(

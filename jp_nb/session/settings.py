@@ -221,7 +221,7 @@ class Settings:
         drafting = Drafting(self.projection, self._files)
         draft = drafting.draft
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
-            raise UsageError("-c takes NONE or WORKSPACE, not both")
+            raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
         names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
         if names:
             require_tools(draft.config(), names)

@@ -282,7 +282,7 @@ async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
 
 @pytest.mark.parametrize(
     ("made", "ran", "listed", "more"),
-    [(3, 3, 3, None), (4, 3, 4, ""), (2_000, 3, 4, " The calls after it are dropped (1996). ")],
+    [(3, 3, 3, None), (4, 3, 4, ""), (2_000, 3, 4, " Further calls that are dropped: 1996. ")],
 )
 async def test_calls_of_one_answer_are_limited(
     made: int, ran: int, listed: int, more: str | None
@@ -302,7 +302,7 @@ async def test_calls_of_one_answer_are_limited(
     else:
         assert answers[-1].content.startswith("This call did not run. ")
         assert more in answers[-1].content
-        assert f"holds {made} tool calls, and 3 of them run ({limit})." in answers[-1].content
+        assert f"contains {made} tool calls, but {limit} allows 3." in answers[-1].content
         assert notices(bench) == [
             f"⚠ Only the first 3 of {made} tool calls in this answer run ({limit})"
         ]

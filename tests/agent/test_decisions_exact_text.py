@@ -361,7 +361,7 @@ async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) 
         "Command line",
         "Folder",
         "Arguments",
-        "The arguments as its formatter shows them (the tool receives those above): "
+        "Arguments, formatted for display (the tool receives those above): "
         "2 lines, no line break at the end",
     ]
     shown = on_stdin(prompt)

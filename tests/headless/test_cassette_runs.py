@@ -59,7 +59,7 @@ def test_replay_gives_the_same_record_and_shows_a_changed_request(
     assert main(["check", str(path)]) == 0
 
     said = check_of_changed_result(path, capsys)
-    assert "a message after 'How will it be?' in the last run" in said
+    assert "a message after the request 'How will it be?' of the last run" in said
 
     changed = WEATHER.replace("sun for", "rain for")
     load = LOAD.format(protocol="anthropic")

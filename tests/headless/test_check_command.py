@@ -146,7 +146,7 @@ def test_request_that_is_not_on_the_cassette_is_printed_without_its_key(
 
     changed(path, change)
     lines = check(path)[1]
-    assert any("in the last run is not in" in line for line in lines)
+    assert any("of the last run is not in" in line for line in lines)
     assert KEY[:12] not in "".join(lines)
 
 
@@ -307,7 +307,7 @@ def test_result_that_differs_from_the_cassette_is_found(path: Path, check: Check
     changed(path, result_changed)
     status, [line] = check(path)
     assert status == 1
-    assert "metadata.jp: a message after 'Plan a walk.' in the last run is not in" in line
+    assert "metadata.jp: a message after the request 'Plan a walk.' of the last run" in line
 
 
 def test_live_conversation_is_not_compared_with_the_cassette(path: Path, check: Check) -> None:

@@ -622,7 +622,7 @@ def test_options_and_assignments_of_one_line_keep_their_order(notebook: Notebook
     assert (notebook.value("user.name"), notebook.value("assistant.name")) == ("file", "y")
     notebook.jp("config -c NONE -c user.name=z")
     assert notebook.value("user.name") == "z"
-    with pytest.raises(UsageError, match="not both"):
+    with pytest.raises(UsageError, match="cannot be combined"):
         notebook.jp("config -c NONE -c WORKSPACE")
 
 

@@ -504,7 +504,10 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
     refused = heir.start("%jp resume")
     heir.finish(refused)
     said = "".join((error(heir, refused) or {})["traceback"])
-    assert "`deploy` is not defined in this kernel. Run its cell, then `%jp resume`" in said
+    assert (
+        "`deploy` is not defined in this kernel. Run the cell that defines it, then `%jp resume`"
+        in said
+    )
 
     heir.run(MARKING)
     resumed = heir.start("%jp resume")

@@ -227,7 +227,7 @@ def test_unknown_request_is_an_error(folder: Path, subtests: pytest.Subtests) ->
         with subtests.test(name=name):
             notebook = Notebook(folder)
             notebook.ask("First.")
-            with pytest.raises(UsageError, match=r"there is no request .*its last request is 0\.1"):
+            with pytest.raises(UsageError, match=r"no request .*and its last request is 0\.1"):
                 past(notebook).named(name)
 
 
