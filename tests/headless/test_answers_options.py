@@ -248,7 +248,7 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
         .replace("size = 4", "size = { skip = true }")
     )
     said = execute(path, answers=skipped, A_TOKEN="sesame-open")
-    assert "missing:" not in said
+    assert "open decision" not in said
     assert printed(path) == [
         "Tool input declined by user.",
         "Tool input declined by user.",
@@ -263,7 +263,7 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
 def test_strict_run_fails_at_the_first_open_decision(path: Path, execute: Execute) -> None:
     said = execute(path, "--strict", answers="", code=1)
     assert "PromptUnavailable in cell 2: " in said
-    assert "missing:" in said
+    assert "1 open decision:" in said
     [request] = [x for x in load_conversation(path).conversation.raw if x["type"] == "chat_request"]
     assert request["content"] == "Continue."
 
