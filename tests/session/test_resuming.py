@@ -114,7 +114,10 @@ def test_undefined_tool_is_an_error_before_the_question(left_folder: Path) -> No
     jp_nb.remove_tool("leave_mark")
     session = opened(left_folder, yes("run"))
     before = list(session.document.conversation.raw)
-    with pytest.raises(UsageError, match=r"^`leave_mark` is not defined in this kernel. Run its c"):
+    with pytest.raises(
+        UsageError,
+        match=r"^`leave_mark` is not defined in this kernel. Run the cell that defines it",
+    ):
         resumed(session)
     assert session.document.conversation.raw == before
     assert asked(session) == []
