@@ -25,10 +25,9 @@ from pydantic.fields import FieldInfo
 
 import jp_nb
 from jp_nb import cli
-from jp_nb.config.paths import format_path
-from jp_nb.config.schema import ROOT, SchemaNode
-from jp_nb.config.tree.left_out import LEFT_OUT
-from jp_nb.config.tree.node import ShortTable
+from jp_nb.config.schema import ROOT, SchemaNode, format_path
+from jp_nb.config.tree.app import LEFT_OUT
+from jp_nb.config.tree.base import ShortTable
 from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_groups
 
 if TYPE_CHECKING:

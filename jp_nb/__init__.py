@@ -12,8 +12,10 @@ The import loads no Jupyter package, opens no file, and reads no environment var
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from jp_nb.session.current import current as _current
@@ -22,8 +24,8 @@ from jp_nb.session.current import loaded as _loaded
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
-    from jp_nb.agent.call_outcome import CallOutcome
-    from jp_nb.config.tree.access_config import ConfigRule
+    from jp_nb.agent.bench import CallOutcome
+    from jp_nb.config.tree.tools import ConfigRule
     from jp_nb.errors import (
         AnswerError,
         ConfigError,
@@ -36,21 +38,21 @@ if TYPE_CHECKING:
         ToolError,
         UsageError,
     )
-    from jp_nb.image import Image
-    from jp_nb.record.turn_view import Conversation, Turn
-    from jp_nb.tooling.context import ToolContext
-    from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
-    from jp_nb.tooling.python import PythonTool, remove_tool, tool
-    from jp_nb.tooling.question import Question
-    from jp_nb.tooling.select_kind import Option
-    from jp_nb.values.describing import describe
-    from jp_nb.values.own_words import describer
+    from jp_nb.images import Image
+    from jp_nb.record.turns import Conversation, Turn
+    from jp_nb.tools.answer_types import Option
+    from jp_nb.tools.base import ToolContext
+    from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+    from jp_nb.tools.python import PythonTool, remove_tool, tool
+    from jp_nb.tools.question import Question
+    from jp_nb.values.custom import describer
+    from jp_nb.values.describe import describe
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "CallOutcome": "jp_nb.agent.call_outcome",
-    "ConfigRule": "jp_nb.config.tree.access_config",
+    "CallOutcome": "jp_nb.agent.bench",
+    "ConfigRule": "jp_nb.config.tree.tools",
     "AnswerError": "jp_nb.errors",
     "ConfigError": "jp_nb.errors",
     "JpNbError": "jp_nb.errors",
@@ -61,19 +63,19 @@ _HOMES = {
     "StorageError": "jp_nb.errors",
     "ToolError": "jp_nb.errors",
     "UsageError": "jp_nb.errors",
-    "Image": "jp_nb.image",
-    "Conversation": "jp_nb.record.turn_view",
-    "Turn": "jp_nb.record.turn_view",
-    "ToolContext": "jp_nb.tooling.context",
-    "NeedsInput": "jp_nb.tooling.outcome",
-    "Outcome": "jp_nb.tooling.outcome",
-    "Success": "jp_nb.tooling.outcome",
-    "remove_tool": "jp_nb.tooling.python",
-    "tool": "jp_nb.tooling.python",
-    "Question": "jp_nb.tooling.question",
-    "Option": "jp_nb.tooling.select_kind",
-    "describe": "jp_nb.values.describing",
-    "describer": "jp_nb.values.own_words",
+    "Image": "jp_nb.images",
+    "Conversation": "jp_nb.record.turns",
+    "Turn": "jp_nb.record.turns",
+    "ToolContext": "jp_nb.tools.base",
+    "NeedsInput": "jp_nb.tools.outcome",
+    "Outcome": "jp_nb.tools.outcome",
+    "Success": "jp_nb.tools.outcome",
+    "remove_tool": "jp_nb.tools.python",
+    "tool": "jp_nb.tools.python",
+    "Question": "jp_nb.tools.question",
+    "Option": "jp_nb.tools.answer_types",
+    "describe": "jp_nb.values.describe",
+    "describer": "jp_nb.values.custom",
 }
 
 __all__ = [
@@ -130,6 +132,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: object) -> None:
+        # Importing the package `jp_nb.tools` must not replace the public function of that name.
+        if not (name == "tools" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -283,7 +295,7 @@ def ask(
         PromptCancelled: If the user did not answer.
     """
     from jp_nb.errors import JpNbError
-    from jp_nb.session.own_questions import questions_of
+    from jp_nb.session.ask import questions_of
 
     turns = _loaded().turns
     questions = questions_of(question, title=title)
@@ -338,7 +350,7 @@ def call(
 
 def tools() -> tuple[PythonTool, ...]:
     """Return the Python tools that the model can call, in the order of their first definition."""
-    from jp_nb.tooling.python import REGISTRY
+    from jp_nb.tools.python import REGISTRY
 
     return tuple(REGISTRY.all().values())
 
@@ -349,7 +361,7 @@ def conversation() -> Conversation:
     Raises:
         UsageError: If `jp_nb` is not loaded.
     """
-    from jp_nb.record.turn_view import Conversation
+    from jp_nb.record.turns import Conversation
 
     session = _loaded()
     turns = session.conversations.log()

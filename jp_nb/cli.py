@@ -16,8 +16,7 @@ from pathlib import Path
 
 import jp_nb
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.headless.answers_options import add_answers_options
-from jp_nb.headless.cassette_options import add_cassette_options
+from jp_nb.headless.options import add_answers_options, add_cassette_options
 from jp_nb.jsonschema_import import without_parsers
 
 INTERRUPTED = 128 + 2
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _complain(exc: JpNbError, code: int) -> int:
-    from jp_nb.safe_text import plain  # loads pydantic
+    from jp_nb.text import plain  # loads pydantic
 
     print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
     return code
@@ -68,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="open the quickstart in JupyterLab: offline, no key")
     demo.add_argument("--headless", action="store_true", help="execute it and print its output")
-    demo.set_defaults(command="demo_command:demo")
+    demo.set_defaults(command="environment:demo")
 
     run = commands.add_parser("run", help="execute a notebook headless: no user answers")
     run.add_argument("notebook", type=Path, help="the notebook")
@@ -92,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--json", type=Path, metavar="FILE", help="write a JSON report")
     add_cassette_options(run)
     add_answers_options(run)
-    run.set_defaults(command="run_command:run")
+    run.set_defaults(command="run:run")
 
     check = commands.add_parser(
         "check",
@@ -105,12 +104,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="notebooks, cassettes, answers files, or folders that contain them",
     )
-    check.set_defaults(command="check_command:check")
+    check.set_defaults(command="check:check")
 
     show = commands.add_parser("show", help="print the conversation in a notebook")
     show.add_argument("notebook", type=Path, help="the notebook")
     show.add_argument("--json", action="store_true", help="print the stored JSON object")
-    show.set_defaults(command="record_commands:show")
+    show.set_defaults(command="records:show")
 
     strip = commands.add_parser("strip", help="remove the record and outputs from notebooks")
     strip.add_argument(
@@ -124,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     strip.add_argument(
         "--outputs", action="store_true", help="remove only outputs and execution counts"
     )
-    strip.set_defaults(command="strip_command:strip")
+    strip.set_defaults(command="strip:strip")
 
     diff = commands.add_parser("diff", help="compare the records of two notebooks, turn by turn")
     diff.add_argument("notebooks", nargs="+", metavar="NB", help="the two notebooks: A B")
@@ -133,12 +132,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="run as an external diff driver of git, with the arguments that git passes",
     )
-    diff.set_defaults(command="diff_command:diff")
+    diff.set_defaults(command="records:diff")
 
     bring = commands.add_parser("import", help="import a conversation of JP into a notebook")
     bring.add_argument("folder", type=Path, metavar="DIR", help="the conversation's directory")
     bring.add_argument("notebook", type=Path, metavar="NB", help="created if it does not exist")
-    bring.set_defaults(command="record_commands:import_conversation")
+    bring.set_defaults(command="records:import_conversation")
 
     export = commands.add_parser("export", help="export a conversation as a directory of JP")
     export.add_argument("notebook", type=Path, metavar="NB", help="the notebook")
@@ -152,16 +151,16 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument(
         "--conversation", metavar="ID", help="export this conversation instead of the active one"
     )
-    export.set_defaults(command="record_commands:export_conversation")
+    export.set_defaults(command="records:export_conversation")
 
     trust = commands.add_parser("trust", help="trust the configuration files of a folder")
     trust.add_argument("folder", type=Path, metavar="DIR", help="a notebook's folder")
     trust.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     trust.add_argument("--revoke", action="store_true", help="withdraw the trust")
-    trust.set_defaults(command="folder_command:trust")
+    trust.set_defaults(command="environment:trust")
 
     doctor = commands.add_parser("doctor", help="check the installation and the configuration")
-    doctor.set_defaults(command="doctor_command:doctor")
+    doctor.set_defaults(command="environment:doctor")
     return parser
 
 

@@ -1,11 +1,11 @@
-"""JSON schemas as data: their parts with places, and what their references name.
+"""Validate against JSON Schema.
 
-Source: https://json-schema.org/draft/2020-12/json-schema-core sections 8.2, 10 and 11
+With JupyterLab comes `rfc3987_syntax`, which checks the format `iri`. Importing it builds some
+forty parsers: as much work as all else that `jp-nb run` does for a short notebook.
+
+Source: https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2, 10 and 11,
+https://github.com/python-jsonschema/jsonschema/blob/main/jsonschema/_format.py.
 """
-
-# Not by `jsonschema` and `referencing`, which check schemas and answers (`session/structured.py`):
-# they return the schema that a reference names and those within a schema, but not where these
-# are. Messages here name the place, and only places tell a loop from two schemas that are equal.
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ from urllib.parse import unquote
 from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
+
+# Not by `jsonschema` and `referencing`, which check schemas and answers (`session/structured.py`):
+# they return the schema that a reference names and those within a schema, but not where these
+# are. Messages here name the place, and only places tell a loop from two schemas that are equal.
+
 
 SchemaPath = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jp_nb.workspace.variables import TRUST_FOLDERS
+from jp_nb.storage.environment import TRUST_FOLDERS
 
 # On a busy machine any example may take long, and so may making it up. For many examples of each
 # property: `pytest --hypothesis-profile=deep`.

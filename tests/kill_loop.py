@@ -32,15 +32,15 @@ from typing import Any
 from pydantic import JsonValue
 
 import jp_nb
-from jp_nb.record.call_progress import open_calls
-from jp_nb.record.cut_short import cut_short
+from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
-from jp_nb.record.timestamps import Clock
+from jp_nb.record.journal import open_calls
+from jp_nb.record.turns import cut_short
 from jp_nb.session.current import set_current
 from jp_nb.session.host import Opened
 from jp_nb.session.session import Session
-from jp_nb.tooling.question import Question
-from jp_nb.workspace.journal_files import JournalFile
+from jp_nb.storage.journal import JournalFile
+from jp_nb.tools.question import Question
 from tests.session.killed_session import NOTEBOOK, environment
 from tests.support.fake_host import FakeHome, FakeHost, FakeStore
 from tests.support.fakes import FakePrompter, yes

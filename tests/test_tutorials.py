@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.workspace.variables import TRUST_FOLDERS
+from jp_nb.storage.environment import TRUST_FOLDERS
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.notebook_runs import NOTEBOOKS, outputs, record, run
 

@@ -1,1 +1,1 @@
-"""What a turn does: the loop, its tool calls, and what it needs from the rooms around it."""
+"""Turns: the loop, tool calls, questions, permissions, and the ports to other rooms."""

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal
 
-from jp_nb.agent.prompt_queue import Ask
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
+    Ask,
     NotAnswered,
     Prompter,
     QuestionPrompt,
 )
-from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
-from jp_nb.safe_text import one_line, spell_unseen
-from jp_nb.tooling.question import Question
+from jp_nb.config.tree.app import Interrupt as InterruptConfig
+from jp_nb.text import one_line, spell_unseen
+from jp_nb.tools.question import Question
 
 Phase = Literal["streaming", "tool_call"]
 Choice = Literal["continue", "reply", "restart", "stop", "abort"]

@@ -15,27 +15,20 @@ from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.answer_stream import AnswerStream
-from jp_nb.agent.asking import BatchContext
-from jp_nb.agent.call_runner import RAN_BEFORE, nobody_debugs
-from jp_nb.agent.calls import Call
-from jp_nb.agent.coordinator import NEVER_RAN, BatchEnd, Coordinator
-from jp_nb.agent.display_events import Display, InterruptHeard, Notice
+from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, BatchEnd, Coordinator, nobody_debugs
+from jp_nb.agent.compaction import Shortening, TurnCompaction
+from jp_nb.agent.display import Display, InterruptHeard, Notice
 from jp_nb.agent.interrupts import Interrupts
-from jp_nb.agent.model_events import Usage
-from jp_nb.agent.prepared_answers import NOTHING_PREPARED, PreparedAnswers
-from jp_nb.agent.prompts import Prompter
-from jp_nb.agent.questions import RecordedAnswer, TurnState
-from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.secret_answers import Secrets
-from jp_nb.agent.sent_note import SentNote
-from jp_nb.agent.shown_images import admit
-from jp_nb.agent.token_count import TokenCount
-from jp_nb.agent.turn_compaction import Shortening, TurnCompaction
-from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.model_call import AnswerStream
+from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
+from jp_nb.agent.provider import Usage
+from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
+from jp_nb.agent.tokens import TokenCount
+from jp_nb.agent.tool_call import Call, admit
+from jp_nb.agent.turn_state import Resolved, SentNote, TurnRecord
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
-from jp_nb.image import Image
-from jp_nb.record.call_progress import CallProgress, CallStage, OpenCall, open_calls
+from jp_nb.images import Image
+from jp_nb.record.context import Thread
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -45,13 +38,11 @@ from jp_nb.record.events import (
     ToolCallResponse,
     is_usage_mark,
 )
-from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import Thread
-from jp_nb.record.turn_marks import LastHost, uncalled, with_host, with_tool_choice
-from jp_nb.record.unanswered import Ended, NoAnswer, is_unanswered, no_answer_mark
-from jp_nb.tooling.base import CellThread
-from jp_nb.tooling.context import SharedContext
-from jp_nb.tooling.faults import is_cancelled
+from jp_nb.record.journal import CallProgress, CallStage, OpenCall, open_calls
+from jp_nb.record.marks import LastHost, uncalled, with_host, with_tool_choice
+from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, is_unanswered, no_answer_mark
+from jp_nb.tools.base import CellThread, SharedContext, is_cancelled
+from jp_nb.tools.secrets import Secrets
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"

@@ -19,15 +19,17 @@ from typing import Final
 from pydantic import JsonValue, ValidationError
 
 from jp_nb.config.partial import Change, Partial, build, canonical_form, get_path, unwrap
-from jp_nb.config.paths import (
+from jp_nb.config.schema import (
     Element,
+    SchemaNode,
     end_of_path,
     format_path,
     is_index,
+    node_at,
     parse_path,
+    require,
 )
-from jp_nb.config.schema import SchemaNode, node_at, require
-from jp_nb.config.tree.node import shortened
+from jp_nb.config.tree.base import shortened
 from jp_nb.config.validation import checked
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json

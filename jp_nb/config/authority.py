@@ -21,9 +21,8 @@ from typing import Final, Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.config.partial import Partial, is_wrapper
-from jp_nb.config.paths import format_path
-from jp_nb.config.schema import ROOT, SchemaNode, node_at
-from jp_nb.config.tree.attachment_url import attachment_parts
+from jp_nb.config.schema import ROOT, SchemaNode, format_path, node_at
+from jp_nb.config.tree.app import attachment_parts
 
 IsInside = Callable[[str], bool]
 """True if the URL of an attachment stays in the workspace."""

@@ -1,4 +1,4 @@
-"""Options about the configuration, in the order they were written.
+"""Turn-scoped options such as `-m`.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """
@@ -49,3 +49,10 @@ def tool_choice(*uses: str | bool | None) -> str | None:
         case [str()]:
             raise UsageError("-u takes the name of a tool, or no name for any tool")
     raise UsageError("-u, -u NAME and -U exclude each other: use one of them")
+
+
+DEFAULT_MODEL = "scripted/welcome"
+"""The embedded script: no network, no key."""
+
+ENVIRONMENT_PREFIX = "JP_CFG_"
+"""Of the variables that configure, such as `JP_CFG_ASSISTANT__MODEL__ID`."""

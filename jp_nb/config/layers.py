@@ -16,11 +16,10 @@ from typing import Literal
 
 from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assignments import assign
-from jp_nb.config.defaults import ENVIRONMENT_PREFIX
+from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, apply, get_path, merge
-from jp_nb.config.paths import parse_path
-from jp_nb.config.schema import require
-from jp_nb.config.tree.left_out import left_out
+from jp_nb.config.schema import parse_path, require
+from jp_nb.config.tree.app import left_out
 from jp_nb.config.validation import checked, without_left_out
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json

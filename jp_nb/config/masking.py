@@ -13,9 +13,8 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
-from jp_nb.config.paths import Element, parse_path
-from jp_nb.config.schema import node_at
-from jp_nb.config.secret_names import NOT_SHOWN, names_secret
+from jp_nb.config.schema import Element, node_at, parse_path
+from jp_nb.config.secrets import NOT_SHOWN, names_secret
 
 SAID_ABOVE = ("answer", "default")
 """Keys below the one that names a value: a question's, a parameter's."""

@@ -19,8 +19,17 @@ from typing import Any, TypeGuard
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from jp_nb.config.paths import Element, Keys, format_path, lookup, parse_path
-from jp_nb.config.schema import JSON, ROOT, SchemaNode, node_at
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Element,
+    Keys,
+    SchemaNode,
+    format_path,
+    lookup,
+    node_at,
+    parse_path,
+)
 from jp_nb.json_values import sorted_json
 
 Partial = dict[str, JsonValue]
@@ -88,7 +97,7 @@ def _rewrap(
 
 
 def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
-    """`base` with `over` laid over it, each field as it says (`jp_nb.config.tree.strategy`).
+    """`base` with `over` laid over it, each field as it says (`jp_nb.config.tree.base`).
 
     Neither argument is changed; what is not touched is shared.
     """

@@ -18,11 +18,11 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
-from jp_nb.headless.shown_text import shown_line
-from jp_nb.safe_text import one_line, plain
-from jp_nb.tooling.question import FormAnswer, Question
-from jp_nb.tooling.select_kind import SelectAnswer
-from jp_nb.workspace.answers_file import DECISIONS, AnswersFile, Key, Section, is_long
+from jp_nb.headless.files import shown_line
+from jp_nb.storage.answers_file import DECISIONS, AnswersFile, Key, Section, is_long
+from jp_nb.text import one_line, plain
+from jp_nb.tools.answer_types import SelectAnswer
+from jp_nb.tools.question import FormAnswer, Question
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_LISTED: Final = 20
@@ -121,9 +121,6 @@ def _again(seen: Undecided) -> Undecided:
     )
 
 
-# --- at the end of a run -----------------------------------------------------------------------
-
-
 def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[str]:
     """Yield what a person reads at the end of a run: what nobody decided, what was not used."""
     undecided = decisions.undecided
@@ -172,9 +169,6 @@ def _dotted(key: Key) -> str:
 
 def _count(number: int) -> str:
     return "1 open decision" if number == 1 else f"{number} open decisions"
-
-
-# --- a file to fill in -------------------------------------------------------------------------
 
 
 def write_template(path: Path, undecided: Sequence[Undecided], notebook: str) -> None:

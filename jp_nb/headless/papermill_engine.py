@@ -15,19 +15,19 @@ from papermill.engines import NBClientEngine
 from papermill.log import logger
 
 from jp_nb.headless.runner import NOT_WHOLE, join_streams, lift_from
-from jp_nb.record.carrier import unreadable
-from jp_nb.workspace import variables
+from jp_nb.record.merge import unreadable_carrier
+from jp_nb.storage import environment as environment_module
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
     def execute(self, **options: Any) -> Any:
-        before = unreadable(self.nb.metadata)
+        before = unreadable_carrier(self.nb.metadata)
         try:
             return super().execute(**options)
         finally:
             lift_from(self)
             join_streams(self.nb)
-            if any(state not in before for state in unreadable(self.nb.metadata)):
+            if any(state not in before for state in unreadable_carrier(self.nb.metadata)):
                 logger.error("jp_nb: %s", NOT_WHOLE)
 
 
@@ -50,7 +50,7 @@ class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
         """Execute as `NBClientEngine` does."""
         environment = dict(os.environ)
         if input_path and Path(input_path).is_file():
-            environment[variables.PATH] = str(Path(input_path).resolve())
+            environment[environment_module.PATH] = str(Path(input_path).resolve())
         options.pop("startup_timeout", None)
         timeout = options.pop("timeout", None)
         client = _Client(

@@ -14,7 +14,7 @@ from typing import Any
 from nbconvert.preprocessors import Preprocessor
 
 from jp_nb.headless.runner import NOT_WHOLE
-from jp_nb.record.carrier import lift, unreadable
+from jp_nb.record.merge import lift_carrier, unreadable_carrier
 
 
 class JpPreprocessor(Preprocessor):
@@ -22,7 +22,7 @@ class JpPreprocessor(Preprocessor):
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Lift the carrier of `nb`, in place."""
-        lift(nb.metadata)
-        if unreadable(nb.metadata):
+        lift_carrier(nb.metadata)
+        if unreadable_carrier(nb.metadata):
             self.log.error("jp_nb: %s", NOT_WHOLE)
         return nb, resources

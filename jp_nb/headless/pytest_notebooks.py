@@ -16,14 +16,21 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from jp_nb.errors import JpNbError
-from jp_nb.headless.cassette_options import cassette_use, noting_use, unused_lines
+from jp_nb.headless.files import shown_text
 from jp_nb.headless.open_decisions import read_decisions, unused_answers
-from jp_nb.headless.report_lines import facts, turn_lines, undecided_lines, went_wrong
-from jp_nb.headless.run_report import ReportedCell, RunReport, report_of
+from jp_nb.headless.options import cassette_use, noting_use, unused_lines
+from jp_nb.headless.report import (
+    ReportedCell,
+    RunReport,
+    facts,
+    report_of,
+    turn_lines,
+    undecided_lines,
+    went_wrong,
+)
 from jp_nb.headless.runner import RunResult, print_cell, run_notebook
-from jp_nb.headless.shown_text import shown_text
-from jp_nb.workspace import answers_file
-from jp_nb.workspace.cassette_file import beside, refuse_unsafe_link
+from jp_nb.storage import answers_file
+from jp_nb.storage.cassette import beside, refuse_unsafe_link
 
 
 class NotebookFailed(Exception):  # noqa: N818 - it is no error of ours

@@ -1,4 +1,4 @@
-"""What pytest loads of us: `--jp` runs notebooks, and nbval's kernels learn which one they run.
+"""pytest plug-in: options and notebook items.
 
 Every pytest run loads this module: it imports nothing that pytest has not imported, and does
 nothing for tests that are no notebooks.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.workspace import variables
+from jp_nb.storage import environment
 
 NOTEBOOK = ".ipynb"
 
@@ -38,7 +38,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     """Collect a notebook, if that was asked for."""
     if file_path.suffix != NOTEBOOK or not _runs_notebooks(parent.config):
         return None
-    from jp_nb.headless.pytest_notebooks import NotebookFile  # with it nbclient is loaded
+    from jp_nb.headless.pytest_notebooks import NotebookFile  # loads nbclient
 
     return NotebookFile.from_parent(parent, path=file_path)
 
@@ -67,7 +67,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
 
 def _told(item: pytest.Item) -> dict[str, str]:
     """Return the variables of a kernel for `item`: with `--jp`, what lies beside it counts too."""
-    named = {variables.PATH: str(item.path.resolve())}
+    named = {environment.PATH: str(item.path.resolve())}
     if not _runs_notebooks(item.config):
         return named
     from jp_nb.config.layers import as_variables

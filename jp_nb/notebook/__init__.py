@@ -1,1 +1,1 @@
-"""Where it runs: magics, displays, prompts and the document."""
+"""Front end for IPython: magics, displays, prompts, and storage in the page."""

@@ -20,12 +20,11 @@ from contextlib import ExitStack, contextmanager
 from types import CodeType, TracebackType
 from typing import Any, Final
 
-from jp_nb.notebook.figures import open_figures, show_figures
-from jp_nb.notebook.last_errors import CODE_FILE
-from jp_nb.notebook.output_capture import OutputCapture, capturing
-from jp_nb.safe_text import plain
-from jp_nb.tooling.faults import summary
-from jp_nb.tooling.notebook_access import CodeRun
+from jp_nb.notebook.cells import CODE_FILE
+from jp_nb.notebook.display.capture import OutputCapture, capturing, open_figures, show_figures
+from jp_nb.text import plain
+from jp_nb.tools.base import error_summary
+from jp_nb.tools.notebook_access import CodeRun
 
 MAX_FRAMES: Final = 20
 MAX_ERROR_CHARS: Final = 10_000
@@ -205,7 +204,7 @@ class _Told:
         self._begin = _first_frame(error.__traceback__, name)
         # The text of a wrong line names the file, which nobody needs to see.
         where = f"{type(error).__name__}: {error.msg}" if isinstance(error, SyntaxError) else None
-        self.summary = plain(where or summary(error), limit=MAX_ERROR_CHARS)
+        self.summary = plain(where or error_summary(error), limit=MAX_ERROR_CHARS)
 
     def remember(self) -> None:
         """Have `%debug` and `%tb` find it."""

@@ -17,11 +17,11 @@ from IPython.core.completer import context_matcher
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
 
 from jp_nb.errors import JpNbError
-from jp_nb.notebook.notebook_host import NotebookHost
+from jp_nb.notebook.host import NotebookHost
 from jp_nb.notebook.subcommands import help_on_ask, help_on_commands
-from jp_nb.safe_text import one_line
 from jp_nb.session.current import current, set_current
 from jp_nb.session.session import Session
+from jp_nb.text import one_line
 
 _Magic = TypeVar("_Magic", bound=Callable[..., None])
 _KEPT = "_jp_nb_session"
@@ -109,7 +109,7 @@ def complete(context: Any) -> Any:
     """Return what Tab offers in our magics. Nothing of it is loaded before the first Tab in one."""
     if "%jp" not in context.full_text:
         return {"completions": []}
-    from jp_nb.notebook.completion_facts import matches
+    from jp_nb.notebook.completion import matches
 
     return matches(current(), context)
 

@@ -185,7 +185,7 @@ ASK_OPTIONS: Final = (
 _TABLE: Final = (
     Subcommand("q", "ask in one line", "commands:ask_in_one_line", "TEXT", is_text=True),
     Subcommand(
-        "config", "show or change the configuration", "config_commands:config",
+        "config", "show or change the configuration", "commands.tools:config",
         "[PATH… | PATH=VALUE…]", offers="setting", assigns=True,
         options=(
             MagicOption(("--explain",), "show which layer and file set PATH", "PATH", "path",
@@ -201,32 +201,32 @@ _TABLE: Final = (
         ),
     ),
     Subcommand("tools", "list the tools that the model can call, or describe one",
-               "report_commands:tools",
+               "commands.reports:tools",
                "[NAME]", "the name of one tool or toolset", "tool or toolset"),
     Subcommand("log", "show the last turns, and list the other conversations of this notebook",
-               "report_commands:log", "[N]", "a number of turns"),
+               "commands.reports:log", "[N]", "a number of turns"),
     Subcommand(
         "qna", "show or search the answered questions of this notebook and its workspace",
-        "qna_commands:qna", "[list | get ID | search TEXT… | import FILE]",
+        "commands.reports:qna", "[list | get ID | search TEXT… | import FILE]",
         verbs={"list": None, "get": "answer", "search": None, "import": "file"},
         options=(MagicOption(("--limit",), "show the newest N questions", "N"),),
     ),
     Subcommand(
         "models", "list the models of a provider or local server, by default the current one",
-        "model_commands:models", "[PROVIDER [WORD…]]", "a provider and words to search for",
+        "commands.reports:models", "[PROVIDER [WORD…]]", "a provider and words to search for",
         "provider", options=(MagicOption(("--refresh",), "request the list again"),),
     ),
     Subcommand(
         "cassette",
         "record model responses to a file or replay them; without arguments, show the status",
-        "cassette_commands:cassette", "[record | replay | replay-or-record [FILE] | off]",
+        "commands.reports:cassette", "[record | replay | replay-or-record [FILE] | off]",
         "a mode and a file",
         verbs={"record": "file", "replay": "file", "replay-or-record": "file", "off": None},
     ),
     Subcommand("usage", "show the tokens used, by turn and by model",
-               "report_commands:usage", "[N]", "a number of turns"),
+               "commands.reports:usage", "[N]", "a number of turns"),
     Subcommand(
-        "call", "run a tool as in a turn, but outside of the conversation", "bench_commands:call",
+        "call", "run a tool as in a turn, but outside of the conversation", "commands.tools:call",
         "NAME [ARGUMENT=VALUE… | JSON]", offers="tool", is_text=True,
         options=(
             MagicOption(("--last",), "use the arguments of the model's last call"),
@@ -235,7 +235,7 @@ _TABLE: Final = (
     ),
     Subcommand(
         "request", "show a request to the model: the last one, that of turn N, or the next one",
-        "request_commands:request", "[N…]",
+        "commands.reports:request", "[N…]",
         "the number of a turn (3), of one of its requests (3.1), or `next`", "turn",
         options=(MagicOption(("--diff",), "compare two requests: their common beginning and the "
                         "differences", beside="N M"),
@@ -257,7 +257,7 @@ _TABLE: Final = (
                "the id of a conversation in a journal"),
     Subcommand(
         "code", "insert a code block of the last answer as a new cell, without running it",
-        "code_commands:code", "[N]", "the number of a code block",
+        "commands.tools:code", "[N]", "the number of a code block",
         options=(
             MagicOption(("--call",), "insert a tool call as Python code; without an id, the last "
                         "call", "[CALL_ID]", reads=lambda _, call_id: call_id),
@@ -265,21 +265,21 @@ _TABLE: Final = (
     ),
     Subcommand(
         "replay", "run the tool calls of a turn again, and compare the results",
-        "bench_commands:replay", "[N]", "the number of a turn", "turn",
+        "commands.tools:replay", "[N]", "the number of a turn", "turn",
         options=(
             MagicOption(("--ask",), "ask the questions of the tools again"),
             MagicOption(("--strict",), "fail the cell if a result differs"),
         ),
     ),
-    Subcommand("new", "start a new conversation in this notebook", "conversation_commands:new",
+    Subcommand("new", "start a new conversation in this notebook", "commands.conversation:new",
                options=(MagicOption(("--keep-config",), "start it with the settings of this "
                                     "conversation"),)),
     Subcommand("fork", "copy the conversation up to a turn, and continue in the copy",
-               "conversation_commands:fork", "[TURN]", "the number of the last turn to keep",
+               "commands.conversation:fork", "[TURN]", "the number of the last turn to keep",
                "turn"),
     Subcommand(
         "compact", "make the context smaller; the record keeps every entry",
-        "compact_commands:compact", what="only options",
+        "commands.conversation:compact", what="only options",
         options=(
             MagicOption(("--undo",), "undo the last compaction"),
             MagicOption(("--dry-run",), "show the resulting context, and change nothing"),
@@ -299,31 +299,31 @@ _TABLE: Final = (
                     "compaction only", "X", "change"),
         ),
     ),
-    Subcommand("undo", "continue without the last turn", "conversation_commands:undo"),
+    Subcommand("undo", "continue without the last turn", "commands.conversation:undo"),
     Subcommand("switch", "switch to another conversation; without an id, list all",
-               "conversation_commands:switch", "[ID]", "the id of a conversation", "conversation"),
+               "commands.conversation:switch", "[ID]", "the id of a conversation", "conversation"),
     Subcommand("drop", "delete a conversation from this notebook permanently",
-               "conversation_commands:drop", "ID", "the full id of a conversation",
+               "commands.conversation:drop", "ID", "the full id of a conversation",
                "stored conversation"),
-    Subcommand("save", "save the record now", "conversation_commands:save",
+    Subcommand("save", "save the record now", "commands.conversation:save",
                what="no arguments (`%jp export DIR` writes a conversation to a directory)"),
     Subcommand(
         "export", "write the conversation to a directory in JP's format",
-        "conversation_commands:export_directory", "DIR", "the name of a directory", "folder",
+        "commands.conversation:export_directory", "DIR", "the name of a directory", "folder",
         options=(MagicOption(("--dialect",), "write `native`, the format of jp_nb, or `jp-head`, "
                         "which JP reads", "native|jp-head", choices=("native", "jp-head")),),
     ),
     Subcommand("import", "continue with a conversation from a JP directory",
-               "conversation_commands:import_directory", "DIR", "a JP conversation directory",
+               "commands.conversation:import_directory", "DIR", "a JP conversation directory",
                "folder"),
     Subcommand(
-        "trust", "trust the settings in this notebook's record", "trust_commands:trust",
+        "trust", "trust the settings in this notebook's record", "commands.conversation:trust",
         options=(MagicOption(("--workspace",), "trust the configuration files of this folder"),
                  MagicOption(("--yes",), "skip the confirmation"),
                  MagicOption(("--revoke",), "withdraw your trust")),
     ),
     Subcommand("doctor", "check the setup: what works here, and why something does not",
-               "report_commands:doctor"),
+               "commands.reports:doctor"),
 )
 # fmt: on
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {each.name: each for each in _TABLE}

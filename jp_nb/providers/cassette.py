@@ -13,13 +13,19 @@ from typing import Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.asked_request import AskedRequest, AskedRequests, Hide
-from jp_nb.agent.exchange import BrokeOff, Exchange, Failed, Listening
-from jp_nb.agent.model_events import ModelRequest, Provider, ProviderEvent, SentRequest
-from jp_nb.agent.model_info import ModelList
-from jp_nb.agent.recorded_results import RecordedResult
+from jp_nb.agent.provider import ModelList, ModelRequest, Provider, ProviderEvent, SentRequest
+from jp_nb.agent.recording import (
+    AskedRequest,
+    AskedRequests,
+    BrokeOff,
+    Exchange,
+    Failed,
+    Hide,
+    Listening,
+    RecordedResult,
+)
 from jp_nb.errors import ProviderError
-from jp_nb.record.thread import Thread
+from jp_nb.record.context import Thread
 
 
 class Tape(Protocol):

@@ -12,15 +12,13 @@ from typing import Final, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.providers import answer_schema as schemas
-from jp_nb.providers.attachment_parts import (
+from jp_nb.providers import schemas
+from jp_nb.providers.endpoint import Level, ReasoningEffort
+from jp_nb.providers.messages import (
     IMAGES,
     PDF,
-)
-from jp_nb.providers.messages import (
     Message,
 )
-from jp_nb.providers.parameters import Level, ReasoningEffort
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(

@@ -1,6 +1,4 @@
-"""Makes providers by name. Loads the module of a provider when it is first wanted.
-
-The table of providers is `config/tree/provider_table.py`: it says what a configuration may name.
+"""Create providers by name. The module of a provider is loaded on first use.
 
 Source: `docs/extending.md`.
 """
@@ -9,27 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Final
 
-from jp_nb.agent.model_events import Provider
-from jp_nb.config.tree.provider_table import AVAILABLE, PROVIDERS
+from jp_nb.agent.provider import Provider
+from jp_nb.config.tree.models import AVAILABLE, PROVIDERS
 from jp_nb.errors import ConfigError
 from jp_nb.providers.endpoint import ProviderSettings
 
-NAMES: Final = AVAILABLE
-"""The providers that are built."""
 
-
-def create(name: str, settings: Mapping[str, object] | None = None) -> Provider:
+def create_provider(name: str, settings: Mapping[str, object] | None = None) -> Provider:
     """Return the provider `name`, with `settings` over its defaults. Opens nothing.
 
     Raises:
         ConfigError: If there is no such provider (yet), or a setting cannot be.
     """
-    if name not in NAMES:
+    if name not in AVAILABLE:
         known = f"the provider {name!r} is not available yet" if name in PROVIDERS else ""
         raise ConfigError(
-            f"{known or f'unknown provider {name!r}'}; available: {', '.join(NAMES)}",
+            f"{known or f'unknown provider {name!r}'}; available: {', '.join(AVAILABLE)}",
             path="assistant.model.id.provider",
         )
     module, _, function = PROVIDERS[name].MADE_BY.partition(":")

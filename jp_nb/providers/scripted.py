@@ -27,11 +27,15 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.agent.model_events import (
+from jp_nb.agent.compaction import MARK as SUMMARY_MARK
+from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.provider import (
     Attachment,
     Finished,
     FinishReason,
     Flush,
+    ModelInfo,
+    ModelList,
     ModelRequest,
     ProviderEvent,
     SentRequest,
@@ -40,15 +44,12 @@ from jp_nb.agent.model_events import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.agent.model_info import ModelInfo, ModelList
-from jp_nb.agent.model_inquiry import MARK
-from jp_nb.agent.summarizing import MARK as SUMMARY_MARK
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.endpoint import ProviderSettings
+from jp_nb.providers.errors import classify
 from jp_nb.providers.messages import encode
-from jp_nb.providers.retry import classify
+from jp_nb.record.context import Thread, ThreadItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.thread import Thread, ThreadItem
 
 NAME: Final = "scripted"
 POSITION: Final = "scripted_reply"

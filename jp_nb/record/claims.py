@@ -25,12 +25,11 @@ from jp_nb.config.partial import (
     merge,
     unwrap,
 )
-from jp_nb.config.paths import Element, format_path, parse_path
-from jp_nb.config.schema import ROOT, SchemaNode, node_at
+from jp_nb.config.schema import ROOT, Element, SchemaNode, format_path, node_at, parse_path
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import sorted_json
+from jp_nb.record.config_history import Step, related
 from jp_nb.record.events import claim_of
-from jp_nb.record.steps import Step, related
 
 MAX_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None

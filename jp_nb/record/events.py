@@ -1,41 +1,279 @@
-"""Every kind of entry that a conversation's record holds.
+"""Stored events of a conversation, and the images in them.
 
 An entry is stored as a JSON object and that object stays the truth: the classes here are views
 of it, so that fields and kinds we do not know survive a load and a save untouched. A view knows
 neither the entry's id nor what it answers: that is the stream's.
+
+Shape of an entry that shows some: `{"metadata": {"images": ["sha256:…"]}}`. Anybody may have
+written a record, so what is read here is looked at before it is sent to anybody.
 
 Source: `docs/record.md`.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Literal, Self
+from typing import Any, ClassVar, Final, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
+    BaseModel,
+    ConfigDict,
     Field,
     JsonValue,
     StrictBool,
     StrictInt,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
 from jp_nb.errors import StorageError
-from jp_nb.record.entry import LINKS, Damaged, Entry, Part, RawEntry, Unknown
-from jp_nb.record.inquiry_events import (
-    CancelReason,
-    InquiryAnswerReusePolicy,
-    InquiryAnswerType,
-    InquiryEntry,
-    InquiryOption,
-    InquiryQuestion,
-    InquiryRequest,
-    InquiryResponse,
-    InquirySource,
-    read_response,
-)
+from jp_nb.images import MAX_BYTES, Image, unfit
+from jp_nb.json_values import copied
+
+RawEntry = dict[str, JsonValue]
+LINKS = ("event_id", "request_id")
+"""The keys that the stream alone writes."""
+
+
+class Entry(BaseModel):
+    """The fields that all known kinds share. Frozen: a conversation only grows."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+
+    optional: ClassVar[frozenset[str]] = frozenset()
+    """Fields that are left out of the stored object while they have their default."""
+
+    type: str
+    timestamp: str = ""
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def to_raw(self) -> RawEntry:
+        """Return the JSON object to store, without ids: plain text, key order as JP writes it."""
+        raw: RawEntry = {"timestamp": self.timestamp, "type": self.type}
+        fields = type(self).model_fields
+        for name in fields:
+            if name in ("timestamp", "type", "metadata"):
+                continue
+            value = getattr(self, name)
+            if name in self.optional and value == fields[name].get_default(
+                call_default_factory=True
+            ):
+                continue
+            raw[fields[name].alias or name] = _plain(value)
+        for name, value in (self.model_extra or {}).items():  # what a later release added
+            if name not in LINKS:
+                raw[name] = _plain(value)
+        if self.metadata:
+            raw["metadata"] = _plain(self.metadata)
+        return raw
+
+    def stamped(self, timestamp: str) -> Self:
+        """Return the same entry with `timestamp`."""
+        return self.model_copy(update={"timestamp": timestamp})
+
+
+class Part(BaseModel):
+    """An object inside an entry."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
+
+    def to_raw(self) -> dict[str, JsonValue]:
+        """Return the stored object: what has its default is left out."""
+        raw: dict[str, JsonValue] = {}
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            if field.is_required() or value != field.default:
+                raw[name] = _plain(value)
+        return raw | {name: _plain(value) for name, value in (self.model_extra or {}).items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return the JSON of a field, sharing nothing with it."""
+    if isinstance(value, Part):
+        return value.to_raw()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return copied(value) if isinstance(value, dict | list) else value
+
+
+class Unknown(Entry):
+    """An entry of a kind that this release does not know. Kept, and invisible otherwise."""
+
+    type: str = ""
+
+
+class Damaged(Unknown):
+    """An entry of a known kind that does not decode. Kept as it is: `reason` says what is wrong."""
+
+    reason: str = ""
+
+
+class InquirySource(Part):
+    """The asker of an inquiry. Tagged by a key that is itself called `source`."""
+
+    source: Literal["tool", "assistant", "user", "other"]
+    name: str | None = None
+
+    @model_validator(mode="after")
+    def _named(self) -> Self:
+        if self.name is None and self.source in ("tool", "other"):
+            raise ValueError(f"a source of kind {self.source!r} needs a `name`")
+        return self
+
+    @classmethod
+    def tool(cls, name: str) -> Self:
+        """Return the source of an inquiry that a tool makes."""
+        return cls(source="tool", name=name)
+
+
+class InquiryOption(Part):
+    """One choice of a select question; older records hold the bare value."""
+
+    value: JsonValue
+    label: str | None = None
+    description: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, value: Any) -> Any:
+        return value if isinstance(value, Mapping) and "value" in value else {"value": value}
+
+
+RECORDED_KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "boolean": (),
+    "select": ("options",),
+    "text": (),
+    "secret": (),
+    "number": (),
+    "integer": (),
+    "form": ("fields",),
+}
+"""The kinds of questions a record may hold, and the fields that each needs."""
+
+
+class InquiryAnswerType(Part):
+    """The kind of a recorded question, one of `RECORDED_KINDS`, with its fields."""
+
+    type: str
+    options: tuple[InquiryOption, ...] | None = None
+
+    @field_validator("type")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if kind not in RECORDED_KINDS:
+            known = ", ".join(f"`{name}`" for name in RECORDED_KINDS)
+            raise ValueError(f"{kind!r:.80} is not a kind of question: known are {known}")
+        return kind
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        for key in RECORDED_KINDS[self.type]:
+            if getattr(self, key, None) is None:
+                raise ValueError(f"a {self.type} question needs `{key}`")
+        return self
+
+
+InquiryAnswerReusePolicy = Literal["none", "turn"]
+
+
+class InquiryQuestion(Part):
+    """The stored form of a tool's question; a type of its own on purpose (RFD 083)."""
+
+    text: str
+    answer_type: InquiryAnswerType
+    default: JsonValue = None
+    context: str | None = None
+    exclusive: StrictBool = False
+    header: str | None = None
+    required: StrictBool = True
+    persistence: InquiryAnswerReusePolicy = "turn"
+
+
+class InquiryRequest(Entry):
+    """A question was raised while a tool ran. Never sent to a provider."""
+
+    type: Literal["inquiry_request"] = "inquiry_request"
+    id: str
+    source: InquirySource
+    question: InquiryQuestion
+
+
+CancelReason = Literal[
+    "user",
+    "backend_error",
+    "no_prompt_backend",
+    "assistant_routing_denied",
+    "invalid_static_answer",
+]
+OUTCOMES = ("answered", "cancelled", "redacted")
+AnswerMark = Literal["auto", "timed_out", "empty"]
+"""A key of a response's metadata that is true of an answer: nobody chose it, it was given as the
+time ran out, it is blank and confirmed to be."""
+
+
+BY: Final = "by"
+"""The key of what a person did: who it was, where several share the notebook; as a page claims."""
+
+
+def who_in(fields: Mapping[str, JsonValue]) -> str | None:
+    """Return who did what `fields`, such as a response's metadata, are about; None if unsaid."""
+    name = fields.get(BY)
+    return name if isinstance(name, str) and name.strip() else None
+
+
+def marks_in(fields: Mapping[str, JsonValue]) -> tuple[AnswerMark, ...]:
+    """Return the marks that `fields`, such as a response's metadata, say of an answer."""
+    marks: tuple[AnswerMark, ...] = get_args(AnswerMark)
+    return tuple(mark for mark in marks if fields.get(mark) is True)
+
+
+class InquiryResponse(Entry):
+    """The end of an inquiry. Never sent to a provider. `reason` may be one we do not know."""
+
+    type: Literal["inquiry_response"] = "inquiry_response"
+    outcome: Literal["answered", "cancelled", "redacted"]
+    id: str
+    answer: JsonValue = None
+    reason: str | None = None
+
+    def to_raw(self) -> RawEntry:
+        """Return the stored object: `answer` or `reason`, whichever the outcome has."""
+        raw = super().to_raw()
+        if self.outcome != "answered":
+            raw.pop("answer")
+        if self.outcome != "cancelled":
+            raw.pop("reason")
+        return raw
+
+
+InquiryEntry = InquiryRequest | InquiryResponse
+"""What a question leaves in the record."""
+
+
+def read_response(raw: RawEntry) -> RawEntry:
+    """Return a stored response of any form, as `InquiryResponse` has it.
+
+    Without `outcome` but with `answer` it is answered; a cancelled one without `reason` was
+    cancelled by the user; an outcome that we do not know reads as cancelled for that reason: the
+    inquiry is closed, and nothing else is known of it.
+    """
+    outcome = raw.get("outcome")
+    if outcome is None and "outcome" not in raw and "answer" in raw:
+        return {**raw, "outcome": "answered"}
+    if outcome == "cancelled" and raw.get("reason") is None:
+        return {**raw, "reason": "user"}
+    if outcome == "redacted" and ("answer" in raw or "reason" in raw):
+        return {key: item for key, item in raw.items() if key not in ("answer", "reason")}
+    if isinstance(outcome, str) and outcome not in OUTCOMES:
+        return {**raw, "outcome": "cancelled", "reason": outcome}
+    return raw
+
 
 __all__ = [
     "BESIDE_CONFIG",
@@ -347,3 +585,101 @@ def _text_of(content: list[JsonValue] | dict[str, JsonValue]) -> str:
 def _part_text(part: JsonValue) -> str:
     text = part.get("text") if isinstance(part, dict) else part
     return text if isinstance(text, str) else json.dumps(part, ensure_ascii=False)
+
+
+IMAGES: Final = "images"
+"""The key in the metadata of an entry that shows images."""
+MAX_READ: Final = 100
+"""Images of one entry: a stranger may have written more."""
+
+
+def image_entry(image: Image) -> ImageEntry:
+    """Return the entry that keeps `image`."""
+    return ImageEntry(
+        digest=image.digest, media_type=image.media_type, name=image.name, data=image.text
+    )
+
+
+def shows(images: Iterable[Image]) -> dict[str, JsonValue]:
+    """Return the metadata of an entry that shows `images`; empty if there are none."""
+    digests: list[JsonValue] = [image.digest for image in images]
+    return {IMAGES: digests} if digests else {}
+
+
+def digests_in(entry: Entry) -> list[str]:
+    """Return the digests of the images that `entry` shows; what is malformed is passed over."""
+    found = entry.metadata.get(IMAGES)
+    return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
+
+
+class Shown(NamedTuple):
+    """What an entry shows, and in words what of it cannot be shown: one line a reason."""
+
+    images: tuple[Image, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+NOTHING: Final = Shown()
+
+
+class RecordedImages:
+    """Finds images by digest. An entry is looked at when its image is first asked for, once."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, list[ImageEntry]] = {}
+        self._read: dict[str, Image | str] = {}
+
+    def add(self, entry: ImageEntry) -> None:
+        """Take in an entry of the conversation."""
+        self._entries.setdefault(entry.digest, []).append(entry)
+        if isinstance(self._read.get(entry.digest), str):
+            del self._read[entry.digest]  # the one before was damaged
+
+    def find(self, digest: str) -> Image | None:
+        """Return the image with that digest; None if there is none, or it is damaged."""
+        found = self._found(digest)
+        return found if isinstance(found, Image) else None
+
+    def shown_by(self, entry: Entry) -> Shown:
+        """Return the images of `entry` in their order."""
+        digests = digests_in(entry)
+        if not digests:
+            return NOTHING
+        found = [self._found(digest) for digest in digests[:MAX_READ]]
+        reasons = Counter(item for item in found if isinstance(item, str))
+        if len(digests) > MAX_READ:
+            reasons[f"one entry shows at most {MAX_READ}"] += len(digests) - MAX_READ
+        images = tuple(item for item in found if isinstance(item, Image))
+        return Shown(images, tuple(left_out(count, why) for why, count in reasons.items()))
+
+    def _found(self, digest: str) -> Image | str:
+        """Return the image, or why there is none."""
+        found = self._read.get(digest)
+        if found is None:
+            entries = self._entries.pop(digest, [])
+            read = map(_read, entries)
+            good = next((item for item in read if isinstance(item, Image)), None)
+            found = good or (_read(entries[0]) if entries else "the record does not contain it")
+            self._read[digest] = found
+        return found
+
+
+def left_out(count: int, why: str) -> str:
+    """Return what a model reads in place of so many images."""
+    what = "1 image" if count == 1 else f"{count} images"
+    return f"[{what} omitted, because {why}]"
+
+
+def _read(entry: ImageEntry) -> Image | str:
+    """Return the image that `entry` keeps, or why it is not to be shown."""
+    if len(entry.data) > MAX_BYTES * 4 // 3 + 4:
+        return f"its record is longer than {MAX_BYTES} bytes"
+    try:
+        content = base64.b64decode(entry.data, validate=True)
+    except (binascii.Error, ValueError):
+        return "its record is damaged: it is not Base64"
+    image = Image(entry.media_type, content, entry.name)
+    if image.digest != entry.digest:
+        return "its record is damaged: the bytes do not match the digest"
+    why = unfit(image)
+    return image if why is None else f"its record is damaged: {why}"

@@ -1,26 +1,56 @@
-"""Two copies of a notebook's `jp` object become one, and nothing gets lost. Pure.
+"""Merge stored and carried records; segments.
 
 A copy is plain JSON that anybody may have written, so nothing here trusts its shape. The lab
 extension has the same rules in JavaScript; the cases in `tests/record/merge_cases.json`
 hold for both.
 
-Source: `docs/record.md`, `docs/decisions.md` D18 and D33.
+Headless executors answer no comm, but nbclient (so nbconvert, papermill, `jupyter execute`)
+stores the state of every widget in the notebook's metadata. So the kernel opens one:
+
+    metadata.widgets["application/vnd.jupyter.widget-state+json"].state[ID] =
+        {"model_module": "jp-nb", "model_name": "RecordModel", "state":
+            {"jp": {the `jp` object without events}, "events.0": […], "events.1": […], …,
+             "length": number of entries in all chunks,
+             "seen": {conversation id: number of entries read from the notebook}}}
+
+Whoever opens the notebook next lifts it into `metadata.jp`: `read` looks, `lift` moves.
+
+A document that several pages share keeps every change that was ever made, so that one long value
+that is written with each entry would make it long very soon. There the page seals what was
+written into keys of their own, and writes only the rest anew:
+
+    metadata["jp"]   = {the `jp` object with "version": 2, and in each conversation
+                        "sealed": [{"segment": 1, "length": entries, "check": "9f86d081"}, …],
+                        the entries before those in its "events"}
+    metadata["jp.1"] = {"conversation": its id, "from": entries before, "events": [{…}, …]}
+
+The lab extension has the same rules, and is the only one that writes segments.
+
+Source: `docs/record.md`, `docs/decisions.md` D18 and D33, `docs/decisions.md` D132 and D133.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from hashlib import sha256
+from itertools import count
+from typing import Any, Final
+from zlib import crc32
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, canonical_json
-from jp_nb.record.jp_object import (
+from jp_nb.errors import StorageError
+from jp_nb.json_values import JsonObject, as_object, canonical_json
+from jp_nb.record.document import (
+    KEY,
     OF_THE_OBJECT,
+    VERSION,
     all_conversations,
     conversation_id,
     events_of,
+    is_sealed,
     made_headless,
     others_of,
     shape_of,
@@ -131,3 +161,168 @@ def _has_seen(seen: Mapping[str, JsonValue], entry: JsonValue) -> bool:
 
 def _with_others(document: JsonObject, added: list[JsonValue]) -> JsonObject:
     return {**document, "others": others_of(document) + added} if added else document
+
+
+_NAME: Final = re.compile(r"jp\.[1-9][0-9]{0,6}")
+
+
+def is_segment(key: str) -> bool:
+    """Return whether `key` of a notebook's metadata is that of a segment."""
+    return _NAME.fullmatch(key) is not None
+
+
+def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
+    """Return what the notebook stores under `jp`, with the entries of its segments.
+
+    A conversation of which a segment is missing, or was changed, has another shape: all that there
+    is of it, as `{"segments": {key: value}, "broken": number}`. Readers report it as damage.
+    """
+    stored = plain_record(metadata[KEY])
+    if not is_sealed(stored):
+        return stored
+    segments = {str(key): plain_record(metadata[key]) for key in metadata if is_segment(str(key))}
+    active = {key: item for key, item in as_object(stored).items() if key != "others"}
+    found = as_object(_whole(active | {"version": VERSION}, segments))
+    others = [_whole(other, segments) for other in others_of(stored)]
+    if "broken" in found:  # what nothing names may be what is missing
+        found["segments"] = as_object(found["segments"]) | segments
+    return found | {"others": others} if others else found
+
+
+def store_segments(metadata: MutableMapping[str, Any], document: JsonValue) -> None:
+    """Keep `document` in one piece under `jp`; segments are left nowhere."""
+    metadata[KEY] = document
+    for key in [key for key in metadata if is_segment(str(key))]:
+        del metadata[key]
+
+
+def check_of(events: list[JsonValue]) -> str:
+    """Return what tells the entries of a segment from others; "" if they are nested too deeply.
+
+    It finds mistakes. Whose the record is, and that nobody changed it, says its signature.
+    """
+    try:
+        return f"{crc32(canonical_json(events).encode('ascii')):08x}"
+    except StorageError:
+        return ""
+
+
+def _whole(entry: JsonValue, segments: dict[str, JsonValue]) -> JsonValue:
+    """Return a conversation with all of its entries, or what there is if that is not whole.
+
+    Takes its segments from `segments`: each is of one conversation, and work within their size.
+    """
+    if not isinstance(entry, dict) or "sealed" not in entry:
+        return entry
+    sealed, events, broken = entry["sealed"], list[JsonValue](), None
+    taken: dict[str, JsonValue] = {}
+    for seal in sealed if isinstance(sealed, list) else [None]:
+        number = as_object(seal).get("segment")
+        name = f"{KEY}.{number}"
+        if name in segments:
+            taken[name] = segments.pop(name)
+        if broken is None and not _fits(seal, taken.get(name), entry, len(events)):
+            broken = number if isinstance(number, int) else 0
+        events += events_of(taken.get(name))
+    if broken is not None:
+        return {"segments": {KEY: entry, **taken}, "broken": broken}
+    rest = {key: item for key, item in entry.items() if key != "sealed"}
+    return rest | {"events": events + events_of(entry)}
+
+
+def _fits(seal: JsonValue, segment: JsonValue, entry: JsonObject, start: int) -> bool:
+    """Return whether `segment` is what was sealed, of `entry`, behind `start` entries."""
+    events = events_of(segment)
+    said = {"length": len(events), "check": check_of(events)}
+    held: JsonObject = {"conversation": conversation_id(entry), "from": start, "events": events}
+    return {**as_object(segment), **held} == segment and {**as_object(seal), **said} == seal
+
+
+def plain_record(value: Any) -> JsonValue:
+    """Return JSON without nbformat's dict subclass, whose attributes are its keys."""
+    if isinstance(value, Mapping):
+        return {str(key): plain_record(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_record(item) for item in value]
+    return value  # type: ignore[no-any-return]
+
+
+MODULE = "jp-nb"
+MODEL = "RecordModel"
+WIDGETS = "widgets"
+WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
+DAMAGED = "the copy of the record from a headless run is damaged"
+
+
+def read_carrier(metadata: Mapping[str, Any]) -> JsonValue:
+    """Return the notebook's `jp` object with what its carriers add; None if it has neither.
+
+    Damage and a newer version come back as they are: `Document.load` reports them.
+    """
+    merged = read_segments(metadata) if KEY in metadata else None
+    for _, state in _carriers(metadata):
+        if (document := _document(state)) is not None:
+            seen = state.get("seen")
+            merged = merge(merged, document, seen if isinstance(seen, dict) else None)
+    return merged
+
+
+def unreadable_carrier(metadata: Mapping[str, Any]) -> list[JsonValue]:
+    """Return the states of carriers that are damaged: `lift` leaves them where they are."""
+    return [state for _, state in _carriers(metadata) if _document(state) is None]
+
+
+def lift_carrier(metadata: MutableMapping[str, Any]) -> bool:
+    """Move the record from the carriers to `metadata["jp"]`; returns whether there were any.
+
+    Other widgets stay. A carrier that cannot be read stays too, as does every one while
+    `metadata["jp"]` was written by a newer release.
+    """
+    if KEY in metadata and shape_of(read_segments(metadata)) == "newer":
+        return False
+    found = [key for key, state in _carriers(metadata) if _document(state) is not None]
+    if not found:
+        return False
+    store_segments(metadata, read_carrier(metadata))
+    states = metadata[WIDGETS][WIDGET_STATE]["state"]
+    for key in found:
+        del states[key]
+    if not states:
+        del metadata[WIDGETS][WIDGET_STATE]
+        if not metadata[WIDGETS]:
+            del metadata[WIDGETS]
+    return True
+
+
+def _carriers(metadata: Mapping[str, Any]) -> Iterator[tuple[str, JsonObject]]:
+    value: Any = metadata
+    for key in (WIDGETS, WIDGET_STATE, "state"):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(value, Mapping):
+        return
+    for key, model in value.items():
+        if isinstance(model, Mapping) and model.get("model_module") == MODULE:
+            state = plain_record(model.get("state"))
+            yield str(key), state if isinstance(state, dict) else {"state": state}
+
+
+def _document(state: JsonObject) -> JsonObject | None:
+    """Return the `jp` object of a carrier; None if it is damaged."""
+    head = state.get("jp")
+    if not isinstance(head, dict):
+        return None
+    events: list[JsonValue] = []
+    for number in count():
+        name = f"events.{number}"
+        if name not in state:
+            break
+        chunk = state[name]
+        if not isinstance(chunk, list):
+            return None
+        events += chunk
+    if sum(key.startswith("events.") for key in state) > number:
+        return None  # a chunk is missing
+    if state.get("length", len(events)) != len(events):
+        return None  # what a chunk ended with is missing
+    document: JsonObject = {**head, "events": events}
+    return document if shape_of(document) == "readable" else None

@@ -1,25 +1,49 @@
-"""The append-only entries of one conversation: append, pair, repair, iterate.
+"""`ConversationStream`: append-only list of events with derived turns.
 
-Source: `docs/record.md`.
+Kept in the `metadata` of the one `config_delta` that a cycle's calls lead to:
+    {"proposed_by": [{"tool": "change_model", "call_id": "call_1", "paths": ["assistant.name"],
+                      "applied_by": "person", "channel": "form"}]}
+`channel` is absent where no person was asked, `by` where one person has the notebook. It is for
+people to read, and says to which turn a change belongs that lies between two.
+
+Such a turn holds nothing that a model said. Where it failed or was interrupted, its last entry is
+a change of the configuration that changes nothing and says so in its `metadata`:
+    {"no_answer": {"ended": "failed", "takes_back": 1}}
+`ended` is `failed` or `interrupted`; the `takes_back` changes before it were made for that turn
+alone and do not count.
+
+Source: `docs/record.md`, `docs/turns.md`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.record.by_position import PositionClock, draw_of
+from jp_nb.json_values import as_object
+from jp_nb.record.clock import (
+    Clock,
+    Draw,
+    EventIds,
+    PositionClock,
+    draw_of,
+    format_timestamp,
+    new_conversation_id,
+    stored_id,
+)
 from jp_nb.record.events import (
+    BY,
     CONVERSATION_KINDS,
     LINKABLE,
     ChatRequest,
+    ChatResponse,
     ConfigDelta,
     Damaged,
     Entry,
@@ -28,16 +52,288 @@ from jp_nb.record.events import (
     ToolCallRequest,
     TurnStart,
     decode,
+    is_usage_mark,
+    who_in,
 )
-from jp_nb.record.ids import Draw, EventIds, stored_id
-from jp_nb.record.pairing import Pairs, check_pairs, half_of, match_pairs
-from jp_nb.record.repair import Item, repair_items
-from jp_nb.record.timestamps import Clock, format_timestamp, new_conversation_id
-from jp_nb.record.turn_entries import EntriesByTurn
+from jp_nb.record.integrity import Item, Pairs, check_pairs, half_of, match_pairs, repair_items
 
 if TYPE_CHECKING:
-    from jp_nb.image import Image
-    from jp_nb.record.recorded_images import RecordedImages
+    from jp_nb.images import Image
+    from jp_nb.record.events import RecordedImages
+
+NO_ANSWER = "no_answer"
+"""The key in the metadata of a delta."""
+
+Ended = Literal["failed", "interrupted"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoAnswer:
+    """The end of a turn without an answer, and how many changes before its mark do not count."""
+
+    ended: Ended
+    takes_back: int = 0
+
+
+def no_answer_mark(found: NoAnswer) -> ConfigDelta:
+    """Return the entry that says how a turn without an answer ended."""
+    said = {"ended": found.ended, "takes_back": found.takes_back}
+    return ConfigDelta(metadata={NO_ANSWER: said})
+
+
+def no_answer(entry: Entry) -> NoAnswer | None:
+    """Return what `entry` says about the turn it ends; None if it is not such a mark."""
+    match entry.metadata.get(NO_ANSWER) if isinstance(entry, ConfigDelta) else None:
+        case {"ended": ("failed" | "interrupted") as ended, "takes_back": int(count)}:
+            return NoAnswer(ended, max(int(count), 0))
+    return None
+
+
+def is_unanswered(turn: Iterable[Entry]) -> bool:
+    """True if something was asked in `turn` and the model neither answered nor called a tool.
+
+    Reasoning alone is not an answer: nobody can go on from it.
+    """
+    asked = False
+    for entry in turn:
+        if isinstance(entry, ToolCallRequest):
+            return False
+        if isinstance(entry, ChatResponse) and entry.kind != "reasoning":
+            return False
+        asked = asked or isinstance(entry, ChatRequest)
+    return asked
+
+
+class TakenBack:
+    """The numbers of the changes that a mark takes back, found as the record grows."""
+
+    def __init__(self) -> None:
+        self.numbers: set[int] = set()
+        self._seen = 0
+        self._after_mark = 0
+
+    def follow(self, deltas: Sequence[ConfigDelta]) -> set[int]:
+        """Look at what was appended to `deltas`; the numbers that are new."""
+        found: set[int] = set()
+        for number in range(self._seen, len(deltas)):
+            mark = no_answer(deltas[number])
+            if mark is not None:  # none reaches behind the mark before it: the work stays linear
+                found.update(range(max(self._after_mark, number - mark.takes_back), number))
+                self._after_mark = number + 1
+        self._seen = len(deltas)
+        self.numbers |= found
+        return found
+
+
+def counting_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
+    """Return the `deltas` that count, numbered: no marks, and none that a mark takes back."""
+    gone = TakenBack().follow(deltas)
+    return [
+        (number, delta)
+        for number, delta in enumerate(deltas)
+        if number not in gone and no_answer(delta) is None and not is_usage_mark(delta)
+    ]
+
+
+PROPOSED_BY = "proposed_by"
+"""The key in the metadata of a delta."""
+
+
+MAX_READ = 1_000
+"""Calls of one change, and paths of one call: a stranger may have written more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedBy:
+    """One call of a tool that had a part in a change.
+
+    Attributes:
+        tool: Its name.
+        call_id: The provider's id of the call.
+        paths: What it set and unset.
+        applied_by: Who let it count: a person, or a grant in the configuration.
+        channel: Where the person was asked: `form`, `stdin`, `terminal`, or `answers` if a file of
+            theirs said so beforehand; None for a grant.
+        by: Who that person is, where several share the notebook.
+    """
+
+    tool: str
+    call_id: str
+    paths: tuple[str, ...]
+    applied_by: Literal["person", "grant"]
+    channel: str | None = None
+    by: str | None = None
+
+
+def metadata_of(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
+    """Return the metadata of a delta that `proposed` led to; empty if there is none."""
+    return {PROPOSED_BY: [_written(one) for one in proposed]} if proposed else {}
+
+
+def _written(one: ProposedBy) -> dict[str, JsonValue]:
+    written: dict[str, JsonValue] = {
+        "tool": one.tool,
+        "call_id": one.call_id,
+        "paths": list(one.paths),
+        "applied_by": one.applied_by,
+    }
+    known = {"channel": one.channel, BY: one.by}
+    return written | {key: said for key, said in known.items() if said is not None}
+
+
+def proposed_by(entry: ConfigDelta) -> tuple[ProposedBy, ...]:
+    """Return the calls that led to `entry`, in call order; what is malformed is passed over."""
+    found = entry.metadata.get(PROPOSED_BY)
+    read = map(_read, found[:MAX_READ]) if isinstance(found, list) else ()
+    return tuple(one for one in read if one is not None)
+
+
+def _read(item: JsonValue) -> ProposedBy | None:
+    match item:
+        case {
+            "tool": str(tool),
+            "call_id": str(call_id),
+            "paths": list(paths),
+            "applied_by": ("person" | "grant") as applied_by,
+            **rest,
+        }:
+            named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
+            channel = rest.get("channel")
+            asked_in = channel if isinstance(channel, str) else None
+            return ProposedBy(tool, call_id, named, applied_by, asked_in, who_in(as_object(item)))
+    return None
+
+
+def end_of_turn(entries: Sequence[Entry], end: int) -> int:
+    """Return `end`, behind a turn's last event, moved behind the changes that belong to its end."""
+    while end < len(entries) and ends_turn(entries[end]):
+        end += 1
+    return end
+
+
+def ends_turn(entry: Entry) -> bool:
+    """True of a change that belongs to the turn before it: its tools', or a mark of its end."""
+    return is_of_tools(entry) or no_answer(entry) is not None or is_usage_mark(entry)
+
+
+def is_of_tools(entry: Entry) -> bool:
+    """Return whether tools changed the configuration there, in a turn or at its end."""
+    return isinstance(entry, ConfigDelta) and bool(proposed_by(entry))
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEntries:
+    """The entries of one turn, configuration changes included; `number` is 0-based."""
+
+    number: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def schema(self) -> Mapping[str, JsonValue] | None:
+        """The JSON schema of the answer, if the request that opened the turn has one."""
+        request = next((e for e in self.entries if isinstance(e, ChatRequest)), None)
+        return request.response_schema if request is not None else None
+
+
+class TurnEvent(NamedTuple):
+    """An event, the 0-based number of its turn, and its index among all entries."""
+
+    turn: int
+    position: int
+    entry: Entry
+
+
+class EntriesByTurn:
+    """Entries, oldest first. An event is one that belongs to a turn.
+
+    Attributes:
+        entries: All of them; those of other kinds apply to the conversation as a whole.
+        turn_count: How many turns they make. Events before the first `turn_start` are one too.
+        requests: What the person said, of `entries`.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.turn_count = 0
+        self.requests: list[ChatRequest] = []
+
+    def events(self) -> Iterator[TurnEvent]:
+        """Yield the events, oldest first."""
+        turn = -1
+        for index, entry in enumerate(self.entries):
+            if entry.type in CONVERSATION_KINDS:
+                turn = max(turn, 0) if not isinstance(entry, TurnStart) else turn + 1
+                yield TurnEvent(turn, index, entry)
+
+    def turns(self) -> Iterator[TurnEntries]:
+        """Yield the turns, oldest first.
+
+        Changes of the configuration belong to the turn they lie in; those that lie between two
+        turns were made for the later one, but for what the earlier one's tools changed at its end,
+        and for the mark of one that got no answer.
+        """
+        number, current = 0, list[Entry]()
+        between: list[Entry] = []
+        for entry in self.entries:
+            if isinstance(entry, ConfigDelta):
+                belongs_before = current and not between and ends_turn(entry)
+                (current if belongs_before else between).append(entry)
+            elif isinstance(entry, TurnStart):
+                if current:
+                    yield TurnEntries(number, tuple(current))
+                    number += 1
+                current, between = [*between, entry], []
+            elif entry.type in CONVERSATION_KINDS:  # the turn goes on: they lie in it
+                current += between
+                current.append(entry)
+                between = []
+        if current:
+            yield TurnEntries(number, tuple(current))
+
+    def last_turn(self) -> TurnEntries | None:
+        """Return the last turn as `turns` gives it, without walking through the others."""
+        if not self.turn_count:
+            return None
+        start = len(self.entries) - len(self.current_turn())
+        while start and self.entries[start - 1].type not in CONVERSATION_KINDS:
+            start -= 1
+        if start:
+            start = end_of_turn(self.entries, start)
+        tail = [
+            entry
+            for entry in self.entries[start:]
+            if entry.type in CONVERSATION_KINDS or isinstance(entry, ConfigDelta)
+        ]
+        end = len(tail)
+        while end and isinstance(tail[end - 1], ConfigDelta):
+            end -= 1
+        del tail[end_of_turn(tail, end) :]  # made for the turn to come
+        return TurnEntries(self.turn_count - 1, tuple(tail))
+
+    def opened_at(self, turn: int) -> int | None:
+        """Return the index of the request that opened `turn`; looks no further back than that."""
+        number, found = self.turn_count - 1, None
+        for index in reversed(range(len(self.entries))):
+            entry = self.entries[index]
+            if number == turn and isinstance(entry, ChatRequest):
+                found = index  # the first of it counts: the others were said in its course
+            if isinstance(entry, TurnStart):
+                number -= 1
+                if number < turn:
+                    break
+        return found
+
+    def last_event(self) -> Entry | None:
+        """Return the last event; None if there is none."""
+        return next((e for e in reversed(self.entries) if e.type in CONVERSATION_KINDS), None)
+
+    def current_turn(self) -> list[Entry]:
+        """Return all entries from the last `turn_start` on; all there are if there is none."""
+        start = len(self.entries)
+        while start and not isinstance(self.entries[start - 1], TurnStart):
+            start -= 1
+        return self.entries[max(start - 1, 0) :]
+
 
 Made = Literal["live", "headless", "imported"]
 
@@ -180,7 +476,7 @@ class ConversationStream(EntriesByTurn):
     @cached_property
     def images(self) -> RecordedImages:
         """The images among the entries; few conversations have any."""
-        from jp_nb.record.recorded_images import RecordedImages
+        from jp_nb.record.events import RecordedImages
 
         found = RecordedImages()
         for entry in self.entries:
@@ -192,7 +488,7 @@ class ConversationStream(EntriesByTurn):
         """Open a turn with what the user asked, and the `images` with it: all entries or none."""
         images = tuple(images)
         if images:
-            from jp_nb.record.recorded_images import shows
+            from jp_nb.record.events import shows
 
             metadata = request.metadata | shows(images)
             request = request.model_copy(update={"metadata": metadata})
@@ -203,7 +499,7 @@ class ConversationStream(EntriesByTurn):
         new = {image.digest: image for image in images}
         if not new:
             return []
-        from jp_nb.record.recorded_images import image_entry
+        from jp_nb.record.events import image_entry
 
         return [image_entry(image) for key, image in new.items() if self.images.find(key) is None]
 

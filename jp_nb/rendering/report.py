@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.safe_text import escape_markdown, one_line
+from jp_nb.text import escape_markdown, one_line
 
 MAX_CELL_CHARS = 200
 _COMMAND: Final = re.compile(r"`(%%?jp(?: [\w./=-]+)*)`", re.ASCII)

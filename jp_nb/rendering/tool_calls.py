@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
-from jp_nb.agent.decisions import to_text
-from jp_nb.agent.display_events import ToolBegins, ToolEnds
-from jp_nb.agent.routes import without_user
-from jp_nb.agent.shown_images import MAX_TOLD, in_a_word
+from jp_nb.agent.display import ToolBegins, ToolEnds
+from jp_nb.agent.permissions import to_text
+from jp_nb.agent.questions import without_user
+from jp_nb.agent.tool_call import MAX_TOLD, in_a_word
 from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import break_math, code_block, code_span
-from jp_nb.safe_text import (
+from jp_nb.text import (
     escape_markdown,
     escape_unseen,
     one_line,

@@ -1,4 +1,4 @@
-"""Which cassette is in force: what models are asked is recorded on it, or answered from it.
+"""Record and replay for a session.
 
 Files, environment variables and `%jp cassette` decide, never a record: what a notebook says is
 nobody's order to write a file, or to believe one.
@@ -8,20 +8,55 @@ Source: `docs/cassettes.md`, `docs/decisions.md` D109.
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from jp_nb.config.tree.provider_config import Cassette as CassetteConfig
-from jp_nb.config.tree.provider_config import CassetteMode
-from jp_nb.errors import ConfigError, StorageError
-from jp_nb.session.cassette_choice import CassetteChoice
-from jp_nb.workspace.config_files import ConfigFiles
+from pydantic import JsonValue
+
+from jp_nb.agent.recording import AskedRequest, Exchange, RecordedResult, nearest
+from jp_nb.config.tree.models import Cassette as CassetteConfig
+from jp_nb.config.tree.models import CassetteMode
+from jp_nb.errors import ConfigError, StorageError, UnrecordedError
+from jp_nb.rendering.request_diff import missed_lines
+from jp_nb.storage import environment
+from jp_nb.storage.cassette import (
+    CassetteContent,
+    CassetteWriter,
+    OnFile,
+    ResultsOnFile,
+    parse_cassette,
+    read_bytes,
+    refuse_unless_cassette,
+    refuse_unsafe_link,
+)
+from jp_nb.storage.config_files import ConfigFiles
 
 if TYPE_CHECKING:
-    from jp_nb.agent.asked_request import Hide
-    from jp_nb.session.cassette_tape import CassetteTape
+    from jp_nb.agent.recording import Hide
+
+
+@dataclass(frozen=True, slots=True)
+class CassetteChoice:
+    """A use of a file.
+
+    Attributes:
+        mode: What for.
+        path: The file; None: the mode is `off`.
+        tools: `recorded` if results of tools are of the file, too.
+        folder: The notebook's folder, which a file in it may not leave through a link.
+    """
+
+    mode: CassetteMode = "off"
+    path: Path | None = None
+    tools: str = "run"
+    folder: Path | None = None
+
 
 PATH: Final = "providers.cassette"
 
@@ -136,14 +171,14 @@ class Cassettes:
                 "FILE`",
                 path=f"{PATH}.path",
             )
-        from jp_nb.workspace.cassette_file import beside
+        from jp_nb.storage.cassette import beside
 
         return CassetteChoice(mode, beside(self._notebook), configured.tools, self._files.folder)
 
 
 def without_key(variable: str | None, hide: Hide) -> Hide:
     """Return what takes the key out of a text that `variable` holds then, and what `hide` does."""
-    from jp_nb.providers.redaction import Redaction
+    from jp_nb.providers.http import Redaction
 
     known, redaction = "", Redaction("")
 
@@ -164,9 +199,253 @@ def _accepts_all(_: bytes) -> None:
 def _tape(
     choice: CassetteChoice, accepts: Callable[[bytes], object] = _accepts_all
 ) -> CassetteTape:
-    from jp_nb.session.cassette_tape import CassetteTape
 
     try:
         return CassetteTape(choice, accepts)
     except StorageError as exc:
         raise ConfigError(str(exc), path=f"{PATH}.path") from exc
+
+
+AGAIN = (
+    "Record everything again: `jp-nb run NOTEBOOK --record`, or `%jp cassette "
+    "record` in a notebook. Record only the missing requests: `--replay-or-record`, "
+    "or `%jp cassette replay-or-record`"
+)
+
+
+def unrecorded(
+    asked: AskedRequest, cassette: CassetteContent, used: Collection[int], path: Path
+) -> UnrecordedError:
+    """Return the error that says how `asked` differs from what `cassette` has.
+
+    Args:
+        asked: The request.
+        cassette: What there is.
+        used: The numbers of the exchanges that have answered already.
+        path: Where that is.
+    """
+    same = [each for each in cassette.exchanges if each.request == asked.id]
+    if same:
+        times = "once" if len(same) == 1 else f"{len(same)} times"
+        return UnrecordedError(
+            f"this request is on the cassette {path.name} {times} (line "
+            f"{', '.join(str(each.line) for each in same[:10])}), but was sent more "
+            "often. Each recording is used once. Start again with `%jp cassette "
+            f"replay`. {AGAIN}"
+        )
+    unused = [each for each in cassette.exchanges if each.number not in used]
+    found = nearest(asked, unused or cassette.exchanges, cassette.parts)
+    if found is None:
+        return UnrecordedError(f"the cassette {path.name} is empty. {AGAIN}")
+    which = "closest unused recording" if unused else "closest recording (all were used)"
+    differing = missed_lines(cassette.asked(found), asked)
+    by_line = any(line.startswith(("    - ", "    + ")) for line in differing)
+    legend = "- on the cassette, + now" if by_line else "on the cassette → now"
+    first = (
+        f"this request is not on the cassette {path.name}. The {which} is on line "
+        f"{found.line}. Differences ({legend}):"
+    )
+    return UnrecordedError("\n".join([first, *differing, AGAIN]))
+
+
+FOLLOW_UP: Final = 8
+"""So many messages an attempt that broke off may leave before the next one."""
+
+
+class CassetteTape:
+    """One use of one file; each exchange in it answers once.
+
+    Args:
+        choice: The file, and what for.
+        accepts: Says whether the content of the file may answer; it raises an error if not.
+
+    Attributes:
+        choice: The file, and what for.
+
+    Raises:
+        StorageError: If it cannot be read, and has to be.
+    """
+
+    def __init__(
+        self, choice: CassetteChoice, accepts: Callable[[bytes], object] = lambda _: None
+    ) -> None:
+        assert choice.path is not None
+        self.choice = choice
+        self.path: Path = choice.path
+        self._failed: dict[str, list[Exchange]] = {}
+        self._unanswered: list[Exchange] = []
+        self._used: set[int] = set()
+        self._missed = ""
+        known = _known(choice, accepts)
+        self.cassette = known or CassetteContent()
+        self._waiting: dict[str, deque[OnFile]] = {}
+        for exchange in self.cassette.exchanges:
+            if self.is_offline or not _ends_in_failure(exchange, self.cassette):
+                self._waiting.setdefault(exchange.request, deque()).append(exchange)
+        self._writer = CassetteWriter(self.path, known, folder=choice.folder)
+        self._needless = {
+            each.number
+            for each in self.cassette.exchanges
+            if choice.tools == "recorded" and self.cassette.is_inquiry(each)
+        }
+        if known is not None:
+            _note(self.path, used=[*self._needless])
+
+    @property
+    def is_offline(self) -> bool:
+        """True if nobody but the tape answers."""
+        return self.choice.mode == "replay"
+
+    @property
+    def is_recording(self) -> bool:
+        """True if the model answers every request."""
+        return self.choice.mode == "record"
+
+    @property
+    def added(self) -> int:
+        """So many exchanges were written."""
+        return self._writer.written
+
+    @property
+    def is_unanswered(self) -> bool:
+        """True if models were asked for a recording, and none has answered yet."""
+        return bool(self._unanswered)
+
+    @property
+    def used(self) -> int:
+        """So many exchanges of the file have answered."""
+        return len(self._used)
+
+    def unused(self) -> list[OnFile]:
+        """Return what has answered nothing yet; tools that do not run ask no model."""
+        done = self._used | self._needless
+        return [each for each in self.cassette.exchanges if each.number not in done]
+
+    def replay(self, asked: AskedRequest) -> Exchange | None:
+        """Return what `asked` was answered the next time; None: the model is to be asked.
+
+        Raises:
+            UnrecordedError: If only the file may answer, and does not have it.
+        """
+        waiting = self._waiting.get(asked.id)
+        if waiting:
+            found = waiting.popleft()
+            self._used.add(found.number)
+            _note(self.path, used=[found.number])
+            return Exchange(asked, found.events, found.end)
+        if self.is_offline:
+            raise self._miss(asked)
+        return None
+
+    def results(self, last_message: str) -> Sequence[RecordedResult] | None:
+        """Return the results behind the message with that id; None: tools run."""
+        if self.choice.tools != "recorded" or self.choice.mode == "record":
+            return None
+        found = self._results.of(last_message)
+        return found if found or self.is_offline else None
+
+    @cached_property
+    def _results(self) -> ResultsOnFile:
+        return ResultsOnFile(self.cassette)
+
+    def _miss(self, asked: AskedRequest) -> UnrecordedError:
+        """Return the error for `asked`.
+
+        A tool whose question could not be answered goes on with an error, and the model would be
+        asked something else because of it: what was missed first is what is to be mended.
+        """
+        if self._missed and not asked.is_inquiry:
+            first, self._missed = self._missed, ""
+            return UnrecordedError(first)
+        error = unrecorded(asked, self.cassette, self._used, self.path)
+        if asked.is_inquiry:
+            self._missed = self._missed or str(error)
+        return error
+
+    def keep(self, exchange: Exchange) -> None:
+        """Write `exchange`.
+
+        A recording begins with the first answer, and until then what it replaces stays. Where a
+        later run may ask again what failed, a failure is written with what came after it: one that
+        is the end would be replayed for ever.
+
+        Raises:
+            StorageError: If that is not possible.
+        """
+        if self.choice.mode == "record":
+            self._record(exchange)
+        elif exchange.has_failed:
+            self._failed.setdefault(exchange.asked.id, []).append(exchange)
+        else:
+            for each in (*self._went_before(exchange), exchange):
+                self._add(each)
+
+    def _record(self, exchange: Exchange) -> None:
+        waiting = [*self._unanswered, exchange]
+        if exchange.has_failed and not self.added:
+            self._unanswered = waiting
+            return
+        self._unanswered = []
+        for each in waiting:
+            self._add(each)
+
+    def _add(self, exchange: Exchange) -> None:
+        self._writer.add(exchange)
+        _note(self.path, added=1, anew=self.choice.mode == "record")
+
+    def _went_before(self, exchange: Exchange) -> list[Exchange]:
+        """Return the failures that `exchange` made good, and forget them."""
+        found = self._failed.pop(exchange.asked.id, [])
+        last = {part.id for part in exchange.asked.messages[-FOLLOW_UP:]}
+        for request, failed in [*self._failed.items()]:
+            if failed[0].asked.messages and failed[0].asked.messages[-1].id in last:
+                found = self._failed.pop(request) + found
+        return found
+
+
+def _known(choice: CassetteChoice, accepts: Callable[[bytes], object]) -> CassetteContent | None:
+    """Return what the file holds; None: it does not matter, or there is none yet."""
+    assert choice.path is not None
+    if choice.mode != "replay":
+        refuse_unsafe_link(choice.path, choice.folder)
+    if choice.mode == "record":
+        refuse_unless_cassette(choice.path)
+    if choice.mode == "record" or (choice.mode != "replay" and not choice.path.exists()):
+        return None
+    if not choice.path.exists():
+        raise StorageError(
+            f"there is no cassette {choice.path}. Record it with `jp-nb run NOTEBOOK "
+            "--record`, or with `%jp cassette record` before the first request"
+        )
+    accepts(content := read_bytes(choice.path))
+    return parse_cassette(choice.path, content)
+
+
+def _ends_in_failure(exchange: OnFile, cassette: CassetteContent) -> bool:
+    """Return True if `exchange` failed and nothing was tried after it."""
+    if not exchange.has_failed:
+        return False
+    after = cassette.exchanges[exchange.number + 1 : exchange.number + 2]
+    if not after or after[0].request == exchange.request:
+        return not after
+    last = after[0].last_message
+    for _ in range(FOLLOW_UP):
+        if last == exchange.last_message:
+            return False
+        part = cassette.parts.get(("message", last))
+        if part is None:
+            break
+        last = part.after
+    return True
+
+
+def _note(path: Path, **what: JsonValue) -> None:
+    """Tell the runner `what` became of the file at `path`, if it wants to know.
+
+    `used` are the exchanges that have answered, `added` so many that were written, `anew` if that
+    is all there is.
+    """
+    if place := os.environ.get(environment.CASSETTE_USE):
+        note = json.dumps({"cassette": str(path), **what})  # ASCII, whatever the path is
+        with open(place, "a", encoding="ascii") as file:
+            file.write(note + "\n")

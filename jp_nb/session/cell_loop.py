@@ -23,7 +23,7 @@ from threading import current_thread, get_ident, main_thread
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from jp_nb.tooling.base import CallInterrupted
+from jp_nb.tools.base import CallInterrupted
 
 T = TypeVar("T")
 Job = Callable[[], None]

@@ -1,6 +1,6 @@
 """The surroundings that a session needs: a notebook's home, the running cell, a person, a display.
 
-A `Host` is given to a `Session` when it is made. `jp_nb.notebook.notebook_host` is the one for
+A `Host` is given to a `Session` when it is made. `jp_nb.notebook.host` is the one for
 IPython; a test, or another front end, has one of its own.
 
 Source: `docs/architecture.md`, `docs/protocol.md`.
@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jp_nb.record.inquiry_events import BY
+from jp_nb.record.events import BY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pydantic import JsonValue
 
-    from jp_nb.agent.display_events import DisplayEvent
+    from jp_nb.agent.display import DisplayEvent
     from jp_nb.agent.prompts import (
         FormPrompt,
         FormPromptEnd,
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
         PromptEnd,
         Prompter,
     )
-    from jp_nb.config.tree.app_config import AppConfig
+    from jp_nb.config.tree.app import AppConfig
+    from jp_nb.record.clock import Clock
     from jp_nb.record.document import Document
-    from jp_nb.record.timestamps import Clock
     from jp_nb.session.cell_loop import CellLoop
     from jp_nb.session.last_error import LastError
-    from jp_nb.tooling.notebook_access import NotebookAccess
+    from jp_nb.tools.notebook_access import NotebookAccess
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""One kernel's assistant: its conversation, its configuration, and what runs its turns.
+"""`Session`: public operations of one kernel.
 
 This is where the rooms are wired together. `%load_ext` needs little of them: `settings.py` is
 loaded where something is configured, `turns.py` with the first turn.
 
-Source: `docs/architecture.md`, `docs/guide.md`.
+Source: `docs/architecture.md`, `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D119.
 """
 
 from __future__ import annotations
@@ -17,27 +17,44 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from jp_nb.errors import ConfigError, JpNbError, UsageError
+from jp_nb.record.clock import EARLIEST, Clock, position_clock, utc_now
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.timestamps import Clock
-from jp_nb.safe_text import one_line
-from jp_nb.session.active_conversation import ActiveConversation
-from jp_nb.session.host import CellRun, Host
-from jp_nb.session.run_clock import clock_at
-from jp_nb.workspace import variables
-from jp_nb.workspace.config_files import ConfigFiles
-from jp_nb.workspace.folder_trust import FolderTrust, Pending
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.host import CellRun, Home, Host
+from jp_nb.storage import environment
+from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.trust import FolderTrust, Pending
+from jp_nb.text import one_line
 
 if TYPE_CHECKING:
-    from jp_nb.agent.model_events import ToolChoice
+    from jp_nb.agent.provider import ToolChoice
     from jp_nb.config.directives import Directive
-    from jp_nb.config.tree.app_config import AppConfig
-    from jp_nb.image import Image
-    from jp_nb.record.turn_view import Turn
-    from jp_nb.session.conversation_list import ConversationList
-    from jp_nb.session.next_conversation import NextConversation
+    from jp_nb.config.tree.app import AppConfig
+    from jp_nb.images import Image
+    from jp_nb.record.turns import Turn
+    from jp_nb.session.bench import ToolBench
+    from jp_nb.session.conversations import ConversationList, NextConversation
     from jp_nb.session.settings import Settings
-    from jp_nb.session.tool_bench import ToolBench
     from jp_nb.session.turns import TurnRunner
+
+
+def clock_at(home: Home, files: ConfigFiles) -> Clock:
+    """Return what gives entries made at `home` their times, and with them their ids.
+
+    Raises:
+        UsageError: If `SOURCE_DATE_EPOCH` is no number of seconds.
+    """
+    if not home.headless:
+        return utc_now
+    if epoch := os.environ.get(environment.EPOCH):
+        return position_clock(epoch)
+    if files.anything() or os.environ.get(environment.OVERRIDES):
+        from jp_nb.session.settings import is_reproducible
+
+        if is_reproducible(files):
+            return EARLIEST
+    return utc_now
+
 
 RELOAD_TIMEOUT = 2.0
 """Seconds that a page has to say what it holds, when the extension is loaded again."""
@@ -76,11 +93,11 @@ class Session:
         )
         self.document, self.store = self.active.document, self.active.store
         if self.active.made_here and self.files.anything():
-            from jp_nb.session.starting_config import odd_rules
+            from jp_nb.session.settings import odd_rules
 
             self.notices += odd_rules(self.files, self.document.conversation.base_config)
-        if self.active.restored and previous is None and os.environ.get(variables.OVERRIDES):
-            from jp_nb.session.starting_config import overrides
+        if self.active.restored and previous is None and os.environ.get(environment.OVERRIDES):
+            from jp_nb.session.settings import overrides
 
             self.configure(*overrides())
         self.notices += self.files.take_notices()
@@ -100,7 +117,7 @@ class Session:
     @cached_property
     def conversations(self) -> ConversationList:
         """The ways to other conversations, and what was said in the active one."""
-        from jp_nb.session.conversation_list import ConversationList
+        from jp_nb.session.conversations import ConversationList
 
         return ConversationList(self.active)
 
@@ -114,7 +131,7 @@ class Session:
     @cached_property
     def bench(self) -> ToolBench:
         """Tools called outside of the conversation."""
-        from jp_nb.session.tool_bench import ToolBench
+        from jp_nb.session.bench import ToolBench
 
         return ToolBench(self.host, self.turns, self.active)
 
@@ -136,7 +153,7 @@ class Session:
             ConfigError: If one is malformed, or the result is no valid configuration.
             StorageError: If the file cannot be read or written.
         """
-        from jp_nb.session.config_file_changes import write_config_file
+        from jp_nb.session.settings import write_config_file
 
         projection = self.settings.projection
         self.notices += write_config_file(where, directives, projection, self.files)
@@ -200,10 +217,10 @@ class Session:
 
     def _note_clashes(self) -> None:
         """Say once of each name that a Python tool shares with another one which of them counts."""
-        python = sys.modules.get("jp_nb.tooling.python")  # where there is none there is no tool
+        python = sys.modules.get("jp_nb.tools.python")  # where there is none there is no tool
         if python is None:
             return
-        from jp_nb.tooling.builtin import BUILTINS
+        from jp_nb.tools.builtin import BUILTINS
 
         functions = python.PythonFunctions(python.REGISTRY, BUILTINS)
 
@@ -220,11 +237,11 @@ class Session:
 
     def _note_advice(self) -> None:
         """Say once of each definition of a Python tool what a model is not told about it."""
-        python = sys.modules.get("jp_nb.tooling.python")
+        python = sys.modules.get("jp_nb.tools.python")
         for tool in python.REGISTRY.all().values() if python is not None else ():
             if tool.definition in self._advised:
                 continue
-            from jp_nb.tooling.tool_advice import advice
+            from jp_nb.tools.python import advice
 
             self._advised.add(tool.definition)
             self.notices += [f"tool {tool.name}: {sentence}" for sentence in advice(tool)]
@@ -298,8 +315,8 @@ class Session:
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
-        from jp_nb.record.turn_marks import EXPLAINS_ERROR
-        from jp_nb.session.explaining import error_request
+        from jp_nb.record.marks import EXPLAINS_ERROR
+        from jp_nb.session.last_error import error_request
 
         turns = self._ready()
         room = self.config.interpolation.max_chars
@@ -328,9 +345,9 @@ class Session:
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
-        from jp_nb.record.recorded_images import IMAGES
-        from jp_nb.record.turn_marks import HOST, TOOL_CHOICE, last_turn_to_repeat
-        from jp_nb.session.next_conversation import branch_before
+        from jp_nb.record.events import IMAGES
+        from jp_nb.record.marks import HOST, TOOL_CHOICE, last_turn_to_repeat
+        from jp_nb.session.conversations import branch_before
 
         self._ready()
         stream = self.document.conversation
@@ -372,8 +389,8 @@ class Session:
             JpNbError: As `run_turn` does.
             KeyboardInterrupt: Likewise.
         """
-        from jp_nb.rendering.interrupted_turn import finished_words, skipped_words
-        from jp_nb.session.resuming import NO_TURN, NOT_LEFT, NOTHING, STRANGE, Resuming
+        from jp_nb.rendering.status import finished_words, skipped_words
+        from jp_nb.session.resume import NO_TURN, NOT_LEFT, NOTHING, STRANGE, Resuming
 
         turns = self._ready()
         if conversation:
@@ -414,7 +431,7 @@ class Session:
 
     def _forced_in(self, asked: ChatRequest) -> ToolChoice | None:
         """Return the tool choice that was made for `asked` alone; None: the configuration said."""
-        from jp_nb.record.turn_marks import as_choice, marked_choice
+        from jp_nb.record.marks import as_choice, marked_choice
 
         choice, stream = marked_choice(asked), self.document.conversation
         if choice is None:

@@ -1,38 +1,372 @@
-"""The configuration of a conversation: what is in force, and how it is changed.
+"""Effective settings of the session; edits.
 
-Source: `docs/guide.md`, `docs/decisions.md` D13, D20, `docs/configuration.md`, `docs/record.md`.
+`%load_ext` needs this wherever something is configured, so it imports little.
+
+Source: `docs/guide.md`, `docs/decisions.md` D13, D20, `docs/configuration.md`, `docs/record.md`,
+`docs/decisions.md` D20, `docs/decisions.md` D8, D34.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.defaults import DEFAULT_MODEL
-from jp_nb.config.directives import Directive
-from jp_nb.config.layers import REGISTRATIONS, Layer
-from jp_nb.config.model_aliases import resolve_model
-from jp_nb.config.partial import Change, Partial, get_path, leaves
+from jp_nb.config.access_rules import rule_warnings, rules_in
+from jp_nb.config.aliases import (
+    aliases_in,
+    parse_model_id,
+    require_tools,
+    resolve_model,
+    resolve_partial,
+    toggled,
+)
+from jp_nb.config.assignments import FILE_ONLY, is_assignment, parse_assignment
+from jp_nb.config.authority import strip_untrusted
+from jp_nb.config.directives import DEFAULT_MODEL, Directive
+from jp_nb.config.layers import ENVIRONMENT, REGISTRATIONS, USER_FILE, WORKSPACE_FILE, Layer, fold
+from jp_nb.config.masking import is_secret, masked
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    as_replacement,
+    build,
+    get_path,
+    leaves,
+    merge,
+    strip_strategies,
+)
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.schema import require
-from jp_nb.config.toggles import require_tools
-from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.schema import Element, format_path, node_of, parse_path, require
+from jp_nb.config.tree.app import AppConfig, attachment_argument
+from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.record.carried_changes import carried_over, changes_at, kept_settings
-from jp_nb.record.claims import claims_for
-from jp_nb.record.draft import Draft
-from jp_nb.record.ignored_changes import changes_if_trusted, ignored_changes
-from jp_nb.record.own_paths import OwnPaths
-from jp_nb.record.projection import Projection
-from jp_nb.record.provenance import Provenance
+from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
+from jp_nb.record.config_changes import (
+    Draft,
+    OwnPaths,
+    carried_over,
+    changes_at,
+    changes_if_trusted,
+    ignored_changes,
+    kept_settings,
+)
+from jp_nb.record.config_history import BASE, CONVERSATION, Projection, Provenance
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.drafting import Drafting
-from jp_nb.session.requested_changes import MODEL
-from jp_nb.session.starting_config import odd_rules_in, registered_functions
-from jp_nb.tooling.builtin import registered
-from jp_nb.workspace.config_files import ConfigFiles, listed
+from jp_nb.session.notebook_values import is_value
+from jp_nb.storage import environment
+from jp_nb.storage.attachments import AttachmentError, Attachments
+from jp_nb.storage.config_files import ConfigFiles, listed
+from jp_nb.storage.config_writer import ConfigFile
+from jp_nb.tools.builtin import registered
+
+MODEL = "assistant.model.id"
+CASSETTE = "providers.cassette"
+
+
+def requested_changes(
+    text: str, current: Partial, files: ConfigFiles
+) -> list[tuple[Change, Layer | None]]:
+    """Return the changes that `-c TEXT` asks for under `current`, each with the file it is from.
+
+    Raises:
+        ConfigError: If it is no assignment, no JSON object and no configuration file's name, or
+            sets what no conversation may say.
+        UsageError: If it is empty.
+    """
+    if not text.strip():
+        raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
+    if is_assignment(text):
+        change = parse_assignment(text, current)
+        _no_business_of_conversations(change.delta)
+        change = Change(_resolved(change.delta, apply(current, change)), change.unsets)
+        return [(change, None)]
+    found: list[tuple[Change, Layer | None]] = []
+    for layer in files.named(text, load_paths(current)):
+        delta = {key: value for key, value in layer.partial.items() if key not in FILE_ONLY}
+        _no_business_of_conversations(delta)
+        change = Change(_resolved(delta, merge(current, delta)))
+        current = apply(current, change)
+        found.append((change, layer))
+    return found
+
+
+def _no_business_of_conversations(delta: Partial) -> None:
+    """Raise if `delta` says of a conversation what none may say (D109)."""
+    if get_path(delta, CASSETTE) is not None:
+        raise ConfigError(
+            "a conversation cannot set this. Use `%jp cassette` for this kernel, "
+            "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
+            "`--workspace` for a file",
+            path=CASSETTE,
+        )
+
+
+def load_paths(current: Partial) -> list[str]:
+    """Return the folders in which configuration files are looked for by name."""
+    found: list[str] = get_path(current, "config_load_paths") or []
+    return found
+
+
+def model_set(reference: Any, current: Partial) -> Partial:
+    """Return a partial that sets the model which `reference` names under `current`'s aliases.
+
+    Raises:
+        ConfigError: If it names none.
+    """
+    model = resolve_model(reference, aliases_in(current))
+    return build(MODEL, {"provider": model.provider, "name": model.name})
+
+
+def _resolved(delta: Partial, current: Partial) -> Partial:
+    """Return `delta` with its models resolved: an alias may mean another one later."""
+    return resolve_partial(delta, aliases_in(current))
+
+
+def base_config(files: ConfigFiles) -> Partial:
+    """Return what a new conversation starts from: what somebody set, and the model (D8).
+
+    What only an owner may decide stays in the owner's files and variables: there it counts for
+    them, tightened later too, and nowhere else is it anybody's.
+
+    Raises:
+        ConfigError: If a file or a variable is wrong.
+    """
+    partial = with_model(fold(files.layers()))
+    validate(partial)
+    return strip_untrusted(to_store(partial))[0]
+
+
+def continues_headless(files: ConfigFiles) -> bool:
+    """Return whether `record.headless` says that a headless run continues a conversation (D18)."""
+    return bool(get_path(fold(files.readable()[0]), "record.headless") == "continue")
+
+
+def is_reproducible(files: ConfigFiles) -> bool:
+    """Return whether `record.reproducible` has a headless run write what the last one wrote.
+
+    An argument of the run that is wrong says nothing here: what begins with it says so.
+    """
+    below = fold(files.readable()[0])
+    with suppress(ConfigError):
+        below = merge(below, with_overrides({}, files))
+    return get_path(below, "record.reproducible") is True
+
+
+def to_store(partial: Partial) -> Partial:
+    """Return `partial` as a record holds it: it replaces, and says nothing about files."""
+    return {key: value for key, value in as_replacement(partial).items() if key not in FILE_ONLY}
+
+
+def with_model(partial: Partial) -> Partial:
+    """Return `partial` with its model resolved, or with the default one.
+
+    Raises:
+        ConfigError: If it names a model that there is not.
+    """
+    return merge(partial, model_set(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
+
+
+def overrides() -> list[Directive]:
+    """Return the `-c` arguments of the run, if a runner gave some."""
+    value = json.loads(os.environ.get(environment.OVERRIDES) or "[]")
+    return [Directive("cfg", str(item)) for item in value]
+
+
+def with_overrides(base: Partial, files: ConfigFiles) -> Partial:
+    """Return `base` with the arguments of the run in it (D34).
+
+    Raises:
+        ConfigError: If one of them is wrong.
+    """
+    given = overrides()
+    if not given:
+        return base
+    below = fold(files.layers())
+    for directive in given:
+        for change, _ in requested_changes(directive.text, merge(below, base), files):
+            base = apply(base, change)
+    validate(merge(below, base))
+    return base
+
+
+def registered_functions() -> Partial:
+    """Return what each Python tool of this kernel brings along, by its name."""
+    python = sys.modules.get("jp_nb.tools.python")  # where there is none there is no tool
+    functions = python.REGISTRY.all() if python is not None else {}
+    return {name: dict(tool.registration) for name, tool in functions.items()}
+
+
+def odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
+    """Say which rules about the configuration are hardly meant, where `base` lies over `files`.
+
+    Files that are wrong are passed over.
+    """
+    registered: Partial = {"conversation": {"tools": registered_functions()}}
+    return odd_rules_in(merge(merge(registered, fold(files.readable()[0])), base))
+
+
+def odd_rules_in(partial: Partial) -> list[str]:
+    """Say which rules about the configuration in `partial` are hardly meant."""
+    found = rules_in(strip_strategies(partial))
+    return [text for tool, rules in found for text in rule_warnings(tool, rules)]
+
+
+class Drafting:
+    """Makes the changes of directives, one after the other, in a draft on top of `projection`.
+
+    Attributes:
+        draft: What was made so far, with notices of what there was not to change.
+    """
+
+    def __init__(self, projection: Projection, files: ConfigFiles) -> None:
+        self.draft = Draft(projection)
+        self._projection = projection
+        self._files = files
+
+    def make(self, directive: Directive) -> None:
+        """Make the change that `directive` asks for.
+
+        Raises:
+            ConfigError: If it is malformed, or names something that there is not.
+            UsageError: If nothing can be made of it.
+        """
+        match directive.kind:
+            case "cfg":
+                self._set(directive.text)
+            case "no_cfg":
+                self._take_back(directive.text)
+            case "tool" | "no_tool":
+                config, on = self.draft.config(), directive.kind == "tool"
+                self._assign(toggled(config, directive.text, on=on))
+            case "attach":
+                self._assign(
+                    Change({"conversation": {"attachments": [self._attached(directive.text)]}})
+                )
+            case "unset":
+                self._uncover(directive.text)
+
+    def choose_model(self, text: str) -> None:
+        """Set the model that `text` names, as `provider/name` or an alias.
+
+        Raises:
+            ConfigError: If it names none.
+        """
+        self._assign(Change(model_set(parse_model_id(text), self.draft.partial())))
+
+    def _assign(self, change: Change) -> None:
+        if change:
+            self.draft.add(change, claims_for(change, Source.assignment(change)))
+
+    def _uncover(self, path: str) -> None:
+        """Take back what the conversation says at `path`."""
+        require(path)
+        change = Change(unsets=(path,), uncovers=frozenset({path}))
+        if self.draft.add(change, claims_for(change, None)):
+            return
+        shown = format_path(parse_path(path))
+        said = [x for x in self._projection.explain([path])[path] if x.source != BASE]
+        if not said or said[-1].value is None:
+            self._note(f"{shown} is not set, so nothing changes")
+            return
+        where = ", ".join(filter(None, (said[-1].source, said[-1].file)))
+        self._note(
+            f"this conversation does not set {shown}; its value is from {where}. "
+            "Unset it in this conversation: `%jp config "
+            f"{shlex.quote(f'{shown}:=null')}`"
+        )
+
+    def _note(self, text: str) -> None:
+        self.draft.notices.append(text)
+
+    def _attached(self, text: str) -> str:
+        """Return the URL that `-a TEXT` attaches, once it could be read."""
+        root = self._files.root
+        within = self._files.folder.relative_to(root).as_posix()
+        try:
+            url = attachment_argument(text, within=within)
+        except ValueError as exc:
+            raise UsageError(f"-a: {exc}") from exc
+        if is_value(url):
+            return url  # it is looked at where the variables are
+        try:
+            Attachments().read([url], root)
+        except AttachmentError as exc:
+            raise UsageError(f"-a {text}: {exc}") from exc
+        return url
+
+    def _set(self, text: str) -> None:
+        if text in ("NONE", "WORKSPACE"):
+            self.draft.reset()
+            if text == "WORKSPACE":
+                change = Change(to_store(with_model(fold(self._files.layers()))))
+                self.draft.add(change, claims_for(change, None))
+            return
+        for change, layer in requested_changes(text, self.draft.partial(), self._files):
+            source = Source.assignment(change) if layer is None else self._source_of(layer)
+            self.draft.add(change, claims_for(change, source))
+
+    def _source_of(self, layer: Layer) -> Source:
+        names, label = self._files.claim_names(layer)
+        return Source.named(*names, label=label)
+
+    # --- taking back -------------------------------------------------------------------------
+
+    def _take_back(self, text: str) -> None:
+        """Take back what `-C` names: a file's changes, or values wherever they are from."""
+        if not is_assignment(text):
+            self._take_file_back(text)
+            return
+        change = parse_assignment(text, self.draft.partial())
+        if change.unsets and not change.delta:
+            raise UsageError(
+                "-C undoes a value or the settings of a file. To undo a setting of "
+                "this conversation, "
+                f"use `%jp config --unset {change.unsets[0]}`"
+            )
+        for path, value in leaves(change.delta):
+            if not self._take_value_back(path, value):
+                shown = json.dumps(masked(value, parse_path(path)), ensure_ascii=False)
+                self._note(f"{path} is not {shown}, so nothing changes")
+
+    def _take_file_back(self, name: str) -> None:
+        hashes: frozenset[str] = frozenset()
+        for layer in self._files.named(name, load_paths(self.draft.partial())):
+            hashes |= self._source_of(layer).hashes
+        revert = revert_source(self.draft.steps(), hashes, unclaimed=self._in_environment())
+        if revert.claims:
+            self.draft.add(revert.change, revert.claims)
+        else:
+            self._note(f"no current setting is from {name!r}, so nothing changes")
+
+    def _take_value_back(self, path: str, value: JsonValue) -> bool:
+        node = node_of(path)
+        now = get_path(self.draft.partial(), path)
+        if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
+            present = [item for item in value if isinstance(now, list) and item in now]
+            keys = parse_path(path)
+            items = Change(unsets=tuple(format_path((*keys, Element(item))) for item in present))
+            return bool(present) and self.draft.add(items, claims_for(items, None))
+        revert = revert_value(self.draft.steps(), path, value)
+        if revert is None:
+            return False
+        self.draft.add(revert.change, revert.claims)
+        return True
+
+    def _in_environment(self) -> list[str]:
+        return [
+            path
+            for layer in self._files.readable()[0]
+            if layer.name == ENVIRONMENT
+            for path, _ in leaves(layer.partial)
+        ]
 
 
 class Settings:
@@ -245,3 +579,59 @@ class Settings:
         except ConfigError:
             return True
         return False
+
+
+def write_config_file(
+    where: Literal["user", "workspace"],
+    directives: Sequence[Directive],
+    projection: Projection,
+    files: ConfigFiles,
+) -> list[str]:
+    """Write values into the user's file, or the workspace's, and let them count at once.
+
+    What the conversation of `projection` says about them is taken back. Returns what the person
+    should be told.
+
+    Raises:
+        ConfigError: If one is malformed, or the result is no valid configuration.
+        StorageError: If the file cannot be read or written.
+    """
+    file = ConfigFile(files.file_of(where), USER_FILE if where == "user" else WORKSPACE_FILE)
+    for directive in directives:
+        file.change(directive)
+    _check_with(file.layer(), projection.layers())
+    waits = files.awaits_consent(where)
+    file.save()
+    if not waits:  # what else is in it counted already
+        files.agree_to(where)
+    return [f"written to {file.path}: {', '.join(file.paths)}", *_let_count(file, projection)]
+
+
+def _check_with(layer: Layer, layers: list[Layer]) -> None:
+    """Raise what would be wrong with the configuration if `layer` were its file's."""
+    old = next((n for n, other in enumerate(layers) if other.file == layer.file), None)
+    if old is not None:
+        layers[old] = layer
+    else:  # above the weaker kinds
+        kinds = [REGISTRATIONS, USER_FILE, *([WORKSPACE_FILE] * (layer.name != USER_FILE))]
+        layers.insert(sum(other.name in kinds for other in layers), layer)
+    aliases = validate(fold(layers), layer=layer.name, file=layer.file).providers.llm.aliases
+    resolve_model(validate(layer.partial).assistant.model.id, aliases)
+
+
+def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:
+    """Take back what the conversation says of what was written, and say what there is to say."""
+    projection.below_changed()
+    draft = Draft(projection)
+    for path in file.paths:
+        if is_secret(parse_path(path)):
+            yield f"{path} looks like a secret: the file now contains it as plain text"
+        change = Change(unsets=(path,), uncovers=frozenset({path}))
+        draft.add(change, claims_for(change, None))
+    draft.config()
+    draft.record()
+    for path, said in projection.explain(file.paths).items():
+        below = [x for x in said if x.source not in (BASE, CONVERSATION)]
+        if below and below[-1].file != str(file.path):
+            stronger = ", ".join(filter(None, (below[-1].source, below[-1].file)))
+            yield f"{path} has another value here, from {stronger}, which overrides that file"

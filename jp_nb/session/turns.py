@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display_events import Notice, ShowRequest
-from jp_nb.agent.model_events import Attachment, ToolChoice
-from jp_nb.agent.model_inquiry import LlmInquiryBackend
+from jp_nb.agent.compaction import Shortening
+from jp_nb.agent.display import Notice, ShowRequest
+from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
     ActionPrompt,
     FormPrompt,
@@ -24,44 +24,37 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
+from jp_nb.agent.provider import Attachment, ToolChoice
 from jp_nb.agent.questions import RecordedAnswer
-from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.sent_note import SentNote
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_compaction import Shortening
+from jp_nb.agent.turn_state import Resolved, SentNote
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
-from jp_nb.image import Image
-from jp_nb.providers.advice import ways_to_choose
-from jp_nb.record.call_progress import OpenCall
-from jp_nb.record.cut_short import CutShort
-from jp_nb.record.draft import Draft
+from jp_nb.images import Image
+from jp_nb.providers.errors import ways_to_choose
+from jp_nb.record.config_changes import Draft
+from jp_nb.record.context import Thread, thread_of
 from jp_nb.record.events import ChatRequest, ToolCallResponse
+from jp_nb.record.journal import OpenCall
+from jp_nb.record.marks import recorded_host
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import Thread, thread_of
-from jp_nb.record.turn_marks import recorded_host
-from jp_nb.record.turn_view import Turn, read_turn
-from jp_nb.rendering.carrying import kept_notices
-from jp_nb.rendering.form_record import record_of
-from jp_nb.session.active_conversation import KEPT, ActiveConversation
-from jp_nb.session.attached_values import choose_variables
-from jp_nb.session.beginnings import Beginnings
-from jp_nb.session.cell_work import CellWork
+from jp_nb.record.turns import CutShort, Turn, read_turn
+from jp_nb.rendering.forms import record_of
+from jp_nb.rendering.tables import kept_notices
+from jp_nb.session.agent_runner import CellWork
+from jp_nb.session.conversation import KEPT, ActiveConversation
+from jp_nb.session.conversations import Beginnings, NextConversation, Reruns
 from jp_nb.session.host import CellRun, Host
-from jp_nb.session.interpolate import interpolate
-from jp_nb.session.model_catalog import ModelCatalog
-from jp_nb.session.next_conversation import NextConversation
-from jp_nb.session.requested_changes import MODEL
-from jp_nb.session.reruns import Reruns
-from jp_nb.session.resolving import Resolver
-from jp_nb.session.settings import Settings
-from jp_nb.tooling.base import RUN
-from jp_nb.tooling.question import Question
-from jp_nb.values.description import Description, ValueBudget
-from jp_nb.workspace import variables
+from jp_nb.session.notebook_values import choose_variables, interpolate
+from jp_nb.session.resolver import ModelCatalog, Resolver
+from jp_nb.session.settings import MODEL, Settings
+from jp_nb.storage import environment
+from jp_nb.tools.base import RUN
+from jp_nb.tools.question import Question
+from jp_nb.values.base import Description, ValueBudget
 
 STOPPED = "You stopped the turn"
 UNDECIDED = "Interrupted before you decided. No request was sent, and nothing ran."
@@ -349,7 +342,7 @@ class TurnRunner:
             cell=self.work.cell,
             prepared=self.work.prepared(resolved.basis.config),  # may raise: before it is shown
             display=self.work.begin(resolved.basis.config),
-            strict=strict or os.environ.get(variables.STRICT) == "1",
+            strict=strict or os.environ.get(environment.STRICT) == "1",
             context=self.work.context(stream),
             secrets=self.work.secrets,
             faulted=self.work.faulted,
@@ -452,7 +445,7 @@ class TurnRunner:
             PromptUnavailable: If nobody can be asked.
             PromptCancelled: If somebody was asked and gave no answer.
         """
-        from jp_nb.session.own_questions import OwnQuestions, named  # most turns ask none
+        from jp_nb.session.ask import OwnQuestions, named  # most turns ask none
 
         run = RUN.get()
         if run is not None and run.over:

@@ -1,4 +1,4 @@
-"""Describes arrays: shape, type, range and their first values.
+"""NumPy, torch, scalars.
 
 Source: `docs/values.md`.
 """
@@ -7,13 +7,25 @@ from __future__ import annotations
 
 import array
 import math
+import os
+import re
+import stat
 from contextlib import suppress
 from typing import Any, Final
 
-from jp_nb.values.cutting import count, cut_end
-from jp_nb.values.own_text import FAILURES, type_name
-from jp_nb.values.privacy import hidden_part, hidden_value
-from jp_nb.values.telling import Telling
+from jp_nb.images import Image, media_type_of
+from jp_nb.values.base import (
+    Description,
+    Telling,
+    bytes_without_hidden,
+    count,
+    cut_end,
+    cut_middle,
+    hidden_part,
+    hidden_value,
+)
+from jp_nb.values.containers import int_text
+from jp_nb.values.custom import FAILURES, own_text, type_name, types_of
 
 MAX_SAMPLED: Final = 200_000
 """Elements that the range is taken of."""
@@ -186,3 +198,81 @@ def describe_buffer(value: Any, telling: Telling) -> str:
     text = f"{title}: {telling.inner(shown, telling.part(max(room, 20))).text}"
     left = len(value) - len(shown)
     return text if left <= 0 else f"{text} {telling.more(left, 'element', '[20:40] has the next')}"
+
+
+MAX_IMAGE_BYTES = 5_000_000
+
+
+def describe_text(value: str, telling: Telling) -> str:
+    """Return the text itself; a long one is cut in its middle."""
+    text = str.__str__(value)
+    if telling.brief:
+        return repr(cut_end(text, telling.chars))
+    return cut_middle(text, telling.chars, telling.name)
+
+
+def describe_bytes(value: bytes | bytearray, telling: Telling) -> str | Description:
+    """Return the length of bytes and how they begin; an image is one."""
+    length = len(value)
+    kind = media_type_of(bytes(value[:16]))
+    title = f"{type(value).__name__}, {count(length, 'byte')}"
+    if kind is not None:
+        shown = telling.images > 0 and length <= MAX_IMAGE_BYTES
+        images = (Image(kind, bytes(value), telling.name),) if shown else ()
+        return Description(f"{title}: {kind}", images)
+    room = max((telling.chars - len(title) - 60) // 4, 8)
+    if length <= room:
+        return repr(bytes(value))
+    left = telling.more(length - room, "byte", f"[{room}:] has the rest")
+    return f"{title}: {bytes_without_hidden(value)[:room]!r} {left}"
+
+
+def describe_int(value: int, telling: Telling) -> str:
+    """Return an integer; a huge one by its size."""
+    return str(value) if type(value) is bool else int_text(value)
+
+
+def describe_numpy_scalar(value: Any, telling: Telling) -> str:
+    """Return the text of a number of numpy; a record by its fields."""
+    if value.dtype.names is None:
+        return str(value)
+    return telling.inner({name: value[name] for name in value.dtype.names}, telling).text
+
+
+def describe_as_text(value: Any, telling: Telling) -> str:
+    """Return the `str` of a value whose `repr` is code, such as a date or a decimal number."""
+    return str(value)
+
+
+def describe_member(value: Any, telling: Telling) -> str:
+    """Return a member of an enumeration by its name and value."""
+    kind = type(value)
+    name = f"{type_name(kind).rpartition('.')[2]}.{value._name_}"
+    inner = telling.inner(value._value_, telling.part(200, brief=True))
+    return f"{name} (value {inner.text})"
+
+
+def describe_path(value: Any, telling: Telling) -> str:
+    """Return a path and what is there: nothing is read."""
+    text = str(value)
+    if "Path" not in {kind.__name__ for kind in types_of(value)}:
+        return text  # a path that need not be one of this machine
+    try:
+        found = os.stat(text)
+    except (OSError, ValueError):
+        return f"{text} (does not exist)"
+    if stat.S_ISDIR(found.st_mode):
+        return f"{text} (a folder)"
+    return f"{text} (a file of {count(found.st_size, 'byte')}, not read)"
+
+
+def describe_pattern(value: re.Pattern[Any], telling: Telling) -> str:
+    """Return a regular expression as code."""
+    flags = re.RegexFlag(value.flags & ~re.UNICODE.value)
+    end = f", flags {flags!s}" if flags else ""
+    return f"re.compile({cut_end(repr(value.pattern), telling.chars - len(end) - 14)}{end})"
+
+
+def describe_own(value: Any, telling: Telling) -> str:
+    """Return what the value says of itself."""
+    return own_text(value, telling.chars)

@@ -16,17 +16,16 @@ from types import FunctionType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final, NamedTuple
 
 from jp_nb.values.arrays import hidden_fields
-from jp_nb.values.container_contents import record_fields
-from jp_nb.values.frames import names_of
-from jp_nb.values.own_text import FAILURES, type_name, types_of
-from jp_nb.values.privacy import (
+from jp_nb.values.base import (
     bytes_without_hidden,
     hidden_part,
     hidden_value,
     without_hidden,
 )
-from jp_nb.values.source_places import is_own_code
-from jp_nb.values.value_path import PathStep, ValuePath, ValuePathError
+from jp_nb.values.containers import record_fields
+from jp_nb.values.custom import FAILURES, type_name, types_of
+from jp_nb.values.expressions import PathStep, ValuePath, ValuePathError, is_own_code
+from jp_nb.values.frames import names_of
 
 OF_SECRET: Final = "This is a secret. Secrets are never shown."
 OF_OWN: Final = "Names that begin with _ are private and not shown."

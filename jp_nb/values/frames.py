@@ -12,10 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jp_nb.values.cutting import count, cut_end, in_one_line, without_addresses
-from jp_nb.values.own_text import FAILURES, type_name
-from jp_nb.values.privacy import hidden_part, hidden_value
-from jp_nb.values.telling import Telling
+from jp_nb.values.base import (
+    Telling,
+    count,
+    cut_end,
+    hidden_part,
+    hidden_value,
+    in_one_line,
+    without_addresses,
+)
+from jp_nb.values.custom import FAILURES, type_name
 
 MAX_COUNTED: Final = 500_000
 """Cells that are looked at to count missing values."""

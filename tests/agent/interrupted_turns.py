@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from jp_nb.agent.display_events import (
+from jp_nb.agent.display import (
     ShowText,
 )
 from jp_nb.agent.interrupts import INTERRUPTED as MENU_TEXT
-from jp_nb.agent.model_events import TextPart
 from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.agent.provider import TextPart
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
 from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream
-from jp_nb.tooling.base import CallInterrupted
-from jp_nb.tooling.python import PythonTool
+from jp_nb.tools.base import CallInterrupted
+from jp_nb.tools.python import PythonTool
 from tests.agent.turn_bench import (
     Bench,
     reply,

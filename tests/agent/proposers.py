@@ -6,20 +6,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from jp_nb.agent.display_events import Notice
+from jp_nb.agent.display import Notice
 from jp_nb.agent.prompts import ActionPrompt
-from jp_nb.config.grants import Grants
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.partial import Partial, merge
 from jp_nb.config.proposal import ConfigSnapshot, Proposal, review
-from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.record.document import Document
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.tooling.context import DeltaRejection, ToolContext
-from jp_nb.tooling.python import PythonTool
-from jp_nb.tooling.question import Question
-from jp_nb.tooling.question_kinds import BooleanAnswer
+from jp_nb.tools.answer_types import BooleanAnswer
+from jp_nb.tools.base import DeltaRejection, ToolContext
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
 from tests.agent.turn_bench import (
     DONE,
     Bench,

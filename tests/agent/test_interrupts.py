@@ -14,7 +14,7 @@ from jp_nb.agent.interrupts import (
     tool_menu,
 )
 from jp_nb.agent.prompts import NotAnswered, Prompt, PromptEnd, QuestionPrompt, Unavailable
-from jp_nb.config.tree.style_config import Interrupt as InterruptConfig
+from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from tests.support.fakes import CANCELLED, FakePrompter, yes
 
 PHASES: list[Phase] = ["streaming", "tool_call"]

@@ -8,21 +8,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jp_nb.agent import tool_sources as module
-from jp_nb.agent.display_events import Notice
-from jp_nb.agent.model_events import ProviderEvent
-from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.tool_set import ToolSet, offer_tools
-from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.agent import tool_set
+from jp_nb.agent.display import Notice
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
+from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.tool_config import ToolConfig
-from jp_nb.session.resolving import TOOL_SOURCES
-from jp_nb.tooling.base import CellThread, Tool, ToolDefaults
-from jp_nb.tooling.command import CommandTools
-from jp_nb.tooling.context import ToolContext
-from jp_nb.tooling.outcome import Outcome, Success
-from jp_nb.tooling.sources import SourceDefaults, ToolSource
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tools import ToolConfig
+from jp_nb.session.resolver import TOOL_SOURCES
+from jp_nb.tools.base import CellThread, SourceDefaults, Tool, ToolContext, ToolDefaults, ToolSource
+from jp_nb.tools.command import CommandTools
+from jp_nb.tools.outcome import Outcome, Success
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -177,7 +174,7 @@ async def test_failing_source_is_named_closed_and_tried_again(
 
 
 async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONGEST", 0.02)
+    monkeypatch.setattr(tool_set, "LONGEST", 0.02)
     books = Server(starts=asyncio.Event())
     tools = await offered(served(books, Server("mcp.bank", "b", ("pay",))))
     assert tools.problems == (

@@ -13,12 +13,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.call_runner import RAN_BEFORE
-from jp_nb.agent.coordinator import NEVER_RAN
-from jp_nb.agent.display_events import ToolBegins, ToolEnds
-from jp_nb.agent.model_events import Finished, Flush, TextPart, ToolCallStart, Usage
-from jp_nb.agent.recorded_results import RecordedResult
-from jp_nb.agent.resolved import Resolved
+from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE
+from jp_nb.agent.display import ToolBegins, ToolEnds
+from jp_nb.agent.provider import Finished, Flush, TextPart, ToolCallStart, Usage
+from jp_nb.agent.recording import RecordedResult
+from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.errors import (
     ConfigError,
@@ -27,13 +26,13 @@ from jp_nb.errors import (
     ToolError,
     UsageError,
 )
-from jp_nb.record.call_progress import open_calls
+from jp_nb.record.context import Thread
 from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
-from jp_nb.record.thread import Thread
-from jp_nb.tooling.context import ToolContext
-from jp_nb.tooling.outcome import NeedsInput, Outcome, Success
-from jp_nb.tooling.python import PythonTool
-from jp_nb.tooling.question import Question
+from jp_nb.record.journal import open_calls
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
 from tests.agent.turn_bench import (
     BROKEN,
     DONE,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.display_events import ToolBegins
+from jp_nb.agent.display import ToolBegins
 from jp_nb.agent.prompts import ActionPrompt, Answered, Exhibit, FormEnd, QuestionPrompt
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply

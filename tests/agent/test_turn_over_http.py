@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import FormEnd, NotAnswered
-from jp_nb.providers.registry import create
-from jp_nb.tooling.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
-from jp_nb.tooling.builtin.ask import SCHEMA
-from jp_nb.tooling.builtin.ask_user import DESCRIPTION, PARAMETERS
-from jp_nb.tooling.python import PythonTool
+from jp_nb.providers.registry import create_provider
+from jp_nb.tools.builtin.ask import DESCRIPTION as ASK_DESCRIPTION
+from jp_nb.tools.builtin.ask import SCHEMA
+from jp_nb.tools.builtin.ask_user import DESCRIPTION, PARAMETERS
+from jp_nb.tools.python import PythonTool
 from tests.agent.over_http import over_http, sent_calls, sent_results
 from tests.agent.turn_bench import Bench
 from tests.support.fakes import FakePrompter, yes
@@ -45,7 +45,7 @@ def answer(body: dict[str, Any], protocol: str) -> str:
 async def test_every_provider_offers_ask_user_and_sends_its_answer(protocol: str) -> None:
     call = ToolCall("ask_user", ARGUMENTS)
     with LoopbackServer([Reply(tool_calls=(call,)), "Shipped."]) as server:
-        provider = create(protocol, {"base_url": server.url, "base_url_env": None})
+        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], person=FakePrompter(yes(True)))
         over_http(bench, provider, protocol)
         try:
@@ -85,7 +85,7 @@ async def test_results_of_calls_with_one_id_are_sent_with_their_calls(
         "Done.",
     ]
     with LoopbackServer(replies) as server:
-        provider = create(protocol, {"base_url": server.url, "base_url_env": None})
+        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], tools=[PythonTool(repeat)])
         over_http(bench, provider, protocol)
         try:
@@ -116,7 +116,7 @@ async def test_request_with_only_empty_deltas_is_retried(
         ],
     ]
     with LoopbackServer(RawResponse(chain([STREAM], body)) for body in bodies) as server:
-        provider = create("openai", {"base_url": server.url, "base_url_env": None})
+        provider = create_provider("openai", {"base_url": server.url, "base_url_env": None})
         bench = Bench([])
         over_http(bench, provider, "openai")
         try:
@@ -162,7 +162,7 @@ async def test_every_provider_gets_the_whole_schema_of_ask(protocol: str) -> Non
     call = ToolCall("ask", {"questions": QUESTIONS})
     person = FakePrompter(FormEnd((yes("pg"), yes([]), NotAnswered("declined", "form"))))
     with LoopbackServer([Reply(tool_calls=(call,)), "Noted."]) as server:
-        provider = create(protocol, {"base_url": server.url, "base_url_env": None})
+        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
         bench = Bench([], person=person)
         over_http(bench, provider, protocol)
         try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.record.by_position import EARLIEST
+from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.record.clock import EARLIEST, Clock, utc_now
+from jp_nb.record.context import Thread
 from jp_nb.record.events import (
     ChatRequest,
     InquiryEntry,
@@ -18,8 +19,6 @@ from jp_nb.record.events import (
     ToolCallResponse,
 )
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import Thread
-from jp_nb.record.timestamps import Clock, utc_now
 
 CALLS = ("a", "b.c", "b")
 QUESTION = InquiryQuestion.model_validate({"text": "Which?", "answer_type": {"type": "text"}})

@@ -26,9 +26,8 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from jp_nb.agent.display_events import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
-from jp_nb.agent.model_events import ModelParameters, ModelRequest, ProviderEvent
-from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry
+from jp_nb.agent.display import DisplayEvent, QuestionEnds, ToolBegins, ToolEnds
+from jp_nb.agent.inquiry import InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
@@ -40,12 +39,14 @@ from jp_nb.agent.prompts import (
     PromptEnd,
     Unavailable,
 )
-from jp_nb.agent.resolved import Resolved
+from jp_nb.agent.provider import ModelParameters, ModelRequest, ProviderEvent
 from jp_nb.agent.tool_set import offer_tools
 from jp_nb.agent.turn import TurnLoop
+from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.model_config import Request as RequestConfig
+from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
+from jp_nb.record.context import Thread, thread_of
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -55,12 +56,10 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.thread import Thread, thread_of
-from jp_nb.tooling.base import CallInterrupted
-from jp_nb.tooling.context import SharedContext, ToolContext
-from jp_nb.tooling.outcome import Failure, NeedsInput, Outcome, Success
-from jp_nb.tooling.python import PythonTool
-from jp_nb.tooling.question import Question
+from jp_nb.tools.base import CallInterrupted, SharedContext, ToolContext
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
 from tests.agent.turn_bench import (
     EventProvider,
     MockInquiryBackend,

@@ -11,10 +11,12 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jp_nb.agent.display_events import DisplayEvent, Passing, Waits
-from jp_nb.agent.model_events import (
+from jp_nb.agent.display import DisplayEvent, Passing, Waits
+from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
+from jp_nb.agent.provider import (
     Finished,
     Flush,
+    ModelList,
     ModelParameters,
     ModelRequest,
     ProviderEvent,
@@ -23,28 +25,25 @@ from jp_nb.agent.model_events import (
     ToolCallArguments,
     ToolCallStart,
 )
-from jp_nb.agent.model_info import ModelList
-from jp_nb.agent.model_inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.resolved import Resolved
-from jp_nb.agent.tool_set import ToolSet, offer_tools
-from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
 from jp_nb.agent.turn import TurnEnd, TurnLoop
+from jp_nb.agent.turn_state import Resolved
+from jp_nb.config.aliases import resolve_model
 from jp_nb.config.layers import Layer
-from jp_nb.config.model_aliases import resolve_model
 from jp_nb.config.partial import Partial
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.model_config import Request as RequestConfig
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError
-from jp_nb.image import Image
-from jp_nb.record.call_progress import CallStage
+from jp_nb.images import Image
+from jp_nb.record.config_history import Projection
+from jp_nb.record.context import Thread, ThreadEntry, thread_of
 from jp_nb.record.events import ChatRequest, Entry
-from jp_nb.record.projection import Projection
+from jp_nb.record.journal import CallStage
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import Thread, ThreadEntry, thread_of
-from jp_nb.record.turn_view import Turn, read_turn
-from jp_nb.tooling.base import Tool
-from jp_nb.tooling.python import PythonTool
+from jp_nb.record.turns import Turn, read_turn
+from jp_nb.tools.base import Tool
+from jp_nb.tools.python import PythonTool
 from tests.support.entries import FakeClock, new_stream, open_inquiries
 from tests.support.fakes import FakePrompter, InlineCell, layers_of, offer_now
 

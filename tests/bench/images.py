@@ -17,16 +17,15 @@ from time import perf_counter
 
 from pydantic import SecretBytes
 
-from jp_nb.agent.turn_record import TurnRecord
-from jp_nb.image import Image
-from jp_nb.providers.anthropic_request import AnthropicRendering
+from jp_nb.agent.turn_state import TurnRecord
+from jp_nb.images import Image
+from jp_nb.providers.anthropic import AnthropicRendering
+from jp_nb.record.clock import utc_now
+from jp_nb.record.context import Thread, thread_of
 from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.recorded_images import shows
-from jp_nb.record.signature import Signer
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse, shows
+from jp_nb.record.signing import Signer
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import Thread, thread_of
-from jp_nb.record.timestamps import utc_now
 
 RESULTS = 20
 RUNS = 9

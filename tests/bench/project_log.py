@@ -20,13 +20,13 @@ from time import perf_counter, sleep
 
 from jupyter_client.manager import KernelManager
 
-from jp_nb.workspace.project_log import ProjectLog
-from tests.workspace.log_writers import Writer, check
+from jp_nb.storage.question_log import ProjectLog
+from tests.storage.log_writers import Writer, check
 
 CODE = """
 import os
 from pathlib import Path
-from tests.workspace.log_writers import write
+from tests.storage.log_writers import write
 told = os.open({told!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 for number in write(Path({root!r}), {name!r}, {first}, {last}):
     os.write(told, b"%d\\n" % number)

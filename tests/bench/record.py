@@ -19,6 +19,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, SecretBytes, TypeAdapter
 
+from jp_nb.record.clock import random_id, utc_now
+from jp_nb.record.config_history import Projection
+from jp_nb.record.context import thread_of
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -30,12 +33,8 @@ from jp_nb.record.events import (
     ToolCallResponse,
     TurnStart,
 )
-from jp_nb.record.ids import random_id
-from jp_nb.record.projection import Projection
-from jp_nb.record.signature import Signer
+from jp_nb.record.signing import Signer
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.thread import thread_of
-from jp_nb.record.timestamps import utc_now
 
 SIZES = (10, 1_000, 10_000, 50_000)
 LOADED = 10_000

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 
-from jp_nb.values.describing import describe
-from jp_nb.values.description import ValueBudget
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.describe import describe
 from tests.values.sample_values import deep, sample_values
 
 RUNS = 5

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jp_nb.config.grants import Grants
-from jp_nb.config.paths import parse_path
-from jp_nb.config.tree.access_config import ConfigRule
+from jp_nb.config.access_rules import Grants
+from jp_nb.config.schema import parse_path
+from jp_nb.config.tree.tools import ConfigRule
 
 RULES = "conversation.tools.x.access.config"
 

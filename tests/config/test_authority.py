@@ -20,8 +20,7 @@ from jp_nb.config.authority import (
     without_consent,
 )
 from jp_nb.config.partial import Partial, build, get_path
-from jp_nb.config.paths import parse_path
-from jp_nb.config.schema import field_paths
+from jp_nb.config.schema import field_paths, parse_path
 from jp_nb.config.validation import split_unknown
 
 MODEL = [

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.config.masking import is_secret, masked
-from jp_nb.config.paths import Element, parse_path
-from jp_nb.config.schema import field_paths
-from jp_nb.config.secret_names import NOT_SHOWN
+from jp_nb.config.schema import Element, field_paths, parse_path
+from jp_nb.config.secrets import NOT_SHOWN
 
 OPTIONS = ("conversation", "tools", "t", "options")
 

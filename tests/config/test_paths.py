@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.paths import Element, format_path, lookup, parse_path
+from jp_nb.config.schema import Element, format_path, lookup, parse_path
 from jp_nb.errors import ConfigError
 from tests.support.record_strategies import json_values
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from jp_nb.config.access_rules import Grants
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.grants import Grants
 from jp_nb.config.partial import (
     Change,
     Partial,
@@ -20,7 +20,6 @@ from jp_nb.config.partial import (
     merge,
     strip_strategies,
 )
-from jp_nb.config.paths import format_path
 from jp_nb.config.proposal import (
     MAX_CHARS,
     MAX_PATHS,
@@ -31,8 +30,9 @@ from jp_nb.config.proposal import (
     complete_model_ids,
     review,
 )
-from jp_nb.config.tree.access_config import ConfigRule
-from jp_nb.config.tree.provider_table import AVAILABLE
+from jp_nb.config.schema import format_path
+from jp_nb.config.tree.models import AVAILABLE
+from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.paths import parse_path
-from jp_nb.config.schema import field_paths, node_of
-from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.attachment_url import AttachmentParts, attachment_parts
-from jp_nb.config.tree.left_out import LEFT_OUT, left_out
-from jp_nb.config.tree.strategy import (
+from jp_nb.config.schema import field_paths, node_of, parse_path
+from jp_nb.config.tree.app import LEFT_OUT, AppConfig, AttachmentParts, attachment_parts, left_out
+from jp_nb.config.tree.base import (
     APPEND,
     APPEND_SET,
     DEEP,
@@ -22,11 +19,11 @@ from jp_nb.config.tree.strategy import (
     Merge,
     keyed,
 )
-from jp_nb.config.tree.tool_config import Enable, Param
+from jp_nb.config.tree.tools import Enable, Param
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
-from jp_nb.providers.registry import create
-from jp_nb.tooling.python import PythonTool
+from jp_nb.providers.registry import create_provider
+from jp_nb.tools.python import PythonTool
 from tests.config.config_spellings import CASES, lookup, under, wholes
 from tests.support.fakes import offer_now
 
@@ -191,14 +188,14 @@ def test_known_provider_without_implementation_is_refused() -> None:
         with pytest.raises(
             ConfigError, match=f"{name}' is not available yet; available: anthropic"
         ):
-            create(name)
+            create_provider(name)
 
 
 def test_dialect_without_implementation_is_refused() -> None:
     with pytest.raises(ConfigError, match="expected `chat`") as caught:
-        create("openai", {"dialect": "responses"})
+        create_provider("openai", {"dialect": "responses"})
     assert caught.value.path == "providers.llm.openai.dialect"
-    create("openai", {"dialect": "chat"})
+    create_provider("openai", {"dialect": "chat"})
 
 
 def shout(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.partial import get_path
-from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import checked, split_unknown, validate
 from jp_nb.errors import ConfigError
 

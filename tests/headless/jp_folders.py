@@ -8,9 +8,9 @@ from typing import Any
 
 import nbformat
 
+from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.timestamps import utc_now
 from tests.interop.jp_directories import G1, G2, G3, G4, G5, jp_text
 
 GENERATIONS = {"G1": G1, "G2": G2, "G3": G3, "G4": G4, "G5": G5}

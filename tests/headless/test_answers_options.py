@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from jp_nb.cli import main
-from jp_nb.headless.show import load_conversation
+from jp_nb.headless.records import load_conversation
 from tests.support.notebook_runs import outputs, run, write_scripted
 
 Execute = Callable[..., str]

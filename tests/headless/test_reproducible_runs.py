@@ -10,9 +10,9 @@ import nbformat
 import pytest
 
 from jp_nb.cli import main
+from jp_nb.headless.records import load_conversation
 from jp_nb.headless.runner import join_streams, run_notebook
-from jp_nb.headless.show import load_conversation
-from jp_nb.record import carrier
+from jp_nb.record import merge
 from tests.headless.conftest import WriteNotebook
 from tests.support.notebook_runs import NOON, run
 
@@ -154,8 +154,8 @@ def test_nbconvert_without_recorded_times_writes_the_same_notebook_twice(
         join_streams(made)
         found.append(nbformat.writes(made))
     assert found[0] == found[1]
-    widgets = nbformat.read(talk, as_version=4).metadata[carrier.WIDGETS]
-    assert [len(key) for key in widgets[carrier.WIDGET_STATE]["state"]] == [32]
+    widgets = nbformat.read(talk, as_version=4).metadata[merge.WIDGETS]
+    assert [len(key) for key in widgets[merge.WIDGET_STATE]["state"]] == [32]
 
 
 @pytest.mark.runners

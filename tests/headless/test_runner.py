@@ -11,9 +11,9 @@ import nbformat
 import pytest
 
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.headless.records import load_conversation
 from jp_nb.headless.runner import RunResult, join_streams, run_notebook
-from jp_nb.headless.show import load_conversation
-from jp_nb.record import carrier
+from jp_nb.record import merge
 from tests.headless.conftest import BEGUN, LIVE, WriteNotebook, contents, printed, read, write_talk
 
 ENVIRONMENT = (
@@ -71,7 +71,7 @@ def test_live_conversation_is_kept_beside_that_of_the_run(finished: RunResult) -
 def test_other_metadata_and_widgets_are_kept(finished: RunResult) -> None:
     metadata = read(finished.path).metadata
     assert metadata.mine == {"a": 1}
-    models = metadata.widgets[carrier.WIDGET_STATE].state.values()
+    models = metadata.widgets[merge.WIDGET_STATE].state.values()
     widgets = {"@jupyter-widgets/controls", "@jupyter-widgets/base"}
     assert {m.model_module for m in models} == widgets, "the carrier of the record is gone"
 
@@ -101,10 +101,10 @@ def test_conversation_is_found_in_the_record_and_in_its_carrier(
     state = {"jp": head, "events.0": notebook.metadata.jp.events}
     widget = {"model_module": "jp-nb", "model_name": "RecordModel", "state": state}
     del notebook.metadata["jp"]
-    notebook.metadata.widgets = {carrier.WIDGET_STATE: {"state": {"a": widget}}}
+    notebook.metadata.widgets = {merge.WIDGET_STATE: {"state": {"a": widget}}}
     nbformat.write(notebook, path)
     assert load_conversation(path).conversation.turn_count == 2
-    carried = notebook.metadata.widgets[carrier.WIDGET_STATE].state.a.state
+    carried = notebook.metadata.widgets[merge.WIDGET_STATE].state.a.state
     carried["events.0"][1] = {"type": "chat_request"}
     nbformat.write(notebook, path)
     with pytest.raises(StorageError, match=r"talk\.ipynb: .*events\[1\]"):
@@ -163,7 +163,7 @@ def test_second_run_writes_the_same_and_one_that_continues_appends(
 
 
 LOSES = """
-from jp_nb.notebook.document.carrier_store import CarrierStore
+from jp_nb.notebook.page.stores import CarrierStore
 publish = CarrierStore._publish
 
 def lossy(self, touched):
@@ -182,12 +182,12 @@ def test_incomplete_record_fails_its_run_and_no_later_one(write_notebook: WriteN
     assert (result.failure.cell, result.failure.name) == (None, "StorageError")
     assert "did not receive the whole record" in result.failure.message
     damaged = read(path)
-    [kept] = carrier.unreadable(damaged.metadata)
+    [kept] = merge.unreadable_carrier(damaged.metadata)
     assert "one" in json.dumps(kept)
     damaged.cells = [nbformat.v4.new_code_cell("1 + 1")]
     nbformat.write(damaged, path)
     assert run_notebook(path).ok
-    assert carrier.unreadable(read(path).metadata) == [kept]
+    assert merge.unreadable_carrier(read(path).metadata) == [kept]
 
 
 @pytest.mark.runners

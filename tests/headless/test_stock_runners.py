@@ -11,8 +11,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from jp_nb.headless.show import load_conversation
-from jp_nb.record import carrier
+from jp_nb.headless.records import load_conversation
+from jp_nb.record import merge
 from tests.headless.conftest import BEGUN, LIVE, WriteNotebook, contents, printed, read
 
 pytestmark = pytest.mark.runners
@@ -33,7 +33,7 @@ def call(*arguments: str | Path, cwd: Path, ok: bool = True) -> str:
 
 def has_carrier(notebook: Any) -> bool:
     """Return True if a widget of `notebook` holds the record."""
-    models = notebook.metadata.get("widgets", {}).get(carrier.WIDGET_STATE, {}).get("state", {})
+    models = notebook.metadata.get("widgets", {}).get(merge.WIDGET_STATE, {}).get("state", {})
     return any(m["model_module"] == "jp-nb" for m in models.values())
 
 

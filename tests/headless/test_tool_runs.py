@@ -10,8 +10,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from jp_nb.headless.records import load_conversation
 from jp_nb.headless.runner import run_notebook
-from jp_nb.headless.show import load_conversation
 from tests.support.figure_tools import CLOSED, OPEN
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse, Received, Reply, ToolCall
 from tests.support.notebook_runs import (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from jp_nb.interop.jp_files import read_directory
+from jp_nb.interop.files import read_directory
 
 NAME = "17700000001-on-tides"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import jp_nb
-from jp_nb.record import carrier, segments
+from jp_nb.record import merge
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -77,9 +77,9 @@ CARRIERS = """async widgets => {
 
 def test_record_in_a_widget_is_read_in_the_page_as_in_python(script_page: Page) -> None:
     for state in STATES:
-        model = {"model_name": "RecordModel", "model_module": carrier.MODULE, "state": state}
-        widgets = {carrier.WIDGET_STATE: {"state": {"mine": model}}}
-        read = carrier.read({carrier.WIDGETS: widgets})
+        model = {"model_name": "RecordModel", "model_module": merge.MODULE, "state": state}
+        widgets = {merge.WIDGET_STATE: {"state": {"mine": model}}}
+        read = merge.read_carrier({merge.WIDGETS: widgets})
         found = script_page.evaluate(CARRIERS, widgets)
         assert found == ([] if read is None else [read]), state
 
@@ -133,20 +133,20 @@ def test_segments_that_a_page_wrote_are_read_in_python(script_page: Page) -> Non
     sealed |= {"sealed": [None]}
     stored: dict[str, Any] = {**HEAD, "version": 2, "base_config": {}, "events": [], "sealed": []}
     damaged: Any = script_page.evaluate(UNSEALED, {"jp": stored | {"others": [sealed]}})
-    assert damaged == segments.read({"jp": stored | {"others": [sealed]}})
+    assert damaged == merge.read_segments({"jp": stored | {"others": [sealed]}})
     (broken,) = damaged["others"]
     assert broken["segments"] == {"jp": sealed}
     before, now = _record(20), _record(30, others=[shelf, broken, {"damaged": True}])
     written = script_page.evaluate(IN_SEGMENTS, json.dumps([before, now]))
     metadata, after, read, added = json.loads(written)
     as_javascript = json.loads(json.dumps(now).replace("-0.0", "0"))
-    assert segments.read(after) == read == as_javascript
-    assert segments.read(metadata)["events"] == as_javascript["events"][:20]  # type: ignore[call-overload, index]
+    assert merge.read_segments(after) == read == as_javascript
+    assert merge.read_segments(metadata)["events"] == as_javascript["events"][:20]  # type: ignore[call-overload, index]
     assert {"jp.1", "jp.3"} <= metadata.keys()
     assert after["jp.2"] == "of a stranger"
-    assert all(segments.is_segment(key) for key in added)
+    assert all(merge.is_segment(key) for key in added)
     assert "jp.1" not in added  # it is written once
     assert after["jp"]["others"][0]["events"] == []
     assert len(json.dumps(after["jp"])) < 64 * 1024 + 10_000
     del after["jp.3"]["events"][0]["data"]["texts"]
-    assert "broken" in segments.read(after)  # type: ignore[operator]
+    assert "broken" in merge.read_segments(after)  # type: ignore[operator]

@@ -89,12 +89,12 @@ SCRIPTS = {
     },
 }  # fmt: skip
 WAIT_FOREVER = """
-from jp_nb.notebook import outbox
-from jp_nb.notebook.document import page_delivery
-before = outbox.INTERVAL_S, page_delivery.BEAT_S
-outbox.INTERVAL_S = page_delivery.BEAT_S = 3600
+from jp_nb.notebook.display import outbox
+from jp_nb.notebook.page import delivery
+before = outbox.INTERVAL_S, delivery.BEAT_S
+outbox.INTERVAL_S = delivery.BEAT_S = 3600
 """
-WAIT_AS_BEFORE = "outbox.INTERVAL_S, page_delivery.BEAT_S = before"
+WAIT_AS_BEFORE = "outbox.INTERVAL_S, delivery.BEAT_S = before"
 ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
 
 

@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.tool_config import CANCELLATION
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tools import CANCELLATION
 from jp_nb.errors import (
     ConfigError,
     PromptCancelled,
@@ -22,12 +22,12 @@ from jp_nb.errors import (
     StorageError,
     UsageError,
 )
-from jp_nb.record import projection
+from jp_nb.record import config_history
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
-from jp_nb.rendering import tool_report
+from jp_nb.rendering import tools
 from jp_nb.session.turns import TurnRunner
-from jp_nb.tooling.base import Tool
-from jp_nb.tooling.builtin import BUILTINS, MissingTool
+from jp_nb.tools.base import Tool
+from jp_nb.tools.builtin import BUILTINS, MissingTool
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import configured, for_tool, offer_now
 from tests.support.sessions import AskedNotebook, Notebook
@@ -424,7 +424,7 @@ def test_settings_that_cannot_be_shown_cannot_be_trusted(
         )
     notebook.jp("export out")
     other = Notebook(folder, days=1)
-    monkeypatch.setattr(projection, "MAX_FOREIGN_WORK", 300)
+    monkeypatch.setattr(config_history, "MAX_FOREIGN_WORK", 300)
     other.jp("import out")
     with pytest.raises(UsageError, match=r"not all of its settings can be shown to you .too many"):
         other.jp("trust --yes")
@@ -880,7 +880,7 @@ def test_report_of_a_tool_shows_no_secret() -> None:
         executors: dict[str, dict[str, Tool]] = {"local": {"fetch": MissingTool("")}}
         return offer_now(config, {**executors, "builtin": BUILTINS})
 
-    shown = tool_report.tool("fetch", config, offered)
+    shown = tools.tool_report("fetch", config, offered)
     assert "SECRET" not in shown.text + shown.markdown
     assert "curl -H 'Authorization: Bearer (set, not shown)'" in shown.text
     for row in (["n", "[1]"], ["unit", "string", "no", 'default "km"', "-"]):
@@ -907,7 +907,7 @@ def test_report_of_a_tool_escapes_markup() -> None:
         executors: dict[str, dict[str, Tool]] = {"local": {HOSTILE: MissingTool("")}}
         return offer_now(config, {**executors, "builtin": BUILTINS})
 
-    for shown in (tool_report.tool(HOSTILE, config, offered), tool_report.tools(config, offered)):
+    for shown in (tools.tool_report(HOSTILE, config, offered), tools.tools_report(config, offered)):
         assert dangers(shown.markdown) == []
         assert "\x1b" not in shown.markdown + shown.text
         assert "<h1" not in "".join(renderings(shown.markdown))

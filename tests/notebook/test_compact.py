@@ -13,8 +13,8 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.notebook.options import read_ask_options
-from jp_nb.record.compactions import counting, in_one_step
+from jp_nb.notebook.commands import read_ask_options
+from jp_nb.record.compaction import counting, in_one_step
 from jp_nb.record.events import Compaction
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -28,7 +28,7 @@ PROVIDERS = pytest.mark.parametrize("provider", ["anthropic", "openai"])
 
 @pytest.fixture
 def look() -> Iterator[None]:
-    from jp_nb.tooling.python import REGISTRY
+    from jp_nb.tools.python import REGISTRY
 
     @jp.tool(name="look")
     def look(place: str) -> str:
@@ -314,7 +314,7 @@ def test_nothing_is_compacted_when_nothing_would_get_shorter(
 def test_image_is_compacted_with_its_turn_and_sent_to_the_summarizing_model(
     notebook: Notebook, provider: str
 ) -> None:
-    from jp_nb.tooling.python import REGISTRY
+    from jp_nb.tools.python import REGISTRY
 
     @jp.tool(name="draw")
     def draw() -> Any:

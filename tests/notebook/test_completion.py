@@ -12,9 +12,8 @@ from typing import get_args
 import pytest
 
 import jp_nb
-from jp_nb.config.paths import parse_path
-from jp_nb.config.schema import field_paths, node_of
-from jp_nb.config.tree.provider_table import PROVIDER_NAMES
+from jp_nb.config.schema import field_paths, node_of, parse_path
+from jp_nb.config.tree.models import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     MAX_OFFERED,
     OFFERED,
@@ -336,7 +335,7 @@ def folder(folder: Path) -> Path:
 def test_completion_is_loaded_with_the_first_tab_in_a_magic(
     ipython: IPythonShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "jp_nb.notebook.completion_facts"
+    name = "jp_nb.notebook.completion"
     monkeypatch.delitem(sys.modules, name, raising=False)
     assert "print" in ipython.tab("pri|")
     assert name not in sys.modules
@@ -409,7 +408,7 @@ def test_failure_of_completion_is_silent_and_logged(
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    caplog.set_level(logging.DEBUG, "jp_nb.notebook.completion_facts")
+    caplog.set_level(logging.DEBUG, "jp_nb.notebook.completion")
     monkeypatch.setattr(ipython.session, "document", None)
     assert not any("jp-c" in line for line in ipython.tab("%jp switch |"))
     assert [record.exc_info is not None for record in caplog.records] == [True]

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 import jp_nb as jp
-from jp_nb.config.grants import Grants
-from jp_nb.config.paths import parse_path
+from jp_nb.config.access_rules import Grants
+from jp_nb.config.schema import parse_path
 from jp_nb.errors import ConfigError
 from jp_nb.notebook.commands import run_subcommand
 from jp_nb.session.session import Session
-from jp_nb.tooling.python import REGISTRY
-from jp_nb.workspace import config_files
+from jp_nb.storage import config_files
+from jp_nb.tools.python import REGISTRY
 from tests.support.sessions import make_session, shell_of
 
 TOOL = "conversation.tools.x"
@@ -136,11 +136,11 @@ def test_assignment_has_the_limits_of_a_file_for_grants(
 def test_loading_without_configuration_reads_no_rules(folder: Path) -> None:
     code = (
         "import sys; from types import SimpleNamespace as N\n"
-        "from jp_nb.notebook.notebook_host import NotebookHost\n"
+        "from jp_nb.notebook.host import NotebookHost\n"
         "from jp_nb.session.session import Session\n"
         "Session(NotebookHost(N(user_ns={}))).close()\n"
-        "assert 'jp_nb.config.grants' not in sys.modules\n"
-        "assert 'jp_nb.config.tree.access_config' not in sys.modules"
+        "assert 'jp_nb.config.access_rules' not in sys.modules\n"
+        "assert 'jp_nb.config.tree.tools' not in sys.modules"
     )
     home = {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **home}, timeout=60)

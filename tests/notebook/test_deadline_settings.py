@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError
 from tests.support.sessions import Notebook
 

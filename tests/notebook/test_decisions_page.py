@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jp_nb.record.proposals import PROPOSED_BY
+from jp_nb.record.stream import PROPOSED_BY
 from tests.support.browser import Lab, NotebookPage
 from tests.support.cells import calls
 from tests.support.page_actions import (

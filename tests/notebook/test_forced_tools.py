@@ -14,13 +14,13 @@ import jp_nb
 from jp_nb.config.directives import Directive, tool_choice
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook import commands
-from jp_nb.notebook.options import read_ask_options
+from jp_nb.notebook.commands import read_ask_options
 from jp_nb.record.events import ConfigDelta
-from jp_nb.rendering import conversation_log
+from jp_nb.rendering import turn as turn_module
 from jp_nb.session import current
 from jp_nb.session.session import Session
-from jp_nb.tooling.python import REGISTRY
-from jp_nb.workspace import config_files
+from jp_nb.storage import config_files
+from jp_nb.tools.python import REGISTRY
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session, shell_of
 
@@ -255,7 +255,7 @@ def test_demanded_tool_that_was_not_called_is_reported(
     assert missing is None or said(missing) in shown[-1]
     [turn] = session.conversations.log()
     assert turn.uncalled == missing
-    log = conversation_log.log(session.document, [turn]).text
+    log = turn_module.log_report(session.document, [turn]).text
     assert (f"⚠ a call of {missing} was required, but the model made none" in log) is (
         missing is not None
     )

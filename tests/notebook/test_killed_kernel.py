@@ -107,7 +107,7 @@ async def deploy() -> str:
 """
 HOOK = """
 import os, signal, time
-from jp_nb.agent.turn_record import TurnRecord
+from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.record.events import ToolCallResponse
 
 def held(gate: str) -> None:

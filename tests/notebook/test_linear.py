@@ -9,15 +9,15 @@ from time import process_time
 
 import pytest
 
-from jp_nb import safe_text
-from jp_nb.agent.display_events import EndOfText, ShowText, ToolBegins, ToolEnds
+from jp_nb import text as text_module
+from jp_nb.agent.display import EndOfText, ShowText, ToolBegins, ToolEnds
 from jp_nb.errors import UsageError
 from jp_nb.json_values import read_json
 from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
 from jp_nb.rendering.tool_calls import call_markdown, call_plain, no_markup, stable_traceback
-from jp_nb.rendering.transcript import Transcript
-from jp_nb.session.interpolate import interpolate
-from jp_nb.values.description import ValueBudget
+from jp_nb.rendering.turn import Transcript
+from jp_nb.session.notebook_values import interpolate
+from jp_nb.values.base import ValueBudget
 
 UNIT = 5_000
 """Characters of the shorter text; the longer one is sixteen times as long."""
@@ -103,8 +103,8 @@ def shown(text: str) -> None:
     begins = ToolBegins("1", text, {"a": text}, hidden=False)
     call_markdown(begins, result, live=True)
     call_plain(begins, result)
-    safe_text.escape_unseen(text)
-    no_markup(safe_text.one_line(text))
+    text_module.escape_unseen(text)
+    no_markup(text_module.one_line(text))
     stable_traceback(text)
     code_span(text)
 

@@ -10,8 +10,8 @@ import pytest
 import jp_nb
 from jp_nb.errors import UsageError
 from jp_nb.notebook import commands
+from jp_nb.notebook.commands import read_ask_options
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
-from jp_nb.notebook.options import read_ask_options
 from jp_nb.notebook.subcommands import ASK_OPTIONS, subcommand_rows
 from tests.notebook.ipython_shell import IPythonShell, ipython
 

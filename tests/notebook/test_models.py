@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_info import ModelList
+from jp_nb.agent.provider import ModelList
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.notebook.completion import complete_cell
-from jp_nb.notebook.completion_facts import SessionFacts
-from jp_nb.session.model_catalog import KEPT_SECONDS, ModelCatalog
+from jp_nb.notebook.completion import SessionFacts, complete_cell
+from jp_nb.session.resolver import KEPT_SECONDS, ModelCatalog
 from tests.providers.listed_models import CLAUDE, OLD_CLAUDE, anthropic_page
 from tests.support.loopback import LoopbackServer
 from tests.support.sessions import Notebook

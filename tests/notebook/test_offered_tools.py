@@ -19,10 +19,10 @@ import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook.commands import run_subcommand
+from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.timestamps import utc_now
-from jp_nb.tooling.python import REGISTRY
-from jp_nb.workspace import config_files
+from jp_nb.storage import config_files
+from jp_nb.tools.python import REGISTRY
 from tests.support.fakes import for_tool
 from tests.support.loopback import LoopbackServer, Received, Reply
 from tests.support.record_strategies import STAMP

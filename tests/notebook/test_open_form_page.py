@@ -93,7 +93,7 @@ def clear_at_gate():
 @shows
 def clear_told_again():
     import gc
-    from jp_nb.notebook.document.live import LiveStore
+    from jp_nb.notebook.page.live_store import LiveStore
     (store,) = [each for each in gc.get_objects() if isinstance(each, LiveStore)]
     store._show_again(store._pages.hello.page)  # as to a page that is slow to say hello
     work()

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.notebook.completion import complete
-from jp_nb.notebook.completion_facts import SessionFacts
-from jp_nb.workspace.project_log import ProjectLog
+from jp_nb.notebook.completion import SessionFacts, complete
+from jp_nb.storage.question_log import ProjectLog
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
 from tests.support.sessions import AskedNotebook

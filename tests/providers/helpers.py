@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent.model_events import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
+from jp_nb.agent.provider import ModelRequest, Provider, ProviderEvent, TextPart, ToolDefinition
 from jp_nb.errors import ProviderError
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.chat_decoder import ChatDecoder
+from jp_nb.providers.anthropic import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.openai_chat import ChatDecoder
 from jp_nb.providers.streaming import Decoder, StreamDecoder
+from jp_nb.record.context import Thread
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -20,7 +21,6 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
 )
-from jp_nb.record.thread import Thread
 
 FIXTURES = sorted((Path(__file__).parents[1] / "providers" / "fixtures").glob("*.sse"))
 WEATHER = ToolDefinition(

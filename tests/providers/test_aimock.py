@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.model_events import Finished, Flush, ToolCallStart
-from jp_nb.providers.registry import create
+from jp_nb.agent.provider import Finished, Flush, ToolCallStart
+from jp_nb.providers.registry import create_provider
 from tests.providers.helpers import (
     WEATHER,
     ask,
@@ -103,7 +103,7 @@ def _wait_for(port: int) -> None:
 async def test_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "mock")
     monkeypatch.setenv("OPENAI_API_KEY", "mock")
-    provider = create(name, {"base_url": aimock})
+    provider = create_provider(name, {"base_url": aimock})
     seen = await collect(provider, ask(user("greet"), system=("Be kind.",)))
     await provider.aclose()
     assert text_of(seen) == "Grüß dich — 🌦!"
@@ -112,7 +112,7 @@ async def test_text(aimock: str, name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_tool_loop(aimock: str, name: str) -> None:
-    provider = create(name, {"base_url": aimock})
+    provider = create_provider(name, {"base_url": aimock})
     request = ask(user("weather"), tools=(WEATHER,), provider=name)
     seen = await collect(provider, request)
     calls = [event for event in seen if isinstance(event, ToolCallStart)]
@@ -130,7 +130,7 @@ async def test_tool_loop(aimock: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_rate_limit(aimock: str, name: str) -> None:
-    provider = create(name, {"base_url": aimock})
+    provider = create_provider(name, {"base_url": aimock})
     _, error = await failure(provider, ask(user("busy")))
     await provider.aclose()
     assert (error.kind, error.status) == ("rate_limit", 429)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_events import Flush, ModelParameters, ModelRequest, Retry
+from jp_nb.agent.provider import Flush, ModelParameters, ModelRequest, Retry
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.providers.anthropic_request import AnthropicRendering, build_head
-from jp_nb.providers.registry import create
+from jp_nb.providers.anthropic import AnthropicRendering, build_head
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.context import Thread
 from jp_nb.record.events import ChatResponse
-from jp_nb.record.thread import Thread
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -262,7 +262,7 @@ async def test_structured_answer_and_text_before_a_call() -> None:
         '{"value": [1, 2]}',
     ]
     with LoopbackServer(replies) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         first = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
         second = await collect(provider, ask(schema=schema, tools=(WEATHER,)))
         await provider.aclose()
@@ -281,7 +281,7 @@ async def test_structured_answer_and_text_before_a_call() -> None:
 
 
 def test_schema_that_cannot_be_enforced_is_refused() -> None:
-    provider = create("anthropic", {"base_url": "http://127.0.0.1:1"})
+    provider = create_provider("anthropic", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "string"})
     with pytest.raises(UsageError, match=r"^anthropic does not support this schema: \$: an object"):
         provider.check_schema({"type": "object"})
@@ -290,7 +290,7 @@ def test_schema_that_cannot_be_enforced_is_refused() -> None:
 async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last() -> None:
     call = Reply(reasoning="Hm.", text="Look:", tool_calls=(ToolCall("weather", {"city": "x"}),))
     with LoopbackServer(lambda _: call) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         thread = thread_of(user("Go."))
         for cycle in range(10):
             request = ModelRequest("m", thread, system=("s",), tools=(WEATHER,))
@@ -309,7 +309,7 @@ async def test_stale_signature_is_dropped_once() -> None:
     message = "messages.1: 127.0.0.1 says: Invalid `signature` in `thinking` block"
     stale = Reply(status=400, message=message)
     with LoopbackServer([stale, "Fine.", stale]) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(user("a"), thought("Hm.", **SIGNED), said("b"), user("c"))
         (retry,) = await collect(provider, request)
         assert isinstance(retry, Retry)
@@ -326,7 +326,7 @@ async def test_stale_signature_is_dropped_once() -> None:
 
 async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() -> None:
     with LoopbackServer([Reply(status=400, message="thinking signature"), "A.", "B."]) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(user("a"), thought("old", **SIGNED), said("b"), user("c"))
         await collect(provider, request)
         for entry in (thought("new", **SIGNED), said("d"), user("e")):
@@ -340,7 +340,7 @@ async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() ->
 async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
     refusal = Reply(status=400, message="thinking.type: disabled is not supported for this model")
     with LoopbackServer([refusal, "A.", "B.", refusal]) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(parameters=ModelParameters(reasoning="off", top_k=3))
         (retry,) = await collect(provider, request)
         assert isinstance(retry, Retry)
@@ -357,7 +357,7 @@ async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
 
 async def test_cut_answer_is_followed_by_a_request_to_continue() -> None:
     with LoopbackServer([" world"]) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         await collect(provider, ask(user("a"), said("Hello")))
         await provider.aclose()
         assert server.requests[0].body["messages"][-1]["role"] == "user"
@@ -378,7 +378,7 @@ async def test_thinking_without_an_answer_is_omitted(
     """The API refuses a message that ends in it, and with it each later turn."""
     loose = [thought("Hm.", **SIGNED), thought("", anthropic_redacted_thinking="b3A=")]
     with LoopbackServer(["Well."] * 2) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         thread = ask(user("a"), *entries, *loose).thread
         await collect(provider, ModelRequest(model="m", thread=thread))
         thread.add(user("b"), "anthropic")

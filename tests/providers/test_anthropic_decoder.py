@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_events import (
+from jp_nb.agent.provider import (
     Finished,
     Flush,
     ProviderEvent,
@@ -14,7 +14,7 @@ from jp_nb.agent.model_events import (
     ToolCallStart,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
+from jp_nb.providers.anthropic import AnthropicDecoder
 
 
 def decode(*messages: dict[str, Any]) -> list[ProviderEvent]:

@@ -11,7 +11,7 @@ from jp_nb.errors import ConfigError, ProtocolError, ProviderError
 from jp_nb.providers import http
 from jp_nb.providers.endpoint import Endpoint, join_url
 from jp_nb.providers.http import HttpClient
-from jp_nb.providers.registry import create
+from jp_nb.providers.registry import create_provider
 from tests.providers.helpers import ask, collect, everything_about, failure, text_of
 from tests.support.loopback import LoopbackServer, Reply
 
@@ -51,7 +51,7 @@ async def test_key_is_read_for_each_request(
     name: str, variable: str, header: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LoopbackServer(["A.", "B."]) as server:
-        provider = create(name, {"base_url": server.url})
+        provider = create_provider(name, {"base_url": server.url})
         await collect(provider, ask())
         monkeypatch.setenv(variable, f" {KEY}\n")
         await collect(provider, ask())
@@ -64,7 +64,7 @@ async def test_key_is_read_for_each_request(
 async def test_missing_key_is_an_error_that_names_its_variable(
     name: str, variable: str, _header: str
 ) -> None:
-    _, error = await failure(create(name), ask())
+    _, error = await failure(create_provider(name), ask())
     assert f"{variable} is not set" in str(error)
     assert f"providers.llm.{name}.api_key_env" in str(error)
     assert not error.retryable
@@ -75,7 +75,7 @@ async def test_malformed_key_is_refused_without_showing_it(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    _, error = await failure(create("anthropic"), ask())
+    _, error = await failure(create_provider("anthropic"), ask())
     assert "ANTHROPIC_API_KEY" in str(error)
     assert KEY not in str(error)
 
@@ -90,7 +90,7 @@ async def test_key_is_in_no_error_of_a_broken_connection(
             with subtests.test(name=name, fault=fault):
                 with LoopbackServer([Reply(text="Hello.", cut_after=300)]) as server:
                     url = "http://127.0.0.1:1" if fault == "refused" else server.url
-                    provider = create(name, {"base_url": url})
+                    provider = create_provider(name, {"base_url": url})
                     _, error = await failure(provider, ask())
                     await provider.aclose()
                 shown = "".join(everything_about(error)) + repr(provider) + caplog.text
@@ -101,7 +101,7 @@ async def test_refused_connection_names_address_and_setting() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
-        provider = create("llamacpp", {"base_url": url})
+        provider = create_provider("llamacpp", {"base_url": url})
         _, error = await failure(provider, ask())
         await provider.aclose()
     assert (error.kind, error.retryable) == ("refused", False)
@@ -122,7 +122,7 @@ async def test_error_status_comes_with_advice(subtests: pytest.Subtests) -> None
     for name, status, hint in rows:
         with subtests.test(name=name, status=status):
             with LoopbackServer([Reply(status=status, message="the server's words")]) as server:
-                provider = create(name, {"base_url": server.url})
+                provider = create_provider(name, {"base_url": server.url})
                 _, error = await failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.status) == ("other", status)
@@ -135,7 +135,7 @@ async def test_broken_connection_is_tried_again(subtests: pytest.Subtests) -> No
     for name, cut in [("anthropic", 0), ("openai", 1), ("anthropic", 120), ("openai", 700)]:
         with subtests.test(name=name, cut=cut):
             with LoopbackServer([Reply(text=text, cut_after=cut)]) as server:
-                provider = create(name, {"base_url": server.url})
+                provider = create_provider(name, {"base_url": server.url})
                 seen, error = await failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.retryable) == ("transient", True)
@@ -145,7 +145,7 @@ async def test_broken_connection_is_tried_again(subtests: pytest.Subtests) -> No
 async def test_html_page_instead_of_a_stream_is_a_protocol_error() -> None:
     page = Reply(raw=(b"<html>Welcome</html>",), content_type="text/html; charset=utf-8")
     with LoopbackServer([page]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         _, error = await failure(provider, ask())
         await provider.aclose()
     assert isinstance(error, ProtocolError)
@@ -168,7 +168,7 @@ async def test_address_in_the_environment_replaces_the_configured_one(
 ) -> None:
     with LoopbackServer(["A."]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        provider = create("openai")  # whose own address would ask for a key
+        provider = create_provider("openai")  # whose own address would ask for a key
         assert text_of(await collect(provider, ask())) == "A."
         await provider.aclose()
 
@@ -179,7 +179,7 @@ async def test_address_with_a_password_in_the_environment_is_refused_without_sho
     for address in ["https://me:s3cret@host/v1", "me:s3cret@host", "http://s3cret@h"]:
         with subtests.test(address=address):
             monkeypatch.setenv("OPENAI_BASE_URL", address)
-            provider = create("openai")
+            provider = create_provider("openai")
             with pytest.raises(
                 ConfigError, match="OPENAI_BASE_URL cannot contain a user name"
             ) as caught:
@@ -191,7 +191,7 @@ async def test_address_with_a_password_in_the_environment_is_refused_without_sho
 async def test_loopback_server_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with LoopbackServer(["A."]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         assert text_of(await collect(provider, ask())) == "A."
         await provider.aclose()
 
@@ -239,7 +239,7 @@ async def test_context_overflow_comes_with_ways_to_send_less(subtests: pytest.Su
     ]:
         with subtests.test(name=name):
             with LoopbackServer([reply]) as server:
-                provider = create(name, {"base_url": server.url})
+                provider = create_provider(name, {"base_url": server.url})
                 _, error = await failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.retryable) == ("too_long", False)
@@ -252,7 +252,7 @@ async def test_rate_limit_names_the_limit_the_wait_and_the_settings() -> None:
     headers = {"x-ratelimit-remaining-tokens": "0", "x-ratelimit-remaining-requests": "7",
                "retry-after": "35"}  # fmt: skip
     with LoopbackServer([Reply(status=429, message="Slow down.", headers=headers)]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         _, error = await failure(provider, ask())
         await provider.aclose()
     assert "Slow down." in str(error)
@@ -265,7 +265,7 @@ async def test_connection_refused_by_another_computer_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(http, "_LOOPBACK", frozenset())
-    provider = create("llamacpp", {"base_url": "http://127.0.0.1:9"})
+    provider = create_provider("llamacpp", {"base_url": "http://127.0.0.1:9"})
     _, error = await failure(provider, ask())
     await provider.aclose()
     assert (error.kind, error.retryable) == ("connect", True)
@@ -279,7 +279,7 @@ async def test_key_variable_that_the_user_named_must_be_set(
         with subtests.test(name=name):
             monkeypatch.delenv("MY_KEY", raising=False)
             with LoopbackServer(["Fine."]) as server:
-                provider = create(name, {"base_url": server.url, "api_key_env": "MY_KEY"})
+                provider = create_provider(name, {"base_url": server.url, "api_key_env": "MY_KEY"})
                 _, error = await failure(provider, ask())
                 assert server.requests == []
                 assert "the environment variable MY_KEY is not set" in str(error)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_events import Attachment, ModelParameters, ModelRequest, Retry
-from jp_nb.config.secret_names import NOT_SHOWN
+from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, Retry
+from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.registry import create
-from jp_nb.record.thread import Thread
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.context import Thread
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -61,7 +61,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def create_at(name: str, server: LoopbackServer, **settings: Any) -> Any:
-    return create(name, {"base_url": server.url, "api_key_env": "PREVIEW_KEY", **settings})
+    return create_provider(name, {"base_url": server.url, "api_key_env": "PREVIEW_KEY", **settings})
 
 
 @pytest.mark.parametrize("name", ["anthropic", *PROFILES])
@@ -103,7 +103,7 @@ async def test_preview_is_the_request_byte_for_byte(
 
 async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
     with LoopbackServer(["one"] * 8) as server:
-        provider = create("llamacpp", {"base_url": server.url})
+        provider = create_provider("llamacpp", {"base_url": server.url})
         live = ask(*TALK, provider="llamacpp")
         await collect(provider, live)
         for number in range(8):  # more than are kept
@@ -124,7 +124,7 @@ async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
     """Reasoning with a stale signature is text, in the preview of earlier requests too."""
     stale = Reply(status=400, message="messages.1.content.0: Invalid `signature` in `thinking`")
     with LoopbackServer([stale, "Sun."]) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(*TALK)
         assert isinstance((await collect(provider, request))[-1], Retry)
         await collect(provider, request)
@@ -139,7 +139,7 @@ async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
 async def test_preview_does_not_disable_thinking_that_cannot_be_disabled() -> None:
     refused = Reply(status=400, message="thinking: cannot be disabled for this model")
     with LoopbackServer([refused, "Sun."]) as server:
-        provider = create("anthropic", {"base_url": server.url})
+        provider = create_provider("anthropic", {"base_url": server.url})
         request = ask(user("Hi"), parameters=ModelParameters(reasoning="off"))
         await collect(provider, request)
         await collect(provider, request)
@@ -152,7 +152,7 @@ async def test_preview_of_each_cycle_of_a_turn_with_tools() -> None:
         return Reply(tool_calls=(ToolCall("weather", {"city": "Delft"}, id=f"c{received.path}"),))
 
     with LoopbackServer(reply) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         request = ask(user("Go."), provider="openai", tools=(WEATHER,))
         for number in range(4):
             await collect(provider, request)
@@ -166,7 +166,9 @@ async def test_preview_of_each_cycle_of_a_turn_with_tools() -> None:
 def test_preview_hides_a_key_in_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREVIEW_KEY", KEY)
     settings = {"base_url": f"http://127.0.0.1:1/{KEY}", "api_key_env": "PREVIEW_KEY"}
-    shown = create("openai", settings).preview(ask(user(f"My key is {KEY}."), system=(KEY,)))
+    shown = create_provider("openai", settings).preview(
+        ask(user(f"My key is {KEY}."), system=(KEY,))
+    )
     assert KEY not in repr(shown)
     assert not shown.is_exact
     assert json.loads(shown.body)["messages"][-1]["content"] == "My key is [key]."
@@ -181,25 +183,27 @@ def test_preview_hides_secrets_in_the_address(subtests: pytest.Subtests) -> None
     ]
     for address, public in rows:
         with subtests.test(address=address, public=public):
-            shown = create("openai", {"base_url": address}).preview(ask(user("Hi")))
+            shown = create_provider("openai", {"base_url": address}).preview(ask(user("Hi")))
             assert shown.url.startswith(public)
             assert "s3cr3t" not in repr(shown)
 
 
 def test_preview_names_the_variable_of_a_missing_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    shown = create("anthropic").preview(ask(user("Hi")))
+    shown = create_provider("anthropic").preview(ask(user("Hi")))
     assert shown.key is not None
     assert (shown.key.variable, shown.key.header, shown.key.is_set) == (
         "ANTHROPIC_API_KEY",
         "x-api-key",
         False,
     )
-    assert create("llamacpp", {"base_url": "http://127.0.0.1:1"}).preview(ask()).key is None
+    assert (
+        create_provider("llamacpp", {"base_url": "http://127.0.0.1:1"}).preview(ask()).key is None
+    )
 
 
 def test_preview_of_a_script_shows_the_request() -> None:
-    shown = create("scripted").preview(ask(*TALK, model="welcome", system=("Be brief.",)))
+    shown = create_provider("scripted").preview(ask(*TALK, model="welcome", system=("Be brief.",)))
     assert (shown.method, shown.url) == ("", "the script welcome")
     said_to_it = json.loads(shown.body)
     assert said_to_it["system"] == ["Be brief."]

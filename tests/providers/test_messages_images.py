@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from jp_nb.agent.model_events import Attachment, ModelRequest
-from jp_nb.image import Image
-from jp_nb.providers.anthropic_request import AnthropicRendering
+from jp_nb.agent.provider import Attachment, ModelRequest
+from jp_nb.images import Image
+from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.chat_request import ChatRendering
 from jp_nb.providers.messages import Rendering
-from jp_nb.providers.registry import create
-from jp_nb.record.recorded_images import RecordedImages, image_entry, shows
-from jp_nb.record.thread import Thread
+from jp_nb.providers.openai_chat import ChatRendering
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.context import Thread
+from jp_nb.record.events import RecordedImages, image_entry, shows
 from tests.providers.helpers import WEATHER, called, collect, result, said, user
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer
@@ -54,7 +54,7 @@ def request(*entries: tuple[Any, tuple[Image, ...]]) -> ModelRequest:
 
 async def sent(provider: str, asked: ModelRequest, **settings: object) -> Any:
     with LoopbackServer(["Good."]) as server:
-        made = create(provider, {"base_url": server.url, "base_url_env": None, **settings})
+        made = create_provider(provider, {"base_url": server.url, "base_url_env": None, **settings})
         try:
             await collect(made, asked)
         finally:

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.model_events import Finished, ModelParameters, ToolCallArguments, ToolCallStart
+from jp_nb.agent.provider import Finished, ModelParameters, ToolCallArguments, ToolCallStart
 from jp_nb.errors import UsageError
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.chat_request import (
+from jp_nb.providers.openai_chat import (
     DETAILS,
     ChatRendering,
     answer_schema,
     build_head,
     system_messages,
 )
-from jp_nb.providers.registry import create
-from jp_nb.record.thread import Thread
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.context import Thread
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -291,7 +291,7 @@ async def test_structured_answer_is_restored_to_the_schema_of_the_user() -> None
     with LoopbackServer(
         [Reply(text='{"ok": true, "why": null}'), Reply(text='{"value": [1]}')]
     ) as s:
-        provider = create("openai", {"base_url": s.url})
+        provider = create_provider("openai", {"base_url": s.url})
         seen = await collect(provider, ask(schema=SCHEMA))
         assert text_of(seen, "structured") == '{"ok": true}'
         seen = await collect(provider, ask(schema={"type": "array", "items": {"type": "integer"}}))
@@ -302,7 +302,7 @@ async def test_structured_answer_is_restored_to_the_schema_of_the_user() -> None
 async def test_json_mode_describes_a_wrapped_list_in_words() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
     with LoopbackServer([Reply(text='{"value": [1]}')]) as server:
-        provider = create("deepseek", {"base_url": server.url})
+        provider = create_provider("deepseek", {"base_url": server.url})
         seen = await collect(provider, ask(schema=schema))
         await provider.aclose()
     assert text_of(seen, "structured") == "[1]"
@@ -312,7 +312,7 @@ async def test_json_mode_describes_a_wrapped_list_in_words() -> None:
 
 
 def test_broken_schema_is_refused_and_a_lax_one_is_not() -> None:
-    provider = create("openai", {"base_url": "http://127.0.0.1:1"})
+    provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
     provider.check_schema({"type": "object", "patternProperties": {"x": {"type": "string"}}})
     provider.check_schema({"type": "array", "items": {"$ref": "#"}})
     with pytest.raises(UsageError, match="points outside of this schema"):
@@ -325,7 +325,7 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
             call = ToolCall("weather", {"city": "Delft"})
             reply = Reply(reasoning="Hm.", text="Look:", tool_calls=(call, call), interleave=True)
             with LoopbackServer([reply]) as server:
-                provider = create(name, {"base_url": server.url})
+                provider = create_provider(name, {"base_url": server.url})
                 request = ask(
                     user("a"), thought("t"), said("b"), called("c1"), result("c1", "x"), user("c"),
                     provider=name, tools=(WEATHER,), system=("s",),
@@ -349,7 +349,7 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
 async def test_call_without_an_id_gets_one_derived_from_the_request() -> None:
     made = []
     with LoopbackServer([Reply(tool_calls=(ToolCall("weather", id=""),))] * 3) as server:
-        provider = create("llamacpp", {"base_url": server.url})
+        provider = create_provider("llamacpp", {"base_url": server.url})
         for text in ("a", "a", "b"):
             seen = await collect(provider, ask(user(text), tools=(WEATHER,)))
             made += [event.id for event in seen if isinstance(event, ToolCallStart)]

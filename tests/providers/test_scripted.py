@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_events import (
+from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.provider import (
     Attachment,
     Finished,
     Flush,
@@ -18,12 +19,11 @@ from jp_nb.agent.model_events import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.agent.model_inquiry import MARK
 from jp_nb.errors import ConfigError, ProviderError
-from jp_nb.providers.registry import create
+from jp_nb.providers.registry import create_provider
 from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position
+from jp_nb.record.context import Thread
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.thread import Thread
 from tests.providers.helpers import (
     ask,
     called,
@@ -259,7 +259,7 @@ def test_script_name_is_no_path(subtests: pytest.Subtests) -> None:
 async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[replies]]\ntext = "old"\n[inquiries]\n"a.b" = "c"')
-    provider = create("scripted", {"folders": [tmp_path]})
+    provider = create_provider("scripted", {"folders": [tmp_path]})
     assert isinstance(provider, ScriptedProvider)
     assert text_of(await collect(provider, ask(model="mine"))) == "old"
     assert provider.script("mine").inquiries == {"a.b": "c"}
@@ -270,7 +270,7 @@ async def test_script_is_named_by_the_model_and_read_again_after_edits(tmp_path:
 def test_scripted_provider_does_not_import_httpx() -> None:
     code = (
         "import sys; from jp_nb.providers import registry, scripted;"
-        "registry.create('scripted'); sys.exit('httpx' in sys.modules)"
+        "registry.create_provider('scripted'); sys.exit('httpx' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

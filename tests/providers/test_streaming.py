@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.model_events import (
+from jp_nb.agent.provider import (
     Finished,
     Flush,
     KeepAlive,
@@ -17,9 +17,9 @@ from jp_nb.agent.model_events import (
     Usage,
 )
 from jp_nb.providers import streaming
-from jp_nb.providers.chat_decoder import ChatDecoder
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.registry import create
+from jp_nb.providers.openai_chat import ChatDecoder
+from jp_nb.providers.registry import create_provider
 from jp_nb.providers.streaming import StreamDecoder
 from tests.providers.helpers import (
     FIXTURES,
@@ -121,7 +121,7 @@ def test_body_that_breaks_off_gives_no_wrong_event(fixture: Path) -> None:
 
 async def test_response_above_the_limit_ends() -> None:
     with LoopbackServer([Reply(text="x" * 1000)]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         seen, error = await failure(provider, ask(max_response_bytes=500))
         await provider.aclose()
     assert (error.kind, error.retryable) == ("output_limit", False)
@@ -183,7 +183,7 @@ async def test_silence_inside_a_tool_call_is_waited_out(
 )
 async def test_silence_ends_a_stream(reply: Reply) -> None:
     with LoopbackServer([reply]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         _, error = await failure(provider, ask(idle_timeout=0.1))
         await provider.aclose()
     assert (error.kind, error.retryable) == ("timeout", True)
@@ -221,7 +221,7 @@ async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -
     readings = iter([0.0] * 6)
     monkeypatch.setattr(streaming, "wall_clock", lambda: next(readings, 3600.0))
     with LoopbackServer([Reply(delay=5)]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         _, error = await failure(provider, ask(idle_timeout=60))
         await provider.aclose()
     assert "sent no content for 60 s" in str(error)
@@ -229,7 +229,7 @@ async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_leaving_early_closes_the_connection() -> None:
     with LoopbackServer([Reply(text="x" * 999, pause=0.01), "Again."]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         stream = provider.stream(ask())
         await anext(stream)
         await stream.aclose()
@@ -240,7 +240,7 @@ async def test_leaving_early_closes_the_connection() -> None:
 
 async def test_responses_read_to_their_end_share_a_connection() -> None:
     with LoopbackServer(["One.", "Two.", Reply(status=500), "Three."]) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         for text in ("One.", "Two."):
             assert text_of(await collect(provider, ask())) == text
         await failure(provider, ask())

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.model_events import Finished, ProviderEvent, Usage
+from jp_nb.agent.provider import Finished, ProviderEvent, Usage
 from jp_nb.agent.response import ResponseBuilder
 from jp_nb.errors import ProtocolError, ProviderError
-from jp_nb.providers import http, sse, streaming
-from jp_nb.providers.anthropic_decoder import AnthropicDecoder
-from jp_nb.providers.chat_decoder import ChatDecoder
+from jp_nb.providers import http, streaming
+from jp_nb.providers.anthropic import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.registry import create
+from jp_nb.providers.openai_chat import ChatDecoder
+from jp_nb.providers.registry import create_provider
 from jp_nb.providers.streaming import StreamDecoder
 from tests.providers.helpers import ask, collect, failure, text_of
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
@@ -52,7 +52,7 @@ async def outcome(
 ) -> tuple[list[ProviderEvent], ProviderError]:
     """The events and the error of a request that a server answers with these bytes."""
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         seen = await failure(provider, ask(idle_timeout=fields.pop("idle_timeout", 20), **fields))
         await provider.aclose()
     return seen
@@ -173,7 +173,7 @@ async def test_complete_answer_waits_shortly_for_its_end(after: bytes) -> None:
             yield b":\n"
 
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
-        provider = create("openai", {"base_url": server.url})
+        provider = create_provider("openai", {"base_url": server.url})
         seen = await collect(provider, ask(idle_timeout=60))
         await provider.aclose()
     assert text_of(seen) == "Hello."
@@ -206,7 +206,7 @@ async def test_endless_headers_are_refused() -> None:
 def test_endless_event_is_refused_in_bounded_memory(
     subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 1 << 20)
+    monkeypatch.setattr(streaming, "MAX_EVENT_BYTES", 1 << 20)
     much = b"x" * 65_536
     for kind, first, piece in [
         ("a line", b"data: ", much),
@@ -296,7 +296,7 @@ def test_calls_with_one_index_are_read_in_linear_time(monkeypatch: pytest.Monkey
         reads += len(text)
         return False
 
-    monkeypatch.setattr("jp_nb.providers.chat_decoder.is_json_object", counted)
+    monkeypatch.setattr("jp_nb.providers.openai_chat.is_json_object", counted)
     part = {"name": "t", "arguments": "{"}
     feed(chat_stream(), [call(id=str(number), function=part) for number in range(5000)])
     assert reads < 20_000

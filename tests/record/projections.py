@@ -6,7 +6,7 @@ from typing import Any
 
 from jp_nb.config.layers import Layer
 from jp_nb.config.partial import Partial
-from jp_nb.record.projection import Projection
+from jp_nb.record.config_history import Projection
 from jp_nb.record.stream import ConversationStream
 from tests.support.entries import T
 

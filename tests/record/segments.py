@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.record.segments import check_of
+from jp_nb.record.merge import check_of
 
 
 def in_segments(doc: dict[str, Any], *sizes: int) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.tree.compaction_config import TurnBound, read_bound
-from jp_nb.record.compaction_range import CompactionBounds, TurnRange, with_summaries
-from jp_nb.record.compactions import taking_back
+from jp_nb.config.tree.app import TurnBound, read_bound
+from jp_nb.record.compaction import CompactionBounds, TurnRange, taking_back, with_summaries
 from tests.record.hourly_turns import summarized, turns
 from tests.support.entries import ASKED, START, called, new_stream, result
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError, UsageError
+from jp_nb.record.clock import utc_now
 from jp_nb.record.conversations import Listed, drop, listing, switch
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.timestamps import utc_now
 from tests.support.record_strategies import STAMP, json_values
 
 

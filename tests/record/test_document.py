@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
+from jp_nb.record.context import thread_of
+from jp_nb.record.conversations import notices
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
-from jp_nb.record.notices import notices
 from jp_nb.record.stream import ConversationStream, Damage
-from jp_nb.record.thread import thread_of
 from tests.support.entries import ASKED, SAID, START, FakeClock, raw
 from tests.support.record_strategies import damaged, json_values, records
 

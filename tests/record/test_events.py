@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.interop.jp_files import read_directory, write_directory
-from jp_nb.providers.anthropic_request import AnthropicRendering
+from jp_nb.interop.files import read_directory, write_directory
+from jp_nb.providers.anthropic import AnthropicRendering
+from jp_nb.record.context import Thread, thread_of
 from jp_nb.record.document import Document
-from jp_nb.record.entry import Entry
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
     Compaction,
     ConfigDelta,
+    Entry,
     InquiryResponse,
     Summary,
     ToolCallPolicy,
@@ -28,8 +29,7 @@ from jp_nb.record.events import (
     claim_of,
     decode,
 )
-from jp_nb.record.thread import Thread, thread_of
-from jp_nb.tooling.context import ToolContext
+from jp_nb.tools.base import ToolContext
 from tests.support.entries import new_stream
 
 T = "2026-03-18 13:19:06.841464"

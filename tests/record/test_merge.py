@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.jp_object import entry_counts, shape_of
+from jp_nb.record.document import entry_counts, shape_of
 from jp_nb.record.merge import merge
 
 CASES: list[dict[str, Any]] = json.loads(

@@ -12,16 +12,14 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.carried_changes import carried_over
 from jp_nb.record.claims import Claims
-from jp_nb.record.conversations import listing
+from jp_nb.record.clock import utc_now
+from jp_nb.record.config_changes import carried_over
+from jp_nb.record.config_history import Projection
+from jp_nb.record.context import thread_of
+from jp_nb.record.conversations import fork, listing, notices
 from jp_nb.record.document import Document
-from jp_nb.record.fork import fork
-from jp_nb.record.notices import notices
-from jp_nb.record.projection import Projection
-from jp_nb.record.thread import thread_of
-from jp_nb.record.timestamps import utc_now
-from jp_nb.record.turn_view import read_turn
+from jp_nb.record.turns import read_turn
 from tests.support.images import figure
 
 T = "2025-01-31 09:00:00.0"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.proposals import ProposedBy, metadata_of
+from jp_nb.record.stream import ProposedBy, metadata_of
 from tests.support.sessions import Notebook
 
 FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")

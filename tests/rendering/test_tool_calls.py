@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.display_events import ToolBegins, ToolEnds
-from jp_nb.agent.routes import without_user
+from jp_nb.agent.display import ToolBegins, ToolEnds
+from jp_nb.agent.questions import without_user
 from jp_nb.rendering.tool_calls import call_markdown, call_plain
 from tests.support.images import figure
 

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.errors import ConfigError
 from jp_nb.session.cassettes import Cassettes, without_key
-from jp_nb.workspace.config_files import ConfigFiles
+from jp_nb.storage.config_files import ConfigFiles
 
 KEY = "sk-test-0123456789abcdef0123"
 

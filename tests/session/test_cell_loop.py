@@ -18,7 +18,7 @@ import pytest
 
 from jp_nb.session import cell_loop
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.tooling.base import CallInterrupted
+from jp_nb.tools.base import CallInterrupted
 
 
 class Agent:

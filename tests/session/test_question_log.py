@@ -22,9 +22,9 @@ import jp_nb
 from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
 from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
 from jp_nb.session import question_log
-from jp_nb.tooling.question import FormAnswer, Question
-from jp_nb.workspace import project_log
-from jp_nb.workspace.project_log import LogEntry, ProjectLog
+from jp_nb.storage import question_log as log_files
+from jp_nb.storage.question_log import LogEntry, ProjectLog
+from jp_nb.tools.question import FormAnswer, Question
 from tests.support.fakes import CANCELLED
 from tests.support.sessions import AskedNotebook
 
@@ -312,7 +312,7 @@ def test_failed_write_is_reported_once_and_repeated(
 def test_too_long_answer_does_not_block_the_next_ones(
     notebook: AskedNotebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(project_log, "MAX_FILE_BYTES", 5000)
+    monkeypatch.setattr(log_files, "MAX_FILE_BYTES", 5000)
     notebook.ask_user("Long?", "x" * 5000)
     notebook.ask_user("Short?", "y")
     assert [e["question"] for e in notebook.kept()] == ["Short?"]

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.agent.display_events import ShowText
-from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.agent.display import ShowText
+from jp_nb.agent.tool_set import ToolSources
 from jp_nb.config.directives import Directive
 from jp_nb.errors import UsageError
 from jp_nb.providers.scripted import ScriptedProvider
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
-from jp_nb.tooling.question import Question
+from jp_nb.tools.question import Question
 from tests.support.fake_host import FakeHome, FakeHost
 
 TOOL_TURN = """

@@ -21,7 +21,7 @@ import jp_nb
 from jp_nb.config.directives import Directive
 from jp_nb.errors import AnswerError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse
-from jp_nb.record.turn_view import Turn
+from jp_nb.record.turns import Turn
 from jp_nb.session.session import Session
 from jp_nb.session.structured import check_answer, describe, may_describe
 from tests.support.kernel_client import FrontEnd, front_end
@@ -427,9 +427,9 @@ def test_turn_without_a_schema_sends_none(session: Session) -> None:
 def test_schemas_and_forms_are_imported_when_they_are_used() -> None:
     code = (
         "import sys; from jp_nb.session import turns\n"
-        "from jp_nb.notebook import front_end, magics\n"
-        "later = ('.form_fields', '.typed_form', '.own_questions', '.structured')\n"
-        "assert not [x for x in sys.modules if x.startswith('jp_nb.') and x.endswith(later)]\n"
+        "from jp_nb.notebook import host, magics\n"
+        "later = ('jp_nb.tools.forms', 'jp_nb.session.structured')\n"
+        "assert not [x for x in sys.modules if x in later]\n"
         "from jp_nb.session import structured\n"
         "assert 'jsonschema' not in sys.modules"
     )

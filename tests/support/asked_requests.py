@@ -7,9 +7,8 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent.asked_request import AskedRequest, AskedRequests
-from jp_nb.agent.exchange import BrokeOff, End, Exchange, Failed
-from jp_nb.agent.model_events import (
+from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.provider import (
     Attachment,
     Finished,
     Flush,
@@ -23,11 +22,11 @@ from jp_nb.agent.model_events import (
     ToolDefinition,
     Usage,
 )
-from jp_nb.agent.model_inquiry import MARK
-from jp_nb.image import Image
+from jp_nb.agent.recording import AskedRequest, AskedRequests, BrokeOff, End, Exchange, Failed
+from jp_nb.images import Image
+from jp_nb.record.context import Thread, ThreadItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.thread import Thread, ThreadItem
-from jp_nb.workspace.cassette_writer import CassetteWriter
+from jp_nb.storage.cassette import CassetteWriter
 
 Place = tuple[str | int, ...]
 SPEC: dict[str, Any] = {

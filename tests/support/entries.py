@@ -8,7 +8,7 @@ from typing import Any
 
 from jp_nb.config.partial import Partial
 from jp_nb.record.events import InquiryRequest
-from jp_nb.record.pairing import match_pairs
+from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream
 
 T = "2026-03-18 13:19:06.841464"

@@ -13,16 +13,16 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display_events import DisplayEvent
+from jp_nb.agent.display import DisplayEvent
 from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd
-from jp_nb.config.tree.app_config import AppConfig
+from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
+from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
-from jp_nb.record.timestamps import Clock
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import CellRun, Opened, RecordStore
 from jp_nb.session.last_error import LastError
-from jp_nb.tooling.notebook_access import CodeRun, NotebookCell, NotebookCells
+from jp_nb.tools.notebook_access import CodeRun, NotebookCell, NotebookCells
 from tests.support.fakes import FakePrompter
 
 

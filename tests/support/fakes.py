@@ -17,18 +17,16 @@ from jp_nb.agent.prompts import (
     PromptEnd,
     Unavailable,
 )
-from jp_nb.agent.tool_set import ToolSet, offer_tools
-from jp_nb.agent.tool_sources import ToolSources
+from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
 from jp_nb.config.layers import REGISTRATIONS, Layer, fold
 from jp_nb.config.partial import Partial
-from jp_nb.config.tree.app_config import AppConfig
-from jp_nb.config.tree.tool_config import RunMode, ToolConfig
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tools import RunMode, ToolConfig
 from jp_nb.config.validation import validate
-from jp_nb.tooling.base import Tool
-from jp_nb.tooling.builtin import BuiltinTools, registered
-from jp_nb.tooling.command import CommandTools
-from jp_nb.tooling.python import PythonTool
-from jp_nb.tooling.sources import SourceDefaults, ToolSource
+from jp_nb.tools.base import SourceDefaults, Tool, ToolSource
+from jp_nb.tools.builtin import BuiltinTools, registered
+from jp_nb.tools.command import CommandTools
+from jp_nb.tools.python import PythonTool
 
 T = TypeVar("T")
 

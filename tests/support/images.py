@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 
-from jp_nb.image import Image
+from jp_nb.images import Image
 
 
 def png(width: int = 4, height: int = 3, *, shade: int = 128, padding: int = 0) -> bytes:

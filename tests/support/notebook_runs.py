@@ -15,8 +15,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from jp_nb.headless.records import load_conversation
 from jp_nb.headless.runner import RunResult, join_streams, run_notebook
-from jp_nb.headless.show import load_conversation
 from tests.support.entries import without_ids
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"

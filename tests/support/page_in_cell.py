@@ -8,10 +8,10 @@ from typing import Any
 
 from IPython import get_ipython
 
-from jp_nb.notebook.document import finding
+from jp_nb.notebook.page import locate
+from jp_nb.record.clock import utc_now
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.timestamps import utc_now
 from jp_nb.session.host import Home, Opened
 
 home: Home
@@ -23,7 +23,7 @@ def begin(*, timeout: float = 30.0, **options: Any) -> None:
     """What `%load_ext` does, with more patience for a page on a busy machine."""
     global home, opened, handshake
     started = time.perf_counter()
-    home = finding.find(get_ipython(), timeout=timeout)
+    home = locate.find(get_ipython(), timeout=timeout)
     handshake = time.perf_counter() - started
     opened = home.open(**options)
     opened.document.conversation.on_change = opened.store.changed

@@ -20,11 +20,11 @@ from jp_nb.agent.prompts import (
     ProposedChange,  # noqa: F401
     QuestionPrompt,
 )
-from jp_nb.notebook.people import People
-from jp_nb.notebook.prompt.engine import NotebookPrompter
+from jp_nb.notebook.cells import People
 from jp_nb.notebook.prompt.presence import PromptSettings, note_page  # noqa: F401
+from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.tooling.question import Question
+from jp_nb.tools.question import Question
 
 cell_loop = CellLoop()
 prompter = NotebookPrompter(cell_loop)

@@ -18,12 +18,12 @@ from jp_nb.agent.prompts import Answered, FormEnd, PromptEnd
 from jp_nb.config.directives import Directive
 from jp_nb.config.partial import get_path
 from jp_nb.notebook.commands import run_subcommand
-from jp_nb.notebook.notebook_host import NotebookHost
-from jp_nb.record.timestamps import utc_now
-from jp_nb.record.turn_view import ToolCall, Turn
+from jp_nb.notebook.host import NotebookHost
+from jp_nb.record.clock import utc_now
+from jp_nb.record.turns import ToolCall, Turn
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.session import Session
-from jp_nb.workspace import config_files, own_files
+from jp_nb.storage import config_files, files
 from tests.support.fake_host import FakeHome, FakeHost
 from tests.support.fakes import FakePrompter
 
@@ -275,8 +275,8 @@ def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
     def ours(status: os.stat_result) -> bool:
         return (status.st_dev, status.st_ino) not in given and real(status)
 
-    real = own_files._is_ours
-    monkeypatch.setattr(own_files, "_is_ours", ours)
+    real = files._is_ours
+    monkeypatch.setattr(files, "_is_ours", ours)
 
     def give(path: Path) -> None:
         if os.geteuid() == 0:

@@ -6,8 +6,8 @@ import io
 
 import PIL.Image
 
-from jp_nb.values.describing import describe
-from jp_nb.values.description import ValueBudget
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.describe import describe
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 

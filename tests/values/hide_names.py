@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jp_nb.values.privacy import Privacy
+from jp_nb.values.base import Privacy
 
 
 class HideNames(Privacy):

@@ -31,9 +31,9 @@ import PIL.Image
 import pydantic
 from matplotlib.figure import Figure
 
-from jp_nb.image import Image
-from jp_nb.values.describing import describe
-from jp_nb.values.description import ValueBudget
+from jp_nb.images import Image
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.describe import describe
 
 BUDGETS = (200, 2_000, 20_000)
 

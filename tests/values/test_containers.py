@@ -11,8 +11,8 @@ import pandas as pd
 import pydantic
 import pytest
 
-from jp_nb.values.describing import describe
-from jp_nb.values.description import ValueBudget
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.describe import describe
 from tests.values.helpers import text
 from tests.values.hide_names import HideNames
 

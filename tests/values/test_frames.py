@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from jp_nb.values import frames
-from jp_nb.values.describing import describe
+from jp_nb.values.describe import describe
 from tests.values.helpers import text
 
 

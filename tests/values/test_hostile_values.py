@@ -10,8 +10,8 @@ from unittest.mock import MagicMock
 import pandas as pd
 import pytest
 
-from jp_nb.values.describing import describe
-from jp_nb.values.description import ValueBudget
+from jp_nb.values.base import ValueBudget
+from jp_nb.values.describe import describe
 
 CALLS: collections.Counter[str] = collections.Counter()
 

@@ -2,7 +2,7 @@
  * Keeps the conversation of jp_nb in the notebook's metadata, under the key `jp`.
  *
  * One bridge per open document, whatever the number of its views. It answers the kernel's
- * messages on comm target `jp_nb.document`; the kernel's side is `jp_nb/notebook/document/live.py`
+ * messages on comm target `jp_nb.document`; the kernel's side is `jp_nb/notebook/page/live_store.py`
  * and the protocol is described there and in `wire.py`.
  *
  * Written by hand as a module-federation container, so that nothing has to be built: JupyterLab

@@ -1,1 +1,1 @@
-"""Prompts in a running cell: a form or stdin, and the wait for a person."""
+"""Prompts in a running cell, as forms or on stdin."""

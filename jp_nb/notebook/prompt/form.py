@@ -1,7 +1,13 @@
-"""A prompt with one page as a form in the running cell.
+"""One anywidget form for all questions and menus.
 
 Stock ipywidgets and widgets of our own: `form.js` says that a page shows the form and turns keys
 into answers, `secret.js` takes secrets, `choices.js` lists options with more than a label.
+
+Text of models and tools reaches the page escaped, in widgets that read neither HTML nor mathematics
+in it, or as Markdown that was made safe.
+
+A long text is shown in parts, one at a time: a page that has to lay out a megabyte at once hangs
+for seconds. Code is highlighted.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """
@@ -9,35 +15,318 @@ Source: `docs/prompts.md`, `docs/guide.md`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from functools import partial
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from html import escape
-from typing import Any
+from importlib.resources import files
+from typing import Any, Final, Protocol
 
 import ipywidgets as widgets
+import traitlets
+from anywidget import AnyWidget
+from pygments.lexers import get_lexer_by_name  # IPython depends on Pygments
+from pygments.token import Comment, Keyword, Name, Number, Operator, String
+from pygments.util import ClassNotFound
 
-from jp_nb.agent.prompts import ActionPrompt, NotAnswered, Prompt
-from jp_nb.notebook.prompt.beacon import Beacon
-from jp_nb.notebook.prompt.controls import action_buttons, question_controls
-from jp_nb.notebook.prompt.exact_text import exact_text
-from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
-from jp_nb.notebook.prompt.form_parts import (
-    FormEvents,
-    FormFrame,
-    above,
-    actions,
-    button,
-    entry_of,
-    html,
-    is_as_told,
-    model_id_of,
-    text,
+from jp_nb.agent.prompts import ActionPrompt, Answered, FormPromptEnd, NotAnswered, Prompt
+from jp_nb.notebook.display.capture import show_figures
+from jp_nb.notebook.prompt.controls import (
+    FormControl,
+    Message,
+    Unread,
+    action_buttons,
+    question_controls,
 )
-from jp_nb.notebook.prompt.form_place import FormPlace
-from jp_nb.rendering import wording
-from jp_nb.rendering.change_table import change_table
-from jp_nb.rendering.form_record import without_form
-from jp_nb.rendering.wording import StaticRecord
+from jp_nb.notebook.prompt.output import FormPlace
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.forms import change_table, without_form
+from jp_nb.rendering.markdown import safe_markdown
+from jp_nb.rendering.prompts import StaticRecord
+
+_FILES = files(__package__)
+
+
+class Beacon(AnyWidget):
+    """The part of a form that runs in the page.
+
+    It sends `{"type": …, "step": …}` and with it what each control shows, because a click can
+    overtake the change of the control that it submits: the state of the only control, such as
+    `"index": 2`, or `"fields"` with one such object for each control.
+
+    - `rendered`: this step of the form is visible.
+    - `submit`, `next`, `go-2`, …: a button `jp-nb-do-…`, or a key that stands for it.
+    - `unchosen`: a key that would have submitted what nobody chose.
+    - `cancel`: Esc, unless there are `only_buttons`.
+    - `writing`, with a `value`: whether the person is in a box for a text.
+
+    It hears `{"type": "announce", …}`, which tells the person of the form if nobody sees it, and
+    `{"type": "focus", "field": 0}`.
+
+    Attributes:
+        controls: Model ids of the controls that are up, in order; "" for a password field, whose
+            text is in no widget's state.
+        screen: Class of the widget that must be visible; "" if the form has one screen.
+        step: Which step of the form is up. A click on an earlier one changes nothing.
+        timed: Whether there is a deadline, which waits for who is writing.
+        notify: Whether the page's title says that a prompt waits.
+        only_buttons: Whether Esc sends nothing and leaves the form for the cell.
+    """
+
+    _esm = (_FILES / "form.js").read_text(encoding="utf-8")
+    _css = (_FILES / "form.css").read_text(encoding="utf-8")
+    controls = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    screen = traitlets.Unicode("").tag(sync=True)
+    step = traitlets.Int(0).tag(sync=True)
+    timed = traitlets.Bool(False).tag(sync=True)
+    notify = traitlets.Bool(True).tag(sync=True)
+    only_buttons = traitlets.Bool(False).tag(sync=True)
+
+    def announce(self, header: str | None) -> None:
+        """Have the browser notify the person, if it may and nobody sees the form."""
+        self.send({"type": "announce", "header": header or "", "tag": self.model_id})
+
+    def focus(self, field: int) -> None:
+        """Put the focus into a control, if it is in the form already."""
+        self.send({"type": "focus", "field": field})
+
+
+class SecretField(AnyWidget):
+    """A password field. What is typed into it stays in the page until it is sent.
+
+    Attributes:
+        hint: What stands in it while it is empty.
+    """
+
+    _esm = (_FILES / "secret.js").read_text(encoding="utf-8")
+    hint = traitlets.Unicode("").tag(sync=True)
+
+
+def close_widgets(root: widgets.Widget) -> None:
+    """Close `root` and all widgets in it."""
+    pending = [root]
+    while pending:
+        widget = pending.pop()
+        if widget.comm is not None:
+            _LATE.add(widget.comm.comm_id)
+        pending += getattr(widget, "children", ())
+        # Each has its own layout and style, which nothing else would close.
+        pending += [
+            own
+            for name in ("layout", "style")
+            if isinstance(own := getattr(widget, name, None), widgets.Widget)
+        ]
+        widget.close()
+
+
+class _LateMessages(logging.Filter):
+    """Keeps quiet about messages that were on their way to a form when it was closed.
+
+    Otherwise each of them leaves `No such comm: …` in the cell.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ids: deque[str] = deque(maxlen=1000)
+        logging.getLogger("Comm").addFilter(self)
+
+    def add(self, comm_id: str) -> None:
+        self._ids.append(comm_id)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        args = record.args if isinstance(record.args, tuple) else ()
+        return not any(isinstance(arg, str) and arg in self._ids for arg in args)
+
+
+_LATE = _LateMessages()
+
+
+STATE: Final = ("index", "value", "picks", "custom")
+"""Names of the traits of a control that hold an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormEvents:
+    """Who is told of what happens to a form. Called from comm callbacks: nothing must be printed.
+
+    Attributes:
+        shown: A page shows the form, or the next step of it.
+        changed: The person did something.
+        turned: Another step is up, which no page shows yet.
+        ended: How the form ended; more than once, perhaps.
+    """
+
+    shown: Callable[[], None]
+    changed: Callable[[], None]
+    turned: Callable[[], None]
+    ended: Callable[[Answered | FormPromptEnd], None]
+
+
+class ShownForm(Protocol):
+    """A form in the running cell, from `show` to `close`."""
+
+    def show(self) -> None:
+        """Display it."""
+        ...
+
+    def announce(self) -> None:
+        """Tell the person of it where nobody sees it."""
+        ...
+
+    def is_busy(self) -> bool:
+        """Return True while a text is being written in it."""
+        ...
+
+    def expire(self) -> None:
+        """End what is up: the time for it is over."""
+        ...
+
+    def give_way(self) -> None:
+        """Say that the prompt is answered below, on stdin."""
+        ...
+
+    def close(self, record: StaticRecord | None) -> None:
+        """Take it away and leave `record` (nothing, if there is none) in its place."""
+        ...
+
+
+class FormFrame:
+    """A form's place in the notebook, below what the cell has shown so far.
+
+    Attributes:
+        widget: All of it.
+    """
+
+    def __init__(
+        self, place: FormPlace, children: Iterable[widgets.Widget], *, wide: bool = False
+    ) -> None:
+        self._place = place
+        self._so_far = widgets.Output()
+        self._so_far.add_class("jp-nb-so-far")
+        form = widgets.VBox([*children])
+        form.add_class("jp-nb-form")
+        if wide:
+            form.add_class("jp-nb-wide")
+        self.widget = widgets.VBox([self._so_far, form])
+        self.widget.add_class("jp-nb-waiting")
+
+    def show(self, without_form: str) -> None:
+        """Display the form in the running cell; `without_form` is for whoever sees none."""
+        show_figures()  # they may be what the question is about
+        self._place.show(
+            {
+                # For consoles, and for readers of a notebook saved while the form was open.
+                "text/plain": without_form,
+                "application/vnd.jupyter.widget-view+json": {
+                    "version_major": 2,
+                    "version_minor": 0,
+                    "model_id": self.widget.model_id,
+                },
+            },
+            self._show_so_far,
+        )
+
+    def _show_so_far(self, bundle: dict[str, str]) -> None:
+        self._so_far.outputs = outputs(bundle)
+
+    def end(self, note: str | None, record: StaticRecord | None) -> None:
+        """Put a `note` for now, or a `record` for good, where the form was."""
+        self._place.end(note, record)
+        self.discard()
+
+    def discard(self) -> None:
+        """Close the widgets that are up."""
+        close_widgets(self.widget)
+
+
+def above(prompt: Prompt) -> Iterator[widgets.Widget]:
+    """Yield context and question."""
+    if context := prompt_text.context(prompt):
+        shown = widgets.Output(outputs=outputs({"text/markdown": safe_markdown(context)}))
+        shown.add_class("jp-nb-context")
+        yield shown
+    yield text(prompt_text.question(prompt), "question")
+    if not isinstance(prompt, ActionPrompt) and (hint := prompt_text.draft(prompt).hint):
+        yield text(hint, "hint")
+
+
+def entry_of(control: FormControl) -> widgets.Widget | None:
+    """Return what the person enters an answer into; None if there are buttons alone."""
+    entry = SecretField() if control.secret else control.widget
+    if entry is not None:
+        entry.add_class("jp-nb-control")
+    return entry
+
+
+def model_id_of(control: FormControl) -> str:
+    """Return the id of the model whose state is the answer; "" if there is none."""
+    return control.widget.model_id if control.widget is not None else ""
+
+
+def is_as_told(control: FormControl, told: Message) -> bool:
+    """Return True if the state of `control` is what the page `told` already, with a click."""
+    named = [name for name in STATE if name in told]
+    return bool(named) and all(getattr(control.widget, x, None) == told[x] for x in named)
+
+
+def told_of(message: Message, count: int) -> Sequence[Message]:
+    """Return what the page says of each of `count` controls; nothing of those it does not name."""
+    if count == 1:
+        return [message]
+    fields = message.get("fields")
+    told = fields if isinstance(fields, list) else []
+    known = [each if isinstance(each, dict) else {} for each in told[:count]]
+    return [*known, *({} for _ in range(count - len(known)))]
+
+
+def text(words: str, name: str) -> widgets.HTML:
+    """Return a widget `jp-nb-<name>` that shows `words` and reads nothing in them."""
+    # HTML, not Label or HTMLMath: those read mathematics in a text. Escaped, it reads nothing.
+    return html(isolated(words), name)
+
+
+def isolated(words: str) -> str:
+    """Return the HTML of `words`, laid out by themselves whatever their direction."""
+    return f'<bdi dir="auto">{escape(words)}</bdi>' if words else ""
+
+
+def html(code: str, name: str) -> widgets.HTML:
+    """Return a widget `jp-nb-<name>` that shows HTML of ours."""
+    shown = widgets.HTML(code)
+    shown.add_class(f"jp-nb-{name}")
+    return shown
+
+
+def outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
+    """Return what an output widget shows of `bundle`: what an output of a cell would."""
+    if not any(bundle.values()):
+        return ()
+    return ({"output_type": "display_data", "data": bundle, "metadata": {}},)
+
+
+def button(
+    label: str, press: Callable[[], None], *, does: str | None = None, primary: bool = False
+) -> widgets.Button:
+    """Return a button; with `does`, a click on it brings along what the controls show."""
+    made = widgets.Button(description=label, layout={"width": "auto"})
+    made.on_click(lambda _: press())
+    if does is not None:
+        made.add_class(f"jp-nb-do-{does}")
+    if primary:
+        made.button_style = "primary"
+        made.add_class("jp-nb-primary")
+    return made
+
+
+def actions(prompt: Prompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
+    """Return the row of `buttons`, with the name of the tool that asks."""
+    by = prompt_text.asked_by(prompt)
+    row = widgets.HBox([*buttons, *([text(by, "by")] if by else [])])
+    row.add_class("jp-nb-actions")
+    return row
+
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +372,7 @@ class Form:
 
     def announce(self) -> None:
         """Tell the person of the form where nobody sees it."""
-        self._beacon.announce(wording.header(self._prompt))
+        self._beacon.announce(prompt_text.header(self._prompt))
 
     def is_busy(self) -> bool:
         """Return True while a text is being written in it."""
@@ -95,7 +384,7 @@ class Form:
 
     def give_way(self) -> None:
         """Say that the prompt is answered below, on stdin."""
-        self._frame.end(wording.ANSWERED_BELOW, None)
+        self._frame.end(prompt_text.ANSWERED_BELOW, None)
 
     def close(self, record: StaticRecord | None) -> None:
         """Take the form away and leave `record` (nothing, if there is none) in its place."""
@@ -109,9 +398,9 @@ class Form:
         for label, answer in (self._control.buttons or {}).items():
             yield button(label, partial(self._events.ended, answer))
         if self._control.buttons is None:
-            yield button(wording.SUBMIT, lambda: self._submit({}), does="submit", primary=True)
+            yield button(prompt_text.SUBMIT, lambda: self._submit({}), does="submit", primary=True)
         if not isinstance(self._prompt, ActionPrompt):
-            yield button(wording.CANCEL, self._cancel)
+            yield button(prompt_text.CANCEL, self._cancel)
 
     def _hear(self, _: Any, message: Message, __: Any) -> None:
         match message.get("type"):
@@ -129,7 +418,7 @@ class Form:
                 self._submit(message)
             case "unchosen":  # a key submits nothing that was not touched
                 found = self._control.read(message)
-                self._say(found.why if isinstance(found, Unread) else wording.NOTHING_CHANGED)
+                self._say(found.why if isinstance(found, Unread) else prompt_text.NOTHING_CHANGED)
             case other:
                 log.debug("Unexpected message from the page of a form: %r", other)
 
@@ -161,12 +450,167 @@ def _control(prompt: Prompt) -> FormControl:
 
 def _top(prompt: Prompt) -> Iterator[widgets.Widget]:
     """Yield header, context and question; for buttons: text, detail and changes."""
-    if header := wording.header(prompt):
+    if header := prompt_text.header(prompt):
         yield text(header, "header")
     yield from above(prompt)
     if not isinstance(prompt, ActionPrompt):
         return
-    for exhibit, (caption, lines) in zip(prompt.exhibits, wording.exhibits(prompt), strict=True):
+    for exhibit, (caption, lines) in zip(
+        prompt.exhibits, prompt_text.exhibits(prompt), strict=True
+    ):
         yield from exact_text(caption, lines, exhibit.language)
     if prompt.changes:
         yield html(change_table(prompt.changes), "table")
+
+
+MAX_LINES: Final = 1000
+"""Lines of one part."""
+MAX_CHARS: Final = 50_000
+"""Characters of one part."""
+_UNFINISHED_ESCAPE: Final = re.compile(r"[⟨\\][^⟨⟩\\]{0,9}$")
+_STYLES: Final = (
+    (Comment, "comment"),
+    (String, "string"),
+    (Number, "number"),
+    (Keyword, "keyword"),
+    (Operator.Word, "keyword"),
+    (Name.Builtin, "builtin"),
+    (Name.Function, "name"),
+    (Name.Class, "name"),
+)
+_LEXERS: Final = {"python": ("ipython3", "python")}
+"""Names of lexers by language, best first: cells may hold magics."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExactPart:
+    """Consecutive lines of a text; a line that is too long for one part is cut.
+
+    Attributes:
+        lines: The lines, or pieces of them.
+        first: Number of the first line, from 1.
+        last: Number of the last line.
+        continues: True if the first line began in the part before.
+    """
+
+    lines: tuple[str, ...]
+    first: int
+    last: int
+    continues: bool = False
+
+
+def split_parts(lines: Sequence[str]) -> list[ExactPart]:
+    """Return `lines` in parts of at most `MAX_LINES` lines and `MAX_CHARS` characters."""
+    return list(_parts(lines)) or [ExactPart((), 0, 0)]
+
+
+def _parts(lines: Sequence[str]) -> Iterator[ExactPart]:
+    part: list[str] = []
+    chars, first, continues = 0, 1, False
+    for number, line in enumerate(lines, start=1):
+        rest = line
+        while part and (len(part) == MAX_LINES or chars + len(rest) > MAX_CHARS):
+            yield ExactPart(tuple(part), first, number - 1, continues)
+            part, chars, first, continues = [], 0, number, False
+        while len(rest) > MAX_CHARS:
+            piece = _UNFINISHED_ESCAPE.sub("", rest[:MAX_CHARS]) or rest[:MAX_CHARS]
+            yield ExactPart((piece,), number, number, continues)
+            rest, first, continues = rest[len(piece) :], number, True
+        part.append(rest)
+        chars += len(rest)
+    if part:
+        yield ExactPart(tuple(part), first, len(lines), continues)
+
+
+def exact_text(
+    caption: str, lines: Sequence[str], language: str | None = None
+) -> Iterator[widgets.Widget]:
+    """Yield widgets that show a `caption` and below it `lines`, which hide nothing.
+
+    Args:
+        caption: One line.
+        lines: As `jp_nb.text` spells them.
+        language: Of code, such as `python`.
+    """
+    yield text(caption, "caption")
+    parts = split_parts(lines)
+    if len(parts) == 1:
+        yield _box(parts[0], language)
+        return
+    yield from _PagedText(parts, language).widgets
+
+
+class _PagedText:
+    """A text in several parts, of which one is up, and buttons to turn over."""
+
+    def __init__(self, parts: Sequence[ExactPart], language: str | None) -> None:
+        self._parts = parts
+        self._language = language
+        self._at = 0
+        self._place = text("", "part")
+        self._box = widgets.VBox([])
+        self._box.add_class("jp-nb-exact-part")
+        buttons = [
+            button("Previous part", lambda: self._turn(-1)),
+            button("Next part", lambda: self._turn(1)),
+        ]
+        pager = widgets.HBox([*buttons, self._place])
+        pager.add_class("jp-nb-pager")
+        self.widgets = (self._box, pager)
+        self._turn(0)
+
+    def _turn(self, step: int) -> None:
+        self._at = (self._at + step) % len(self._parts)
+        old = self._box.children
+        # A new widget each time: the scroll position of the old part means nothing in the new one.
+        self._box.children = (_box(self._parts[self._at], self._language),)
+        for each in old:
+            close_widgets(each)
+        self._place.value = escape(self._words())
+
+    def _words(self) -> str:
+        part, total = self._parts[self._at], self._parts[-1].last
+        one = f"line {part.first}" + (", continued" if part.continues else "")
+        which = one if part.first == part.last else f"lines {part.first} to {part.last}"
+        return f"Part {self._at + 1} of {len(self._parts)}: {which} of {total}"
+
+
+def _box(part: ExactPart, language: str | None) -> widgets.HTML:
+    lines = highlighted(part.lines, language) if language else map(escape, part.lines)
+    # Each of its characters stands in its order, whatever it is.
+    return html("".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines), "exact")
+
+
+# --- code --------------------------------------------------------------------------------------
+
+
+def highlighted(lines: Sequence[str], language: str) -> list[str]:
+    """Return the HTML of each of `lines` of code; without colors if `language` is not known."""
+    lexer = _lexer(language)
+    code = "\n".join(lines)
+    tokens = [] if lexer is None else list(lexer.get_tokens(code))
+    if "".join(token for _, token in tokens) != code:
+        return [escape(line) for line in lines]
+    shown = [""]
+    for kind, token in tokens:
+        first, *others = token.split("\n")
+        shown[-1] += _colored(kind, first)
+        shown += (_colored(kind, other) for other in others)
+    return shown
+
+
+@lru_cache
+def _lexer(language: str) -> Any:
+    for name in _LEXERS.get(language, (language,)):
+        try:
+            return get_lexer_by_name(name, stripnl=False, ensurenl=False)
+        except ClassNotFound:
+            continue
+    return None
+
+
+def _colored(kind: Any, code: str) -> str:
+    style = next((style for token, style in _STYLES if kind in token), None)
+    if style is None or not code:
+        return escape(code)
+    return f'<span class="jp-nb-code-{style}">{escape(code)}</span>'

@@ -21,12 +21,12 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.form_draft import BLANK, FormDraft, PageDraft
+from jp_nb.agent.form_state import BLANK, FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, FormPromptEnd, QuestionPrompt
-from jp_nb.notebook.prompt.deadline import Expired
-from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES
-from jp_nb.notebook.prompt.stdin_dialogue import (
+from jp_nb.notebook.prompt.presence import Expired
+from jp_nb.notebook.prompt.stdin import (
     HELP,
+    STDIN_DIALOGUES,
     Console,
     StdinChannel,
     StdinDialogue,
@@ -37,11 +37,12 @@ from jp_nb.notebook.prompt.stdin_dialogue import (
     converse,
     legend_of,
 )
-from jp_nb.record.answer_words import EMPTY
-from jp_nb.rendering import form_words, wording
-from jp_nb.safe_text import one_line
-from jp_nb.tooling.question import FormAnswer, Question
-from jp_nb.tooling.question_kinds import BooleanAnswer, SecretAnswer, TextAnswer
+from jp_nb.record.question_log import EMPTY
+from jp_nb.rendering import forms as form_text
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.text import one_line
+from jp_nb.tools.answer_types import BooleanAnswer, SecretAnswer, TextAnswer
+from jp_nb.tools.question import FormAnswer, Question
 
 KEEP: Final = ""
 BACK: Final = "<"
@@ -51,7 +52,7 @@ CLEAR: Final = "-"
 KEYS: Final = (KEEP, BACK, LEAVE)
 SEND: Final = "s"
 LEFT_OPEN: Final = "Not answered."
-LEFT_FOR_NOW: Final = f"Not answered. {form_words.DEMANDED}"
+LEFT_FOR_NOW: Final = f"Not answered. {form_text.DEMANDED}"
 TIME_IS_OVER: Final = "The time to answer is over."
 IS_FIRST: Final = "This is the first question."
 BACK_TO_QUESTIONS: Final = "Go back to the questions"
@@ -135,7 +136,7 @@ class _StdinForm:
 
     def _opening(self) -> Iterator[str]:
         first, count = self._prompt.pages[0], len(self._prompt.pages)
-        header, by = wording.header(first), wording.asked_by(first)
+        header, by = prompt_text.header(first), prompt_text.asked_by(first)
         if header or by:
             yield f"{header} ({by})" if header and by else header or by or ""
         if count > 1:
@@ -145,16 +146,16 @@ class _StdinForm:
         page = self._draft.asked
         if self._reviews:
             yield ""
-        label = wording.header(page)
-        if label == wording.header(self._prompt.pages[0]):
+        label = prompt_text.header(page)
+        if label == prompt_text.header(self._prompt.pages[0]):
             label = None  # it stands above all of them
-        title = (form_words.progress(self._draft), label, form_words.page_header(page))
+        title = (form_text.progress(self._draft), label, form_text.page_header(page))
         if said := " · ".join(filter(None, title)):
             yield said
         yield from _context(page)
-        yield wording.question(page)
+        yield prompt_text.question(page)
         if self._draft.demanded:
-            yield self._draft.pages[self._draft.page].problem or form_words.DEMANDED
+            yield self._draft.pages[self._draft.page].problem or form_text.DEMANDED
 
     # --- one question ------------------------------------------------------------------------
 
@@ -229,7 +230,7 @@ class _StdinForm:
 
     def _suggested(self, page: QuestionPrompt) -> Answered | None:
         """Return what is suggested as the answer to a boolean question, if nothing is sent yet."""
-        preset = wording.preselected(page)
+        preset = prompt_text.preselected(page)
         is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
         if preset is None or not is_boolean or not self._reviews or page.question.exclusive:
             return None
@@ -291,7 +292,7 @@ class _StdinForm:
     def _ask_fields(self, kind: FormAnswer) -> str:
         """Ask field by field, and once more those that something is wrong with; keep the page."""
         given = self._fields.setdefault(self._draft.page, {})
-        if not given and (held := wording.preselected(self._draft.asked)) is not None:
+        if not given and (held := prompt_text.preselected(self._draft.asked)) is not None:
             given |= _by_field(held, kind, self._channel)
         problems: Mapping[str, str] = {}
         while True:
@@ -374,7 +375,7 @@ class _StdinForm:
 
     def _summary(self) -> Iterator[str]:
         width = len(str(len(self._prompt.pages)))
-        for number, line in enumerate(form_words.summary(self._draft), start=1):
+        for number, line in enumerate(form_text.summary(self._draft), start=1):
             yield f"  {number:>{width}}  {line.asked} → {line.answer}"
         if (blocked := self._draft.blocked) is not None:
             yield f"Question {blocked + 1} is required. Answer it before you send."
@@ -384,8 +385,8 @@ class _StdinForm:
     # --- ways out ----------------------------------------------------------------------------
 
     def _menu(self) -> None:
-        ways = {"r": form_words.REPLY, "s": form_words.STOP, "b": BACK_TO_QUESTIONS}
-        match choose(self._console, [form_words.MENU], ways):
+        ways = {"r": form_text.REPLY, "s": form_text.STOP, "b": BACK_TO_QUESTIONS}
+        match choose(self._console, [form_text.MENU], ways):
             case "r":
                 self._reply()
             case "s":
@@ -394,14 +395,14 @@ class _StdinForm:
                 self._resume()
 
     def _reply(self) -> None:
-        self._write(form_words.REPLY_LABEL, "  An empty line goes back.")
+        self._write(form_text.REPLY_LABEL, "  An empty line goes back.")
         text = self._console.read("Your reply: ", secret=False)
         if text.strip():
             self._draft.reply(text)
 
     def _discard(self) -> None:
-        ways = {"y": form_words.DISCARD, "n": BACK_TO_QUESTIONS}
-        if choose(self._console, [f"{form_words.DISCARDED} {form_words.DISCARD}?"], ways) == "y":
+        ways = {"y": form_text.DISCARD, "n": BACK_TO_QUESTIONS}
+        if choose(self._console, [f"{form_text.DISCARDED} {form_text.DISCARD}?"], ways) == "y":
             self._draft.discard()
         else:
             self._resume()
@@ -412,7 +413,7 @@ class _StdinForm:
 
 
 def _in_words(page: QuestionPrompt, answer: Answered) -> str:
-    return one_line(wording.given(page, answer), limit=200) or EMPTY
+    return one_line(prompt_text.given(page, answer), limit=200) or EMPTY
 
 
 def _confirming(dialogue: StdinDialogue) -> StdinDialogue:
@@ -438,13 +439,13 @@ def _with_keys(dialogue: StdinDialogue) -> StdinDialogue:
 
 
 def _context(page: QuestionPrompt) -> Iterator[str]:
-    context = wording.context(page)
+    context = prompt_text.context(page)
     return barred(context.split("\n")) if context else iter(())
 
 
 def _field_lines(kind: FormAnswer, field: Question, problem: str | None) -> Iterator[str]:
     page, number = QuestionPrompt(field), kind.fields.index(field) + 1
-    yield f"Field {number} of {len(kind.fields)}: {wording.question(page)}"
+    yield f"Field {number} of {len(kind.fields)}: {prompt_text.question(page)}"
     yield from _context(page)
     if problem:
         yield f"  ✗ {one_line(problem)}"
@@ -453,7 +454,7 @@ def _field_lines(kind: FormAnswer, field: Question, problem: str | None) -> Iter
 def _first_problem(kind: FormAnswer, problems: Mapping[str, str]) -> str:
     for field in kind.fields:
         if field.id in problems:
-            return f"{wording.question(QuestionPrompt(field))}: {one_line(problems[field.id])}"
+            return f"{prompt_text.question(QuestionPrompt(field))}: {one_line(problems[field.id])}"
     return one_line(next(iter(problems.values())))
 
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jp_nb.agent.prompts import Answered, QuestionPrompt
-from jp_nb.tooling.question import Question
+from jp_nb.tools.question import Question
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-    from jp_nb.notebook.prompt.form_control import FormControl, Unread
+    from jp_nb.notebook.prompt.controls import FormControl, Unread
 
 _FILES = files("jp_nb.notebook.prompt")
 HTML = '<div class="jp-nb-form"><div class="jp-nb-control"></div></div><button>Next</button>'

@@ -7,11 +7,11 @@ from typing import Any
 import ipywidgets
 
 from jp_nb.agent.prompts import Answered, FormPrompt, FormPromptEnd, QuestionPrompt
-from jp_nb.notebook.prompt.choices import Choices
-from jp_nb.notebook.prompt.form_parts import FormEvents
-from jp_nb.notebook.prompt.form_place import OwnOutput
-from jp_nb.notebook.prompt.paged_form import PagedForm
-from jp_nb.tooling.question import Question
+from jp_nb.notebook.prompt.controls import Choices
+from jp_nb.notebook.prompt.form import FormEvents
+from jp_nb.notebook.prompt.form_pages import PagedForm
+from jp_nb.notebook.prompt.output import OwnOutput
+from jp_nb.tools.question import Question
 
 
 class FormUser:

@@ -7,7 +7,7 @@ import json
 from itertools import product
 from typing import Literal
 
-from jp_nb.agent import decisions
+from jp_nb.agent import permissions
 from jp_nb.agent.interrupts import stream_menu, tool_menu
 from jp_nb.agent.prompts import (
     ActionPrompt,
@@ -18,7 +18,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.tooling.question import Question
+from jp_nb.tools.question import Question
 
 Persistence = Literal["none", "turn"]
 
@@ -43,12 +43,12 @@ def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Questio
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
-    actions=decisions.permission_actions("tool"),
+    actions=permissions.permission_actions("tool"),
     exhibits=(Exhibit("Arguments", json.loads(ARGUMENTS)),),
 )
 DELIVERY = ActionPrompt(
     "Deliver fs_read result to assistant?",
-    actions=decisions.DELIVERY,
+    actions=permissions.DELIVERY,
     exhibits=(Exhibit("Result", "milk\neggs"),),
 )
 STREAMING = stream_menu("Which colors are in the picture?")
@@ -67,7 +67,7 @@ def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionP
         asked.append(prompt)
         return Unavailable("this is a test")
 
-    asyncio.run(decisions.approval(ask, tool, changes))
+    asyncio.run(permissions.approval(ask, tool, changes))
     (prompt,) = asked
     assert isinstance(prompt, ActionPrompt)
     return prompt

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Answered
-from jp_nb.notebook.prompt.form_control import Unread
-from jp_nb.tooling.question import Question
-from jp_nb.tooling.select_kind import OTHER, Option, SelectAnswer
+from jp_nb.notebook.prompt.controls import Unread
+from jp_nb.tools.answer_types import OTHER, Option, SelectAnswer
+from jp_nb.tools.question import Question
 from tests.notebook.prompt.choices_page import ChoicesPage, OpenChoices
 
 pytestmark = [

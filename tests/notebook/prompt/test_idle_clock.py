@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jp_nb.notebook.prompt.timed_form import IdleClock
+from jp_nb.notebook.prompt.timeout import IdleClock
 
 
 @dataclass

@@ -11,8 +11,8 @@ from time import monotonic, sleep
 
 import pytest
 
-from jp_nb.rendering.wording import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD
-from jp_nb.rendering.wording import UNSEEN as NOT_SEEN
+from jp_nb.rendering.prompts import NOTHING_CHANGED, NOTHING_CHOSEN, STDIN_INSTEAD
+from jp_nb.rendering.prompts import UNSEEN as NOT_SEEN
 from tests.support.kernel_client import PATIENCE, FrontEnd, statuses
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupyter_client, zmq
@@ -307,18 +307,18 @@ def test_form_cancelled_before_its_turn_is_never_shown(user: FrontEnd) -> None:
 def test_form_that_cannot_be_shown_is_asked_on_stdin(user: FrontEnd) -> None:
     user.run(
         "forget_pages()\n"
-        "from jp_nb.notebook.prompt import paged_form\n"
+        "from jp_nb.notebook.prompt import form_pages\n"
         "import logging; logging.disable(logging.ERROR)\n"
-        "whole = paged_form.PagedForm._draw\n"
+        "whole = form_pages.PagedForm._draw\n"
         "def broken(self): raise LookupError('oops')\n"
-        "paged_form.PagedForm._draw = broken"
+        "form_pages.PagedForm._draw = broken"
     )
     cell = user.start(f"print(ask_form({SELECT}))")
     assert "umber" in user.input_request()["prompt"]
     user.type("2")
     user.finish(cell)
     assert "value='blue', channel='stdin'" in user.printed(cell)
-    user.run("paged_form.PagedForm._draw = whole; logging.disable(logging.NOTSET)")
+    user.run("form_pages.PagedForm._draw = whole; logging.disable(logging.NOTSET)")
 
 
 @pytest.mark.kernel
@@ -583,17 +583,17 @@ def test_open_figures_are_shown_with_the_question_and_by_no_click(user: FrontEnd
 def test_interrupt_at_the_moment_of_the_notice_opens_the_input_box(user: FrontEnd) -> None:
     user.run(
         "import os, signal\n"
-        "from jp_nb.notebook.prompt import prompt_screen\n"
+        "from jp_nb.notebook.prompt.output import OwnOutput\n"
         "note_page()\n"
-        "whole = prompt_screen.OwnOutput.show_note\n"
+        "whole = OwnOutput.show_note\n"
         "def interrupted(self, note):\n"
         "    whole(self, note)\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "prompt_screen.OwnOutput.show_note = interrupted\n"
+        "OwnOutput.show_note = interrupted\n"
     )
     cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
     assert user.input_request()["prompt"].startswith("[y/")
     user.type("n")
     user.finish(cell)
-    user.run("prompt_screen.OwnOutput.show_note = whole")
+    user.run("OwnOutput.show_note = whole")
     assert "value=False, channel='stdin'" in user.printed(cell)

@@ -9,23 +9,25 @@ import ipywidgets
 import pytest
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.agent.model_inquiry import InquiryError, ModelInquiry, answer_schema, extract_answer
+from jp_nb.agent.inquiry import InquiryError, ModelInquiry, answer_schema, extract_answer
 from jp_nb.agent.prompts import Answered, FormPromptEnd, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS
-from jp_nb.notebook.prompt.form import Form
-from jp_nb.notebook.prompt.form_control import FormControl, Message, Unread
-from jp_nb.notebook.prompt.form_parts import FormEvents
-from jp_nb.notebook.prompt.form_place import OwnOutput
-from jp_nb.notebook.prompt.stdin import STDIN_DIALOGUES, ask_on_stdin
-from jp_nb.notebook.prompt.stdin_dialogue import StdinChannel, StdinDialogue, TryAgain
-from jp_nb.record.events import ChatResponse, InquiryRequest, InquirySource, decode
-from jp_nb.record.inquiry_events import RECORDED_KINDS
-from jp_nb.rendering.wording import static_record
-from jp_nb.tooling.outcome import NeedsInput, read_outcome
-from jp_nb.tooling.question import QUESTION_KINDS, FormAnswer, Question
-from jp_nb.tooling.question_kinds import AnswerType, Misfit, TextAnswer
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, Unread
+from jp_nb.notebook.prompt.form import Form, FormEvents
+from jp_nb.notebook.prompt.output import OwnOutput
+from jp_nb.notebook.prompt.stdin import (
+    STDIN_DIALOGUES,
+    StdinChannel,
+    StdinDialogue,
+    TryAgain,
+    ask_on_stdin,
+)
+from jp_nb.record.events import RECORDED_KINDS, ChatResponse, InquiryRequest, InquirySource, decode
+from jp_nb.rendering.prompts import static_record
+from jp_nb.tools.answer_types import AnswerType, Misfit, TextAnswer
+from jp_nb.tools.outcome import NeedsInput, read_outcome
+from jp_nb.tools.question import QUESTION_KINDS, FormAnswer, Question
 
 
 def test_every_kind_has_a_recorded_shape_a_form_control_and_a_dialogue_on_stdin() -> None:

@@ -23,18 +23,14 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.notebook.prompt.beacon import SecretField
-from jp_nb.notebook.prompt.form import Form
-from jp_nb.notebook.prompt.form_parts import FormEvents
-from jp_nb.notebook.prompt.form_place import OwnOutput
-from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.notebook.prompt.stdin_dialogue import GOES_ON
-from jp_nb.rendering.difference import difference
-from jp_nb.rendering.form_record import without_form
+from jp_nb.notebook.prompt.form import Form, FormEvents, SecretField
+from jp_nb.notebook.prompt.output import OwnOutput
+from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
+from jp_nb.rendering.forms import without_form
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.wording import option_labels, static_record
-from jp_nb.safe_text import escape_unseen, spell_unseen
-from jp_nb.tooling.question import Question
+from jp_nb.rendering.prompts import difference, option_labels, static_record
+from jp_nb.text import escape_unseen, spell_unseen
+from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.notebook.prompt.scribe import Scribe, parts_of
 

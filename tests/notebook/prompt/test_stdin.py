@@ -17,8 +17,8 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
 )
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
-from jp_nb.rendering.wording import SPELLED_OUT
-from jp_nb.tooling.question import Question
+from jp_nb.rendering.prompts import SPELLED_OUT
+from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import DELIVERY, DELTAS, PROMPT, approval_of
 
 BOOLEAN = QuestionPrompt(Question.boolean("q", "Sure?"), remember=True)

@@ -12,13 +12,12 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered, QuestionPrompt
-from jp_nb.notebook.prompt.deadline import Expired
+from jp_nb.notebook.prompt.presence import Expired
 from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
-from jp_nb.rendering.form_record import record_of
-from jp_nb.tooling.question import FormAnswer, Question
-from jp_nb.tooling.question_kinds import TextAnswer
-from jp_nb.tooling.select_kind import Option, SelectAnswer
+from jp_nb.rendering.forms import record_of
+from jp_nb.tools.answer_types import Option, SelectAnswer, TextAnswer
+from jp_nb.tools.question import FormAnswer, Question
 from tests.notebook.prompt.scribe import Scribe, parts_of
 
 SNAPSHOTS = Path(__file__).with_name("stdin_form.txt")

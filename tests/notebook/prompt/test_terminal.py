@@ -14,7 +14,7 @@ pty = pytest.importorskip("pty", reason="there are no such terminals on Windows"
 
 PATIENCE = 30.0
 ASKS_TWICE = """
-from jp_nb.notebook.prompt.deadline import Deadline, Expired
+from jp_nb.notebook.prompt.presence import Deadline, Expired
 from jp_nb.notebook.prompt.stdin import TerminalConsole
 
 console = TerminalConsole()

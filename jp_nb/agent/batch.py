@@ -1,0 +1,803 @@
+"""Run the tool calls of one response concurrently, deliver in order.
+
+All calls start at once. Every change of state happens in one loop that takes events from one
+queue; runs, inquiries and prompts are tasks that post an event when they end. Prompts wait in a
+line with one of them on screen. No tool is known here by name.
+
+No tool is known here by name.
+
+Source: `docs/turns.md`, `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Literal, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.config_changes import Changes
+from jp_nb.agent.display import Display, InterruptHeard, Notice, ToolBegins, ToolEnds, Waits
+from jp_nb.agent.interrupts import (
+    CONTINUE,
+    LEFT,
+    Choice,
+    Interrupts,
+    Verdict,
+    menu,
+    stopped,
+    tool_menu,
+)
+from jp_nb.agent.permissions import (
+    INTERRUPT_FIRST,
+    NOT_DELIVERED_BY_CONFIGURATION,
+    SKIPPED,
+    STOPPED_FIRST,
+    UNDELIVERED,
+    Consent,
+    Delivery,
+)
+from jp_nb.agent.prompts import ActionPrompt, Dialogues, Prompter, PromptEvent, Unavailable
+from jp_nb.agent.questions import Asking, BatchContext, TurnState
+from jp_nb.agent.recording import RecordedResult
+from jp_nb.agent.tasks import BatchEvents, CellFunctions, CellOfRun, was_interrupted
+from jp_nb.agent.tool_call import NONE, Call, admit, prepare
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.config.tree.app import Interrupt as InterruptConfig
+from jp_nb.errors import ToolError
+from jp_nb.json_values import copied, json_copy
+from jp_nb.record.context import Thread
+from jp_nb.record.events import (
+    ConfigDelta,
+    Entry,
+    InquiryEntry,
+    ToolCallResponse,
+    image_entry,
+    shows,
+)
+from jp_nb.record.journal import CallStage
+from jp_nb.record.marks import edited_by_person
+from jp_nb.tools.base import (
+    RUN,
+    CellThread,
+    Run,
+    SharedContext,
+    ToolContext,
+    error_summary,
+    is_cancelled,
+    tool_frames,
+    traceback_of,
+)
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, cut_middle
+from jp_nb.tools.parameters import text_arguments
+
+
+def call_begins(call: Call, tool: OfferedTool, *, asked: bool = False) -> ToolBegins:
+    """Return the event of a call that is about to run, or about which somebody is `asked`."""
+    texts = text_arguments(tool.definition.parameters, call.arguments)
+    shown: Literal["line", "json", "off"] = "line"
+    if tool.formatter is not None or tool.parameters == "off":
+        shown = "off"
+    elif tool.parameters == "json":
+        shown = "json"
+    return ToolBegins(
+        call.key,
+        call.request.name,
+        call.arguments,
+        tool.hidden,
+        parameters=shown,
+        formatted=call.formatted,
+        edited=call.edited is not None,
+        texts=texts,
+        asked=asked and bool(texts),
+    )
+
+
+def call_ends(
+    call: Call, content: str, *, traceback: str | None, is_error: bool, skipped: bool
+) -> ToolEnds:
+    """Return the event of a call that has its response."""
+    tool = call.tool
+    return ToolEnds(
+        call_id=call.key,
+        name=call.request.name,
+        content=content,
+        is_error=is_error,
+        seconds=call.seconds,
+        hidden=tool is not None and tool.hidden,
+        traceback=traceback,
+        skipped=skipped,
+        images=call.shown.images,
+        left_out=call.shown.left_out,
+        result_lines=0 if tool is None or skipped else _lines(tool, is_error=is_error),
+    )
+
+
+def _lines(tool: OfferedTool, *, is_error: bool) -> int | None:
+    """Return how many lines of a result are shown below the call; None: all of them."""
+    shown = tool.inline_results
+    if is_error and tool.inline_errors is not None:
+        shown = tool.inline_errors
+    return None if shown == "full" else shown if isinstance(shown, int) else 0
+
+
+log = logging.getLogger(__name__)
+
+UNAVAILABLE = (
+    "Tool '{}' is not available. It may have been available earlier in this conversation but is "
+    "no longer enabled. Do not retry this tool until it is available again in the list of enabled "
+    "tools."
+)
+NOT_RECORDED = (
+    "The cassette has no result for this call, so the tool did not run. To run the "
+    'tool, set `providers.cassette.tools = "run"`.'
+)
+RAN_BEFORE = (
+    "This call may already have run, fully or partly, and its effects may remain. It "
+    "did not run again: {}"
+)
+"""What the model is told of a call that does not run again, around why it does not."""
+NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
+CHANGE_LOST = (
+    "The configuration change that this call proposed was not applied. The kernel "
+    "stopped before the change was saved."
+)
+"""Ends the kept result of a call; the model reads it only if the kernel stops too early."""
+RESTARTED = "restarted"
+
+
+def nobody_debugs(call: Call, error: BaseException) -> None:
+    """Forget what a tool raised."""
+
+
+Reached = Callable[[Call, CallStage, Sequence[Entry]], None]
+"""Keeps the progress of a call where it outlives this process; the result of one that finished.
+
+Called in the coordinator's loop, and on the cell's thread when a function starts there.
+"""
+
+
+def keep_no_progress(call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
+    """Start tools at once: nothing is kept outside of this process."""
+
+
+class CallRunner:
+    """Takes each call of a batch from its arguments to its response.
+
+    All of it in the coordinator's loop, but for the runs themselves.
+
+    Args:
+        events: Runs work beside the loop.
+        prompts: Where prompts wait.
+        cell: The cell's thread, for tools that need it.
+        record: Appends an entry to the conversation.
+        prompter: Asks the person.
+        display: Shows what happens.
+        state: What is remembered in this turn.
+        context: What tools are told in every call.
+        cut_short: Called when an interrupt of the cell cut the function of a call, with the number
+            of interrupts that were heard when it began.
+        stop_turn: Called when the person, asked by a tool, stops the turn.
+        faulted: Is given what a tool raised, for a debugger: its traceback begins in the tool.
+        reached: Keeps the progress of calls.
+
+    Attributes:
+        changes: The configuration changes that the calls proposed.
+        unavailable: Why nobody could decide something that only a person may; None so far.
+    """
+
+    def __init__(
+        self,
+        events: BatchEvents,
+        prompts: Dialogues,
+        cell: CellFunctions,
+        *,
+        record: Callable[[InquiryEntry], None],
+        prompter: Prompter,
+        display: Display,
+        state: TurnState,
+        context: SharedContext,
+        cut_short: Callable[[Call, int], None],
+        stop_turn: Callable[[], None],
+        faulted: Callable[[Call, BaseException], None] = nobody_debugs,
+        reached: Reached = keep_no_progress,
+    ) -> None:
+        self._events = events
+        self._cell = cell
+        self._display = display
+        self._state = state
+        self._context = context
+        self._cut_short = cut_short
+        self.stop_turn = stop_turn
+        self._faulted = faulted
+        self._reached = reached
+        self._batch = BatchContext(Thread())
+        self._asking = Asking(
+            self,
+            record=record,
+            display=display,
+            prompter=prompter,
+            prompts=prompts,
+            spawn=events.spawn,
+            when_idle=events.when_idle,
+            state=state,
+        )
+        self._consent = Consent(
+            self, display=display, prompter=prompter, prompts=prompts, state=state
+        )
+        self.changes = Changes(
+            self, display=display, prompter=prompter, prompts=prompts, prepared=state.prepared
+        )
+        self.unavailable: str | None = None
+
+    def begin_batch(self, batch: BatchContext) -> None:
+        """Take what the next calls have in common."""
+        self._batch = batch
+        self.changes.begin(batch.basis)
+
+    def drop_questions(self, end: Literal["cancelled", "interrupted"]) -> None:
+        """Close the questions that are open with that `end`: the calls that asked were cut."""
+        self._asking.drop(end)
+
+    def restart(self, call: Call) -> None:
+        """Run `call` again from the beginning."""
+        if call.begun and call.response is None:
+            self._show_end(call, RESTARTED, is_error=False, skipped=True)
+        self._drop_images(call)
+        call.begin_again()
+        self.begin(call)
+
+    def begin(self, call: Call) -> None:
+        """Run `call`, ask for permission to, or say why it cannot run."""
+        tool = call.tool
+        if self._batch.results is not None:
+            self._take_recorded(call, self._batch.results)
+            return
+        if tool is None:
+            self.fail(call, UNAVAILABLE.format(call.request.name))
+            return
+        if call.bad_arguments is not None:
+            self.fail(call, call.bad_arguments)
+            return
+        prepared = prepare(tool, call.request.arguments)
+        if isinstance(prepared, Failure):
+            self.fail(call, prepared.message)
+            return
+        call.arguments = prepared
+        match tool.run:
+            case "skip":
+                self.finish(call, SKIPPED, skipped=True)
+            case "unattended":
+                self.start(call, tool)
+            case "ask" | "edit":
+                self._note(call, "asked")
+                self._show_begin(call, tool, asked=True)
+                self._consent.to_run(call, tool)
+            case _:
+                assert_never(tool.run)
+
+    def _take_recorded(self, call: Call, results: Sequence[RecordedResult]) -> None:
+        """Give `call` the result that it had; nothing runs, and nobody is asked."""
+        if call.tool is not None:
+            call.arguments = copied(call.request.arguments)
+            self._show_begin(call, call.tool)
+        if call.index < len(results):
+            result, call.may_have_run = results[call.index], False  # what it came to is known
+            self.finish(call, result.content, is_error=result.is_error)
+        else:
+            self.fail(call, NOT_RECORDED)
+
+    def start(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool`: that is permitted."""
+        self._note(call, "permitted")
+        self.formatted(call, tool, lambda: self._start_formatted(call, tool))
+
+    def _note(self, call: Call, stage: CallStage) -> None:
+        """Have the progress of `call` kept; one that may have run before has started."""
+        if stage != "finished":
+            self._reached(call, "started" if call.may_have_run else stage, ())
+            return
+        assert call.response is not None
+        response = call.response
+        if self.changes.is_approved(call):  # it is saved when the batch ends
+            content = f"{response.content}\n\n{CHANGE_LOST}"
+            response = response.model_copy(update={"content": content})
+        self._reached(call, stage, (*map(image_entry, call.shown.images), response))
+
+    def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
+        self._show_begin(call, tool)
+        self.run_again(call, tool)
+
+    def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
+        """Show the call; again only if it changed."""
+        if call.begun and not call.changed and call.asked == asked:
+            return
+        begins = call_begins(call, tool, asked=asked)
+        if call.begun and not call.changed and call.asked == begins.asked:
+            return
+        call.begun, call.changed, call.asked = True, False, begins.asked
+        self._display(begins)
+
+    def formatted(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
+        """Have the arguments written for the person, if that is configured, and go on."""
+        formatter = tool.formatter
+        if formatter is None or call.formatted is not None:
+            then()
+            return
+        context = self.tool_context(call, tool, shows=True)
+
+        async def write() -> PromptEvent:
+            try:
+                text = await formatter.format(copied(call.arguments), context)
+            except (Exception, asyncio.CancelledError) as exc:
+                if is_cancelled():
+                    raise
+                problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
+                return lambda: self.fail(call, NOT_FORMATTED.format(tool.name, problem))
+            return lambda: shown(text)
+
+        def shown(text: str) -> None:
+            call.formatted, call.changed = text, True
+            if call.begun:
+                self._show_begin(call, tool, asked=call.asked)
+            then()
+
+        self._events.spawn(write)
+
+    def run_again(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool` for `call`, with all that is known by now."""
+        self._display(Waits(call.key, call.title))
+        self._events.spawn(lambda: self._execute(call, tool))
+
+    def tool_context(self, call: Call, tool: OfferedTool, *, shows: bool = False) -> ToolContext:
+        """Return what a run of `tool` is told; one that only `shows` the call learns less."""
+        return ToolContext(
+            name=tool.name,
+            call_id=call.request.id,
+            answers=copied(call.answers),
+            ends=dict(call.ends),
+            reply=call.reply,
+            options=copied(dict(tool.options)),
+            access=copied(tool.access),
+            config=None if shows else self.changes.visible(tool),
+            delta_rejection=None if shows else call.rejection,
+            catalog=self._batch.catalog,
+            action="format_arguments" if shows else "run",
+            **self._context,
+        )
+
+    async def _execute(self, call: Call, tool: OfferedTool) -> PromptEvent:
+        in_cell = tool.executor.waits_for_cell
+        if not in_cell:
+            self._note(call, "started")
+        call.ran = True
+        context, run = self.tool_context(call, tool), Run()
+        cell = self._cell.for_run(
+            call, starts=lambda: self._note(call, "started") if in_cell else None
+        )
+        RUN.set(run)  # in the context of this task
+        began = monotonic()
+        try:
+            arguments = copied(call.arguments)  # a run may change what it gets
+            outcome = await tool.executor.run(arguments, context, cell)
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            outcome = Failure("The tool cancelled itself.")
+        except ToolError as exc:
+            outcome = Failure(str(exc))
+        except BaseException as exc:
+            if was_interrupted(exc):
+                return _settling(cell, lambda: self._cut_short(call, cell.interrupts))
+            # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
+            outcome = Failure(error_summary(exc))
+            call.traceback = traceback_of(exc)
+            self._faulted(call, exc.with_traceback(tool_frames(exc)))
+        finally:
+            run.over = True
+            call.seconds += cell.seconds if in_cell else monotonic() - began
+        outcome = self._state.secrets.hide_in(outcome)
+        return _settling(cell, lambda: self._settle_run(call, tool, outcome))
+
+    def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
+        call.structured = None if isinstance(outcome, NeedsInput) else outcome.structured
+        call.given = outcome.images if isinstance(outcome, Success) else ()
+        match outcome:
+            case Success() if outcome.proposes and tool.executor.may_propose:
+                # Once all is being ended nobody may agree any more, nor may the tool run again.
+                if not self._events.cutting:
+                    self.changes.propose(call, tool, outcome)
+            case Success(content=content):
+                if outcome.proposes:
+                    log.warning("%s may not propose configuration changes: ignored", tool.name)
+                self.config_settled(call, tool, content)
+            case Failure(message=message, trace=trace):
+                text = "\n".join([message, "", "Trace:", *trace]) if trace else message
+                self._deliver(call, tool, Delivery(text, is_error=True))
+            case NeedsInput():
+                self._asking.ask(call, tool, outcome, self._batch)
+            case _:
+                assert_never(outcome)
+
+    def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
+        """Deliver what a run came to: whatever it proposed is decided."""
+        self._deliver(call, tool, Delivery(content))
+
+    def nobody_decides(self, nobody: Unavailable) -> None:
+        """Note that a person was needed and nobody is there."""
+        self.unavailable = nobody.reason
+
+    def fail(self, call: Call, text: str) -> None:
+        """End `call` with an error."""
+        shown = text if call.tool is None else _shortened(text, call.tool)
+        self.finish(call, shown, is_error=True)
+
+    def finish(
+        self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
+    ) -> None:
+        """Give `call` its response, and show it."""
+        metadata: dict[str, JsonValue] = {}
+        if call.may_have_run and not call.ran:
+            content = RAN_BEFORE.format(content)
+        if call.edited is not None:
+            metadata = edited_by_person(copied(call.arguments), call.edited)
+        if skipped or content != call.delivered:
+            self._drop_images(call)
+        elif call.structured is not None:
+            metadata["structured"] = json_copy(call.structured)
+        metadata |= shows(call.shown.images)
+        call.response = ToolCallResponse(
+            id=call.request.id, content=content, is_error=is_error, metadata=metadata
+        )
+        if not skipped:  # else it has no result; a restart of the kernel interrupts forms, too
+            self._note(call, "finished")
+        self._show_end(call, content, is_error=is_error, skipped=skipped)
+
+    def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
+        limits = self._batch.basis.config.record
+        call.shown = admit(call.given, limits, before=self._state.images)
+        self._state.images += len(call.shown.images)
+        short = _shortened(result.content, tool)
+        call.whole_chars = None if short == result.content else len(result.content)
+        content = call.shown.added_to(short)
+        result = replace(result, content=content, images=call.shown.images)
+        call.delivered = content
+        match tool.result:
+            case "skip":
+                self.finish(call, NOT_DELIVERED_BY_CONFIGURATION, skipped=True)
+            case "unattended":
+                self.finish(call, result.content, is_error=result.is_error)
+            case "ask" | "edit":
+                self._consent.to_deliver(call, tool, result)
+            case _:
+                assert_never(tool.result)
+
+    def _drop_images(self, call: Call) -> None:
+        """Note that the model sees no images of `call`."""
+        self._state.images -= len(call.shown.images)
+        call.shown = NONE
+
+    def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
+        traceback = self._state.secrets.hide(call.traceback) if call.traceback else None
+        self._display(
+            call_ends(call, content, traceback=traceback, is_error=is_error, skipped=skipped)
+        )
+
+
+def _settling(cell: CellOfRun, event: PromptEvent) -> PromptEvent:
+    """Return `event`, after which the next function may run on the cell's thread."""
+
+    def settle() -> None:
+        try:
+            event()
+        finally:
+            cell.settled()
+
+    return settle
+
+
+def _shortened(text: str, tool: OfferedTool) -> str:
+    path = f"conversation.tools.{tool.name}.result_max_chars"
+    return cut_middle(text, tool.result_max_chars, path)
+
+
+CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"
+BROKE_OFF = "The turn ended before this tool call finished. Its effects up to then may remain."
+NEVER_RAN = "This tool call did not run. The turn ended first."
+DISCARDED = "⟳ The approved configuration changes of these tool calls are discarded"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchEnd:
+    """The end of a batch.
+
+    Attributes:
+        responses: In call order.
+        stopped: True if the turn is to end.
+        left: True if it ends because the person stopped it where a tool asked them.
+        unsaid: What the person said to the model, if no call was left to carry it.
+        change: The configuration changes that were approved, all in one.
+    """
+
+    responses: list[ToolCallResponse]
+    stopped: bool = False
+    left: bool = False
+    unsaid: str = ""
+    change: ConfigDelta | None = None
+
+
+class Coordinator:
+    """Runs batches of tool calls, one after the other.
+
+    Args:
+        record: Appends what a tool asks, or how that ended, to the conversation.
+        prompter: Asks the person.
+        cell: The cell's thread, for tools that need it.
+        display: Shows what happens.
+        state: What is remembered in this turn.
+        interrupts: Decides what an interrupt does.
+        context: What tools are told in every call.
+        faulted: Is given what a tool raised, for a debugger.
+        reached: Keeps the progress of calls.
+    """
+
+    def __init__(
+        self,
+        *,
+        record: Callable[[InquiryEntry], None],
+        prompter: Prompter,
+        cell: CellThread,
+        display: Display,
+        state: TurnState,
+        interrupts: Interrupts,
+        context: SharedContext | None = None,
+        faulted: Callable[[Call, BaseException], None] = nobody_debugs,
+        reached: Reached = keep_no_progress,
+    ) -> None:
+        self._prompter = prompter
+        self._display = display
+        self._interrupts = interrupts
+        self._events = BatchEvents()
+        self._prompts = Dialogues(prompter, self._events.spawn)
+        self._functions = CellFunctions(cell, display, self._function_ended)
+        self._runner = CallRunner(
+            self._events,
+            self._prompts,
+            self._functions,
+            record=record,
+            prompter=prompter,
+            display=display,
+            state=state,
+            context=context or {},
+            cut_short=self._cut_short,
+            stop_turn=self._stop_turn,
+            faulted=faulted,
+            reached=reached,
+        )
+        self._calls: Sequence[Call] = ()
+        self._settings = InterruptConfig()
+        self._menu_open = self._menu_due = False
+        self._interrupted_names: Sequence[str] = ()
+        self._went_on: Verdict = CONTINUE
+        self._verdict: Verdict | None = None
+
+    @property
+    def unavailable(self) -> str | None:
+        """The reason why nobody could decide what only a person may; None if somebody could."""
+        return self._runner.unavailable
+
+    # --- the loop ----------------------------------------------------------------------------
+
+    async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
+        """Run `calls` until every one of them has a response.
+
+        Cancelling it leaves calls open: `stop` then gives every call its response.
+        """
+        self._calls, self._settings = calls, batch.interrupts
+        self._runner.begin_batch(batch)
+        seen: Counter[str] = Counter()
+        for index, call in enumerate(calls):
+            seen[call.request.id] += 1
+            call.index, call.number = index, seen[call.request.id]
+            self._runner.begin(call)
+        # An interrupt that came with the last response is for this batch, too.
+        while self._menu_open or self._open_calls() or self._events.waiting:
+            event = await self._events.next()
+            event()
+            self._open_menu()
+            if self._verdict is not None:
+                verdict, self._verdict = self._verdict, None
+                end = await self._carry_out(verdict)
+                if end is not None:
+                    return end
+        return BatchEnd(self._responses(), change=self._runner.changes.take())
+
+    async def stop(self) -> list[ToolCallResponse]:
+        """Cancel what runs and close what is open; return the responses, in call order.
+
+        Configuration changes that were approved are dropped: the batch did not end well.
+        """
+        await self._cut()
+        for call in self._open_calls():
+            self._runner.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
+        self._discard_changes()
+        return self._responses()
+
+    def _discard_changes(self) -> list[Call]:
+        """Drop the changes that were approved, and say so; return the calls that proposed them."""
+        calls = self._runner.changes.discard()
+        if calls:
+            self._display(Notice(DISCARDED))
+        return calls
+
+    def _responses(self) -> list[ToolCallResponse]:
+        return [call.response for call in self._calls if call.response is not None]
+
+    def _open_calls(self) -> list[Call]:
+        return [call for call in self._calls if call.response is None]
+
+    # --- interrupts --------------------------------------------------------------------------
+
+    def interrupt(self) -> None:
+        """Hear that the kernel was interrupted; called on the agent's loop while a batch runs."""
+        self._events.post(self._interrupted)
+
+    def _interrupted(self) -> None:
+        self._functions.interrupts += 1
+        again = self._menu_open or self._events.cutting
+        verdict = self._interrupts.at_once("tool_call", self._settings, in_menu=again)
+        self._interrupted_names = self._open_names()
+        self._prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
+        if verdict is not None and verdict.choice != "continue":
+            self._decide(verdict)
+            return
+        self._menu_open = True
+        self._prompts.hold()  # nobody fills in a form that the next choice may close
+        if verdict is not None:
+            self._events.spawn(lambda: self._decide_later(verdict))
+            return
+        self._display(InterruptHeard("menu"))
+        self._menu_due = True
+
+    def _open_menu(self) -> None:
+        """Show the menu that is due, once it is known which functions the interrupt cut."""
+        if not self._menu_due or self._functions.running or self._events.waiting:
+            return
+        self._menu_due, settings = False, self._settings
+        self._prompts.add(
+            lambda ask: menu(ask, "tool_call", settings, self._menu()),
+            settle=self._decide,
+            first=True,
+        )
+        self._prompts.release()
+
+    def _menu(self) -> ActionPrompt:
+        return tool_menu(
+            self._open_names(), interrupted=self._interrupted_names, cannot=self._cannot()
+        )
+
+    def _open_names(self) -> list[str]:
+        return [call.request.name for call in self._open_calls()]
+
+    def _cannot(self) -> list[Choice]:
+        """Return the choices without effect: to go on if all was cut, to restart if all is done."""
+        calls = self._open_calls()
+        cannot: list[Choice] = []
+        if calls and all(call.cut for call in calls):
+            cannot.append("continue")
+        if not calls and not self._runner.changes.any_approved:
+            cannot.append("restart")
+        return cannot
+
+    def _function_ended(self) -> None:
+        if self._menu_due:
+            self._events.post(_nothing)
+
+    def _cut_short(self, call: Call, heard: int) -> None:
+        """Note that an interrupt cut the function of `call`; what follows is about to be decided.
+
+        Or it was decided already, if an interrupt was heard since the function began: more than
+        the `heard` of that moment.
+        """
+        call.cut = True
+        deciding = self._menu_open or self._events.cutting or self._verdict is not None
+        if self._functions.interrupts > heard and not deciding:
+            self._stop_call(call, self._went_on)
+
+    def _stop_turn(self) -> None:
+        """End the turn as somebody wishes who was asked a question."""
+        if self._verdict is None:
+            self._verdict = LEFT
+
+    async def _decide_later(self, verdict: Verdict) -> PromptEvent:
+        """Decide behind whatever is on its way: the function that this interrupt cut short."""
+        return lambda: self._decide(verdict)
+
+    def _decide(self, verdict: Verdict) -> None:
+        self._display(InterruptHeard(verdict.choice))
+        self._menu_open = self._menu_due = False
+        self._prompts.release()
+        if self._verdict is None or not self._verdict.escalated:
+            self._verdict = verdict
+
+    async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
+        """Do what was decided about an interrupt; return None if the batch goes on."""
+        if verdict.choice == "continue":
+            self._went_on = verdict
+            for call in self._open_calls():
+                if call.cut:
+                    self._stop_call(call, verdict)
+            self._functions.cell.release()
+            return None
+        await self._cut(asked="interrupted" if verdict.interrupted else "cancelled")
+        later, self._verdict = self._verdict, None
+        if later is not None and later.escalated:
+            verdict = later
+        if verdict.choice == "restart":
+            self._functions.cell.release()
+            self._restart_calls()
+            return None
+        if verdict.escalated:
+            self._discard_changes()
+        unsaid = self._cancel_batch(verdict)
+        change = self._runner.changes.take()
+        if verdict.choice == "reply":
+            self._functions.cell.release()
+            return BatchEnd(self._responses(), unsaid=unsaid, change=change)
+        left = not verdict.interrupted
+        return BatchEnd(self._responses(), stopped=True, left=left, change=change)
+
+    def _restart_calls(self) -> None:
+        """Run again what has no response, or one that tells of a change which is discarded."""
+        again = {call.index for call in (*self._open_calls(), *self._discard_changes())}
+        for index in sorted(again):
+            self._runner.restart(self._calls[index])
+
+    def _cancel_batch(self, verdict: Verdict) -> str:
+        """Give every call its response; return the verdict's words if no response carries them."""
+        why = INTERRUPT_FIRST if verdict.interrupted else STOPPED_FIRST
+        for call in self._open_calls():  # its run is done, and its change will be
+            if call.delivering or self._runner.changes.is_approved(call):
+                self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
+        cancelled = self._open_calls()
+        for call in cancelled:
+            self._stop_call(call, verdict)
+        return "" if cancelled else verdict.text
+
+    async def _cut(self, *, asked: Literal["cancelled", "interrupted"] = "interrupted") -> None:
+        """End every task; what ended before still counts. Prompts and inquiries are dropped.
+
+        `asked` is how questions end that are open.
+        """
+        self._prompts.clear()
+        try:
+            await self._events.cut()
+        finally:
+            self._menu_open = self._menu_due = False
+            self._functions.forget_runs()
+        self._prompts.clear()
+        self._prompts.release()
+        self._runner.drop_questions(asked)
+
+    def _stop_call(self, call: Call, verdict: Verdict) -> None:
+        """End `call` as `verdict` says: cancelled if somebody wanted that, else just stopped."""
+        text = stopped(verdict, ran=call.ran)
+        if verdict.text:
+            text = CANCELLED_WITH_MESSAGE.format(verdict.text)
+        elif _cancels(verdict) and call.tool is not None:
+            text = call.tool.cancellation_response
+        self._runner.finish(call, text, skipped=True)
+
+
+def _cancels(verdict: Verdict) -> bool:
+    """True if somebody chose to cancel what runs, and not only to leave a question."""
+    return verdict.choice != "continue" and verdict.by != "nobody" and verdict.interrupted
+
+
+def _nothing() -> None:
+    """Do nothing but have the loop look again."""

@@ -1,0 +1,435 @@
+"""Configuration changes proposed by tools.
+
+A proposal that is not applied has its tool run again and told why, three times at most. What is
+approved is provisional: it waits in a plain list, outside of everything that stores itself, and
+becomes one entry of the record when the batch ends well.
+
+Source: `docs/turns.md`, `docs/decisions.md` D6, D29, D38.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, Protocol, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.display import ChangeEnds, Display, Notice, Waits
+from jp_nb.agent.permissions import Approval, approval
+from jp_nb.agent.prompts import (
+    ANSWERS,
+    Declined,
+    Dialogues,
+    Given,
+    OpenDecision,
+    PreparedAnswers,
+    Prompter,
+    ProposedChange,
+    Unavailable,
+)
+from jp_nb.agent.tool_call import Call, EndCallbacks
+from jp_nb.agent.tool_set import OfferedTool
+from jp_nb.config.masking import masked
+from jp_nb.config.partial import (
+    Partial,
+    get_path,
+    identity,
+)
+from jp_nb.config.proposal import (
+    ConfigSnapshot,
+    Proposal,
+    Refusal,
+    complete_model_ids,
+    malformed,
+    not_confirmed,
+    review,
+    squash,
+)
+from jp_nb.config.schema import Element, Keys, SchemaNode, format_path, node_at, parse_path
+from jp_nb.config.tree.base import shortened
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.stream import ProposedBy, metadata_of
+from jp_nb.text import spell_unseen
+from jp_nb.tools.base import DeltaRejection
+from jp_nb.tools.outcome import Success
+
+
+def proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
+    """Everything that `proposal` changes, one line a change: what it sets, then what it unsets.
+
+    A model's provider and name are one line; what may be a secret is not shown.
+    """
+    now, after = proposal.basis.values, proposal.after
+    shown = dict[Keys, None]()
+    for keys, value in proposal.change.leaves.items():
+        line = _line_of(keys)
+        if line in shown:
+            continue
+        shown[line] = None
+        if _is_item(line):
+            item = _json(masked(value, line))
+            has = _count(now, line[:-1])
+            yield ProposedChange(format_path(line[:-1]), has, item, added=True)
+        else:
+            text = _text_at(after, line)
+            proposed = _json(masked(value, line)) if text is None else text
+            yield ProposedChange(format_path(line), _text_at(now, line), proposed)
+    for path in proposal.change.unsets:
+        keys = parse_path(path)
+        if keys in shown:
+            continue
+        if _is_item(keys):
+            yield ProposedChange(path, _item_at(now, keys), None)
+        else:
+            yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
+
+
+def changes_nothing(proposal: Proposal) -> bool:
+    """True if all that `proposal` sets was so when the batch began, and what it unsets unset."""
+    unset = map(parse_path, proposal.change.unsets)
+    if any(_is_set(proposal.basis.partial, keys) for keys in unset):
+        return False  # also if a file says the same: it would be unset all the same
+    now, after = proposal.basis.values, proposal.after
+    # An item changes its list. Compared as JSON: to Python, 1 is true.
+    paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
+    return all(_json(get_path(now, path)) == _json(get_path(after, path)) for path in paths)
+
+
+def _is_set(partial: Partial, keys: Keys) -> bool:
+    if _is_item(keys):
+        return _item_at(partial, keys) is not None
+    return get_path(partial, format_path(keys)) is not None
+
+
+def _line_of(keys: Keys) -> Keys:
+    """The keys of the line that shows a leaf."""
+    above = node_at(keys[:-1])
+    return keys[:-1] if above is not None and _is_model(above) else keys
+
+
+def _is_model(node: SchemaNode) -> bool:
+    return node.requires == ["provider", "name"]
+
+
+def _is_item(keys: Keys) -> bool:
+    above = node_at(keys[:-1])
+    return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
+
+
+def _count(partial: Partial, keys: Keys) -> str | None:
+    """Return the number of items of the list there, in words; None without any."""
+    items: JsonValue = get_path(partial, format_path(keys))
+    count = len(items) if isinstance(items, list) else 0
+    return f"{count} item{'' if count == 1 else 's'}" if count else None
+
+
+def _item_at(partial: Partial, keys: Keys) -> str | None:
+    """The item that `keys` name, as JSON; None if the list has no such item."""
+    items: JsonValue = get_path(partial, format_path(keys[:-1]))
+    node, name = node_at(keys[:-1]), keys[-1]
+    assert isinstance(name, Element)
+    assert node is not None
+    for item in items if isinstance(items, list) else ():
+        if item == name.json or identity(node, item) == name:
+            return _json(masked(item, keys))
+    return None
+
+
+def _text_at(partial: Partial, keys: Keys) -> str | None:
+    """Return what `partial` holds there as JSON, a model as `provider/name`; None if nothing."""
+    value: JsonValue = get_path(partial, format_path(keys))
+    node = node_at(keys)
+    if node is not None and _is_model(node) and isinstance(value, dict):
+        value = "/".join(str(value.get(part, "?")) for part in ("provider", "name"))
+    return None if value is None else _json(masked(value, keys))
+
+
+def _json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+MAX_REJECTIONS: Final = 3
+"""So many proposals of one call may be rejected; the next rejection ends the call."""
+
+MAX_PLACES: Final = 10
+"""Bound of the places of an error, for the model."""
+
+NOTHING_TO_CHANGE = "⟳ {} proposed settings that are already set. Nothing to apply."
+EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
+FALLBACK = "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
+REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
+NOT_APPLIED = "Change not applied, tool re-invoked."
+HEADS = {
+    "invalid_config": "⚠ Tool '{}' proposed an invalid config change:",
+    "unauthorized_paths": "⚠ Tool '{}' proposed a config change beyond its access rules:",
+}
+
+
+class ProposalCallbacks(EndCallbacks, Protocol):
+    """Callbacks of the calls that propose something."""
+
+    def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
+        """Its change is decided: what the model reads is next."""
+        ...
+
+    def run_again(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool` once more: why is in `call.rejection`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Proposed:
+    """A change that a run proposed and that its tool may make.
+
+    Attributes:
+        content: What the model is to read once it is decided.
+        lines: The change as a person reads it.
+    """
+
+    call: Call
+    tool: OfferedTool
+    content: str
+    proposal: Proposal
+    lines: tuple[ProposedChange, ...]
+
+
+class Changes:
+    """The configuration changes of one turn's batches. All of it in the coordinator's loop.
+
+    Args:
+        calls: Callbacks of the calls that propose something.
+        display: Shows what happens.
+        prompter: Says whether somebody is there.
+        prompts: Where prompts wait.
+        prepared: What was decided beforehand.
+    """
+
+    def __init__(
+        self,
+        calls: ProposalCallbacks,
+        *,
+        display: Display,
+        prompter: Prompter,
+        prompts: Dialogues,
+        prepared: PreparedAnswers,
+    ) -> None:
+        self._calls = calls
+        self._display = display
+        self._prompter = prompter
+        self._prompts = prompts
+        self._prepared = prepared
+        self._basis = ConfigSnapshot()
+        self._visible: dict[str, JsonValue] = {}
+        self._approved: list[tuple[_Proposed, ProposedBy]] = []
+
+    # --- the buffer --------------------------------------------------------------------------
+
+    def begin(self, basis: ConfigSnapshot) -> None:
+        """A batch begins: every tool sees the configuration as it is now."""
+        if basis is not self._basis:
+            self._visible.clear()
+        self._basis = basis
+
+    def visible(self, tool: OfferedTool) -> JsonValue:
+        """Return what `tool` may see of the configuration as the batch began; None if nothing.
+
+        The same for every run in the batch, whatever was approved since.
+        """
+        if tool.grants is None:
+            return None
+        if tool.name not in self._visible:
+            self._visible[tool.name] = tool.grants.visible(self._basis.values)
+        return copy.deepcopy(self._visible[tool.name])
+
+    @property
+    def any_approved(self) -> bool:
+        """True if a change waits for the end of the batch."""
+        return bool(self._approved)
+
+    def is_approved(self, call: Call) -> bool:
+        """True if a change of `call` waits for the end of the batch."""
+        return any(approved.call is call for approved, _ in self._approved)
+
+    def discard(self) -> list[Call]:
+        """Forget what was approved; the calls whose change that was."""
+        calls = [approved.call for approved, _ in self._approved]
+        self._approved.clear()
+        return calls
+
+    def take(self) -> ConfigDelta | None:
+        """Everything approved as one entry, folded in call order; None if that is nothing."""
+        if not self._approved:
+            return None
+        self._approved.sort(key=lambda approved: approved[0].call.index)
+        proposals = [approved.proposal for approved, _ in self._approved]
+        change = squash(
+            [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
+        )
+        paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
+        by = metadata_of([by for _, by in self._approved])
+        self._approved.clear()
+        return ConfigDelta(
+            delta=complete_model_ids(change.delta, self._basis),
+            unsets=change.unsets,
+            claims=dict.fromkeys(paths, None),
+            metadata=by,
+        )
+
+    # --- one proposal ------------------------------------------------------------------------
+
+    def propose(self, call: Call, tool: OfferedTool, outcome: Success) -> None:
+        """See through what a run of `tool` proposes, and then have its content delivered."""
+        if outcome.malformed is not None:
+            self._reject(call, tool, malformed(outcome.malformed))
+            return
+        found = review(outcome.config, outcome.unset, tool.rights, self._basis)
+        match found:
+            case None:
+                self._calls.config_settled(call, tool, outcome.content)
+            case Refusal():
+                self._reject(call, tool, found)
+            case Proposal():
+                if found.asks and changes_nothing(found):
+                    self._display(Notice(NOTHING_TO_CHANGE.format(spell_unseen(tool.name))))
+                    self._calls.config_settled(call, tool, outcome.content)
+                    return
+                lines = tuple(proposed_changes(found))
+                proposed = _Proposed(call, tool, outcome.content, found, lines)
+                if found.asks:
+                    self._confirm(proposed)
+                else:
+                    self._approve(proposed, "grant")
+            case _:
+                assert_never(found)
+
+    def _confirm(self, proposed: _Proposed, *, again: bool = False) -> None:
+        match self._prepared.decision("change", proposed.tool.name):
+            case Given():
+                self._approve(proposed, "person", ANSWERS)
+                return
+            case Declined():
+                self._declined(proposed, ANSWERS)
+                return
+        nobody = self._prompter.nobody()
+        if nobody is not None:
+            self._not_confirmed(proposed, nobody.reason)
+            return
+
+        def settle(decided: Approval) -> None:
+            match decided.decision:
+                case "applied":
+                    self._approve(proposed, "person", decided.channel, decided.by)
+                case "rejected":
+                    self._declined(proposed, decided.channel, decided.by)
+                case "interrupted":  # that decides nothing: it is asked again if the batch goes on
+                    self._confirm(proposed, again=True)
+                case "nobody":
+                    self._not_confirmed(proposed, decided.reason)
+                case _:
+                    assert_never(decided.decision)
+
+        text = f"your decision on a change that {proposed.call.title} proposes"
+        self._display(Waits(proposed.call.key, text, person=True))
+        self._prompts.add(
+            lambda ask: approval(ask, proposed.tool.name, proposed.lines),
+            settle=settle,
+            again=again,
+        )
+
+    def _approve(
+        self,
+        proposed: _Proposed,
+        by: Literal["person", "grant"],
+        channel: str | None = None,
+        person: str | None = None,
+    ) -> None:
+        call, tool = proposed.call, proposed.tool
+        paths = proposed.proposal.paths
+        said = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
+        self._approved.append((proposed, said))
+        self._show(proposed, applied=True, by=by, channel=channel, person=person)
+        self._calls.config_settled(call, tool, proposed.content)
+
+    def _declined(
+        self, proposed: _Proposed, channel: str | None, person: str | None = None
+    ) -> None:
+        self._show(proposed, applied=False, by="person", channel=channel, person=person)
+        self._reject(
+            proposed.call,
+            proposed.tool,
+            not_confirmed(
+                proposed.proposal,
+                "user_rejected",
+                "the user declined the change",
+                "declined by the user",
+            ),
+        )
+
+    def _not_confirmed(self, proposed: _Proposed, reason: str) -> None:
+        self._calls.nobody_decides(Unavailable(reason))
+        lines = tuple(map(str, proposed.lines))
+        decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
+        self._prepared.left_open(decision)
+        if proposed.call.rejections < MAX_REJECTIONS:  # the last time says so itself
+            self._show(proposed, applied=False, by="nobody", reason=reason)
+        detail = f"the change needs the user's confirmation, and no user is available: {reason}"
+        self._reject(
+            proposed.call,
+            proposed.tool,
+            not_confirmed(
+                proposed.proposal,
+                "confirmation_unavailable",
+                detail,
+                "confirmation unavailable",
+            ),
+        )
+
+    def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> None:
+        """Have `tool` run again, told why; or end its call, if that was one time too often."""
+        call.rejections += 1
+        if call.rejections > MAX_REJECTIONS:
+            self._display(Notice(EXHAUSTED.format(tool.name)))
+            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.short, _place(refusal))
+            self._calls.finish(call, text, is_error=True)
+            return
+        self._display(Notice(_notice(tool.name, refusal)))
+        call.rejection = DeltaRejection(refusal.reason, refusal.fields, refusal.detail)
+        self._calls.run_again(call, tool)
+
+    def _show(
+        self,
+        proposed: _Proposed,
+        *,
+        applied: bool,
+        by: Literal["person", "grant", "nobody"],
+        channel: str | None = None,
+        reason: str | None = None,
+        person: str | None = None,
+    ) -> None:
+        key, name = proposed.call.key, proposed.tool.name
+        self._display(ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person))
+
+
+def _place(refusal: Refusal) -> str:
+    """Return the place of the last error, not too long for the model."""
+    fields = [shortened(path) for path in refusal.fields[:MAX_PLACES]]
+    if left := len(refusal.fields) - len(fields):
+        fields.append(f"{left} more")
+    return f" at {', '.join(fields)}" if fields else ""
+
+
+def _notice(name: str, refusal: Refusal) -> str:
+    """Return what the person is told about a rejection after which the tool runs again."""
+    match refusal.reason:
+        case "user_rejected":
+            return REJECTED_BY_USER
+        case "confirmation_unavailable":  # what it is about has just been shown
+            return NOT_APPLIED
+        case _:
+            shown = refusal.lines or (refusal.detail,)
+            return "\n".join(
+                [HEADS[refusal.reason].format(name), *(f"  {x}" for x in shown), NOT_APPLIED]
+            )

@@ -1,0 +1,753 @@
+"""`AppConfig` and its sections: conversation, style, compaction.
+
+Extra keys are errors everywhere but in `model.parameters`; maps are `dict[str, …]`. The tables
+are in modules of their own, by topic; here is the root.
+
+JP and `jp_nb` read the same files, so that these settings are not errors there. They are ignored.
+
+Source: `docs/configuration.md`, `docs/guide.md`, `docs/record.md` (RFD 064).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import parse_qs, quote, unquote, urlencode
+
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
+
+from jp_nb.config.tree.assistant import Assistant, AssistantOverrides
+from jp_nb.config.tree.base import (
+    APPEND_SET,
+    DEEP,
+    PLAIN,
+    PRESERVE,
+    TABLE,
+    TABLE_OR_PLAIN,
+    ConfigTable,
+    Count,
+    Flag,
+    Merge,
+    Number,
+    Positive,
+    ShortTable,
+    before,
+    found,
+    shortened,
+    table,
+    word,
+)
+from jp_nb.config.tree.models import ModelChoice, Providers
+from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
+
+# --- what a cell shows -----------------------------------------------------------------------
+
+
+_DISPLAYS = ("full", "hidden", "static")
+# Of a terminal, and too lively for a cell.
+_AS_STATIC = ("summary", "progress", "timer")
+
+
+def _display(value: Any) -> Any:
+    """A word, or how many characters are shown."""
+    if value in _DISPLAYS:
+        return value
+    if value in _AS_STATIC:
+        return "static"
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError(
+        f"expected one of {', '.join(_DISPLAYS)}, or a number of characters, {found(value)}"
+    )
+
+
+class ReasoningStyle(ConfigTable):
+    """Display of reasoning.
+
+    Attributes:
+        display: `full` shows the reasoning folded, as does a number. `hidden` and `static` hide it.
+    """
+
+    display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
+
+
+class ToolCallStyle(ConfigTable):
+    """Display of tool calls.
+
+    Attributes:
+        show: `false` to hide all tool calls.
+    """
+
+    show: Flag = True
+
+
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
+
+
+def _host(value: str) -> str:
+    if not _HOST.fullmatch(value):
+        raise ValueError(
+            f"expected a host, such as `example.org` or `localhost:8080`, not {shortened(value)!r}"
+        )
+    return value.lower()
+
+
+Host = Annotated[str, AfterValidator(_host)]
+REMOTE_IMAGES: Final = ("style", "remote_images")
+"""Hosts that are sent what an image's address holds, as soon as an answer is shown."""
+
+
+class Style(ConfigTable):
+    """Display of a turn in a cell.
+
+    Attributes:
+        remote_images: Hosts whose images are loaded. Images of other hosts are shown as links.
+        update_interval_ms: Interval between updates of the display, in milliseconds.
+    """
+
+    reasoning: ReasoningStyle = table()
+    tool_call: ToolCallStyle = table()
+    remote_images: Annotated[list[Host], APPEND_SET] = Field([])
+    update_interval_ms: Count = 100
+
+
+# --- interrupts ------------------------------------------------------------------------------
+
+StreamingAction = Literal["prompt", "continue", "stop", "abort", "reply"]
+ToolCallAction = Literal["prompt", "continue", "restart", "respond", "stop"]
+
+
+class StreamingInterrupt(ConfigTable):
+    """Effect of an interrupt while the model answers.
+
+    Attributes:
+        action: `prompt` opens a menu. `continue` ignores the interrupt. `stop` ends the turn and
+            keeps the response so far, and `abort` discards it. `reply` asks you for a message to
+            the model.
+    """
+
+    action: Annotated[StreamingAction, word(StreamingAction)] = "prompt"
+
+
+class ToolCallInterrupt(ConfigTable):
+    """Effect of an interrupt while tools run.
+
+    Attributes:
+        action: `prompt` opens a menu. `continue` ignores the interrupt. `restart` runs the calls
+            again,
+            and `stop` ends the turn. `respond` asks you for a message to the model.
+    """
+
+    action: Annotated[ToolCallAction, word(ToolCallAction)] = "prompt"
+
+
+class Interrupt(ConfigTable):
+    """Effect of an interrupt of the kernel on a turn.
+
+    Attributes:
+        escalation_cooldown_secs: Seconds in which a second interrupt ends the turn.
+    """
+
+    escalation_cooldown_secs: Count = 2
+    streaming: StreamingInterrupt = table()
+    tool_call: ToolCallInterrupt = table()
+
+
+# --- prompts, record, interpolation ----------------------------------------------------------
+
+Channel = Literal["auto", "widget", "stdin", "never"]
+Notify = Literal["off", "on"]
+
+
+def _on_off(value: Any) -> Any:
+    """TOML writers put a boolean where `on` and `off` are meant."""
+    return ("off", "on")[value] if isinstance(value, bool) else value
+
+
+class Prompt(ConfigTable):
+    """Prompts to the user.
+
+    Attributes:
+        channel: Display of questions: a form (`widget`), an input box (`stdin`), or `auto`. With
+            `never`, no user is available.
+        rendered_timeout_s: Seconds to wait until a page shows the form.
+        timeout_s: Seconds to answer. 0 means no limit.
+        notify: `off` to disable the mark in the page title and the notification.
+        answers: Path of an answers file, relative to the notebook's folder.
+    """
+
+    channel: Annotated[Channel, word(Channel)] = "auto"
+    rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
+    timeout_s: Annotated[Number, Field(ge=0)] = 0.0
+    notify: Annotated[Notify, word(Notify), before(_on_off)] = "on"
+    answers: str | None = None
+
+
+Headless = Literal["new", "continue"]
+Rerun = Literal["ask", "replace", "append"]
+ProjectLogUse = Literal["auto", "on", "off"]
+
+
+class Record(ConfigTable):
+    """Storage of the record and of answered questions.
+
+    Attributes:
+        headless: Headless runs start a `new` conversation, or `continue` that of the notebook.
+        rerun: When a cell runs again: replace its turn in a branch, append another turn, or ask.
+            Headless, it is always `append`.
+        image_max_bytes: Maximum size of an image, in bytes. A larger one is neither stored nor
+            sent. 0 stores and sends none.
+        images_per_turn: Maximum number of images of a turn. Further ones are neither stored nor
+            sent. 0 stores and sends none.
+        project_log: Also store answers in `.jp/context/qna.jsonl`, for all notebooks of a
+            workspace. With `auto`, they are stored there if the folder `.jp` exists.
+        project_log_archives: Number of full files of this log that are kept. 0 keeps all.
+        journal: Store entries in your data folder until the notebook contains them.
+        reproducible: In headless runs, derive ids and times from positions, so that the same run
+            writes the same file.
+    """
+
+    headless: Annotated[Headless, word(Headless)] = "new"
+    rerun: Annotated[Rerun, word(Rerun)] = "ask"
+    image_max_bytes: Count = 262_144
+    images_per_turn: Count = 20
+    project_log: Annotated[ProjectLogUse, word(ProjectLogUse), before(_on_off)] = "auto"
+    project_log_archives: Count = 0
+    journal: Flag = True
+    reproducible: Flag = False
+
+
+class Values(ConfigTable):
+    """Descriptions of values for the model.
+
+    Attributes:
+        image_side: Maximum number of pixels of the longest side of an image.
+    """
+
+    image_side: Positive = 768
+
+
+class Interpolation(ConfigTable):
+    """Replacement of `{{name}}` in requests.
+
+    Attributes:
+        max_chars: Maximum length of the description of a value.
+    """
+
+    max_chars: Positive = 20_000
+
+
+# --- bounds ------------------------------------------------------------------------------------
+
+BoundKind = Literal["count", "turn", "from_end", "duration", "last"]
+
+_SECONDS: Final = {
+    "s": 1.0, "sec": 1.0, "secs": 1.0, "second": 1.0, "seconds": 1.0,
+    "m": 60.0, "min": 60.0, "mins": 60.0, "minute": 60.0, "minutes": 60.0,
+    "h": 3600.0, "hr": 3600.0, "hrs": 3600.0, "hour": 3600.0, "hours": 3600.0,
+    "d": 86400.0, "day": 86400.0, "days": 86400.0,
+    "w": 604800.0, "week": 604800.0, "weeks": 604800.0,
+}  # fmt: skip
+_WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_DURATION: Final = re.compile(r"(?:[0-9]{1,9}\s*[a-z]+\s*)+")
+_PART: Final = re.compile(r"([0-9]{1,9})\s*([a-z]+)")
+LAST: Final = "last-compaction"
+_EXPECTED: Final = (
+    "expected a number of turns, `@N` (turn N, counted from 1), `-N` (N turns before the last), "
+    "or a duration such as `5h`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnBound:
+    """One end of the turns that are made shorter.
+
+    Attributes:
+        kind: `count` turns are kept; `turn` is the end itself, `amount` its 0-based number;
+            `from_end` is so many turns before the last; `duration` is in seconds; `last` is the
+            turn behind the newest compaction.
+    """
+
+    kind: BoundKind
+    amount: float = 0
+
+
+def read_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
+    """Return the bound that `text` means.
+
+    Raises:
+        ValueError: If it means none; the message says what is accepted.
+    """
+    written = text.strip().lower()
+    if written in ("last", LAST) and may_be_last:
+        return TurnBound("last")
+    if _WHOLE.fullmatch(written):
+        return TurnBound("count", int(written))
+    if written[:1] == "-" and _WHOLE.fullmatch(written[1:]):
+        return TurnBound("from_end", int(written[1:]))
+    if written[:1] == "@" and _WHOLE.fullmatch(written[1:]) and int(written[1:]):
+        return TurnBound("turn", int(written[1:]) - 1)
+    seconds = _seconds(written)
+    if seconds is None:
+        or_last = f", or `{LAST}`" if may_be_last else ""
+        raise ValueError(f"{_EXPECTED}{or_last}, {found(text)}")
+    return TurnBound("duration", seconds)
+
+
+def _seconds(written: str) -> float | None:
+    """Return the seconds of a duration such as `1h 30m`; None if it is none."""
+    if len(written) > 80 or not _DURATION.fullmatch(written):
+        return None
+    parts = [(int(count), _SECONDS.get(unit)) for count, unit in _PART.findall(written)]
+    known = [count * unit for count, unit in parts if unit is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _bound(value: Any, *, may_be_last: bool) -> str:
+    """Return a bound as it is written back: always a text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise ValueError(f"{_EXPECTED}, {found(value)}")
+    bound = read_bound(value, may_be_last=may_be_last)
+    return LAST if bound.kind == "last" else value.strip().lower()
+
+
+FirstBound = Annotated[str, before(lambda value: _bound(value, may_be_last=True))]
+LastBound = Annotated[str, before(lambda value: _bound(value, may_be_last=False))]
+
+# --- rules -------------------------------------------------------------------------------------
+
+ToolCalls = Literal["strip", "strip-responses", "strip-requests", "omit"]
+_SHORT: Final = {"s": "strip", "sres": "strip-responses", "sreq": "strip-requests", "o": "omit"}
+
+
+def read_tool_calls(value: Any) -> Any:
+    """Return a word for what becomes of tool calls in its long spelling; others unchanged."""
+    if not isinstance(value, str):
+        return value
+    return _SHORT.get(value, value.replace("_", "-"))
+
+
+class SummaryConfig(ConfigTable):
+    """A summary that replaces turns in the context.
+
+    Attributes:
+        instructions: Instructions for the model that writes the summary.
+        context: The purpose of the summary. It is added to the instructions.
+    """
+
+    model: ModelChoice = table()
+    instructions: str | None = None
+    context: str | None = None
+
+
+class CompactionRule(ConfigTable):
+    """A rule for a range of turns. Each rule makes one entry in the record.
+
+    Attributes:
+        keep_first: Start of the range: a number of turns to keep, `@N` for turn N (from 1), `-N`
+            for N turns before the last, a duration such as `5h`, or `last-compaction`.
+        keep_last: End of the range: as `keep_first`, without `last-compaction`.
+        reasoning: `strip` to omit reasoning. It has no effect with a summary.
+        tool_calls: Omit the arguments and results of tool calls, one of them, or with `omit` the
+            calls as well. It has no effect with a summary.
+    """
+
+    keep_first: FirstBound = "1"
+    keep_last: LastBound = "1"
+    reasoning: Annotated[Literal["strip"], word(Literal["strip"])] | None = None
+    tool_calls: Annotated[ToolCalls, word(ToolCalls), BeforeValidator(read_tool_calls)] | None = (
+        None
+    )
+    summary: SummaryConfig | None = None
+
+
+@cache
+def default_rules() -> tuple[CompactionRule, ...]:
+    """Return what counts where nobody configured a rule; made late: that builds its model."""
+    return (CompactionRule(reasoning="strip", tool_calls="strip"),)
+
+
+class AutoCompaction(ConfigTable):
+    """Limits that start a compaction before a turn. 0 means no limit.
+
+    Attributes:
+        max_tokens: Maximum number of tokens of a request, by estimate.
+        max_turns: Maximum number of turns that are sent whole.
+    """
+
+    max_tokens: Count = 0
+    max_turns: Count = 0
+
+    @property
+    def is_on(self) -> bool:
+        """True if there is a bound."""
+        return self.max_tokens > 0 or self.max_turns > 0
+
+
+class CompactionConfig(ConfigTable):
+    """Compaction of long conversations.
+
+    Attributes:
+        rules: The rules. Without a rule, reasoning and the arguments and results of tool calls are
+            omitted.
+    """
+
+    rules: Annotated[list[CompactionRule], Merge("append", annotated=True)] = Field([])
+    auto: AutoCompaction = table()
+
+    @property
+    def in_force(self) -> tuple[CompactionRule, ...]:
+        """The rules that count."""
+        return tuple(self.rules) or default_rules()
+
+
+LEFT_OUT: Final = frozenset(
+    {
+        "assistant.request.cache",
+        "conversation.default_id",
+        "conversation.inquiry.assistant.request.cache",
+        "conversation.start_local",
+        "conversation.title",
+        "conversation.tools.*.questions.*.target.request.cache",
+        "conversation.tools.*.style.error.results_file_link",
+        "conversation.tools.*.style.results_file_link",
+        "editor",
+        "interrupt.*.compose_in_editor",
+        "loader",
+        "plugins",
+        "providers.llm.*.auth",
+        "providers.mcp",
+        "style.code",
+        "style.inline_code",
+        "style.lock_wait",
+        "style.markdown",
+        "style.mcp_startup",
+        "style.reasoning.background",
+        "style.reasoning.extend_across_tool_calls",
+        "style.reasoning.summary_model",
+        "style.streaming",
+        "style.tool_call.preparing",
+        "style.tool_call.progress",
+        "style.typewriter",
+    }
+)
+"""Paths that count for nothing, with all below them; `*` is any one key."""
+
+PATTERNS: Final = tuple(tuple(path.split(".")) for path in sorted(LEFT_OUT))
+
+
+def left_out(keys: Sequence[str]) -> bool:
+    """True if a setting that counts for nothing is at `keys`, or above."""
+    return any(
+        len(keys) >= len(pattern)
+        and all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
+        for pattern in PATTERNS
+    )
+
+
+_URL = re.compile(r"(?P<type>[A-Za-z][A-Za-z0-9+._-]+):(//)?(?P<rest>\S.*)", re.S)
+_SAFE = "/:@!$&'()*+,;=~[]"
+_FIELDS = ("type", "path", "params")
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentParts:
+    """An attachment taken apart. A parameter that is given twice has a list of values."""
+
+    type: str
+    path: str
+    params: dict[str, str | list[str]] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        """The same as a URL."""
+        query = urlencode(self.params, doseq=True, quote_via=quote)
+        return f"{self.type}://{quote(self.path, safe=_SAFE)}{'?' if query else ''}{query}"
+
+
+def attachment_parts(url: str) -> AttachmentParts:
+    """`url` taken apart.
+
+    Raises:
+        ValueError: If it is no URL.
+    """
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise ValueError(f"expected a URL such as file://notes.md, {found(url)}")
+    path, _, query = match["rest"].partition("?")
+    values = parse_qs(query, keep_blank_values=True)
+    params: dict[str, str | list[str]] = {
+        name: one[0] if len(one) == 1 else one for name, one in values.items()
+    }
+    return AttachmentParts(match["type"], unquote(path), params)
+
+
+def attachment_url(value: Any) -> str:
+    """The URL that `value` writes: a URL, or a table of type (also: kind), path and params.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if isinstance(value, AttachmentParts):
+        return value.url
+    if isinstance(value, str):
+        attachment_parts(value)
+        return value
+    if not isinstance(value, dict):
+        raise ValueError(
+            "expected a URL such as file://notes.md, or a table of type, path and params, "
+            + found(value)
+        )
+    table = {"type" if key == "kind" else key: one for key, one in value.items()}
+    unknown = [str(key) for key in table if key not in _FIELDS]
+    if unknown or len(table) != len(value):
+        wrong = f"unknown key {unknown[0]!r}" if unknown else "type and kind are both given"
+        raise ValueError(f"{wrong}, expected type, path and params")
+    for key in ("type", "path"):
+        if not isinstance(table.get(key), str) or not table[key]:
+            raise ValueError(f"expected a text for {key!r}, {found(table.get(key))}")
+    params = {} if table.get("params") is None else table["params"]
+    if not isinstance(params, dict) or not all(_fits(one) for one in params.values()):
+        raise ValueError("expected for 'params' a table of texts and lists of texts")
+    return attachment_url(AttachmentParts(table["type"], table["path"], params).url)
+
+
+def attachment_argument(text: str, *, within: str = "") -> str:
+    """The URL that somebody means who attaches `text`: a URL, or the path of a file.
+
+    Args:
+        text: What was written.
+        within: The folder of a relative path, as the configuration would name it.
+
+    Raises:
+        ValueError: If it is neither.
+    """
+    if not text.strip():
+        raise ValueError("expected the path of a file, or a URL such as file://notes.md")
+    if _URL.fullmatch(text):
+        return text
+    if text.startswith("~"):
+        return AttachmentParts("file", text).url
+    path = posixpath.normpath(posixpath.join(within, text))
+    return AttachmentParts("file", f"./{path}" if path.startswith("~") else path).url
+
+
+def _fits(value: object) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(one, str) for one in value)
+    )
+
+
+Attachment = Annotated[str, before(attachment_url)]
+
+
+# --- labels ----------------------------------------------------------------------------------
+
+LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+def _label_key(value: str) -> str:
+    if not LABEL_KEY.fullmatch(value):
+        raise ValueError(
+            f"{shortened(value)!r} is not a label name, expected a letter, followed "
+            "by letters, digits, _ or -"
+        )
+    return value
+
+
+class LabelCommand(ConfigTable):
+    """A label whose value is the output of a command."""
+
+    cmd: Command
+
+
+def _label_value(value: Any) -> Any:
+    if isinstance(value, (str, dict, LabelCommand)):
+        return value
+    raise ValueError(f"expected a text, or a table with the command `cmd`, {found(value)}")
+
+
+class ApplyOn(ConfigTable):
+    """New conversations that get the label.
+
+    Attributes:
+        new: Conversations that start empty.
+        fork: Copies of other conversations.
+    """
+
+    new: Flag = True
+    fork: Flag = False
+
+
+LabelRun = Literal["ask", "unattended", "deny"]
+
+
+class Label(ShortTable):
+    """A label of conversations in JP. A plain text is its value. `jp_nb` does not use labels.
+
+    Attributes:
+        value: The value, or a command that prints it.
+        run: Permission to run the command.
+    """
+
+    value: Annotated[
+        Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE], TABLE_OR_PLAIN, before(_label_value)
+    ]
+    apply_on: ApplyOn = table()
+    run: Annotated[LabelRun, word(LabelRun)] = "ask"
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """A text is the value."""
+        if value is None or isinstance(value, (dict, Label)):
+            return value
+        if isinstance(value, str):
+            return {"value": value}
+        raise ValueError(f"expected a text, or a table of value, apply_on and run, {found(value)}")
+
+
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+
+
+# --- the conversation ------------------------------------------------------------------------
+
+
+class InquiryConfig(ConfigTable):
+    """The model that answers questions of tools instead of the user."""
+
+    assistant: AssistantOverrides = table()
+
+
+ATTACHMENTS = Merge("append", dedup=True, items="set", annotated=True)
+
+
+class ConversationConfig(ConfigTable):
+    """Settings of a conversation.
+
+    Attributes:
+        tools: The tools, by name.
+        toolsets: Toolsets that are on or off, by name: `true`, `false`, or a table. A tool's own
+            `enable` overrides its toolset.
+        attachments: Files, file patterns, and variables that are sent with each request.
+        labels: Labels of the conversation, by name.
+    """
+
+    tools: dict[str, ToolConfig] = Field({})
+    toolsets: dict[str, Enable] = Field({})
+    attachments: Annotated[list[Attachment], ATTACHMENTS] = Field([])
+    labels: Annotated[dict[LabelKey, Label], DEEP] = Field({})
+    inquiry: InquiryConfig = table()
+    compaction: CompactionConfig = table()
+
+    def enabling(self, name: str) -> tuple[bool, str]:
+        """Return state and toggle rule of tool `name`.
+
+        Each half is its own, else its toolset's, else that of `*`, else on and `any`.
+        """
+        tool, star = self.tools[name], self.tools.get(STAR)
+        toolset = self.toolsets.get(tool.toolset) if tool.toolset else None
+        given = (tool.enable, toolset, star.enable if star else None)
+        halves = [each for each in given if each is not None]
+        state = next((half.state for half in halves if half.state is not None), True)
+        rules = (half.allow_toggle for half in halves if half.allow_toggle is not None)
+        return state, next(rules, "any")
+
+    def toolset(self, name: str) -> list[str]:
+        """Return the names of the tools of toolset `name`, `[]` if there is no such toolset."""
+        return [tool for tool, config in self.tools.items() if config.toolset == name]
+
+    def toolset_names(self) -> list[str]:
+        """Return the names of the toolsets that have tools, sorted."""
+        return sorted({tool.toolset for tool in self.tools.values() if tool.toolset})
+
+
+class User(ConfigTable):
+    """The user. These settings are never sent to a provider.
+
+    Attributes:
+        name: Name that is recorded with the user's requests.
+    """
+
+    name: str | None = None
+
+
+class Template(ConfigTable):
+    """Variables for the prompt templates of JP. `jp_nb` does not use them.
+
+    Attributes:
+        values: Values by variable name.
+    """
+
+    values: dict[str, JsonValue] = Field({})
+
+
+Place = Literal["before", "after"]
+
+
+class Extend(ShortTable):
+    """An included configuration file. A plain text is its path.
+
+    Attributes:
+        path: Path of the file, or a pattern for several files.
+        strategy: With `before`, this file overrides the included one. With `after`, the included
+            file overrides this one.
+    """
+
+    path: str
+    strategy: Annotated[Place, word(Place)] = "before"
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """A text is the path."""
+        if value is None or isinstance(value, (dict, Extend)):
+            return value
+        if isinstance(value, str):
+            return {"path": value, "strategy": "before"}
+        raise ValueError(f"expected a path, or a table of path and strategy, {found(value)}")
+
+
+def _relative(value: str) -> str:
+    from pathlib import PurePosixPath, PureWindowsPath
+
+    absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
+    if not value.strip() or absolute:
+        raise ValueError(f"expected a path relative to the workspace, {found(value)}")
+    return value
+
+
+class AppConfig(ConfigTable):
+    """Settings of a configuration file itself.
+
+    Attributes:
+        inherit: `false` to ignore all weaker configuration files. Only in files.
+        id: Name of the file. Only in files; `jp_nb` does not use it.
+        extends: Included configuration files. Only in files.
+        config_load_paths: Folders that `-c NAME` searches for configuration files, relative to the
+            workspace.
+    """
+
+    inherit: Flag | None = None
+    id: str | None = None
+    extends: Annotated[list[Extend], PRESERVE] = Field([])
+    config_load_paths: Annotated[list[Annotated[str, AfterValidator(_relative)]], APPEND_SET] = (
+        Field([])
+    )
+    template: Template = table()
+    user: User = table()
+    assistant: Assistant = table()
+    conversation: ConversationConfig = table()
+    style: Style = table()
+    interrupt: Interrupt = table()
+    providers: Providers = table()
+    prompt: Prompt = table()
+    record: Record = table()
+    interpolation: Interpolation = table()
+    values: Values = table()

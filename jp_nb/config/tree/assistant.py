@@ -1,0 +1,220 @@
+"""Assistant, system prompt parts.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from jp_nb.config.tree.base import (
+    APPEND,
+    PLAIN,
+    REPLACE,
+    TABLE,
+    TABLE_OR_PLAIN,
+    TEXT,
+    ConfigTable,
+    ShortTable,
+    Whole,
+    before,
+    found,
+    keyed,
+    table,
+)
+from jp_nb.config.tree.models import Model, ModelChoice, Request, RequestOverrides
+
+
+class Section(ShortTable):
+    """A section of the system prompt. A plain text is its content.
+
+    Attributes:
+        content: The text.
+        tag: Name of an XML element that contains the text.
+        title: Title of the section.
+        position: Sections are sorted by this number.
+    """
+
+    content: str
+    tag: str | None = None
+    title: str | None = None
+    position: Whole = 0
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """A text is the content."""
+        if value is None or isinstance(value, (dict, Section)):
+            return value
+        if isinstance(value, str):
+            return {"content": value}
+        raise ValueError(
+            f"expected a text, or a table of content, tag, title and position, {found(value)}"
+        )
+
+    def render(self) -> str:
+        """The text a model is sent: in its tag, under its title, or bare."""
+        content = self.content.strip()
+        if self.tag is None:
+            return f"# {self.title}\n\n{content}" if self.title else content
+        if any(sign in content for sign in "<>&"):
+            content = "<![CDATA[" + content.replace("]]>", "]]]]><![CDATA[>") + "]]>"
+        title = ""
+        if self.title:
+            from xml.sax.saxutils import quoteattr
+
+            title = f" title={quoteattr(self.title)}"
+        return f"<{self.tag}{title}>\n{content}\n</{self.tag}>"
+
+
+class Contrast(ConfigTable):
+    """A good and a bad example.
+
+    Attributes:
+        good: The good example.
+        bad: The bad example.
+        reason: The reason for the difference.
+    """
+
+    good: str
+    bad: str
+    reason: str | None = None
+
+
+def _example(value: Any) -> Any:
+    if isinstance(value, (str, dict, Contrast)):
+        return value
+    raise ValueError(f"expected a text, or a table of good, bad and reason, {found(value)}")
+
+
+Example = Annotated[
+    Annotated[str, PLAIN] | Annotated[Contrast, TABLE], TABLE_OR_PLAIN, before(_example)
+]
+
+
+class Instruction(ConfigTable):
+    """A list of instructions in the system prompt.
+
+    Attributes:
+        title: Title of the list.
+        description: Text before the list.
+        position: Lists and sections are sorted by this number.
+        items: The instructions.
+        examples: Examples: a text, or a good and a bad example.
+    """
+
+    title: str | None = None
+    description: str | None = None
+    position: Whole = 0
+    items: Annotated[list[str], APPEND] = Field([])
+    examples: Annotated[list[Example], APPEND] = Field([])
+
+    def section(self) -> Section:
+        """The same as a section with the tag `instruction`."""
+        parts = [self.description] if self.description else []
+        parts.append("\n".join(f"- {item}" for item in self.items))
+        if self.examples:
+            parts.append("**Examples**")
+        for example in self.examples:
+            if isinstance(example, str):
+                parts.append(example)
+            else:
+                lines = [f"Good: {example.good}", f"Bad: {example.bad}"]
+                parts.append(
+                    "\n".join([*lines, *([f"Reason: {example.reason}"] * bool(example.reason))])
+                )
+        return Section(
+            content="\n\n".join(p for p in parts if p),
+            tag="instruction",
+            title=self.title,
+            position=self.position,
+        )
+
+
+def how_to_respond() -> list[Instruction]:
+    """The instructions that hold as long as nobody configures others."""
+    items = [
+        "Be concise.",
+        "Use simple sentences.",
+        "Explain no more than was asked for.",
+        "No flattery and no marketing tone.",
+        "No vague claims: say what you know and how you know it.",
+    ]
+    return [Instruction(title="How to respond to the user", items=items)]
+
+
+SECTIONS = keyed("tag", "title")
+INSTRUCTIONS = keyed("title")
+
+
+def _a_choice(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected auto, none, required, or the name of a tool, found nothing")
+    return value
+
+
+ToolChoice = Annotated[str, AfterValidator(_a_choice)]
+
+
+class Assistant(ConfigTable):
+    """The assistant: its prompt, its model, and its limits.
+
+    Attributes:
+        name: Name of the assistant. No prompt contains it.
+        system_prompt: First text of the system prompt.
+        system_prompt_sections: Further sections of the system prompt.
+        instructions: Lists of instructions in the system prompt.
+        tool_choice: Use of tools in the first request of a turn: `auto`, `none`, `required`, or the
+            name of a tool.
+    """
+
+    name: str | None = None
+    system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
+    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=how_to_respond)
+    tool_choice: Annotated[ToolChoice, REPLACE] = "auto"
+    model: Model = table()
+    request: Request = table()
+
+    def system(self) -> tuple[str, ...]:
+        """The system texts in the order they are sent."""
+        sections = [*self.system_prompt_sections, *(i.section() for i in self.instructions)]
+        texts = [self.system_prompt, *(s.render() for s in sorted(sections, key=_position))]
+        return tuple(text for text in texts if text.strip())
+
+
+def _position(section: Section) -> int:
+    return section.position
+
+
+class AssistantOverrides(ConfigTable):
+    """Overrides of `assistant` for a separate task. Unset settings are inherited.
+
+    Attributes:
+        system_prompt: First text of the system prompt.
+        system_prompt_sections: Further sections of the system prompt.
+        tool_choice: Use of tools.
+    """
+
+    system_prompt: str | None = None
+    system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
+    tool_choice: ToolChoice | None = None
+    model: ModelChoice | None = None
+    request: RequestOverrides | None = None
+
+
+class QuestionAssistant(AssistantOverrides):
+    """The model that answers a question of a tool. Unset settings are inherited.
+
+    Attributes:
+        system_prompt: First text of the system prompt.
+        system_prompt_sections: Further sections of the system prompt.
+        tool_choice: Use of tools.
+        name: Name of the assistant. No prompt contains it.
+        instructions: Lists of instructions in the system prompt.
+    """
+
+    name: str | None = None
+    system_prompt: Annotated[str | None, TEXT] = None
+    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field([])

@@ -1,0 +1,510 @@
+"""Models, providers and the table of known providers.
+
+A new provider is one class here, with its field in `ProviderTable` if it can be configured, and a
+module in `jp_nb/providers`.
+
+Source: `docs/configuration.md`, `docs/extending.md`, `docs/decisions.md` D26.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
+
+from jp_nb.config.directives import DEFAULT_MODEL
+from jp_nb.config.tree.base import (
+    APPEND_SET,
+    PLAIN,
+    TABLE,
+    TABLE_OR_PLAIN,
+    ConfigTable,
+    Count,
+    Flag,
+    Number,
+    Positive,
+    before,
+    found,
+    shortened,
+    table,
+    word,
+)
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _no_credentials(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        raise ValueError("expected an address such as https://host") from None
+    if "@" in parts.netloc:
+        raise ValueError(
+            "an address cannot contain a user name or password. Put the key into an "
+            "environment variable and set api_key_env to its name"
+        )
+    if "?" in value or "#" in value:
+        raise ValueError(
+            "an address cannot contain `?` or `#`. Put a key into an environment "
+            "variable and set api_key_env to its name"
+        )
+    return value
+
+
+def _a_variable(value: str) -> str:
+    if not VARIABLE.fullmatch(value):
+        raise ValueError("expected the name of an environment variable, not a key")
+    return value
+
+
+Address = Annotated[str, AfterValidator(_no_credentials)]
+Variable = Annotated[str, AfterValidator(_a_variable)]
+
+
+class ProviderConfig(ConfigTable):
+    """Address of a provider, and the environment variable that contains its key.
+
+    Attributes:
+        api_key_env: Environment variable that contains the API key.
+        base_url: Address of the server.
+    """
+
+    MADE_BY: ClassVar[str] = ""
+    """`module:function` that makes the provider; the module is in `jp_nb.providers`, and the
+    function takes `endpoint.ProviderSettings`. Empty as long as the provider is not built."""
+
+    api_key_env: Variable | None = None
+    base_url: Address | None = None
+
+
+class SpeaksChat(ProviderConfig):
+    """Server that speaks chat completions. Its profile is in `providers/chat_profiles.py`.
+
+    Attributes:
+        images: `true` if the models accept images. Unset, it depends on the provider.
+    """
+
+    MADE_BY: ClassVar[str] = "openai_chat:create"
+
+    images: Flag | None = None
+
+
+class Anthropic(ProviderConfig):
+    """Anthropic's Messages API.
+
+    Attributes:
+        chain_on_max_tokens: Continue an answer that reaches the model's limit.
+        beta_headers: Values of the header `anthropic-beta`.
+    """
+
+    MADE_BY: ClassVar[str] = "anthropic:create"
+
+    api_key_env: Variable | None = "ANTHROPIC_API_KEY"
+    base_url: Address | None = "https://api.anthropic.com"
+    chain_on_max_tokens: Flag = True
+    beta_headers: Annotated[list[str], APPEND_SET] = Field([])
+
+
+class Cerebras(SpeaksChat):
+    """Cerebras."""
+
+    api_key_env: Variable | None = "CEREBRAS_API_KEY"
+    base_url: Address | None = "https://api.cerebras.ai"
+
+
+class DeepSeek(SpeaksChat):
+    """DeepSeek."""
+
+    api_key_env: Variable | None = "DEEPSEEK_API_KEY"
+    base_url: Address | None = "https://api.deepseek.com"
+
+
+class Google(ProviderConfig):
+    """Google Gemini. Not available yet."""
+
+    api_key_env: Variable | None = "GEMINI_API_KEY"
+    base_url: Address | None = "https://generativelanguage.googleapis.com/v1beta"
+
+
+class LlamaCpp(SpeaksChat):
+    """A llama.cpp server."""
+
+    base_url: Address | None = "http://127.0.0.1:8080"
+
+
+class Ollama(SpeaksChat):
+    """An Ollama server."""
+
+    base_url: Address | None = "http://localhost:11434"
+
+
+Dialect = Literal["responses", "chat"]
+DIALECTS_NOT_BUILT: Final = ("responses",)
+
+
+class OpenAi(SpeaksChat):
+    """OpenAI, or a compatible server.
+
+    Attributes:
+        base_url_env: Environment variable that overrides `base_url` if it is set.
+        dialect: API of the server: `chat` for chat completions, which is also used if it is unset.
+            `responses` is not available yet.
+    """
+
+    api_key_env: Variable | None = "OPENAI_API_KEY"
+    base_url: Address | None = "https://api.openai.com"
+    base_url_env: Variable | None = "OPENAI_BASE_URL"
+    dialect: Annotated[Dialect | None, word(Dialect)] = None
+
+
+class OpenRouter(SpeaksChat):
+    """OpenRouter.
+
+    Attributes:
+        app_name: Name of the application, sent in the header `X-Title`.
+        app_referrer: URL of the application, sent in the header `HTTP-Referer`.
+    """
+
+    api_key_env: Variable | None = "OPENROUTER_API_KEY"
+    base_url: Address | None = "https://openrouter.ai"
+    app_name: str = "jp_nb"
+    app_referrer: str | None = None
+
+
+class Scripted(ProviderConfig):
+    """Prepared replies from a file, without a network or a key. It has no settings."""
+
+    MADE_BY: ClassVar[str] = "scripted:create"
+
+
+class Xai(ProviderConfig):
+    """xAI. Not available yet."""
+
+    api_key_env: Variable | None = "XAI_API_KEY"
+    base_url: Address | None = "https://api.x.ai"
+
+
+class ProviderTable(ConfigTable):
+    """Settings of each provider, by its name."""
+
+    anthropic: Anthropic = table()
+    cerebras: Cerebras = table()
+    deepseek: DeepSeek = table()
+    google: Google = table()
+    llamacpp: LlamaCpp = table()
+    ollama: Ollama = table()
+    openai: OpenAi = table()
+    openrouter: OpenRouter = table()
+    xai: Xai = table()
+
+
+PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
+    **{
+        name: cast("type[ProviderConfig]", field.annotation)  # pydantic says: any type form
+        for name, field in ProviderTable.model_fields.items()
+    },
+    "scripted": Scripted,
+    "test": ProviderConfig,  # JP's own; here `scripted` does what it is for
+}
+"""Every provider that a configuration may name."""
+PROVIDER_NAMES: Final = tuple(sorted(PROVIDERS))
+AVAILABLE: Final = tuple(sorted(name for name, one in PROVIDERS.items() if one.MADE_BY))
+"""Names of the providers that are built."""
+
+
+MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
+MAX_PROVIDER_CHARS = 40
+"""Characters of an unknown provider that are compared with the known ones."""
+
+
+# --- the model -------------------------------------------------------------------------------
+
+
+def _provider_problem(provider: str) -> str | None:
+    if provider in PROVIDER_NAMES:
+        return None
+    near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE, n=1)
+    meant = f" (did you mean {near[0]!r}?)" if near else ""
+    return (
+        f"unknown provider {shortened(provider)!r}{meant}, expected one of {', '.join(AVAILABLE)}"
+    )
+
+
+def _name_problem(name: str) -> str | None:
+    if MODEL_NAME.fullmatch(name):
+        return None
+    return f"model name {shortened(name)!r} may contain only letters, digits and _ . : / ~ -"
+
+
+def model_problem(provider: str, name: str) -> str | None:
+    """Return what is wrong with `provider/name`; None if nothing is."""
+    return _provider_problem(provider) or _name_problem(name)
+
+
+def _known_provider(value: str) -> str:
+    if problem := _provider_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+def _model_name(value: str) -> str:
+    if problem := _name_problem(value):
+        raise ValueError(problem)
+    return value
+
+
+class ModelId(ConfigTable):
+    """A model.
+
+    Attributes:
+        provider: Name of the provider, such as `anthropic`.
+        name: Name of the model at the provider.
+    """
+
+    provider: Annotated[str, AfterValidator(_known_provider)]
+    name: Annotated[str, AfterValidator(_model_name)]
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.name}"
+
+
+def read_model_id(value: Any) -> Any:
+    """`provider/name` as a table, a word without `/` as the alias it is, a table unchanged.
+
+    Raises:
+        ValueError: If it is none of these, or no model can have that name.
+    """
+    if isinstance(value, (dict, ModelId)):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(
+            "expected a model id `provider/name`, an alias, or a table of provider and name, "
+            + found(value)
+        )
+    provider, slash, name = (part.strip() for part in value.partition("/"))
+    if not slash:
+        if not provider:
+            raise ValueError("expected a model id `provider/name` or an alias, found nothing")
+        return provider
+    if problem := model_problem(provider, name):
+        raise ValueError(problem)
+    return {"provider": provider, "name": name}
+
+
+ModelIdOrAlias = Annotated[
+    Annotated[ModelId, TABLE] | Annotated[str, PLAIN], TABLE_OR_PLAIN, before(read_model_id)
+]
+
+
+# --- its parameters --------------------------------------------------------------------------
+
+Effort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
+EFFORTS = ("none", "xlow", "low", "medium", "auto", "high", "xhigh", "max")
+
+
+def _tokens(value: Any) -> int | None:
+    """The number of tokens that an effort is; None if it is a word, or wrong."""
+    if isinstance(value, dict) and value.keys() == {"absolute"}:
+        value = value["absolute"]
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    return None
+
+
+def _effort(value: Any) -> Any:
+    tokens = _tokens(value)
+    if tokens is None and value not in EFFORTS:
+        raise ValueError(
+            f"expected one of {', '.join(EFFORTS)}, or a number of tokens, {found(value)}"
+        )
+    return value if tokens is None else tokens
+
+
+class ReasoningConfig(ConfigTable):
+    """Effort of the model's reasoning.
+
+    Attributes:
+        effort: The effort, or a number of tokens.
+        exclude: `true` to hide the reasoning.
+    """
+
+    effort: Annotated[Effort | int, before(_effort)] = "medium"
+    exclude: Flag = False
+
+
+def _reasoning(value: Any) -> Any:
+    """A bare effort, as a word or a number of tokens, means a table; `auto` is the mode."""
+    if isinstance(value, ReasoningConfig) or value in ("off", "auto"):
+        return value
+    if isinstance(value, dict) and value.keys() != {"absolute"}:
+        return value
+    try:
+        return {"effort": _effort(value)}
+    except ValueError as exc:
+        raise ValueError(
+            f"expected off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
+            f"of tokens, or a table of effort and exclude, {found(value)}"
+        ) from exc
+
+
+ReasoningSetting = Annotated[
+    Annotated[Literal["off", "auto"], PLAIN] | Annotated[ReasoningConfig, TABLE], TABLE_OR_PLAIN
+]
+
+
+class ParametersConfig(BaseModel):
+    """Sampling parameters of the model. Unknown keys are sent to the provider unchanged.
+
+    Attributes:
+        max_tokens: Maximum number of tokens of a response.
+        reasoning: Reasoning effort. A word or a number of tokens sets the effort.
+        temperature: Randomness of the response.
+        top_p: Nucleus sampling: consider the most likely tokens up to this total probability.
+        top_k: Consider only this number of the most likely tokens.
+        stop_words: Texts that end the response.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True, defer_build=True)
+    __pydantic_extra__: dict[str, JsonValue]
+
+    max_tokens: Positive | None = None
+    reasoning: Annotated[ReasoningSetting | None, before(_reasoning)] = None
+    temperature: Number | None = None
+    top_p: Number | None = None
+    top_k: Count | None = None
+    stop_words: Annotated[list[str], APPEND_SET] = Field([])
+
+
+def _welcome() -> ModelId:
+    provider, _, name = DEFAULT_MODEL.partition("/")
+    return ModelId(provider=provider, name=name)
+
+
+class Model(ConfigTable):
+    """The model that answers, and its parameters.
+
+    Attributes:
+        id: `PROVIDER/NAME`, an alias, or a table. Without it, a scripted demo answers.
+    """
+
+    id: ModelIdOrAlias = Field(default_factory=_welcome)
+    parameters: ParametersConfig = table()
+
+
+class ModelChoice(ConfigTable):
+    """The model of a separate task.
+
+    Attributes:
+        id: `PROVIDER/NAME`, an alias, or a table. Without it, the model of the conversation is
+            used.
+    """
+
+    id: ModelIdOrAlias | None = None
+    parameters: ParametersConfig = table()
+
+
+# --- one request -----------------------------------------------------------------------------
+
+
+def _idle_timeout(value: int) -> int:
+    if 0 < value < 10:
+        raise ValueError(f"expected 0 (off) or at least 10 seconds, found {value}")
+    return value
+
+
+IdleTimeout = Annotated[Count, AfterValidator(_idle_timeout)]
+
+
+class Request(ConfigTable):
+    """Retries and limits of requests to the model.
+
+    Attributes:
+        max_retries: Maximum number of retries of a failed request.
+        base_backoff_ms: Wait before the first retry, in milliseconds. It doubles with each retry.
+        max_backoff_secs: Longest wait before a retry, in seconds.
+        stream_idle_timeout_secs: Seconds without content from the server after which a request is
+            sent again. At least 10, or 0 for no limit.
+        max_response_bytes: Maximum size of one response, in bytes. 0 means no limit.
+        max_tool_calls: Maximum number of tool calls of one response that run. 0 means no limit.
+        max_total_tokens: Maximum number of tokens of a turn. 0 means no limit.
+    """
+
+    max_retries: Count = 5
+    base_backoff_ms: Count = 1000
+    max_backoff_secs: Count = 60
+    stream_idle_timeout_secs: IdleTimeout = 60
+    max_response_bytes: Count = 1_048_576
+    max_tool_calls: Count = 128
+    max_total_tokens: Count = 0
+
+
+class RequestOverrides(ConfigTable):
+    """Overrides of `assistant.request` for a separate task. Unset settings are inherited.
+
+    Attributes:
+        max_retries: Maximum number of retries of a failed request.
+        base_backoff_ms: Wait before the first retry, in milliseconds.
+        max_backoff_secs: Longest wait before a retry, in seconds.
+        stream_idle_timeout_secs: Seconds without content after which a request is sent again.
+        max_response_bytes: Maximum size of one response, in bytes. 0 means no limit.
+    """
+
+    max_retries: Count | None = None
+    base_backoff_ms: Count | None = None
+    max_backoff_secs: Count | None = None
+    stream_idle_timeout_secs: IdleTimeout | None = None
+    max_response_bytes: Count | None = None
+
+
+def _alias(value: str) -> str:
+    if not value.strip() or "/" in value:
+        raise ValueError(f"{shortened(value)!r} is not an alias, expected a word without `/`")
+    return value
+
+
+class Llm(ProviderTable):
+    """Providers by name, and aliases of models.
+
+    Attributes:
+        aliases: Models by alias. An alias can name another alias.
+    """
+
+    aliases: dict[Annotated[str, AfterValidator(_alias)], ModelIdOrAlias] = Field({})
+
+
+CassetteMode = Literal["off", "record", "replay", "replay-or-record"]
+ReplayedTools = Literal["run", "recorded"]
+
+
+def _off(value: Any) -> Any:
+    """TOML writers put a boolean where `off` is meant."""
+    return "off" if value is False else value
+
+
+class Cassette(ConfigTable):
+    """The cassette: a file of recorded requests and responses.
+
+    Attributes:
+        path: Path of the file, relative to the notebook's folder. Unset, it is `NB.cassette.jsonl`
+            next to `NB.ipynb`.
+        mode: `record` responses, `replay` them instead of a model, or `replay-or-record`: replay
+            recorded responses and record the others.
+        tools: In a replay, `run` the tools or use their `recorded` results.
+    """
+
+    path: str | None = None
+    mode: Annotated[CassetteMode, word(CassetteMode), before(_off)] = "off"
+    tools: Annotated[ReplayedTools, word(ReplayedTools)] = "run"
+
+
+class Providers(ConfigTable):
+    """Providers of models, and the cassette that can replace them."""
+
+    llm: Llm = table()
+    cassette: Cassette = table()

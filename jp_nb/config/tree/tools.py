@@ -1,0 +1,479 @@
+"""Tools, access, command lines.
+
+`jp_nb` enforces the rules for settings. The tool receives the other rules and has to follow them.
+
+Source: `docs/configuration.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, JsonValue, model_serializer
+
+from jp_nb.config.tree.assistant import QuestionAssistant
+from jp_nb.config.tree.base import (
+    APPEND,
+    PLAIN,
+    TABLE,
+    TABLE_OR_PLAIN,
+    ConfigTable,
+    Count,
+    Flag,
+    ShortTable,
+    before,
+    found,
+    keyed,
+    shortened,
+    table,
+    word,
+)
+
+
+def _a_path(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected a path, found nothing")
+    return value
+
+
+RulePath = Annotated[str, AfterValidator(_a_path)]
+
+
+class FileRule(ConfigTable):
+    """Access of a tool to a path of the workspace. `jp_nb` does not enforce the rule.
+
+    Attributes:
+        path: Path of a file or folder.
+        external: Also allow links that lead outside of the workspace.
+        read: Allow the tool to read.
+        write: Allow the tool to create, update, and delete.
+        create: Allow the tool to create files.
+        update: Allow the tool to change files.
+        delete: Allow the tool to delete files.
+        execute: Allow the tool to execute files.
+    """
+
+    path: RulePath
+    external: Flag | None = None
+    read: Flag | None = None
+    write: Flag | None = None
+    create: Flag | None = None
+    update: Flag | None = None
+    delete: Flag | None = None
+    execute: Flag | None = None
+
+
+class HostRule(ConfigTable):
+    """Access of a tool to a host. `jp_nb` does not enforce the rule.
+
+    Attributes:
+        host: Name of the host.
+        scheme: URL scheme, such as `https`.
+        port: Port number.
+        path_prefix: Beginning of the URL's path.
+        allow: Allow or refuse the access.
+    """
+
+    host: str
+    scheme: str | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    path_prefix: str | None = None
+    allow: Flag | None = None
+
+
+class VariableRule(ConfigTable):
+    """Access of a tool to an environment variable. `jp_nb` does not enforce the rule.
+
+    Attributes:
+        name: Name of the variable.
+        read: Allow the tool to read the variable.
+    """
+
+    name: str
+    read: Flag | None = None
+
+
+def _write(value: Any) -> Any:
+    if isinstance(value, bool) or value == "insecure_allow":
+        return value
+    raise ValueError(f"expected true, false or insecure_allow, {found(value)}")
+
+
+Apply = Literal["ask", "unattended"]
+
+
+class ConfigRule(ConfigTable):
+    """Permission for a tool to read settings and to propose changes to them.
+
+    Example:
+        >>> ConfigRule("assistant.model", read=True, write=True).apply
+        'ask'
+
+    Attributes:
+        path: The setting. The rule includes all settings below it. `*` matches any key of a map.
+        read: Show the values to the tool, in `ToolContext.config`.
+        write: Allow the tool to propose values. `insecure_allow` also allows changes to
+            `conversation.tools.*.access`, with which a tool can extend its own permissions.
+        delete: Allow the tool to propose that a setting is unset.
+        apply: `ask` the user to approve each proposal, or apply it `unattended`. Changes of
+            commands, hosts, keys, and files outside of the workspace always need the user's
+            approval.
+
+    Raises:
+        ConfigError: When the tool is registered, if `*` is not the key of a map, or if the rule
+            grants a setting that no tool may change.
+    """
+
+    path: RulePath
+    read: Flag = False
+    write: Annotated[bool | Literal["insecure_allow"], before(_write)] = False
+    delete: Flag = False
+    apply: Annotated[Apply, word(Apply)] = "ask"
+
+    def __init__(self, path: str | None = None, /, **fields: Any) -> None:
+        named = {} if path is None else {"path": path}
+        super().__init__(**named, **fields)
+
+
+class Access(ConfigTable):
+    """Access rules of a tool.
+
+    Attributes:
+        fs: Rules for files, which the tool has to follow. Without a rule, all are allowed.
+        net: Rules for hosts, which the tool has to follow. Without a rule, all are allowed.
+        env: Rules for environment variables, which the tool has to follow. Without a rule, all are
+            allowed.
+        config: Rules for settings, which `jp_nb` enforces. Without a rule, none is allowed.
+    """
+
+    fs: Annotated[list[FileRule], keyed("path")] = Field([])
+    net: Annotated[list[HostRule], keyed("host")] = Field([])
+    env: Annotated[list[VariableRule], keyed("name")] = Field([])
+    config: Annotated[list[ConfigRule], keyed("path")] = Field([])
+
+
+def _a_program(value: str) -> str:
+    if not value.strip():
+        raise ValueError("expected a program, found nothing")
+    return value
+
+
+class Command(ShortTable):
+    """A program and its arguments. A plain text is split as in a shell.
+
+    Attributes:
+        program: The program.
+        args: Its arguments.
+        shell: `true` to run the command in a shell.
+    """
+
+    program: Annotated[str, AfterValidator(_a_program)]
+    args: Annotated[list[str], APPEND] = Field([])
+    shell: Flag = False
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """`a b` is the program `a` with the argument `b`."""
+        if value is None or isinstance(value, (dict, Command)):
+            return value
+        if not isinstance(value, str):
+            raise ValueError(
+                f"expected a command line, or a table of program, args and shell, {found(value)}"
+            )
+        import shlex
+
+        try:
+            words = shlex.split(value)
+        except ValueError as exc:
+            raise ValueError(
+                f"invalid shell quoting in command string: {shortened(value)}"
+            ) from exc
+        if not words:
+            raise ValueError("expected a command line, found nothing")
+        program, *args = words
+        return {"program": program, "args": args, "shell": False}
+
+
+STAR = "*"
+"""The key of the defaults for all tools."""
+
+RunMode = Literal["ask", "unattended", "edit", "skip"]
+ResultMode = Literal["unattended", "ask", "edit", "skip"]
+FormatMode = Literal["ask", "unattended"]
+Covers = Literal["tool", "arguments"]
+"""The calls that a permission for a turn covers: those of the tool, or those with its arguments."""
+CANCELLATION = (
+    "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
+    "before you call it again."
+)
+
+
+# --- on or off -------------------------------------------------------------------------------
+
+AllowToggle = Literal["any", "never", "if_named", "if_named_or_group"]
+_ENABLE_WORDS: dict[str, dict[str, JsonValue]] = {
+    "true": {"state": True, "allow_toggle": "any"},
+    "on": {"state": True, "allow_toggle": "any"},
+    "false": {"state": False, "allow_toggle": "any"},
+    "off": {"state": False, "allow_toggle": "any"},
+    "always": {"state": True, "allow_toggle": "never"},
+    "explicit": {"state": False, "allow_toggle": "if_named"},
+}
+
+
+class Enable(ShortTable):
+    """State of a tool or toolset, and the options that can change it.
+
+    A plain `true` or `false` is the state. `always` is on and locked. `explicit` is off, and can
+    only be switched by its name. Unset settings are inherited.
+
+    Attributes:
+        state: `true` if it is on.
+        allow_toggle: Options that can change the state: `any` of `-t` and `-T`, `never`, only if
+            the tool is named (`if_named`), or if the tool or its toolset is named
+            (`if_named_or_group`).
+    """
+
+    state: Flag | None = None
+    allow_toggle: Annotated[AllowToggle | None, word(AllowToggle)] = None
+
+    @classmethod
+    def expand(cls, value: Any) -> Any:
+        """A boolean or a word sets both halves."""
+        if value is None or isinstance(value, (dict, Enable)):
+            return value
+        text = str(value).lower() if isinstance(value, bool) else value
+        if isinstance(text, str) and text in _ENABLE_WORDS:
+            return dict(_ENABLE_WORDS[text])
+        raise ValueError(
+            f"invalid enable value: '{shortened(str(value))}', expected a boolean, "
+            'one of "on", "off", "explicit", "always", or a { state, allow_toggle } table'
+        )
+
+    @model_serializer(mode="plain")
+    def _set_halves(self) -> dict[str, JsonValue]:
+        halves: dict[str, JsonValue] = {"state": self.state, "allow_toggle": self.allow_toggle}
+        return {key: value for key, value in halves.items() if value is not None}
+
+
+# --- parameters ------------------------------------------------------------------------------
+
+JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+
+def _types(value: Any) -> Any:
+    names = value if isinstance(value, list) else [value]
+    if names and all(isinstance(name, str) and name in JSON_TYPES for name in names):
+        return value
+    wrong = next((name for name in names if name not in JSON_TYPES), value)
+    raise ValueError(f"expected one of {', '.join(JSON_TYPES)}, or a list of them, {found(wrong)}")
+
+
+class Param(ConfigTable):
+    """A parameter of a tool, as in a JSON schema.
+
+    Attributes:
+        type: JSON type, or a list of types.
+        default: Value if the model does not set the parameter.
+        required: `true` if the model must set the parameter.
+        summary: One line for the model.
+        description: Description for the model.
+        examples: Examples for the model.
+        enum: Allowed values.
+        items: Schema of the items of an array.
+        properties: Schemas of the properties of an object, by name.
+    """
+
+    type: Annotated[str | list[str] | None, before(_types)] = None
+    default: JsonValue = None
+    required: Flag = False
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    enum: Annotated[list[JsonValue], APPEND] = Field([])
+    items: Param | None = None
+    properties: dict[str, Param] = Field({})
+
+
+# --- questions -------------------------------------------------------------------------------
+
+
+def _target(value: Any) -> Any:
+    if value == {}:
+        return "assistant"
+    if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
+        return value
+    raise ValueError(
+        "expected user, assistant, or a table of settings for the assistant that answers, "
+        + found(value)
+    )
+
+
+class QuestionConfig(ConfigTable):
+    """Settings of one question of a tool.
+
+    Attributes:
+        target: `user` or `assistant` (a model answers), or a table with settings of that model.
+        answer: The answer. The question is not asked.
+        prompt_label: Header above the question.
+    """
+
+    target: Annotated[
+        Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
+        TABLE_OR_PLAIN,
+        before(_target),
+    ] = "user"
+    answer: JsonValue = None
+    prompt_label: str | None = None
+
+    @property
+    def asks_assistant(self) -> bool:
+        """True if a model is to answer."""
+        return self.target != "user"
+
+
+# --- display ---------------------------------------------------------------------------------
+
+
+def _inline(value: Any) -> Any:
+    """`off`, `full`, or a number of lines."""
+    if isinstance(value, bool):
+        return "full" if value else "off"
+    if value in ("off", "full"):
+        return value
+    if isinstance(value, dict) and value.keys() == {"truncate"}:
+        value = value["truncate"]
+        value = value.get("lines") if isinstance(value, dict) else value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value or "off"
+    raise ValueError(f"expected off, full, true, false, or a number of lines, {found(value)}")
+
+
+InlineResults = Annotated[Literal["off", "full"] | int, before(_inline)]
+_PARAMETER_STYLES = ("json", "function_call", "off")
+
+
+def _parameters_style(value: Any) -> Any:
+    if value in _PARAMETER_STYLES or isinstance(value, (dict, Command)):
+        return value
+    if value is False:
+        return "off"
+    if isinstance(value, str) and value.strip():
+        return Command.expand(value)
+    raise ValueError(
+        f"expected {', '.join(_PARAMETER_STYLES)}, or a command that formats the arguments, "
+        + found(value)
+    )
+
+
+ParametersStyle = Annotated[
+    Annotated[Literal["json", "function_call", "off"], PLAIN] | Annotated[Command, TABLE],
+    TABLE_OR_PLAIN,
+    before(_parameters_style),
+]
+
+
+class ErrorStyle(ConfigTable):
+    """Display of failed results.
+
+    Attributes:
+        inline_results: As `style.inline_results`, for failed results.
+    """
+
+    inline_results: InlineResults | None = None
+
+
+class ToolStyle(ConfigTable):
+    """Display of a tool's calls. Unset settings are inherited from `*`.
+
+    Attributes:
+        hidden: `true` to hide the calls.
+        inline_results: Number of lines of a result in the cell, `full`, or `off`.
+        parameters: Display of the arguments: `json`, `function_call`, `off`, or a command that
+            formats them. Unset, they are in the line of the call.
+    """
+
+    hidden: Flag | None = None
+    inline_results: InlineResults | None = None
+    parameters: ParametersStyle | None = None
+    error: ErrorStyle = table()
+
+
+# --- the tool --------------------------------------------------------------------------------
+
+SOURCES = ("builtin", "local", "mcp", "python")
+
+
+def _source(value: str) -> str:
+    kind, dot, rest = value.partition(".")
+    if kind not in SOURCES:
+        raise ValueError(
+            f"Unknown tool source: {shortened(value)}, must be one of: {', '.join(SOURCES)}"
+        )
+    if kind == "mcp" and not rest.partition(".")[0]:
+        raise ValueError(
+            "MCP tool source must name a server, as in mcp.SERVER or mcp.SERVER.TOOL, "
+            + found(value)
+        )
+    if dot and not all(rest.split(".", 1)):
+        raise ValueError(f"expected a name after each dot of the source, {found(value)}")
+    return value
+
+
+class ToolConfig(ConfigTable):
+    """Settings of one tool. The name `*` holds the defaults for all tools.
+
+    Attributes:
+        source: `local` for a program, `python`, or `builtin`. A name can follow after a dot.
+        toolset: Name of the tool's toolset.
+        summary: One line for the model.
+        description: Description for the model.
+        examples: Examples for the model.
+        parameters: Parameters of a program, by name.
+        run: Permission before the call: `ask` the user, run `unattended`, `edit` the arguments
+            first, or `skip` the call.
+        format: Permission to run a command that formats the arguments.
+        covers: Calls that a permission "for this turn" covers: all calls of the `tool`, or only
+            those with the same `arguments`.
+        result: Approval before the model reads the result: `ask` the user, deliver it `unattended`,
+            `edit` it first, or `skip` it.
+        result_max_chars: Maximum length of a result. The middle of a longer one is omitted.
+        cancellation_response: Text for the model when the user cancels the call.
+        questions: Settings of the tool's questions, by question id.
+        options: Values that are passed to the tool.
+    """
+
+    source: Annotated[str, AfterValidator(_source)] | None = None
+    toolset: str | None = None
+    enable: Enable | None = None
+    command: Command | None = None
+    summary: str | None = None
+    description: str | None = None
+    examples: str | None = None
+    parameters: dict[str, Param] = Field({})
+    run: Annotated[RunMode | None, word(RunMode)] = None
+    format: Annotated[FormatMode | None, word(FormatMode)] = None
+    covers: Annotated[Covers | None, word(Covers)] = None
+    result: Annotated[ResultMode | None, word(ResultMode)] = None
+    result_max_chars: Count | None = None
+    cancellation_response: str | None = None
+    style: ToolStyle = table()
+    questions: dict[str, QuestionConfig] = Field({})
+    options: dict[str, JsonValue] = Field({})
+    access: Access | None = None
+
+    @property
+    def kind(self) -> str:
+        """`builtin`, `python`, `local` or `mcp`; "" if its source is not set."""
+        return (self.source or "").partition(".")[0]
+
+
+DEFAULTABLE = frozenset(
+    {
+        *("enable", "run", "covers", "format", "result", "result_max_chars"),
+        *("cancellation_response", "style", "questions"),
+    }
+)
+"""Fields that the entry `*` may hold. `questions` there are those that no tool asks."""

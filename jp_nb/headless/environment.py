@@ -1,0 +1,183 @@
+"""`jp-nb trust`, `doctor`, `demo`.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
+from jupyter_core.paths import jupyter_path
+
+from jp_nb.config.aliases import resolve_model
+from jp_nb.config.layers import fold
+from jp_nb.config.validation import validate
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.rendering.report import table
+from jp_nb.rendering.tables import PENDING_HEAD, pending_rows
+from jp_nb.storage import trust as trust_module
+from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.storage.trust import FolderTrust
+from jp_nb.text import one_line
+from jp_nb.versions import versions
+
+MAX_LINE = 5000
+"""Characters of a line about a folder: names and paths may be anybody's."""
+
+
+def trust(options: argparse.Namespace) -> int:
+    """List what would count, ask, and have it count; or take that back."""
+    if options.revoke:
+        for line in trust_module.revoked(options.folder.resolve()):
+            print(one_line(line, limit=MAX_LINE))
+        return 0
+    if not options.folder.is_dir():
+        raise UsageError(f"there is no folder {options.folder}")
+    files = ConfigFiles(options.folder.resolve(), trust_module.FolderTrust())
+    pending = files.pending()
+    for line in files.take_notices() if not pending else ():
+        print(one_line(line, limit=MAX_LINE))
+    if not pending:
+        print(files.why_nothing_waits())
+        return 0
+    print(table(PENDING_HEAD, pending_rows(pending), limit=sys.maxsize).text)
+    if not options.yes and not _agrees():
+        print("nothing changed", file=sys.stderr)
+        return 1
+    files.agree(pending)
+    print("these files are trusted now, until their content changes")
+    return 0
+
+
+def _agrees() -> bool:
+    """Ask the person at the terminal; return True if they agree.
+
+    Raises:
+        UsageError: If nobody is at it.
+    """
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask in: `--yes` trusts the listed settings")
+    try:
+        answer = input("Trust these settings? They may run code and reach hosts. [y/N] ")
+    except (EOFError, KeyboardInterrupt):
+        return False
+    return answer.strip().lower() in ("y", "yes")
+
+
+def doctor(_: argparse.Namespace) -> int:
+    """Print one line per finding; return 1 if something does not work."""
+    findings = list(_examine())
+    width = max(len(name) for name, _, _ in findings)
+    for name, works, text in findings:
+        print(f"{'✓' if works else '✗'} {name:<{width}}  {text}")
+    return 0 if all(works for _, works, _ in findings) else 1
+
+
+def _examine() -> Iterator[tuple[str, bool, str]]:
+    """Yield what was looked at, if it works, and what was found. Nothing is sent anywhere."""
+    yield "versions", True, ", ".join(versions())
+    yield ("front end", *_lab_extension())
+    yield ("kernel", *_kernel())
+    yield ("configuration", *_configuration())
+
+
+def _lab_extension() -> tuple[bool, str]:
+    places = [Path(p) / "jp-nb" / "package.json" for p in jupyter_path("labextensions")]
+    found = next((place.parent for place in places if place.is_file()), None)
+    if found is None:
+        return (
+            False,
+            "the JupyterLab extension is not installed: `pip install --force-reinstall jp-nb`",
+        )
+    return True, f"JupyterLab extension in {found}"
+
+
+def _kernel() -> tuple[bool, str]:
+    try:
+        spec = KernelSpecManager().get_kernel_spec("python3")
+    except NoSuchKernel:
+        return (
+            False,
+            "the kernel python3 is not installed: `python -m ipykernel install --sys-prefix`",
+        )
+    return True, f"python3: {' '.join(spec.argv)}"
+
+
+def _configuration() -> tuple[bool, str]:
+    try:
+        files = ConfigFiles(Path.cwd(), FolderTrust())
+        layers = files.layers()
+        config = validate(fold(layers))
+        model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
+    except ConfigError as exc:
+        return False, str(exc)
+    sources = ", ".join(layer.name for layer in layers if layer.partial) or "defaults only"
+    return True, "; ".join([f"model {model} ({sources})", *files.take_notices()])
+
+
+QUICKSTART = "01-quickstart.ipynb"
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Open the quickstart in a page; where none can be opened, execute it and print it."""
+    folder = Path(tempfile.mkdtemp(prefix="jp-nb-demo-"))
+    notebook = folder / QUICKSTART
+    notebook.write_bytes(quickstart())
+    why_not = "" if options.headless else _no_page()
+    if options.headless or why_not:
+        if why_not:
+            print(f"{why_not} The quickstart runs headless.\n")
+        return _demo_headless(notebook)
+    print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
+    if _is_root():
+        print("You are root, so JupyterLab is started with --allow-root.")
+    sys.stdout.flush()
+    allowed = ["--allow-root"] if _is_root() else []
+    try:
+        return subprocess.call([sys.executable, "-m", "jupyterlab", str(notebook), *allowed])
+    except KeyboardInterrupt:
+        return 0
+
+
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def quickstart() -> bytes:
+    """Return the quickstart notebook: from the checkout, or as it ships with the package."""
+    checkout = Path(__file__).resolve().parents[2] / "notebooks" / QUICKSTART
+    if checkout.is_file():
+        return checkout.read_bytes()
+    return (resources.files("jp_nb") / "notebooks" / QUICKSTART).read_bytes()
+
+
+def _no_page() -> str:
+    """Return why no page can be opened here; "" if one can."""
+    if importlib.util.find_spec("jupyterlab") is None:
+        return "JupyterLab is not installed (`pip install 'jp-nb[demo]'`)."
+    shown = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    if sys.platform.startswith("linux") and not any(os.environ.get(name) for name in shown):
+        return "No display is available, so no page can be opened."
+    return ""
+
+
+def _demo_headless(notebook: Path) -> int:
+    # With it nbclient is loaded, which a page does not need.
+    from jp_nb.headless.runner import print_transcript, run_notebook
+
+    result = run_notebook(notebook)
+    print_transcript(result.notebook, sys.stdout)
+    if result.failure is not None:
+        return 1
+    shutil.rmtree(notebook.parent)
+    return 0

@@ -1,0 +1,178 @@
+"""Images that are sent to a model.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Literal
+
+from jp_nb.text import one_line
+
+MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The kinds that every provider which is sent images takes."""
+_BEGINNINGS: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+MAX_BYTES: Final = 3_750_000
+"""Of one image: 5 MB in Base64, which is as much as Anthropic takes."""
+MAX_SIDE: Final = 2000
+"""Of one image, in pixels: as much as Anthropic takes where a request has more than 20 of them.
+
+Source: https://docs.anthropic.com/en/docs/build-with-claude/vision
+"""
+MAX_NAME_CHARS: Final = 80
+_UNSIZED_JPEG_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
+"""Those between 0xC0 and 0xCF that begin no frame."""
+_MAX_SEGMENTS: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Image:
+    r"""An image for the model: PNG, JPEG, GIF, or WebP.
+
+    Example:
+        >>> Image("image/gif", b"GIF89a\x03\0\x02\0", "figure 1").words
+        'figure 1, image/gif 3×2'
+
+    Attributes:
+        media_type: `image/png`, `image/jpeg`, `image/gif`, or `image/webp`.
+        content: The bytes of the file.
+        name: A short description, such as `figure 1`; "" if there is none.
+    """
+
+    media_type: str
+    content: bytes = field(repr=False)
+    name: str = field(default="", compare=False)
+
+    def __repr__(self) -> str:
+        return f"<{self.words_with_size}>"
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        shown = {"text/plain": repr(self)}
+        return {**shown, self.media_type: self.text} if self.media_type in MEDIA_TYPES else shown
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 digest of the file: `sha256:` and hexadecimal digits."""
+        return f"sha256:{hashlib.sha256(self.content).hexdigest()}"
+
+    @cached_property
+    def text(self) -> str:
+        """The file in Base64."""
+        return base64.b64encode(self.content).decode("ascii")
+
+    @cached_property
+    def size(self) -> tuple[int, int] | None:
+        """Width and height in pixels; None if the file does not contain them."""
+        return size_of(self.content)
+
+    @property
+    def words(self) -> str:
+        """Name, type, and size in pixels: `figure 1, image/png 640×480`."""
+        name = one_line(self.name, limit=MAX_NAME_CHARS).replace("[", "(").replace("]", ")")
+        pixels = "" if self.size is None else f" {self.size[0]}×{self.size[1]}"
+        kind = one_line(self.media_type, limit=MAX_NAME_CHARS)
+        return f"{name}, {kind}{pixels}" if name else f"{kind}{pixels}"
+
+    @property
+    def words_with_size(self) -> str:
+        """`words` and the size of the file: `figure 1, image/png 640×480, 31.2 kB`."""
+        return f"{self.words}, {amount(len(self.content))}"
+
+    def left_out(self, why: str) -> str:
+        """Return a text that replaces the image for a model, with the reason `why`."""
+        return f"[image: {self.words_with_size}: omitted, because {why}]"
+
+
+def amount(count: int) -> str:
+    """Return a number of bytes as a person reads it: `1.2 MB`."""
+    if count < 1000:
+        return f"{count} B"
+    return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
+
+
+def media_type_of(content: bytes) -> str | None:
+    """Return the kind of image that `content` begins as; None if it is none of `MEDIA_TYPES`."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _BEGINNINGS if content.startswith(start)), None)
+
+
+def unfit(image: Image) -> str | None:
+    """Return why no model can be sent `image`, None: it can. One refused would end each request."""
+    if image.media_type not in MEDIA_TYPES:
+        return f"models accept {', '.join(MEDIA_TYPES)}"
+    if media_type_of(image.content) != image.media_type:
+        return f"its bytes are not {image.media_type}"
+    if image.size is None:
+        return "its bytes do not give its size"
+    if max(image.size) > MAX_SIDE:
+        return f"models accept at most {MAX_SIDE} pixels per side: scale it down"
+    if len(image.content) > MAX_BYTES:
+        return f"models accept at most {MAX_BYTES} bytes: scale it down"
+    return None
+
+
+# --- how large it is -------------------------------------------------------------------------
+
+
+def size_of(content: bytes) -> tuple[int, int] | None:
+    """Return the width and height that the head of an image tells; None if it does not.
+
+    Source: https://www.w3.org/TR/png/#11IHDR, https://www.w3.org/Graphics/GIF/spec-gif89a.txt,
+    https://www.w3.org/Graphics/JPEG/itu-t81.pdf (B.2.2),
+    https://developers.google.com/speed/webp/docs/riff_container
+    """
+    match media_type_of(content):
+        case "image/png" if content[12:16] == b"IHDR":
+            found = _number(content[16:20], "big"), _number(content[20:24], "big")
+        case "image/gif":
+            found = _number(content[6:8], "little"), _number(content[8:10], "little")
+        case "image/jpeg":
+            found = next(_jpeg_sizes(content), (0, 0))
+        case "image/webp":
+            found = _webp_size(content)
+        case _:
+            return None
+    return found if min(found) > 0 else None
+
+
+def _number(content: bytes, order: Literal["big", "little"]) -> int:
+    return int.from_bytes(content, order)
+
+
+def _jpeg_sizes(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the size of each frame: segments follow each other, each with its length."""
+    at = 2
+    for _ in range(_MAX_SEGMENTS):
+        if at + 9 > len(content) or content[at] != 0xFF:
+            return
+        marker = content[at + 1]
+        if marker == 0xFF:  # fill bytes may stand before a marker
+            at += 1
+            continue
+        if 0xC0 <= marker <= 0xCF and marker not in _UNSIZED_JPEG_MARKERS:
+            yield _number(content[at + 7 : at + 9], "big"), _number(content[at + 5 : at + 7], "big")
+        at += 2 + max(2, _number(content[at + 2 : at + 4], "big"))
+
+
+def _webp_size(content: bytes) -> tuple[int, int]:
+    match content[12:16]:
+        case b"VP8X":
+            return 1 + _number(content[24:27], "little"), 1 + _number(content[27:30], "little")
+        case b"VP8L" if len(content) >= 25:
+            bits = _number(content[21:25], "little")
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+        case b"VP8 ":
+            width, height = _number(content[26:28], "little"), _number(content[28:30], "little")
+            return width & 0x3FFF, height & 0x3FFF
+    return 0, 0

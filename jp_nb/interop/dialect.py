@@ -1,0 +1,734 @@
+"""JP events ⇄ our events.
+
+One inquiry without an answer, one key that JP does not know on a tool, and JP loads nothing at
+all; what only it ignores would be gone after its next save. So all of that is taken out here, and
+listed.
+
+Source: `docs/configuration.md`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, TypeGuard, Union
+
+from pydantic import JsonValue
+
+from jp_nb.config.partial import Change, Partial, apply, merge
+from jp_nb.config.schema import format_path, parse_path
+from jp_nb.errors import ConfigError, StorageError
+from jp_nb.json_values import JsonObject, as_object
+from jp_nb.record.compaction import placed_compactions, takes_back
+from jp_nb.record.events import (
+    CONVERSATION_KINDS,
+    IMAGES,
+    KNOWN,
+    Entry,
+    InquiryRequest,
+    InquiryResponse,
+    Unknown,
+    decode,
+)
+
+PROVIDERS = frozenset(
+    {
+        *("anthropic", "cerebras", "deepseek", "google", "llamacpp"),
+        *("ollama", "openai", "openrouter", "xai", "test"),
+    }
+)
+"""The providers whose models JP can name."""
+
+PLAIN: Final = "plain"  # a value, or a list that appends: no strategy may be written
+TEXT: Final = "text"  # a text, with or without a strategy
+LIST: Final = "list"  # a list, with or without a strategy
+MAP: Final = "map"  # a map, with or without a strategy
+FREE: Final = "free"  # any JSON
+MODEL: Final = "model"  # a model id or an alias
+
+Shape = Union[str, "Table"]
+Table = dict[str, Shape]
+
+
+def _plain(*keys: str) -> Table:
+    return dict.fromkeys(keys, PLAIN)
+
+
+_MODEL: Table = {"id": MODEL, "parameters": FREE}
+_REQUEST = _plain(
+    *("max_retries", "base_backoff_ms", "max_backoff_secs", "stream_idle_timeout_secs"),
+    *("max_response_bytes", "cache"),
+)
+_ASSISTANT: Table = {
+    **_plain("name", "tool_choice"),
+    "system_prompt": TEXT,
+    "system_prompt_sections": LIST,
+    "instructions": LIST,
+    "model": _MODEL,
+    "request": _REQUEST,
+}
+_PARAMETER: Table = {
+    **_plain("type", "required", "summary", "description", "examples", "enum"),
+    "default": FREE,
+}
+_PARAMETER["items"] = _PARAMETER
+_PARAMETER["properties"] = {"*": _PARAMETER}
+_TOOL_STYLE: Table = {
+    **_plain("hidden", "inline_results", "results_file_link", "parameters"),
+    "error": _plain("inline_results", "results_file_link"),
+}
+ALL_TOOLS: Table = {
+    **_plain("enable", "run", "format", "result", "cancellation_response"),
+    "style": _TOOL_STYLE,
+}
+TOOL: Table = {
+    **ALL_TOOLS,
+    **_plain("source", "command", "summary", "description", "examples"),
+    "parameters": {"*": _PARAMETER},
+    "questions": {"*": {"target": FREE, "answer": FREE}},
+    "options": FREE,
+    "access": {"fs": LIST},
+}
+_PROGRESS = _plain("show", "delay_secs", "interval_ms")
+JP: Table = {
+    **_plain("inherit", "config_load_paths", "extends"),
+    "template": {"values": FREE},
+    "user": _plain("name"),
+    "assistant": _ASSISTANT,
+    "conversation": {
+        "title": {"generate": {"auto": PLAIN, "model": _MODEL}, "from_heading": PLAIN},
+        "tools": {"*": TOOL},
+        "compaction": {"rules": LIST},
+        "attachments": LIST,
+        "labels": MAP,
+        "inquiry": {
+            "assistant": {
+                **_plain("system_prompt", "system_prompt_sections", "tool_choice"),
+                "model": _MODEL,
+                "request": _REQUEST,
+            }
+        },
+        **_plain("start_local", "default_id"),
+    },
+    "style": {
+        "code": _plain("color", "line_numbers", "file_link", "copy_link"),
+        "inline_code": _plain("background"),
+        "markdown": _plain(
+            *("wrap_width", "table_max_column_width", "table_continuation_edge", "theme"),
+            "hr_style",
+        ),
+        "mcp_startup": _PROGRESS,
+        "reasoning": {
+            **_plain("display", "background", "extend_across_tool_calls"),
+            "summary_model": _MODEL,
+        },
+        "streaming": {"progress": _PROGRESS},
+        "lock_wait": {**_PROGRESS, "timeout_secs": PLAIN},
+        "tool_call": {"show": PLAIN, "progress": _PROGRESS, "preparing": _PROGRESS},
+        "typewriter": _plain("text_delay", "code_delay", "max_latency"),
+    },
+    "interrupt": {
+        "escalation_cooldown_secs": PLAIN,
+        "streaming": _plain("action", "compose_in_editor"),
+        "tool_call": _plain("action", "compose_in_editor"),
+    },
+    "editor": {**_plain("cmd", "envs"), "inline": _plain("edit_mode")},
+    "providers": {
+        "llm": {
+            "aliases": {"*": MODEL},
+            "anthropic": _plain("api_key_env", "base_url", "chain_on_max_tokens", "beta_headers"),
+            "cerebras": _plain("api_key_env", "base_url"),
+            "deepseek": _plain("api_key_env", "base_url"),
+            "google": _plain("api_key_env", "base_url"),
+            "llamacpp": _plain("base_url"),
+            "ollama": _plain("base_url"),
+            "openai": _plain("api_key_env", "base_url", "base_url_env"),
+            "openrouter": _plain("api_key_env", "app_name", "app_referrer", "base_url"),
+        },
+        "mcp": {
+            "*": _plain(
+                *("type", "command", "arguments", "variables", "optional"),
+                *("startup_timeout_secs", "checksum"),
+            )
+        },
+    },
+    "plugins": {
+        **_plain("auto_install", "shutdown_timeout_secs"),
+        "command": {"*": {**_plain("install", "run", "checksum"), "options": FREE}},
+    },
+}
+"""JP's configuration: what a place may hold."""
+
+DEFAULTS: dict[tuple[str, ...], JsonValue] = {
+    ("assistant", "system_prompt"): "You are a helpful assistant.",
+    ("assistant", "tool_choice"): "auto",
+    ("assistant", "request", "max_retries"): 5,
+    ("assistant", "request", "base_backoff_ms"): 1000,
+    ("assistant", "request", "max_backoff_secs"): 60,
+    ("assistant", "request", "stream_idle_timeout_secs"): 60,
+    ("assistant", "request", "max_response_bytes"): 1_048_576,
+    ("assistant", "request", "cache"): True,
+    ("conversation", "title", "generate", "auto"): True,
+    ("conversation", "title", "from_heading"): True,
+}
+"""Values whose default says the same as unsetting them, which JP cannot."""
+
+
+NO_MODEL = (
+    "JP needs a model that it supports, and this conversation names none. Choose one, for instance "
+    "with `%jp config assistant.model.id=anthropic/NAME`, and export again"
+)
+
+RUNS_IN_A_LINE = 20
+JP_QUESTIONS = ("boolean", "select", "text")
+"""The kinds of questions that JP reads."""
+TAKEN_BACK = "an undone compaction, which JP would apply: omitted"
+UNSETTABLE = "JP cannot unset this: the earlier value remains"
+
+_MODEL_ID = ("assistant", "model", "id")
+_STAR_RUN = ("conversation", "tools", "*", "run")
+_STRATEGY = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
+
+# --- what was left out -----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Report:
+    """A list of what was left out or changed: place and reason, several entries in one line."""
+
+    _found: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+
+    def base(self, keys: tuple[str, ...], why: str) -> None:
+        self._found[(f"base_config.{format_path(keys)}", why)] = []
+
+    def entry(self, index: int, path: str, why: str) -> None:
+        self._found.setdefault((path, why), []).append(index)
+
+    def lines(self) -> list[str]:
+        lines: list[str] = []
+        for (path, why), indexes in self._found.items():
+            runs = _runs(indexes)
+            if not runs:
+                lines.append(f"{path}: {why}")
+            for start in range(0, len(runs), RUNS_IN_A_LINE):
+                listed = ", ".join(runs[start : start + RUNS_IN_A_LINE])
+                lines.append(f"events[{listed}]{f'.{path}' if path else ''}: {why}")
+        return lines
+
+
+def _runs(indexes: Sequence[int]) -> list[str]:
+    """Return `0-3`, `7` of 0, 1, 2, 3, 7."""
+    runs: list[list[int]] = []
+    for index in indexes:
+        if runs and index <= runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return [f"{a}" if a == b else f"{a}-{b}" for a, b in runs]
+
+
+# --- the conversation ------------------------------------------------------------------------
+
+
+class ForHead(NamedTuple):
+    """A base configuration and entries that JP loads, and what is not in them."""
+
+    base_config: JsonObject
+    entries: list[JsonObject]
+    dropped: list[str]
+
+
+def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
+    """Return the part of a conversation, in plain text, that JP can load.
+
+    An entry that JP reads as it is stays the same object.
+
+    Raises:
+        StorageError: If JP could load nothing because no model is left that it knows.
+    """
+    report = _Report()
+    config = _Config(base_config, report)
+    unreadable = _unreadable(entries)
+    kept: list[JsonObject] = []
+    models: list[JsonValue] = []
+    for index, entry in enumerate(entries):
+        if index in unreadable:
+            report.entry(index, "", unreadable[index])
+            continue
+        kind = entry.get("type")
+        converted: JsonObject | None = entry
+        if kind == "config_delta":
+            converted = config.change(entry, index)
+            models.append(_at(as_object(converted or {}).get("delta"), _MODEL_ID))
+        elif kind == "image":
+            converted = None
+            report.entry(index, "", "JP has no images: omitted")
+        elif isinstance(kind, str) and kind in KNOWN:
+            converted = _without_ours(entry, index, report)
+        if converted is not None:
+            kept.append(converted)
+    return ForHead(config.finished_base(models), kept, report.lines())
+
+
+def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
+    """Return entries that would keep JP from loading any, with the reason; inquiries in pairs."""
+    found: dict[int, str] = {}
+    waiting: dict[str, list[int]] = {}
+    views: list[Entry] = []
+    for index, entry in enumerate(entries):
+        try:
+            view = decode(entry, index)
+            views.append(view)
+        except StorageError as exc:
+            found[index] = f"JP could not load a conversation with this entry: {exc}"
+            views.append(Unknown())
+            continue
+        if entry.get("type") == "turn_start":
+            waiting = {}
+        elif isinstance(view, InquiryRequest):
+            waiting.setdefault(view.id, []).append(index)
+            if (kind := view.question.answer_type.type) not in JP_QUESTIONS:
+                found[index] = f"JP does not support {kind} questions ({view.id})"
+        elif isinstance(view, InquiryResponse):
+            asked = waiting.get(view.id)
+            request = asked.pop(0) if asked else None
+            why = found.get(request) if request is not None else None
+            why = why or _unreadable_answer(view, entry)
+            if why is not None:
+                found |= {index: why} if request is None else {request: why, index: why}
+    return found | dict.fromkeys(_taken_back(views), TAKEN_BACK)
+
+
+def _taken_back(views: Sequence[Entry]) -> list[int]:
+    """Return the places of compactions that were taken back, and of what takes them back."""
+    gone = [placed.position for placed in placed_compactions(views) if placed.taken_back]
+    return gone + [index for index, view in enumerate(views) if takes_back(view)]
+
+
+def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
+    """Return why JP could not read that answer; None if it can."""
+    if view.outcome != "answered" or "answer" not in entry:
+        outcome = view.outcome if view.outcome != "answered" else "closed"
+        return f"JP reads only answered inquiries; this one was {outcome} ({view.id})"
+    if isinstance(view.answer, dict | list):
+        return (
+            "JP reads one option or one text as an answer; this answer has several options, or a "
+            f"custom text ({view.id})"
+        )
+    return None
+
+
+def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
+    """Return the entry without the fields that JP would ignore and then lose."""
+    changed = dict(entry)
+    unknown = ["event_id", "request_id", "claims"]
+    unknown += ["outcome"] if entry.get("type") == "inquiry_response" else []
+    unknown += ["metadata"] if entry.get("type") not in CONVERSATION_KINDS else []
+    for key in unknown:
+        if key in changed:
+            del changed[key]
+            report.entry(index, key, "JP has no such field")
+    metadata = changed.get("metadata")
+    if isinstance(metadata, dict) and IMAGES in metadata:
+        changed["metadata"] = {key: item for key, item in metadata.items() if key != IMAGES}
+        if not changed["metadata"]:
+            del changed["metadata"]
+        report.entry(index, f"metadata.{IMAGES}", "JP has no images: omitted")
+    question = changed.get("question")
+    if entry.get("type") == "inquiry_request" and isinstance(question, dict):
+        for key in ("context", "exclusive", "header", "required", "persistence"):
+            if key in question:
+                report.entry(index, f"question.{key}", "JP has no such field")
+                question = {k: v for k, v in question.items() if k != key}
+        changed["question"] = _with_plain_kind(
+            question, lambda path, why: report.entry(index, f"question.answer_type.{path}", why)
+        )
+    return entry if changed == entry else _respelled(changed)
+
+
+def _with_plain_kind(question: JsonObject, note: Callable[[str, str], None]) -> JsonObject:
+    """Return `question` with a kind that JP has; what it has not is noted."""
+    answer_type = question.get("answer_type")
+    if not isinstance(answer_type, dict):
+        return question
+    plain = {key: item for key, item in answer_type.items() if key in ("type", "options")}
+    for key in answer_type:
+        if key not in plain:
+            note(key, "JP has no such field")
+    if isinstance(options := plain.get("options"), list):
+        plain["options"] = [_plain_option(option, note) for option in options]
+    return {**question, "answer_type": plain}
+
+
+def _plain_option(option: JsonValue, note: Callable[[str, str], None]) -> JsonValue:
+    """Return an option as JP has it: its label, if it has one, begins its description."""
+    if not isinstance(option, dict) or "value" not in option:
+        return {"value": option}
+    label, description = option.get("label"), option.get("description")
+    if label is None:
+        return option
+    note("options.label", "JP has no labels: moved to the description")
+    texts = [text for text in (label, description) if isinstance(text, str)]
+    rest = {key: item for key, item in option.items() if key not in ("label", "description")}
+    return {**rest, "description": "\n".join(texts)}
+
+
+def _respelled(entry: JsonObject) -> JsonObject:
+    """Return a changed entry: how the old one was written says nothing about it."""
+    return {key: item for key, item in entry.items() if key != "spelling"}
+
+
+# --- the configuration -----------------------------------------------------------------------
+
+
+class _Config:
+    """The configuration as the conversation goes on: as it is, and as JP will fold it."""
+
+    def __init__(self, base: JsonObject, report: _Report) -> None:
+        self._report = report
+        self._ours: Partial = merge({}, base)
+        admitted = _Admission(self._ours, report.base).table(JP, base, ())
+        self._base = base if admitted == base else admitted
+        self._jp: Partial = merge({}, self._base)
+
+    def change(self, entry: JsonObject, index: int) -> JsonObject | None:
+        """Return the entry that makes JP's configuration follow; None if nothing is left of it."""
+
+        def note(keys: tuple[str, ...], why: str) -> None:
+            # What is there and was not admitted has been mentioned.
+            if why != UNSETTABLE or _at(self._ours, keys) is None:
+                self._report.entry(index, f"delta.{format_path(keys)}", why)
+
+        if entry.get("op") not in (None, "reset"):
+            self._report.entry(index, "op", f"JP does not support {entry['op']!r}")
+            return None
+        before = self._ours
+        delta, unsets = as_object(entry.get("delta")), self._unsets(entry, index)
+        if entry.get("op") == "reset":
+            touched: JsonObject
+            self._ours, touched = {}, dict.fromkeys(self._jp)
+            self._report.entry(index, "op", "JP has no reset: replaced by values where possible")
+        else:
+            self._ours = apply(before, Change(delta, unsets))
+            touched = _touched(JP, delta)
+            for path in unsets:
+                _touch(touched, parse_path(path))
+            if unsets:
+                self._report.entry(
+                    index, "unsets", "JP cannot unset: replaced by values where possible"
+                )
+        stripped = _without_ours(entry, index, self._report)
+        admission = _Admission(self._ours, note)
+        admitted = admission.table(JP, delta, ())
+        simple = not unsets and entry.get("op") is None and admitted == delta
+        if simple and not self._must_be_whole(delta, before):
+            self._jp = merge(self._jp, delta)
+            plain = as_object(entry.get("spelling")).get("flat") is not True
+            return stripped if plain else _respelled(stripped)
+        concerned = _only(self._ours, touched)
+        wanted = _Admission(self._ours, lambda *_: None).table(JP, concerned, ())
+        found = _difference(JP, self._jp, wanted, touched, (), note)
+        if not found and (delta or unsets or entry.get("op") == "reset"):
+            return None
+        self._jp = merge(self._jp, found)
+        rest = {k: v for k, v in stripped.items() if k not in ("op", "unsets", "delta")}
+        return _respelled({**rest, "delta": found})
+
+    def _unsets(self, entry: JsonObject, index: int) -> tuple[str, ...]:
+        """Return the paths that the entry unsets, without those that are not paths."""
+        listed = entry.get("unsets")
+        found: list[str] = []
+        for path in listed if isinstance(listed, list) else ():
+            try:
+                parse_path(str(path))
+            except ConfigError as exc:
+                self._report.entry(index, "unsets", str(exc))
+            else:
+                found.append(str(path))
+        return tuple(found)
+
+    def _must_be_whole(self, delta: JsonObject, before: Partial) -> bool:
+        """Return True if JP needs more than the delta: half a model, or a tool it did not know."""
+        for value in _models(JP, delta):
+            if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
+                return True
+        tools = ("conversation", "tools")
+        here, known = as_object(_at(before, tools)), as_object(_at(self._jp, tools))
+        return any(name in here and name not in known for name in as_object(_at(delta, tools)))
+
+    def finished_base(self, models: Sequence[JsonValue]) -> JsonObject:
+        """Return the base configuration, with what JP cannot do without."""
+        base = self._base
+        if not _is_model(_at(base, _MODEL_ID)):
+            known = [model for model in models if _is_model(model)]
+            if not known:
+                raise StorageError(NO_MODEL, place=format_path(_MODEL_ID))
+            base = _put(base, _MODEL_ID, known[-1])
+            why = f"JP needs a model here: set to {_model_text(known[-1])}, the last supported one"
+            self._report.base(_MODEL_ID, why)
+        if _at(base, _STAR_RUN) is None:
+            base = _put(base, _STAR_RUN, "ask")
+            self._report.base(_STAR_RUN, "JP needs a value here: set to ask")
+        return base
+
+
+Note = Callable[[tuple[str, ...], str], None]
+"""Called with the place and what there is to say."""
+
+
+class _Admission:
+    """Takes out of a partial what JP does not know. `config` is the whole that it belongs to."""
+
+    def __init__(self, config: Partial, note: Note) -> None:
+        self._config = config
+        self._note = note
+        self._aliases = as_object(_at(config, ("providers", "llm", "aliases")))
+
+    def table(self, shape: Table, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
+        """Return `value` with the keys that `shape` has."""
+        result: JsonObject = {}
+        for key, item in value.items():
+            keys = (*above, key)
+            below = shape.get(key) or shape.get("*")
+            if below is None:
+                self._note(keys, "JP has no such setting")
+            elif (admitted := self._value(below, item, keys)) is not None:
+                result[key] = admitted
+            elif item is None:
+                result[key] = None
+        return result
+
+    def _value(self, shape: Shape, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
+        if value is None:
+            return None
+        if isinstance(shape, dict):
+            if not isinstance(value, dict):
+                self._note(keys, "JP expects a table here")
+                return None
+            if keys[:2] == ("conversation", "tools") and len(keys) == 3:
+                return self._tool(value, keys)
+            found = self.table(shape, value, keys)
+            return found if found or not value else None
+        match shape:
+            case "model":
+                return self._model(value, keys)
+            case "plain" if _is_wrapper(value):
+                self._note(keys, "JP has no merge strategy here: only the value is written")
+                return value["value"]
+            case "list" if keys[-1] == "system_prompt_sections":
+                return _sections(value)
+            case "free" if keys[-2:] == ("model", "parameters") and isinstance(value, dict):
+                return _parameters(value)
+        return value
+
+    def _tool(self, value: JsonObject, keys: tuple[str, ...]) -> JsonValue:
+        if keys[-1] == "*":
+            found = self.table(ALL_TOOLS, value, keys)
+            return found if found or not value else None
+        source = _at(self._config, (*keys, "source"))
+        why = "JP has no tools in Python"
+        if not isinstance(source, str):
+            why = "JP needs the `source` of a tool"
+        elif source.partition(".")[0] in ("builtin", "local", "mcp"):
+            found = self.table(TOOL, value, keys)
+            return found if found or not value else None
+        self._note(keys, why)
+        return None
+
+    def _model(self, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
+        whole = _at(self._config, keys)
+        provider = self._provider(value if whole is None else whole, ())
+        if provider is None or provider in PROVIDERS:
+            return value
+        self._note(keys, f"JP has no provider {provider!r}")
+        return None
+
+    def _provider(self, value: JsonValue, seen: tuple[str, ...]) -> str | None:
+        """Return the provider of a model, through aliases; None if the configuration names none."""
+        if isinstance(value, dict):
+            found = value.get("provider")
+            return found if isinstance(found, str) else None
+        if not isinstance(value, str) or value in seen:
+            return None
+        provider, slash, _ = value.partition("/")
+        if slash:
+            return provider.strip()
+        return self._provider(self._aliases.get(value), (*seen, value))
+
+
+def _sections(value: JsonValue) -> JsonValue:
+    """Return sections of the system prompt; JP reads no bare texts."""
+    if _is_wrapper(value):
+        return {**value, "value": _sections(value["value"])}
+    if not isinstance(value, list):
+        return value
+    return [{"content": item} if isinstance(item, str) else item for item in value]
+
+
+def _parameters(value: JsonObject) -> JsonObject:
+    """Return parameters of a model; JP reads an effort in a table alone."""
+    reasoning = value.get("reasoning")
+    if reasoning in (None, "off", "auto"):
+        return value
+    table: JsonObject = reasoning if isinstance(reasoning, dict) else {"effort": reasoning}
+    effort = table.get("effort")
+    if isinstance(effort, int) and not isinstance(effort, bool):
+        table = {**table, "effort": {"absolute": effort}}
+    return value if table == reasoning else {**value, "reasoning": table}
+
+
+# --- from one configuration to the next ------------------------------------------------------
+
+
+def _difference(
+    shape: Table,
+    had: Mapping[str, JsonValue],
+    wanted: Mapping[str, JsonValue],
+    touched: Mapping[str, JsonValue],
+    above: tuple[str, ...],
+    note: Note,
+) -> JsonObject:
+    """Return the delta that makes `wanted` of `had` in JP, at the places in `touched` or all."""
+    result: JsonObject = {}
+    for key in touched:
+        below = shape.get(key) or shape.get("*")
+        if below is None:
+            continue
+        old, new, keys = had.get(key), wanted.get(key), (*above, key)
+        step: JsonValue
+        if isinstance(below, dict):
+            if not isinstance(old, dict) and not isinstance(new, dict):
+                continue
+            here, there = as_object(old), as_object(new)
+            inside = touched[key]
+            inside = inside if isinstance(inside, dict) else dict.fromkeys([*here, *there])
+            step = _difference(below, here, there, inside, keys, note) or None
+        elif _unwrapped(old) == _unwrapped(new):
+            continue
+        elif new is None:
+            step = _gone(below, old, keys, note)
+        else:
+            step = _step(below, old, new, keys, note)
+        if step is not None:
+            result[key] = step
+    return result
+
+
+def _step(
+    shape: str, old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
+) -> JsonValue:
+    before, after = _unwrapped(old), _unwrapped(new)
+    if shape == FREE:
+        return _free_step(old, new, keys, note)
+    if not isinstance(after, list):
+        return {"value": after, "strategy": "replace"} if shape == MAP else after
+    start = before if isinstance(before, list) else []
+    if after[: len(start)] == start:
+        return after[len(start) :]
+    if shape == LIST:
+        return {"value": after, "strategy": "replace"}
+    note(keys, "JP can only append to this list: removed and moved items stay as they were")
+    return [item for item in after if item not in start] or None
+
+
+def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
+    """Return the same where any JSON stands: JP merges objects and replaces all else."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    for key in sorted(old.keys() - new.keys()):
+        note((*keys, key), UNSETTABLE)
+    steps = {
+        k: _free_step(old.get(k), v, (*keys, k), note) for k, v in new.items() if v != old.get(k)
+    }
+    return steps or None
+
+
+def _gone(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
+    """Return what unsets a value in JP, if anything does."""
+    if keys in DEFAULTS:
+        return DEFAULTS[keys]
+    if shape == LIST:
+        return {"value": [], "strategy": "replace"}
+    if shape == MAP:
+        return {"value": {}, "strategy": "replace"}
+    note(keys, UNSETTABLE)
+    return None
+
+
+def _touched(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the places that `delta` sets; a tool, as everything that has no table, as a whole."""
+    found: JsonObject = {}
+    for key, value in delta.items():
+        below = shape.get(key) or shape.get("*")
+        inner = isinstance(below, dict) and below is not TOOL and isinstance(value, dict)
+        found[key] = _touched(below, value) if inner else None  # type: ignore[arg-type]
+    return found
+
+
+def _only(config: Mapping[str, JsonValue], touched: Mapping[str, JsonValue]) -> JsonObject:
+    """Return what `config` holds at the places in `touched`."""
+    found: JsonObject = {}
+    for key, inside in touched.items():
+        value = config.get(key)
+        if isinstance(inside, dict) and isinstance(value, dict):
+            found[key] = _only(value, inside)
+        elif value is not None:
+            found[key] = value
+    return found
+
+
+def _touch(touched: JsonObject, keys: Sequence[str]) -> None:
+    """Add the place `keys` to `touched`."""
+    shape: Shape | None = JP
+    for index, key in enumerate(keys):
+        shape = shape.get(key) or shape.get("*") if isinstance(shape, dict) else None
+        last = index == len(keys) - 1 or not isinstance(shape, dict) or shape is TOOL
+        below = None if last else touched.setdefault(str(key), {})
+        if not isinstance(below, dict):  # all of it
+            touched[str(key)] = None
+            return
+        touched = below
+
+
+# --- small things ----------------------------------------------------------------------------
+
+
+def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
+    """Yield the models that a partial names."""
+    for key, item in value.items():
+        below = shape.get(key) or shape.get("*")
+        if below == MODEL:
+            yield item
+        elif isinstance(below, dict) and isinstance(item, dict):
+            yield from _models(below, item)
+
+
+def _is_model(value: JsonValue) -> bool:
+    """Return True if JP takes `value` for a model: an alias, or a whole id."""
+    if isinstance(value, dict):
+        return all(isinstance(value.get(key), str) for key in ("provider", "name"))
+    return isinstance(value, str) and bool(value)
+
+
+def _model_text(value: JsonValue) -> str:
+    return f"{value['provider']}/{value['name']}" if isinstance(value, dict) else str(value)
+
+
+def _is_wrapper(value: JsonValue) -> TypeGuard[JsonObject]:
+    return isinstance(value, dict) and "value" in value and value.keys() <= _STRATEGY
+
+
+def _unwrapped(value: JsonValue) -> JsonValue:
+    return value["value"] if _is_wrapper(value) else value
+
+
+def _at(value: JsonValue, keys: Sequence[str]) -> JsonValue:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _put(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:
+    """Return a copy of `value` with `item` at `keys`."""
+    key, rest = keys[0], keys[1:]
+    return {**value, key: _put(as_object(value.get(key)), rest, item) if rest else item}

@@ -1,0 +1,429 @@
+"""JP's own conversation directories, read and written byte for byte. Pure: no file system.
+
+What JP stores comes as file name -> content and becomes a `jp` object (`jp_nb.record.document`),
+in plain text. What such an object cannot say stays beside it, so that what nobody changed is
+written back as it was read: on the entries (`jp_nb.interop.entries`) and in
+`conversation.origin`:
+
+- `directory`: its name, for the reader; `entries`: how many came from there;
+- `metadata`: the text of that file;
+- `base_config`: the spelling of that file; in the shape `{base, init}` also `init`, the number of
+  entries at the front of `events` that stand there (None: no such key), and `extra` keys;
+- `leading`, in the older layout without that file: the first `entry`; `delta` is true if its
+  delta is missing because that is `base_config` now;
+- `after`: what follows the last entry; `files`: other files, as text; `left_out`: names of others.
+
+Source: `docs/record.md`; `docs/decisions.md` D7, D28.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.interop.dialect import for_head
+from jp_nb.interop.entries import (
+    FIRST_GAP,
+    GAP,
+    decode_entry,
+    encode_entry,
+    entry_spelling,
+    entry_text,
+    read_entry,
+)
+from jp_nb.interop.json_text import (
+    apply_spelling,
+    find_spelling,
+    read_list,
+    read_value,
+    render_json,
+    same_json,
+    sort_keys,
+)
+from jp_nb.json_values import JsonObject, as_object, whole_text
+from jp_nb.record.clock import Clock, conversation_id, format_timestamp, parse_timestamp
+from jp_nb.record.document import VERSION
+
+METADATA = "metadata.json"
+BASE_CONFIG = "base_config.json"
+EVENTS = "events.json"
+FILES = (METADATA, BASE_CONFIG, EVENTS)
+"""In the order in which they are written: an interrupted write leaves a readable directory."""
+
+MAX_FILE_BYTES = 64 * 1024 * 1024
+MAX_OTHER_BYTES = 64 * 1024
+"""All other files of a directory together: they travel with the head of the conversation."""
+
+MAX_NAME_BYTES = 200
+"""Longest name of another file: beside it stands a temporary one whose name is longer."""
+
+Dialect = Literal["native", "jp-head"]
+
+_OTHER_NAME = re.compile(r"\w[\w .-]*")
+_AFTER, _EMPTY = "\n]\n", "[]\n"
+_BEFORE_ONE = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*")
+_BETWEEN = re.compile("[ \t\r\n]*,[ \t\r\n]*")
+_EMPTY_LIST = re.compile("\ufeff?[ \t\r\n]*\\[[ \t\r\n]*\\][ \t\r\n]*")
+_BEHIND = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
+
+
+class Directory(NamedTuple):
+    """A conversation directory: its files, and what could not be said in them."""
+
+    files: dict[str, bytes]
+    dropped: list[str]
+
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def read_directory(
+    name: str, files: Mapping[str, bytes], *, clock: Clock, left_out: Iterable[str] = ()
+) -> JsonObject:
+    """Return the `jp` object of the conversation that JP keeps in the directory `name`.
+
+    Its id comes from the name; if that names none, from the first entry's time, else the clock.
+    `left_out` are names of what else is there and was not read.
+
+    Raises:
+        StorageError: If a file is missing, is not UTF-8 or not the JSON of a conversation; the
+            message names it.
+    """
+    try:
+        return _read(name, files, clock, left_out)
+    except RecursionError as exc:
+        raise StorageError("nested too deeply", place=name) from exc
+
+
+def _read(
+    name: str, files: Mapping[str, bytes], clock: Clock, left_out: Iterable[str]
+) -> JsonObject:
+    if EVENTS not in files:
+        older = " (JP itself no longer reads messages.json)" if "messages.json" in files else ""
+        raise StorageError(f"not a conversation of JP: {EVENTS} is missing{older}", place=name)
+    sources, after = read_list(_text(files, EVENTS), EVENTS)
+    events = [read_entry(source, first=not i) for i, source in enumerate(sources)]
+    origin: JsonObject = {"directory": name}
+    title: JsonValue = None
+    if METADATA in files:
+        origin["metadata"] = text = _text(files, METADATA)
+        title = _metadata(text).get("title")
+    if BASE_CONFIG in files:
+        config, init, kept = _read_base(_text(files, BASE_CONFIG))
+        events = [*init, *events]
+        origin["base_config"] = kept
+    elif events and events[0].get("type") == "config_delta":
+        config, origin["leading"] = _without_delta(events.pop(0))
+    else:
+        raise StorageError(
+            f"{BASE_CONFIG} is missing, and {EVENTS} does not begin with a configuration, as older "
+            f"versions of JP wrote it. Create {BASE_CONFIG} with the content {{}}",
+            place=name,
+        )
+    if after != (_AFTER if sources else _EMPTY):
+        origin["after"] = after
+    origin["entries"] = len(events)
+    origin |= _others(files, left_out)
+    head: JsonObject = {"id": _identifier(name, events, clock)}
+    if isinstance(title, str) and title:
+        head["title"] = title
+    return {
+        "version": VERSION,
+        "conversation": {**head, "made": "imported", "origin": origin},
+        "base_config": config,
+        "events": events,  # type: ignore[dict-item]  # list is invariant
+    }
+
+
+def _text(files: Mapping[str, bytes], file: str) -> str:
+    content = files[file]
+    if len(content) > MAX_FILE_BYTES:
+        raise StorageError(f"more than {MAX_FILE_BYTES // 1024**2} MB", place=file)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as exc:
+        raise StorageError(f"not UTF-8: {exc.reason} at byte {exc.start}", place=file) from exc
+
+
+def _object(value: JsonValue, place: str) -> JsonObject:
+    if not isinstance(value, dict):
+        raise StorageError(f"expected an object, found {type(value).__name__}", place=place)
+    return value
+
+
+def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
+    """Return the files that JP knows nothing of; temporary ones are nobody's."""
+    kept: JsonObject = {}
+    left_out: set[str] = {file for file in unread if not is_temporary(file)}
+    room = MAX_OTHER_BYTES
+    for file in sorted(files.keys() - set(FILES)):
+        if is_temporary(file):
+            continue
+        content = files[file]
+        try:
+            if len(content) > room or not is_other_name(file):
+                raise ValueError
+            kept[file] = content.decode()
+            room -= len(content)
+        except ValueError:
+            left_out.add(file)
+    found: JsonObject = {}
+    if kept:
+        found["files"] = kept
+    if left_out:
+        found["left_out"] = list[JsonValue](sorted(left_out))
+    return found
+
+
+def is_other_name(file: str) -> bool:
+    """Return True if a conversation may bring a file of that name: a plain one, and not hidden."""
+    is_plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
+    short = len(whole_text(file).encode()) <= MAX_NAME_BYTES
+    return is_plain and short and file.casefold() not in FILES and not is_temporary(file)
+
+
+def is_temporary(file: str) -> bool:
+    """Return True if that is the name of a file that JP has not finished."""
+    return file.casefold().endswith(".tmp")
+
+
+def _identifier(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
+    digits = name.partition("-")[0]
+    if digits.isascii() and digits.isdecimal():
+        return f"jp-c{digits}"
+    moments = (_moment(entry.get("timestamp")) for entry in events)
+    return conversation_id(next((m for m in moments if m is not None), None) or clock())
+
+
+def _moment(timestamp: JsonValue) -> datetime | None:
+    """Return the moment that a stored timestamp means; None if JP cannot have seen that one."""
+    found = parse_timestamp(timestamp) if isinstance(timestamp, str) else None
+    return found if found is not None and found.year >= 1970 else None
+
+
+def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
+    """Return the configuration, the changes that come with it, and what else that file says."""
+    source = read_value(text, BASE_CONFIG)
+    value = _object(source.value, BASE_CONFIG)
+    kept: JsonObject = {}
+    config, init = value, list[JsonObject]()
+    if "base" in value:
+        config = _object(value["base"], f"{BASE_CONFIG} base")
+        changes = value.get("init", [])
+        if not isinstance(changes, list):
+            raise StorageError("expected a list", place=f"{BASE_CONFIG} init")
+        init = [_delta(change, index) for index, change in enumerate(changes)]
+        kept["init"] = len(init) if "init" in value else None
+        if extra := {key: item for key, item in value.items() if key not in ("base", "init")}:
+            kept["extra"] = extra
+    usual = sort_keys(_base_value(config, init, kept))
+    kept |= find_spelling(source, usual)
+    after = text[len(source.text) :]
+    if "text" in kept or not text.startswith(source.text):
+        kept["text"] = text
+    elif after != "\n":
+        kept["after"] = after
+    return config, init, kept
+
+
+def _delta(value: JsonValue, index: int) -> JsonObject:
+    place = f"{BASE_CONFIG} init[{index}]"
+    if _object(value, place).get("type") != "config_delta":
+        raise StorageError("expected a config_delta", place=place)
+    return decode_entry(_object(value, place))
+
+
+def _base_value(
+    config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
+) -> JsonObject:
+    """Return what `base_config.json` says, as a value."""
+    if "init" not in kept and "base" not in config:
+        return config
+    extra = as_object(kept.get("extra"))
+    value: JsonObject = {k: v for k, v in extra.items() if k != "init"} | {"base": config}
+    if kept.get("init") is not None:
+        value["init"] = [encode_entry(entry) for entry in init]
+    return value
+
+
+def _without_delta(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
+    """Return the configuration in the `entry` that leads the older layout, and the rest of it."""
+    delta = entry.get("delta")
+    if not isinstance(delta, dict):
+        return {}, {"entry": entry}
+    return delta, {"entry": {k: v for k, v in entry.items() if k != "delta"}, "delta": True}
+
+
+def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None:
+    """Return the entry that led the older layout; None if it would not say that `config` alone."""
+    entry = as_object(leading.get("entry"))
+    if leading.get("delta") or config:
+        entry = {**entry, "delta": config}
+    read = decode_entry(encode_entry(entry))
+    said, _ = _without_delta(read)
+    return entry if read.get("type") == "config_delta" and same_json(said, config) else None
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def write_directory(
+    jp: Mapping[str, JsonValue], *, dialect: Dialect = "native", metadata: bytes | None = None
+) -> Directory:
+    """Return the directory of the conversation at the top of `jp` (or of one of its `others`).
+
+    `metadata` is that file as it is there now: what it says else stays.
+
+    `native` gives what was read byte for byte, and what was added in JP's form. `jp-head` is what
+    JP reads today: what it cannot read is left out or put in another way, and listed.
+
+    Raises:
+        StorageError: If `jp` holds no conversation, or `metadata` cannot be read; for `jp-head`
+            also if JP could not load it whatever is left out.
+    """
+    try:
+        there = None if metadata is None else _text({METADATA: metadata}, METADATA)
+        return _write(jp, dialect, there)
+    except RecursionError as exc:
+        raise StorageError("nested too deeply") from exc
+
+
+def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> Directory:
+    head = _object(jp.get("conversation"), "conversation")
+    config = _object(jp.get("base_config", {}), "base_config")
+    events = jp.get("events", [])
+    if not isinstance(events, list):
+        raise StorageError(f"expected a list, found {type(events).__name__}", place="events")
+    entries = [_object(entry, f"events[{index}]") for index, entry in enumerate(events)]
+    origin = _origin(head)
+    texts: dict[str, str] = {}
+    dropped: list[str] = []
+    if (metadata := _metadata_text(head, origin, entries, there)) is not None:
+        texts[METADATA] = metadata
+    kept, leading = as_object(origin.get("base_config")), as_object(origin.get("leading"))
+    if dialect == "jp-head":
+        base, entries, dropped = for_head(config, entries)
+        unchanged = "init" not in kept and base == config
+        texts[BASE_CONFIG] = _base_text(base, [], kept if unchanged else {})
+    elif leading and (first := _leading_entry(leading, config)) is not None:
+        entries = [first, *entries]
+    else:
+        count = _init_count(kept, entries)
+        texts[BASE_CONFIG] = _base_text(config, entries[:count], kept)
+        entries = entries[count:]
+    texts[EVENTS] = _events_text(entries, origin.get("after"))
+    files = origin.get("files")
+    if isinstance(files, dict):
+        names = sorted(name for name in files if is_other_name(name))
+        texts |= {name: text for name in names if isinstance(text := files[name], str)}
+    contents = {name: whole_text(text).encode() for name, text in texts.items()}
+    return Directory(contents, dropped)
+
+
+def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
+    """Return how many of the first entries stand in `base_config.json`."""
+    said = kept.get("init")
+    count = 0
+    while isinstance(said, int) and count < min(said, len(entries)):
+        if entries[count].get("type") != "config_delta":
+            break
+        count += 1
+    return count
+
+
+def _origin(head: Mapping[str, JsonValue]) -> JsonObject:
+    """Return where the conversation came from; a fork that brought it along came from nowhere."""
+    origin = head.get("origin")
+    if not isinstance(origin, dict) or head.get("parent") is not None:
+        return {}
+    return origin
+
+
+def _metadata_text(
+    head: Mapping[str, JsonValue],
+    origin: Mapping[str, JsonValue],
+    entries: Sequence[JsonObject],
+    there: str | None,
+) -> str | None:
+    """Return `metadata.json`; None if there was none and nothing has changed since.
+
+    Of the text that is `there` (else: that was read) nothing else is changed than the title, if
+    it was changed here, and the time, if that is later.
+    """
+    kept = origin.get("metadata")
+    read = _metadata(kept) if isinstance(kept, str) else {}
+    text = there if there is not None else kept
+    old = _metadata(text) if isinstance(text, str) else {}
+    known = origin.get("entries")
+    grown = not isinstance(known, int) or len(entries) > known
+    title = head.get("title")
+    if not isinstance(title, str) or not title or same_json(title, read.get("title")):
+        title = None  # nobody gave it another one here
+    if same_json(title, old.get("title")):
+        title = None
+    moments = (_moment(entry.get("timestamp")) for entry in reversed(entries))
+    moment = next((found for found in moments if found is not None), None)
+    before = _moment(old.get("last_activated_at"))
+    # JP may have used the conversation since: this time is never set back.
+    later = grown and (before is None or (moment is not None and moment > before))
+    if title is None and not later and isinstance(text, str):
+        return text
+    if title is None and not grown:
+        return None
+    new = dict(old)
+    if title is not None:
+        new = {**new, "title": title} if "title" in new else {"title": title, **new}
+    if later or before is None:
+        new["last_activated_at"] = format_timestamp(moment or _created(head))
+    return render_json(new) + "\n"
+
+
+def _metadata(text: str) -> JsonObject:
+    return _object(read_value(text, METADATA).value, METADATA)
+
+
+def _created(head: Mapping[str, JsonValue]) -> datetime:
+    """Return the moment that the conversation's id names."""
+    digits = str(head.get("id", "")).removeprefix("jp-c")
+    try:
+        return datetime.fromtimestamp(int(digits) / 10, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
+
+
+def _base_text(
+    config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
+) -> str:
+    text = kept.get("text")
+    if isinstance(text, str) and _says_base(text, config, init):
+        return text
+    after = kept.get("after")
+    end = after if isinstance(after, str) and not after.strip(" \t\r\n") else "\n"
+    return apply_spelling(sort_keys(_base_value(config, init, kept)), dict(kept)) + end
+
+
+def _says_base(text: str, config: JsonObject, init: Sequence[JsonObject]) -> bool:
+    """Return True if `text` is still what the file should say."""
+    try:
+        read_config, read_init, _ = _read_base(text)
+    except StorageError:
+        return False
+    return same_json(read_config, config) and same_json(list(read_init), list(init))
+
+
+def _events_text(entries: Sequence[JsonObject], after: JsonValue) -> str:
+    parts: list[str] = []
+    for index, entry in enumerate(entries):
+        gap = entry_spelling(entry).get("gap")
+        form = _BETWEEN if index else _BEFORE_ONE
+        usual = GAP if index else FIRST_GAP
+        parts.append(gap if isinstance(gap, str) and form.fullmatch(gap) else usual)
+        parts.append(entry_text(entry, index))
+    if not isinstance(after, str) or not (_BEHIND if entries else _EMPTY_LIST).fullmatch(after):
+        after = _AFTER if entries else _EMPTY
+    return "".join(parts) + after

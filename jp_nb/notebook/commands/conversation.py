@@ -1,0 +1,330 @@
+"""Subcommands of `%jp` that change the conversation: new, fork, undo, compact, trust.
+
+Source: `docs/guide.md`, `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from jp_nb.agent.compaction import CompactionPlan
+from jp_nb.config.masking import shown_value
+from jp_nb.config.tree.app import CompactionRule, TurnBound, read_bound
+from jp_nb.errors import PromptCancelled, StorageError, UsageError
+from jp_nb.interop.directories import folder_at, load_directory, save_directory
+from jp_nb.interop.files import Dialect
+from jp_nb.notebook.commands import Invocation
+from jp_nb.record.clock import utc_now
+from jp_nb.record.compaction import in_words
+from jp_nb.record.config_history import NOT_FOLLOWED
+from jp_nb.record.conversations import Listed, first_words, listing
+from jp_nb.record.document import Document
+from jp_nb.record.events import ChatRequest
+from jp_nb.rendering.report import table
+from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows, preview_report
+from jp_nb.rendering.turn import conversations_table
+from jp_nb.session.compaction import Compacting, CompactionOrder
+from jp_nb.storage import trust as trust_module
+from jp_nb.text import escape_unseen, one_line, plain, spell_unseen
+from jp_nb.tools.question import Question
+
+
+def new(call: Invocation) -> None:
+    """Begin a conversation."""
+    left = _active(call)
+    call.session.conversations.new(keep_config=call.options.keep_config)
+    _report(call, f"Left {_name(left)}", left)
+
+
+def fork(call: Invocation) -> None:
+    """Continue from a turn in another conversation."""
+    left, number = _active(call), call.number()
+    call.session.conversations.fork(number)
+    kept = left.turns - 1 if number is None else number
+    _report(call, f"Forked after turn {kept}" if left.turns else "Forked", left)
+
+
+def undo(call: Invocation) -> None:
+    """Continue without the last turn."""
+    left = _active(call)
+    last = call.session.document.conversation.last_turn()
+    asked = (each.content for each in last.entries if isinstance(each, ChatRequest)) if last else ()
+    call.session.conversations.undo()
+    title = _quoted(first_words(next(iter(asked), "")))
+    _report(call, f"Undid turn {left.turns - 1}{title and f', {title}'}", left)
+
+
+def switch(call: Invocation) -> None:
+    """Go to another conversation, or list all."""
+    if call.word is None:
+        call.show(conversations_table(call.session.document, with_active=True))
+        return
+    left = _active(call)
+    if call.session.conversations.switch(call.word):
+        _report(call, f"Switched from {_name(left)}", left)
+    else:
+        print(f"jp_nb: Already active: {_name(left)}")
+
+
+def drop(call: Invocation) -> None:
+    """Take a conversation out of the notebook."""
+    dropped = call.session.conversations.drop(call.options.words[0])
+    print(f"jp_nb: Dropped {_name(dropped)} from this notebook. This cannot be undone")
+    _say_active(call)
+
+
+def _report(call: Invocation, done: str, left: Listed) -> None:
+    """Print what was done, how to go back to the conversation `left`, and the active one."""
+    print(f"jp_nb: {done}{_way_back(call, left)}")
+    _say_active(call)
+
+
+def _way_back(call: Invocation, left: Listed) -> str:
+    if left.id not in call.session.document.ids():
+        return ""  # it was empty
+    if call.session.active.headless:  # the output is the same in each run
+        return ". Go back: `%jp switch` lists the conversations"
+    return f". Go back: `%jp switch {left.id}`"
+
+
+def _say_active(call: Invocation) -> None:
+    title = _quoted(_active(call).title)
+    print(f"jp_nb: Active: {title and f'{title} · '}{plain(call.session.summary())}")
+
+
+def _active(call: Invocation) -> Listed:
+    return listing(call.session.document)[0]
+
+
+def _name(listed: Listed) -> str:
+    if listed.damaged:
+        return f"the damaged conversation {one_line(listed.id, limit=80)}"
+    if not listed.turns:
+        return "an empty conversation"
+    counted = f"({listed.turns} turn{'' if listed.turns == 1 else 's'})"
+    return " ".join(filter(None, (_quoted(listed.title) or "a conversation", counted)))
+
+
+def _quoted(title: str | None) -> str:
+    return f"“{one_line(title, limit=80)}”" if title else ""
+
+
+def save(call: Invocation) -> None:
+    """Store the record now."""
+    store, where = call.session.store, call.session.active.where
+    if store.why_not_kept is not None:
+        raise StorageError(
+            f"The record cannot be saved here. It is {where}. `%jp export DIR` writes the "
+            "conversation to a directory. `jp-nb import DIR NOTEBOOK` adds it to a notebook."
+        )
+    print(f"jp_nb: {plain(store.save())}")
+
+
+def export_directory(call: Invocation) -> None:
+    """Write the active conversation as a directory of JP."""
+    session = call.session
+    dialect: Dialect = call.options.dialect or "native"
+    folder = folder_at(call.options.words[0], session.files.folder)
+    saved = save_directory(session.document.to_json(), folder, dialect)
+    for line in saved.dropped:
+        print(f"jp_nb: Omitted: {one_line(line, limit=1000)}")
+    for name in saved.others:
+        print(f"jp_nb: Also written, unchanged from the import: {one_line(name)}")
+    print(f"jp_nb: Written to {plain(str(folder))}")
+
+
+def import_directory(call: Invocation) -> None:
+    """Make a conversation of JP's the active one."""
+    left, folder = _active(call), folder_at(call.options.words[0], call.session.files.folder)
+    loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
+    call.session.conversations.adopt_imported(loaded)
+    _report(call, f"Imported {_name(_active(call))}", left)
+
+
+NOTHING = (
+    "Nothing to compact: the selected turns contain nothing that would be omitted. "
+    "`--summarize` has a model summarize them; `--keep-last 0` includes the last turn."
+)
+
+
+def compact(call: Invocation) -> None:
+    """Send earlier turns shorter from here on, show what would be, or take it back."""
+    compacting = Compacting(call.session.active, call.session.turns)
+    if call.options.undo:
+        _undo(call, compacting)
+        return
+    order = order_of(call.options)
+    plan = compacting.plan(order)
+    if not plan.cuts:
+        print(f"jp_nb: {_no_turn(order, compacting.stream.turn_count) or NOTHING}")
+    elif call.options.dry_run:
+        call.show(preview_report(plan))
+    else:
+        _carry_out(call, compacting, plan, order)
+
+
+def _no_turn(order: CompactionOrder, count: int) -> str:
+    """Return that there is no such turn, if `order` begins behind the last one; else ""."""
+    first = order.first
+    if first is None or first.kind != "turn" or first.amount < count:
+        return ""
+    turns = f"{count} turn{'' if count == 1 else 's'}"
+    return f"There is no turn {first.amount:.0f}. This conversation has {turns}, numbered from 0."
+
+
+def _carry_out(
+    call: Invocation, compacting: Compacting, plan: CompactionPlan, order: CompactionOrder
+) -> None:
+    entries = compacting.carry_out(plan, order)
+    call.show(compaction_report(plan, compacting.stream, entries, now=compacting.tokens()))
+
+
+def _undo(call: Invocation, compacting: Compacting) -> None:
+    others = {name for name, value in vars(call.options).items() if value}
+    if others - {"undo", "dry_run", "words"}:
+        raise UsageError(
+            "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
+        )
+    dry = call.options.dry_run
+    found = compacting.last_made() if dry else compacting.undo()
+    if not found:
+        print("jp_nb: There is no compaction to undo. All turns are sent in full.")
+        return
+    words = in_words(found)
+    if dry:
+        print(f"jp_nb: This would undo the last compaction ({words}).")
+    else:
+        tokens = f"{compacting.tokens():,} tokens"
+        print(f"jp_nb: Undid the last compaction ({words}). Messages now take about {tokens}.")
+
+
+# --- the line --------------------------------------------------------------------------------
+
+
+def order_of(options: Namespace) -> CompactionOrder:
+    """Return what the line of a `%jp compact` wants.
+
+    Raises:
+        UsageError: If one option is wrong, or two exclude each other.
+    """
+    for one, other in (("first", "keep_first"), ("last", "keep_last")):
+        if getattr(options, one) is not None and getattr(options, other) is not None:
+            flag = {"first": "--from", "last": "--to"}[one]
+            raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
+    return CompactionOrder(
+        rules=_rules(options),
+        keep_first=_kept("--keep-first", options.keep_first, may_be_last=True),
+        keep_last=_kept("--keep-last", options.keep_last, may_be_last=False),
+        first=_turn("--from", options.first),
+        last=_turn("--to", options.last),
+        directives=tuple(options.directives),
+    )
+
+
+def _rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
+    """Return the one rule that the line makes up; None if the configured ones count."""
+    if options.model is not None and not options.summarize:
+        raise UsageError("`-m` names the model that writes a summary. Add `--summarize`.")
+    if not (options.reasoning or options.tools or options.summarize):
+        return None
+    given: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
+    if options.tools:
+        given["tool_calls"] = options.tools[-1]
+    if options.summarize:
+        given["summary"] = {"model": {"id": options.model}} if options.model else {}
+    try:
+        return (CompactionRule.model_validate(given),)
+    except ValidationError as exc:
+        message = exc.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(message) from exc
+
+
+def _kept(flag: str, text: str | None, *, may_be_last: bool) -> str | None:
+    if text is not None:
+        _bound(flag, text, may_be_last=may_be_last)
+    return text
+
+
+def _turn(flag: str, text: str | None) -> TurnBound | None:
+    """Return the bound that `text` is: a number is that of a turn, as `%jp log` shows it."""
+    if text is None:
+        return None
+    bound = _bound(flag, text, may_be_last=True)
+    return TurnBound("turn", bound.amount) if bound.kind == "count" else bound
+
+
+def _bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
+    try:
+        return read_bound(text, may_be_last=may_be_last)
+    except ValueError as exc:
+        raise UsageError(f"`{flag}`: {exc}") from exc
+
+
+MAX_LINE = 5000
+"""Characters of a line about folders: their names may be long."""
+
+
+def trust(call: Invocation) -> None:
+    """Have the person agree to what is listed, or take that back."""
+    options, session = call.options, call.session
+    if options.workspace:
+        _trust_workspace(call)
+        return
+    if options.revoke:
+        had = session.active.revoke()
+        print(f"jp_nb: This conversation {'is no longer' if had else 'was not'} trusted")
+        return
+    if session.active.trust.trusted:
+        print("jp_nb: This conversation is already trusted")
+        return
+    ignored = session.settings.if_trusted()
+    if unseen := next((path for path in ignored if path.startswith(NOT_FOLLOWED)), None):
+        raise UsageError(
+            "This conversation cannot be trusted: not all of its settings can be shown to you "
+            f"({unseen[1:-1]}). `%jp new` starts a new conversation."
+        )
+    rows = [
+        (
+            spell_unseen(path),
+            escape_unseen(path if path.startswith("(") else shown_value(path, value)),
+        )
+        for path, value in sorted(ignored.items())
+    ]
+    if rows and not options.yes and not _may_count(call, ("path", "value"), rows):
+        raise PromptCancelled("This conversation remains untrusted", end="declined")
+    session.active.accept()
+    print("jp_nb: This conversation and its settings are trusted, and signed with your key")
+    for line in session.active.questions.migrated():
+        print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
+
+
+def _trust_workspace(call: Invocation) -> None:
+    files = call.session.files
+    if call.options.revoke:
+        for line in trust_module.revoked(files.folder):
+            print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
+        return
+    pending = call.session.pending()
+    if not pending:
+        print(f"jp_nb: {one_line(files.why_nothing_waits(), limit=MAX_LINE)}")
+        return
+    rows = pending_rows(pending)
+    with files.unsaid():  # that an answers file is ignored until the user agrees, which happens now
+        agrees = call.options.yes or _may_count(call, PENDING_HEAD, rows)
+    if not agrees:
+        raise PromptCancelled("The files of this folder remain untrusted", end="declined")
+    call.session.active.agree(pending)
+    print("jp_nb: These files and their settings are trusted until their content changes")
+
+
+def _may_count(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Show what would count, and ask."""
+    call.show(table(head, rows, limit=sys.maxsize))  # nothing unseen
+    question = Question.boolean(
+        "trust", "Trust the settings above? They can run code and send data to other hosts."
+    )
+    return call.session.turns.ask_person(question, label="Trust", tool=None) is True

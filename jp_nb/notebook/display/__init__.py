@@ -1,0 +1,1 @@
+"""Output of a running turn and of its tools."""

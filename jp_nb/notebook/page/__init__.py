@@ -1,0 +1,1 @@
+"""Storage of the record in the page: find the notebook, deliver entries, read replies."""

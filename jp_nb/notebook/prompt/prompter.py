@@ -1,0 +1,412 @@
+"""`Prompter` in a notebook: queue, screen, deadline.
+
+All state is the cell's thread's. The agent hands a prompt over and awaits its end; code in the
+cell serves the loop until its own prompt has ended.
+
+Source: `docs/prompts.md`, `docs/architecture.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Literal, assert_never
+
+from jp_nb.agent.prompts import (
+    Answered,
+    AnyEnd,
+    AnyPrompt,
+    Channel,
+    FormEnd,
+    FormPrompt,
+    FormPromptEnd,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    PromptQueue,
+    Unavailable,
+    sent_by,
+)
+from jp_nb.notebook.prompt.output import FormPlace, OwnOutput
+from jp_nb.notebook.prompt.presence import (
+    Deadline,
+    Expired,
+    FormRoute,
+    Presence,
+    PromptSettings,
+    StdinRoute,
+    running_kernel,
+    who_sent,
+)
+from jp_nb.notebook.prompt.pump import CommPump
+from jp_nb.notebook.prompt.stdin import (
+    Console,
+    KernelConsole,
+    StdinChannel,
+    TerminalConsole,
+    ask_on_stdin,
+)
+from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.forms import record_of
+from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.session.cell_loop import CellLoop
+
+if TYPE_CHECKING:
+    from jp_nb.notebook.prompt.timeout import TimedForm
+
+log = logging.getLogger(__name__)
+
+
+class Withdrawn(Exception):  # noqa: N818 - what happened, not what is wrong
+    """Whoever asked does not wait for the answer any more."""
+
+
+class OpenPrompt:
+    """A prompt whose end somebody awaits.
+
+    Attributes:
+        keeps_record: Whether its static record stays where the form was.
+        deadline: Ends a wait on stdin, which no job can reach.
+    """
+
+    def __init__(self, prompt: AnyPrompt, *, keeps_record: bool) -> None:
+        self.prompt = prompt
+        self.keeps_record = keeps_record
+        self.channel: Channel = "form"
+        self.deadline: Deadline | None = None
+        self.withdrawn = False
+        self.future: Future[AnyEnd] = Future()
+        # Running at once: cancelling the task that awaits it must not settle it.
+        self.future.set_running_or_notify_cancel()
+
+    def is_expired(self) -> bool:
+        """Return True if its deadline is over, which comes as an interrupt."""
+        return self.deadline is not None and self.deadline.expired
+
+    def begin_deadline(self, seconds: float) -> Deadline:
+        """Return the deadline of what begins now; it is over if nobody waits any more."""
+        self.deadline = Deadline(seconds)
+        if self.withdrawn:  # whoever did that saw no deadline, or an older one
+            self.deadline.expire()
+        return self.deadline
+
+
+class PromptScreen:
+    """The place where one prompt is on screen. All of it on the cell's thread.
+
+    Args:
+        loop: Of the cell's thread.
+        end: Is told how a prompt ended; more than once, perhaps.
+    """
+
+    def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt, AnyEnd], None]) -> None:
+        self._loop = loop
+        self._end = end
+        self._settings = PromptSettings()
+        self._place: FormPlace | None = None
+        self._form: TimedForm | None = None
+        self._unseen: OwnOutput | None = None  # says that no page shows the form
+        self._pump: CommPump | None = None
+
+    def use(self, settings: PromptSettings, place: FormPlace | None) -> None:
+        """Show prompts by `settings` and at `place`; None: each in an output of its own."""
+        self._settings, self._place = settings, place
+
+    def show(self, waiting: OpenPrompt, route: FormRoute | StdinRoute) -> None:
+        """Show the prompt as a form, or ask on stdin and wait."""
+        match route:
+            case FormRoute():
+                self._show_form(waiting, route)
+            case StdinRoute(channel=channel):
+                self._read_stdin(waiting, channel)
+            case other:
+                assert_never(other)
+
+    def clear(self, record: StaticRecord | None) -> None:
+        """Take a form away, and leave `record` in its place."""
+        self._forget_unseen()
+        if self._form is not None:
+            self._form.close(record)
+            self._form = None
+
+    def rest(self) -> None:
+        """Hear no clicks any more, until the next form is shown."""
+        if self._pump is not None:
+            self._pump.close()
+            self._pump = None
+
+    def _show_form(self, waiting: OpenPrompt, route: FormRoute) -> None:
+        reason = f"no page showed the form within {route.patience:g} s"
+        try:
+            self._hear()
+            from jp_nb.notebook.prompt.timeout import TimedForm
+
+            self._form = TimedForm(
+                waiting.prompt,
+                loop=self._loop,
+                place=self._place or OwnOutput(),
+                settings=self._settings,
+                on_seen=self._forget_unseen,
+                on_end=lambda end: self._end(waiting, end),
+            )
+            self._form.show(route.patience, lambda: self._no_form(waiting, route, reason))
+        except Exception:
+            log.warning("The form could not be shown", exc_info=True)
+            self._no_form(waiting, route, "the form could not be shown")
+
+    def _no_form(self, waiting: OpenPrompt, route: FormRoute, reason: str) -> None:
+        if waiting.future.done():
+            return
+        if route.stays:
+            self._stay(waiting, route)
+        elif route.stdin:
+            self._turn_to_stdin(waiting)
+        else:
+            self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
+
+    def _stay(self, waiting: OpenPrompt, route: FormRoute) -> None:
+        """Leave the form where it is, and say how to get an input box instead.
+
+        A box that opened by itself would take the focus from a user who types in that page: a line
+        typed for a cell would answer the prompt.
+        """
+        if route.stdin:  # before the notice: a user may follow it the moment it is on screen
+            self._loop.take_interrupt(lambda: self._turn_to_stdin(waiting))
+        self._unseen = OwnOutput(of_turn=self._place is not None)
+        self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
+        if self._form is not None:
+            self._form.stay()
+
+    def _forget_unseen(self) -> None:
+        """Take the notice away: a page shows the form, or the prompt has ended."""
+        self._loop.take_interrupt(None)
+        if self._unseen is not None:
+            self._unseen.end(None, None)
+            self._unseen = None
+
+    def _turn_to_stdin(self, waiting: OpenPrompt) -> None:
+        if waiting.future.done():
+            return
+        self._forget_unseen()
+        if self._form is not None:
+            self._form.give_way()
+        self._read_stdin(waiting, "stdin")
+
+    def _hear(self) -> None:
+        if self._pump is None:
+            self._pump = CommPump(running_kernel(), self._loop)
+            self._pump.open()
+
+    def _read_stdin(self, waiting: OpenPrompt, channel: StdinChannel) -> None:
+        waiting.channel = channel
+        if self._place is not None:
+            self._place.catch_up()
+        console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
+        end: AnyEnd
+        try:
+            with self._loop.unsheltered(waiting.is_expired):
+                end = self._asked_on_stdin(waiting, console, channel)
+            if channel == "stdin":  # the page that runs the cell is asked, and no other
+                end = sent_by(end, who_sent("execute_request"))
+        except Expired:
+            end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
+        except Withdrawn:
+            end = NotAnswered("cancelled", channel)
+        except NotImplementedError:  # the kernel's StdinNotImplementedError
+            end = Unavailable("the front end does not allow input")
+        self._end(waiting, end)
+
+    def _asked_on_stdin(
+        self, waiting: OpenPrompt, console: Console, channel: StdinChannel
+    ) -> AnyEnd:
+        if isinstance(waiting.prompt, FormPrompt):
+            timed = _TimedConsole(console, waiting, self._settings.timeout)
+            return ask_form_on_stdin(waiting.prompt, timed, channel)
+        with waiting.begin_deadline(self._settings.timeout):
+            return ask_on_stdin(waiting.prompt, console, channel)
+
+
+class _TimedConsole:
+    """A console on which each line has its time: whoever types a line gets time for the next."""
+
+    def __init__(self, console: Console, waiting: OpenPrompt, timeout: float) -> None:
+        self._console = console
+        self._waiting = waiting
+        self._timeout = timeout
+
+    def write(self, text: str) -> None:
+        """Show `text`."""
+        self._console.write(text)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        """Return the line typed.
+
+        Raises:
+            Expired: If none was in time.
+            Withdrawn: If nobody waits for it any more.
+        """
+        try:
+            with self._waiting.begin_deadline(self._timeout):
+                return self._console.read(prompt, secret=secret)
+        except Expired:
+            if self._waiting.withdrawn:
+                raise Withdrawn from None
+            raise
+
+
+class NotebookPrompter:
+    """Asks the person in front of the notebook; implements `Prompter`."""
+
+    def __init__(self, loop: CellLoop) -> None:
+        self._loop = loop
+        self._settings = PromptSettings()
+        self._presence = Presence()
+        self._open: dict[OpenPrompt, None] = {}  # in order; filled by the thread that asks
+        self._queue = PromptQueue(self._show)
+        self._screen = PromptScreen(loop, self._end)
+
+    # --- any thread --------------------------------------------------------------------------
+
+    def nobody(self) -> Unavailable | None:
+        """Return why nobody can be asked in the running cell; None if somebody may be there."""
+        route = self._presence.route(self._settings)
+        return route if isinstance(route, Unavailable) else None
+
+    async def ask(self, prompt: Prompt) -> PromptEnd:
+        """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        end = await self._wait(prompt)
+        assert not isinstance(end, FormEnd)
+        return end
+
+    async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
+        """Put `prompt` to the person, as `ask` does."""
+        end = await self._wait(prompt)
+        assert not isinstance(end, Answered)
+        return end
+
+    async def _wait(self, prompt: AnyPrompt) -> AnyEnd:
+        if (nobody := self.nobody()) is not None:
+            return nobody
+        waiting = self._hand_over(prompt, keeps_record=False)
+        try:
+            return await asyncio.wrap_future(waiting.future)
+        except asyncio.CancelledError:
+            self._withdraw(waiting)
+            raise
+
+    def interrupt(self) -> None:
+        """End every prompt that was put so far as interrupted; what is put later is shown."""
+        pending = list(self._open)
+
+        def end() -> None:
+            # What waits is ended first, or ending the one on screen would show the next.
+            for waiting in reversed(pending):
+                self._end(waiting, NotAnswered("interrupted", waiting.channel))
+
+        self._loop.post(end)
+
+    # --- the cell's thread -------------------------------------------------------------------
+
+    def cell_begins(self, settings: PromptSettings, place: FormPlace | None = None) -> None:
+        """Look at who sent the running cell; `settings` hold until the next one.
+
+        Forms are shown at `place`, which keeps no record of its own; None: each in an output of
+        its own.
+        """
+        self._end_all("cancelled")  # nothing, unless the last cell was cut short
+        self._settings = settings
+        self._screen.use(settings, place)
+        self._presence = Presence.here()
+
+    def cell_ends(self) -> None:
+        """Take away whatever is still open: no form outlives its cell."""
+        self._end_all("cancelled")
+        self._screen.use(self._settings, None)
+
+    def ask_here(self, prompt: Prompt, *, keeps_record: bool = True) -> PromptEnd:
+        """Put `prompt` to the person from code that runs in the cell, and wait.
+
+        Where the form was, `static_record` stays unless `keeps_record` is false. A prompt that
+        waits already is shown first. Also safe from a worker thread while the cell serves.
+
+        Raises:
+            KeyboardInterrupt: If the kernel was interrupted; every prompt has ended by then.
+        """
+        end = self._wait_here(prompt, keeps_record=keeps_record)
+        assert not isinstance(end, FormEnd)
+        return end
+
+    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool = True) -> FormPromptEnd:
+        """Put `prompt` to the person as `ask_here` does."""
+        end = self._wait_here(prompt, keeps_record=keeps_record)
+        assert not isinstance(end, Answered)
+        return end
+
+    def _wait_here(self, prompt: AnyPrompt, *, keeps_record: bool) -> AnyEnd:
+        if self._loop.serving_elsewhere:
+            if (nobody := self.nobody()) is not None:
+                return nobody
+            return self._hand_over(prompt, keeps_record=keeps_record).future.result()
+        self._presence = Presence.here()
+        if (nobody := self.nobody()) is not None:
+            return nobody
+        with self._loop.sheltered():
+            waiting = self._hand_over(prompt, keeps_record=keeps_record)
+            try:
+                self._loop.serve(waiting.future.done, tools=False)
+            except BaseException:
+                self._end_all("interrupted")
+                raise
+            return waiting.future.result()
+
+    # --- one at a time -----------------------------------------------------------------------
+
+    def _hand_over(self, prompt: AnyPrompt, *, keeps_record: bool) -> OpenPrompt:
+        waiting = OpenPrompt(prompt, keeps_record=keeps_record)
+        self._open[waiting] = None
+        self._loop.post(lambda: self._enqueue(waiting))
+        return waiting
+
+    def _withdraw(self, waiting: OpenPrompt) -> None:
+        waiting.withdrawn = True
+        if (deadline := waiting.deadline) is not None:
+            deadline.expire()
+        self._loop.post(lambda: self._end(waiting, NotAnswered("cancelled", waiting.channel)))
+
+    def _enqueue(self, waiting: OpenPrompt) -> None:
+        if waiting in self._open:
+            self._queue.add(waiting)
+
+    def _show(self, waiting: OpenPrompt) -> None:
+        if waiting.withdrawn:
+            return self._end(waiting, NotAnswered("cancelled", waiting.channel))
+        match self._presence.route(self._settings):
+            case Unavailable() as nobody:
+                self._end(waiting, nobody)
+            case route:
+                self._screen.show(waiting, route)
+
+    def _end(self, waiting: OpenPrompt, end: AnyEnd) -> None:
+        """Settle `waiting`; the first end counts, later ones change nothing."""
+        if waiting not in self._open:
+            return
+        del self._open[waiting]
+        try:
+            if self._queue.leave(waiting):
+                kept = waiting.keeps_record and not isinstance(end, Unavailable)
+                self._screen.clear(record_of(waiting.prompt, end) if kept else None)
+        finally:  # whatever an interrupt leaves undone, nobody waits forever
+            waiting.future.set_result(end)
+        self._queue.show_next()
+        if self._queue.shown is None:
+            self._screen.rest()
+
+    def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
+        self._queue.clear()  # or ending one would show the next
+        for waiting in list(self._open):
+            self._end(waiting, NotAnswered(end, waiting.channel))
+        self._screen.clear(None)  # again: an interrupt may have cut the above short
+        self._screen.rest()

@@ -1,0 +1,470 @@
+"""Compaction events, ranges, effect.
+
+A compaction is taken back by another entry of its kind with the same turns, which says nothing
+about them but this, in its `metadata`:
+    {"takes_back": true}
+It takes back the newest one before it that still counts. Those that one step recorded are taken
+back in one step: all but the first have `{"with_previous": true}`.
+
+Source: `docs/record.md`, `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Final
+
+from jp_nb.config.tree.app import TurnBound
+from jp_nb.record.clock import parse_timestamp
+from jp_nb.record.events import (
+    CONVERSATION_KINDS,
+    IMAGES,
+    ChatRequest,
+    ChatResponse,
+    Compaction,
+    Entry,
+    ToolCallPolicy,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+)
+from jp_nb.record.integrity import match_pairs
+from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
+from jp_nb.record.turns import cut_short
+
+TAKES_BACK: Final = "takes_back"
+WITH_PREVIOUS: Final = "with_previous"
+"""Keys in the metadata of a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedCompaction:
+    """A compaction at its place in the record.
+
+    Attributes:
+        position: Its index among all entries.
+        after: The number of the last turn that had begun before it; -1 if none had.
+        entry: What it says, as it is stored.
+        taken_back: True if a later entry takes it back.
+        turn_went_on: True if that turn went on behind it, as one that is resumed does.
+    """
+
+    position: int
+    after: int
+    entry: Compaction
+    taken_back: bool = False
+    turn_went_on: bool = False
+
+    @property
+    def of_its_time(self) -> Compaction:
+        """What it says, with no word about turns that ended after it."""
+        last = self.after - 1 if self.turn_went_on else self.after
+        return self.entry.model_copy(update={"to_turn": min(self.entry.to_turn, last)})
+
+
+def takes_back(entry: Entry) -> bool:
+    """True of an entry that takes a compaction back."""
+    return isinstance(entry, Compaction) and entry.metadata.get(TAKES_BACK) is True
+
+
+def taking_back(entry: Compaction) -> Compaction:
+    """Return the entry that takes `entry` back."""
+    return Compaction(from_turn=entry.from_turn, to_turn=entry.to_turn, metadata={TAKES_BACK: True})
+
+
+def placed_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
+    """Return the compactions among `entries`, oldest first, without those that take one back."""
+    found: list[PlacedCompaction] = []
+    open_ones: dict[tuple[int, int], list[int]] = {}
+    turn, seen = -1, 0  # so many stand before the last event
+    for position, entry in enumerate(entries):
+        if isinstance(entry, TurnStart) or (turn < 0 and entry.type in CONVERSATION_KINDS):
+            turn, seen = turn + 1, len(found)
+        elif entry.type in CONVERSATION_KINDS:
+            for index in range(seen, len(found)):
+                found[index] = replace(found[index], turn_went_on=True)
+            seen = len(found)
+        elif isinstance(entry, Compaction):
+            same = open_ones.setdefault((entry.from_turn, entry.to_turn), [])
+            if not takes_back(entry):
+                same.append(len(found))
+                found.append(PlacedCompaction(position, turn, entry))
+            elif same:
+                index = same.pop()
+                found[index] = replace(found[index], taken_back=True)
+    return found
+
+
+def counting(entries: Iterable[Entry]) -> list[PlacedCompaction]:
+    """Return the compactions among `entries` that count, oldest first."""
+    return [placed for placed in placed_compactions(entries) if not placed.taken_back]
+
+
+def in_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
+    """Return `entries` for the record: each but the first says that it goes with the one before."""
+    with_it = {WITH_PREVIOUS: True}
+    return [
+        entry.model_copy(update={"metadata": {**entry.metadata, **with_it}}) if number else entry
+        for number, entry in enumerate(entries)
+    ]
+
+
+def made_together(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
+    """Return those at the end of `placed` that were recorded in one step, oldest first."""
+    found: list[PlacedCompaction] = []
+    for each in reversed(placed):
+        later = found[-1] if found else None
+        if later is not None and not _goes_with(later, each):
+            break
+        found.append(each)
+    return found[::-1]
+
+
+def _goes_with(later: PlacedCompaction, earlier: PlacedCompaction) -> bool:
+    marked = later.entry.metadata.get(WITH_PREVIOUS) is True
+    return marked and later.position == earlier.position + 1
+
+
+SUMMARY_REQUEST = "[Summary of previous conversation]"
+MAX_REPEATED: Final = 100_000
+"""Characters of summaries that are sent again where others divide them, all together."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTreatment:
+    """How a turn is sent.
+
+    Attributes:
+        summary: The compaction whose summary stands in place of it; then nothing else counts.
+        without_reasoning: True if its reasoning is left out.
+        tool_calls: What becomes of its tool calls.
+    """
+
+    summary: Compaction | None = None
+    without_reasoning: bool = False
+    tool_calls: ToolCallPolicy | None = None
+
+
+def stand_ins(
+    stream: ConversationStream, hidden: Collection[int], *, whole: int = -1
+) -> dict[int, tuple[Entry, ...]]:
+    """Return what stands in place of an entry, by its index; an entry that is not here stays.
+
+    What is `hidden` anyway is not looked at, nor the turn that stays `whole`. In each turn the
+    newest compaction decides, for the summary, the reasoning and the tool calls on their own; of
+    equally old ones the later in the record.
+    """
+    treatments = turn_treatments(stream)
+    if not treatments:
+        return {}
+    found: dict[int, tuple[Entry, ...]] = {}
+    before: Compaction | None = None  # that of the last turn of which anything is seen
+    repeats = _Repeats()
+    seen = (event for event in stream.events() if event.position not in hidden)
+    for turn, grouped in groupby(seen, key=lambda event: event.turn):
+        events = list(grouped)
+        treatment = TurnTreatment() if turn == whole else treatments[turn]
+        if (summary := treatment.summary) is not None:
+            found |= dict.fromkeys((event.position for event in events), ())
+            if summary is not before and repeats.allow(summary):
+                found[events[0].position] = tuple(_summary(summary))
+            before = summary
+            continue
+        before = None
+        if treatment.without_reasoning:
+            found |= {e.position: () for e in events if _is_reasoning(e.entry)}
+        if treatment.tool_calls is not None:
+            found |= _tool_calls(events, treatment.tool_calls)
+    return found
+
+
+class _Repeats:
+    """Bounds what is sent again of summaries: a short record would make an endless request."""
+
+    def __init__(self) -> None:
+        self._sent: set[int] = set()
+        self._room = MAX_REPEATED
+
+    def allow(self, entry: Compaction) -> bool:
+        """Return whether the summary of `entry` is sent, as it is the first time in any case."""
+        assert entry.summary is not None
+        if id(entry) in self._sent:
+            self._room -= len(entry.summary.summary) + len(SUMMARY_REQUEST)
+            return self._room >= 0
+        self._sent.add(id(entry))
+        return True
+
+
+def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
+    """Return how each turn is sent; `[]` if all of them are sent whole."""
+    compactions = [placed.of_its_time for placed in counting(stream.entries)]
+    if not compactions:
+        return []
+    compactions.reverse()  # of equally old ones the later stays in front
+    compactions.sort(key=lambda x: parse_timestamp(x.timestamp) or _NEVER, reverse=True)
+    count = stream.turn_count
+    summaries = _deciding(compactions, count, lambda entry: entry.summary is not None)
+    reasoning = _deciding(compactions, count, lambda entry: entry.reasoning is not None)
+    tools = _deciding(compactions, count, lambda entry: entry.tool_calls is not None)
+    return [
+        TurnTreatment(
+            summaries[turn],
+            reasoning[turn] is not None,
+            decides.tool_calls if (decides := tools[turn]) is not None else None,
+        )
+        for turn in range(count)
+    ]
+
+
+def _deciding(
+    newest: Iterable[Compaction], count: int, says: Callable[[Compaction], bool]
+) -> list[Compaction | None]:
+    """Turn by turn the first of `newest` that says something about it."""
+    deciding: list[Compaction | None] = [None] * count
+    open_from = list(range(count + 1))  # leads from a turn to the next one that is undecided
+
+    def undecided(turn: int) -> int:
+        while open_from[turn] != turn:
+            open_from[turn] = turn = open_from[open_from[turn]]
+        return turn
+
+    for entry in filter(says, newest):
+        turn = undecided(min(entry.from_turn, count))
+        while turn < count and turn <= entry.to_turn:
+            deciding[turn] = entry
+            open_from[turn] = turn + 1
+            turn = undecided(turn)
+    return deciding
+
+
+def _summary(entry: Compaction) -> Iterator[Entry]:
+    assert entry.summary is not None
+    yield ChatRequest(timestamp=entry.timestamp, content=SUMMARY_REQUEST)
+    yield ChatResponse(timestamp=entry.timestamp, message=entry.summary.summary)
+
+
+def _is_reasoning(entry: Entry) -> bool:
+    return isinstance(entry, ChatResponse) and entry.kind == "reasoning"
+
+
+def _tool_calls(
+    events: Sequence[TurnEvent], policy: ToolCallPolicy
+) -> dict[int, tuple[Entry, ...]]:
+    found: dict[int, tuple[Entry, ...]] = {}
+    by_position = {event.position: event.entry for event in events}
+    pairs, _, _ = match_pairs(by_position.items())
+    called = {answer: by_position[request] for request, answer in pairs.items()}
+    for position, entry in by_position.items():
+        if not isinstance(entry, ToolCallRequest | ToolCallResponse):
+            continue
+        if policy.policy == "omit":
+            found[position] = ()
+        elif isinstance(entry, ToolCallRequest):
+            if policy.request:
+                found[position] = (entry.model_copy(update={"arguments": {}}),)
+        elif policy.response:
+            found[position] = (_blank(entry, called.get(position)),)
+    return found
+
+
+def _blank(response: ToolCallResponse, request: Entry | None) -> ToolCallResponse:
+    name = request.name if isinstance(request, ToolCallRequest) else "tool"
+    outcome = "error" if response.is_error else "success"
+    metadata = {key: item for key, item in response.metadata.items() if key != IMAGES}
+    update = {"content": f"[compacted] {name}: {outcome}", "metadata": metadata}
+    return response.model_copy(update=update)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRange:
+    """The turns from `first` to `last`, both included, by their 0-based numbers."""
+
+    first: int
+    last: int
+
+    def __contains__(self, turn: object) -> bool:
+        return isinstance(turn, int) and self.first <= turn <= self.last
+
+    def __str__(self) -> str:
+        """Return `turn 1` or `turns 1 to 4`."""
+        if self.first == self.last:
+            return f"turn {self.first}"
+        return f"turns {self.first} to {self.last}"
+
+
+class CompactionBounds:
+    """Finds the turns between two bounds.
+
+    Turns at the end that got no answer do not count, nor does one that was cut short: it may go
+    on. But for the last one if it is under way.
+
+    Args:
+        stream: The conversation.
+        now: The time, for durations.
+        in_turn: True if the last turn is under way: it always stays as it is.
+    """
+
+    def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
+        self._now = now
+        self._counting = counting(stream.entries)
+        self._began: list[datetime | None] = []
+        answered: list[bool] = []
+        for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
+            entries = [event.entry for event in grouped]
+            self._began.append(parse_timestamp(entries[0].timestamp))
+            answered.append(not is_unanswered(entries))
+        if not in_turn and answered and cut_short(stream) is not None:
+            answered[-1] = False
+        last = len(answered) - 1
+        while last >= 0 and not answered[last] and not (in_turn and last == len(answered) - 1):
+            last -= 1
+        self._last = last
+        self._end = last - 1 if in_turn else last
+
+    def kept(self, first: TurnBound, last: TurnBound) -> TurnRange | None:
+        """Return the turns between what is kept at both ends; None if there are none."""
+        return self._range(self._after_kept(first), self._before_kept(last))
+
+    def given(
+        self, first: TurnBound | None, last: TurnBound | None, kept: TurnRange | None = None
+    ) -> TurnRange | None:
+        """Return the turns from `first` to `last`; what is None is as in `kept`.
+
+        A number is that of a turn, and a duration says how long ago.
+        """
+        begin = kept.first if kept is not None else 0
+        end = kept.last if kept is not None else self._end
+        return self._range(
+            begin if first is None else self._given_first(first),
+            end if last is None else self._given_last(last),
+        )
+
+    def _range(self, first: int | None, last: int | None) -> TurnRange | None:
+        if first is None or last is None:
+            return None
+        last = min(last, self._end)
+        return TurnRange(first, last) if 0 <= first <= last else None
+
+    # --- one end -----------------------------------------------------------------------------
+
+    def _after_kept(self, bound: TurnBound) -> int | None:
+        if bound.kind != "duration":
+            return self._first(bound)
+        opened = next(filter(None, self._began), None)
+        begun = None if opened is None else self._turn_at(opened, bound.amount)
+        return None if begun is None else begun + 1
+
+    def _before_kept(self, bound: TurnBound) -> int | None:
+        if bound.kind == "duration":
+            return self._turn_at(self._now, -bound.amount)
+        return int(bound.amount) if bound.kind == "turn" else self._last - int(bound.amount)
+
+    def _given_first(self, bound: TurnBound) -> int | None:
+        if bound.kind != "duration":
+            return self._first(bound)
+        begun = self._turn_at(self._now, -bound.amount)
+        return 0 if begun is None else begun + 1
+
+    def _given_last(self, bound: TurnBound) -> int | None:
+        if bound.kind == "duration":
+            return self._turn_at(self._now, -bound.amount)
+        if bound.kind == "last":
+            return self._first(bound)
+        back = bound.kind == "from_end"
+        return self._last - int(bound.amount) if back else int(bound.amount)
+
+    def _first(self, bound: TurnBound) -> int:
+        match bound.kind:
+            case "last":
+                ends = (placed.of_its_time.to_turn for placed in self._counting)
+                return max(ends, default=-1) + 1
+            case "from_end":
+                return max(self._last - int(bound.amount), 0)
+            case _:
+                return int(bound.amount)
+
+    def _turn_at(self, moment: datetime, seconds: float) -> int | None:
+        """Return the last turn that had begun `seconds` after `moment`; None if none had."""
+        try:
+            moment += timedelta(seconds=seconds)
+        except OverflowError:  # farther than there are dates
+            return self._last if seconds > 0 else None
+        begun = (n for n, began in enumerate(self._began) if began is not None and began <= moment)
+        return max(begun, default=None)
+
+
+def summary_ranges(placed: Iterable[PlacedCompaction]) -> list[TurnRange]:
+    """Return the turns of each of the summaries that are `placed` in a record."""
+    entries = (each.of_its_time for each in placed)
+    return [TurnRange(x.from_turn, x.to_turn) for x in entries if x.summary is not None]
+
+
+def with_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> TurnRange:
+    """Return `turns` with all turns of each summary that speaks of one of them.
+
+    A summary cannot be divided: what it stands for is summarised anew as a whole.
+    """
+    by_first = sorted(summaries, key=lambda each: each.first)
+    first, last = turns.first, turns.last
+    for each in by_first:  # one walk forward, one back: what each reaches is known by then
+        if each.first <= last and each.last >= first:
+            last = max(last, each.last)
+    for each in sorted(by_first, key=lambda each: -each.last):
+        if each.first <= last and each.last >= first:
+            first = min(first, each.first)
+    return TurnRange(first, last)
+
+
+WHOLE = "whole"
+MAX_NAMED = 10
+"""Of compactions: somebody else may have recorded any number."""
+
+
+def in_words(entries: Sequence[Compaction]) -> str:
+    """Return what `entries` make of which turns: `turns 1 to 4 are sent as a summary`."""
+    more = len(entries) - MAX_NAMED
+    said = [f"{turns_in_words(entry)} {_becomes(entry)}" for entry in entries[:MAX_NAMED]]
+    return ", ".join([*said, *([f"and {more} more"] if more > 0 else [])])
+
+
+def as_sentence(entries: Sequence[Compaction]) -> str:
+    """Return the same as a line of its own: `⊟ Turns 1 to 4 are sent as a summary from here on`."""
+    words = in_words(entries)
+    return f"⊟ {words[:1].upper()}{words[1:]} from here on"
+
+
+def turns_in_words(entry: Compaction) -> str:
+    """Return the turns of `entry` and a verb: `turns 1 to 4 are`."""
+    if entry.from_turn == entry.to_turn:
+        return f"turn {entry.from_turn} is"
+    return f"turns {entry.from_turn} to {entry.to_turn} are"
+
+
+def _becomes(entry: Compaction) -> str:
+    if entry.summary is not None:
+        return "sent as a summary"
+    said = _without(entry.reasoning is not None, entry.tool_calls)
+    return f"sent {said}" if said != WHOLE else "sent as before"
+
+
+def how_sent(treatment: TurnTreatment) -> str:
+    """Return how a turn is sent: `whole`, `as a summary`, `without reasoning`."""
+    if treatment.summary is not None:
+        return "as a summary"
+    return _without(treatment.without_reasoning, treatment.tool_calls)
+
+
+def _without(reasoning: bool, policy: ToolCallPolicy | None) -> str:
+    gone = ["reasoning"] if reasoning else []
+    if policy is not None and policy.policy == "omit":
+        gone.append("tool calls")
+    elif policy is not None:
+        halves = (("arguments of tool calls", policy.request), ("tool results", policy.response))
+        gone += [words for words, is_gone in halves if is_gone]
+    *others, last = gone or [""]
+    listed = f"{', '.join(others)} and {last}" if others else last
+    return f"without {listed}" if last else WHOLE

@@ -1,0 +1,349 @@
+"""Draft, own paths, carried and ignored changes.
+
+Source: `docs/record.md`, `docs/decisions.md` D13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.config.layers import fold
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    build,
+    diff,
+    get_path,
+    is_wrapper,
+    leaves,
+    strip_strategies,
+    walk,
+)
+from jp_nb.config.schema import JSON, ROOT, Keys, SchemaNode, format_path, parse_path
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.validation import validate
+from jp_nb.record.claims import Claims
+from jp_nb.record.config_history import Projection, Step
+from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart
+from jp_nb.record.stream import ConversationStream, counting_deltas, is_of_tools
+
+NEVER = -1
+
+
+@dataclass(slots=True)
+class _Mark:
+    """What was said last at one path, by the number of the step.
+
+    Attributes:
+        value: A value was set just here, by the change that is kept beside it.
+        gone: This and what lies in it was unset.
+        back: What was said about this and what lies in it was taken back.
+        within: Something here or in it was set or unset.
+    """
+
+    value: tuple[int, Mapping[str, Any]] | None = None
+    gone: int = NEVER
+    back: int = NEVER
+    within: int = NEVER
+    parts: dict[str, _Mark] = field(default_factory=dict)
+
+
+class OwnPaths:
+    """The paths that changes set or unset, and did not take back since; each is read once."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._root = _Mark()
+        for number, step in enumerate(steps):
+            if step.is_reset:
+                self._root = _Mark()
+            else:
+                self._add(number, step.change)
+
+    def __contains__(self, path: object) -> bool:
+        """True if a change counts at `path`, and was not taken back since."""
+        keys = parse_path(str(path))
+        said = back = NEVER
+        mark: _Mark | None = self._root
+        for key in keys:
+            assert mark is not None
+            if mark.value is not None and get_path(mark.value[1], str(path)) is not None:
+                said = max(said, mark.value[0])
+            mark = mark.parts.get(key)
+            if mark is None:
+                break
+            said, back = max(said, mark.gone), max(back, mark.back)
+        if mark is not None:
+            said = max(said, mark.within)
+        return said > NEVER and said >= back
+
+    def _add(self, number: int, change: Change) -> None:
+        for keys, _ in walk(change.delta):
+            self._mark(keys, number).value = (number, change.delta)
+        for path in change.unsets:
+            keys = parse_path(path)
+            if path not in change.uncovers:
+                self._mark(keys, number).gone = number
+        for path in change.uncovers:
+            self._mark(parse_path(path), None).back = number
+
+    def _mark(self, keys: Sequence[str], number: int | None) -> _Mark:
+        mark = self._root
+        for key in keys:
+            mark = mark.parts.setdefault(key, _Mark())
+            if number is not None:
+                mark.within = number
+        return mark
+
+
+class Draft:
+    """Changes on top of a projection, one after the other; `record` appends them all.
+
+    Attributes:
+        deltas: The entries to append.
+        notices: What the person should be told of them.
+    """
+
+    def __init__(self, projection: Projection) -> None:
+        self._projection = projection
+        self._began = self._now = projection.now()
+        self._made: list[Step] = []
+        self._config: AppConfig | None = None
+        self.deltas: list[ConfigDelta] = []
+        self.notices: list[str] = []
+
+    def add(self, change: Change, claims: Mapping[str, JsonValue]) -> bool:
+        """Make `change`, without what is so already; returns whether anything is left of it.
+
+        New claims are recorded also alone: who owns a path may change while its value stays.
+        """
+        change = self._reduced(change)
+        if not change and self._is_claimed(claims):
+            return False
+        shown: list[JsonValue] = [path for path in change.unsets if path in change.uncovers]
+        metadata: dict[str, JsonValue] = {UNCOVERS: shown} if shown else {}
+        self._append(
+            ConfigDelta(
+                delta=change.delta, unsets=change.unsets, claims=dict(claims), metadata=metadata
+            )
+        )
+        return bool(change)
+
+    def reset(self) -> None:
+        """Begin again from the program's defaults."""
+        self._append(ConfigDelta(op="reset"))
+
+    def _append(self, delta: ConfigDelta) -> None:
+        self._now = self._projection.step(self._now, self._now.number + 1, delta)
+        self._made.append(self._now)
+        self._config = None
+        self.deltas.append(delta)
+
+    def record(self) -> None:
+        """Append the deltas; the projection goes on from what they were found to come to."""
+        if self.deltas:
+            self._projection.record(self.deltas, self._began, self._now, self._config)
+
+    def _reduced(self, change: Change) -> Change:
+        """Return the smallest change that does the same now."""
+        before, wanted = strip_strategies(self._now.after), self._after(change)
+        unsets = change.unsets if wanted != before or self._takes_back(change) else ()
+        only_unset = Change(unsets=unsets, uncovers=change.uncovers)
+        needed = diff(self._after(only_unset) if unsets else before, wanted)
+        both = tuple(dict.fromkeys((*unsets, *needed.unsets)))
+        smaller = Change(needed.delta, both, change.uncovers.intersection(unsets))
+        return smaller if smaller == change or self._after(smaller) == wanted else change
+
+    def _after(self, change: Change) -> Partial:
+        now = self._now
+        return strip_strategies(apply(now.after, change, now.defaults, now.below))
+
+    def _takes_back(self, change: Change) -> bool:
+        """Return whether the conversation has a say in something that `change` uncovers."""
+        if not change.uncovers:
+            return False
+        said = OwnPaths(self.steps())
+        return any(path in said for path in change.uncovers)
+
+    def _is_claimed(self, claims: Mapping[str, JsonValue]) -> bool:
+        return not claims or Claims(self.steps()).hold(claims)
+
+    def partial(self) -> Partial:
+        """Return what would be set."""
+        return strip_strategies(self._now.after)
+
+    def config(self) -> AppConfig:
+        """Return the configuration that would be in force; the same object until something changes.
+
+        Raises:
+            ConfigError: If it is none.
+        """
+        if not self.deltas:
+            return self._projection.config()
+        if self._config is None:
+            self._config = validate(self._now.after)
+        return self._config
+
+    def now(self) -> Step:
+        """Return the last step."""
+        return self._now
+
+    def steps(self) -> list[Step]:
+        """Return all changes since the last reset, with those made here."""
+        found = self._projection.steps()
+        for step in self._made:
+            found = [step] if step.is_reset else [*found, step]
+        return found
+
+
+def set_before_first_request(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+    """Return the changes of `stream` that count and were made before its first turn."""
+    start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
+    before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
+    return tuple(delta for number, delta in counting_deltas(stream.deltas) if number < before)
+
+
+def set_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+    """Return the configuration changes that were made for the turn to come, and count."""
+    return tuple(delta for _, delta in _since_last_turn(stream))
+
+
+def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
+    made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
+    return [(number, delta) for number, delta in counting_deltas(stream.deltas) if number >= made]
+
+
+def set_for_turn_again(
+    stream: ConversationStream, number: int, *, options: int = 0, skipped: Iterable[int] = ()
+) -> list[tuple[int, ConfigDelta]]:
+    """Return the numbered changes of `stream` that a fork before turn `number` takes over.
+
+    A fork has the changes ahead of the first turn anyway. These are added:
+
+    - the changes ahead of the request of the turn, without the last `options` of them;
+    - the changes ahead of the `skipped` turns after it;
+    - the changes since the last turn.
+
+    Changes by tools, and changes for other later turns, are not taken over.
+    """
+    ahead = _ahead_of(stream, number) if number else []
+    later = [change for turn in skipped for change in _ahead_of(stream, turn)]
+    return [*ahead[: max(len(ahead) - options, 0)], *later, *_since_last_turn(stream)]
+
+
+def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, ConfigDelta]]:
+    start = 0
+    for turn in stream.turns():
+        ahead = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))
+        if turn.number == number:
+            end = start + len(ahead)
+            return [x for x in counting_deltas(stream.deltas) if start <= x[0] < end]
+        start += sum(isinstance(entry, ConfigDelta) for entry in turn.entries)
+    return []
+
+
+def carried_over(projection: Projection, begins: Partial) -> Change:
+    """Return the change that lets what `begins` so go on as the conversation of `projection` ended.
+
+    What its own changes came to counts, not what it began with.
+
+    Args:
+        projection: The conversation that is left.
+        begins: What is set where the next one begins, without strategies.
+    """
+    said = OwnPaths(projection.steps())
+    change = diff(begins, projection.partial())
+    return changes_at(change, lambda path: path in said)
+
+
+def kept_settings(left: Projection, begins: Projection, paths: Collection[str]) -> Change:
+    """Return the change that sets `paths` in a new conversation as the user set them in the last.
+
+    Changes by tools, and changes in an untrusted record, are not the user's. Changes that both
+    conversations share, as a fork does, are not made again.
+
+    Args:
+        left: The conversation that was active.
+        begins: The conversation that follows it.
+        paths: The settings, with everything below them.
+    """
+    keys = [parse_path(path) for path in paths]
+    shared = _shared_changes(left, begins)
+    below, before = begins.now().below, begins.partial()
+    after = before
+    for step in left.steps():
+        if step.is_reset or step.delta is None or is_of_tools(step.delta):
+            continue
+        if step.number < left.foreign or begins.foreign <= step.number < shared:
+            continue
+        change = changes_at(step.change, lambda path: _is_within(path, keys))
+        if change:
+            after = strip_strategies(apply(after, change, step.defaults, below))
+    return diff(before, after)
+
+
+def _shared_changes(left: Projection, begins: Projection) -> int:
+    pairs = zip(left.deltas, begins.deltas, strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+def _is_within(path: str, places: Collection[Keys]) -> bool:
+    keys = parse_path(path)
+    return any(keys[: len(place)] == place for place in places)
+
+
+def changes_at(change: Change, wanted: Callable[[str], bool]) -> Change:
+    """Return the part of `change` at the `wanted` paths."""
+    delta = _at(change.delta, wanted, ROOT, ())
+    unsets = tuple(path for path in change.unsets if wanted(path))
+    return Change(delta, unsets, change.uncovers.intersection(unsets))
+
+
+def _at(
+    partial: Mapping[str, JsonValue], wanted: Callable[[str], bool], node: SchemaNode, above: Keys
+) -> Partial:
+    kept: Partial = {}
+    for key, value in partial.items():
+        keys, below = (*above, key), node.child(key) or JSON
+        is_group = below.kind in ("table", "map") and not is_wrapper(value, below)
+        if isinstance(value, dict) and is_group:
+            if inner := _at(value, wanted, below, keys):
+                kept[key] = inner
+        elif wanted(format_path(keys)):
+            kept[key] = value
+    return kept
+
+
+def ignored_changes(projection: Projection) -> dict[str, JsonValue]:
+    """Return what the record sets otherwise than the user's own files, and may not, by path."""
+    projection.partial()  # it is noticed while it is followed
+    plain = strip_strategies(fold(projection.layers()))
+    return {
+        path: value
+        for path, value in projection.ignored.items()
+        if value is None
+        or path.startswith("(")
+        or strip_strategies(build(path, value)) != build(path, get_path(plain, path))
+    }
+
+
+def changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
+    """Return what would be in force otherwise if the record was trusted, by path; None: nothing.
+
+    Also what the record sets and something later outdoes. It is found out by doing it: of
+    several changes of one thing none can pass for all of them.
+    """
+    found = ignored_changes(projection)
+    if not projection.ignored:
+        return found
+    trusted = projection.if_trusted()
+    after = trusted.partial()
+    change = diff(projection.partial(), after)
+    found |= dict.fromkeys(change.unsets)
+    found |= {path: get_path(after, path) for path, _ in leaves(change.delta)}
+    return found | trusted.ignored

@@ -1,0 +1,568 @@
+"""Fold configuration events to the effective configuration; provenance.
+
+The layers below the conversation are folded first; the base configuration is merged over them,
+then every delta is applied in order. What a delta unsets is what the program and its tools bring
+along, whatever files and variables say; what it uncovers is what lies below the conversation.
+
+The unit is about one value that is looked at or copied. A change costs what it says and what it
+meets: a list is compared item by item, an object that something is set in is copied.
+
+Source: `docs/record.md`, `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.config.aliases import aliases_in, resolve_model
+from jp_nb.config.authority import stranger_may_unset, strip_untrusted
+from jp_nb.config.layers import REGISTRATIONS, Layer, fold
+from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
+from jp_nb.config.schema import node_of, parse_path
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.validation import split_unknown, validate
+from jp_nb.errors import ConfigError, ConfigProblem, StorageError
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.stream import ConversationStream, ProposedBy, TakenBack, proposed_by
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One change of the configuration and what it came to.
+
+    Attributes:
+        number: Of the delta among the conversation's; -1 for its base configuration.
+        delta: The entry; None for the base configuration.
+        change: What of it counts.
+        below: What lies under the conversation; after a reset that is less.
+        defaults: What the tools bring along: it shows where something is unset.
+        before: The partial in force until then.
+        after: And from then on.
+        taken_back: The turn it was made for got no answer: it does not count.
+    """
+
+    number: int
+    delta: ConfigDelta | None
+    change: Change
+    below: Partial
+    defaults: Partial
+    before: Partial
+    after: Partial
+    taken_back: bool = False
+
+    @property
+    def is_reset(self) -> bool:
+        """True if everything begins again here."""
+        return self.delta is None or (self.delta.op == "reset" and not self.taken_back)
+
+
+def related(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether one path leads to the other."""
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+CHANGE = 20
+"""Units of any change, however small."""
+UNSET = 5
+CHARS = 100
+"""Characters of a text in one unit."""
+
+
+class Budget:
+    """Work that may be done, spent change by change; once it is exceeded, nothing fits any more."""
+
+    def __init__(self, units: int) -> None:
+        self.left = units
+
+    def allows(self, now: Mapping[str, Any], delta: Any, unsets: Iterable[object] = ()) -> bool:
+        """Spend what applying `delta` and `unsets` to `now` takes; False if there is too little."""
+        self._spend(CHANGE)
+        for path in unsets:
+            if self.left < 0:
+                break
+            self._spend(UNSET + len(str(path)) // CHARS)
+            self._meet(now, _keys(path))
+        self._lay_over(now, delta)
+        return self.left >= 0
+
+    def _spend(self, units: int) -> None:
+        self.left -= units
+
+    def _weigh(self, value: Any) -> None:
+        """Spend the whole of `value`."""
+        pending = [value]
+        while pending and self.left >= 0:
+            value = pending.pop()
+            self._spend(1)
+            if isinstance(value, str):
+                self._spend(len(value) // CHARS)
+            elif isinstance(value, Mapping):
+                self._spend(sum(map(len, value)) // CHARS)
+                pending += value.values()
+            elif isinstance(value, list):
+                pending += value
+
+    def _meet(self, now: Any, keys: Iterable[str]) -> None:
+        """Spend what has to be copied to change something at `keys`."""
+        for key in keys:
+            if not isinstance(now, Mapping):
+                break
+            self._spend(len(now))
+            now = now.get(key)
+        if isinstance(now, list) or _is_list(now):
+            self._weigh(now)
+
+    def _lay_over(self, now: Any, delta: Any) -> None:
+        self._weigh(delta)
+        pending = [(now, delta)]
+        while pending and self.left >= 0:
+            now, over = pending.pop()
+            if isinstance(now, Mapping) and isinstance(over, Mapping) and not _is_list(now):
+                self._spend(len(now))
+                pending += [(now[key], value) for key, value in over.items() if key in now]
+            else:
+                self._weigh(now)
+
+
+def _keys(path: object) -> tuple[str, ...]:
+    try:
+        return parse_path(str(path))
+    except ConfigError:
+        return ()
+
+
+def _is_list(value: Any) -> bool:
+    """True if it may be a list that is written with its strategy."""
+    return isinstance(value, Mapping) and isinstance(value.get("value"), list)
+
+
+BASE = "conversation's beginning"
+CONVERSATION = "conversation"
+BEGUN_AGAIN = "configuration reset"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Which layer set a value, or unset it, and where.
+
+    Attributes:
+        source: The layer.
+        value: What it came to there; None if it was unset.
+        taken_back: True if what the conversation had said is taken back: what is below shows.
+        file: The file or variable.
+        turn: For which turn it was said, or in which a tool did, 0-based.
+        delta: The entry that says so.
+    """
+
+    source: str
+    value: JsonValue
+    file: str | None = None
+    turn: int | None = None
+    delta: ConfigDelta | None = None
+    taken_back: bool = False
+
+    @property
+    def when(self) -> str | None:
+        """The turn in words, if there is one."""
+        if self.turn is None:
+            return None
+        by_tool = self.delta is not None and proposed_by(self.delta)
+        return f"{'in' if by_tool else 'for'} turn {self.turn}"
+
+    def tools(self, path: str) -> list[ProposedBy]:
+        """Return the calls among those which led to this that had to do with `path`."""
+        keys = parse_path(path)
+        calls = proposed_by(self.delta) if self.delta is not None else ()
+        return [call for call in calls if any(_is_related(other, keys) for other in call.paths)]
+
+
+def provenance(
+    paths: Iterable[str],
+    layers: Sequence[Layer],
+    steps: Sequence[Step],
+    stream: ConversationStream,
+) -> dict[str, list[Provenance]]:
+    """Return who said something about each of `paths`, lowest first: the last one decides.
+
+    Args:
+        paths: Of the configuration.
+        layers: Those under the conversation, lowest first.
+        steps: The changes that count since the last reset.
+        stream: The conversation.
+
+    Raises:
+        ConfigError: If one is not a path.
+    """
+    turns = _turns_of_deltas(stream)
+    return {path: list(_said(path, layers, steps, turns)) for path in paths}
+
+
+def _said(
+    path: str, layers: Sequence[Layer], steps: Sequence[Step], turns: Sequence[int]
+) -> Iterator[Provenance]:
+    began = steps[0]
+    for layer in layers:
+        value = get_path(layer.partial, path)
+        if value is not None and (began.delta is None or layer.name == REGISTRATIONS):
+            yield Provenance(layer.name, value, layer.file)
+    for step in steps:
+        if step.delta is None:
+            if _touches(step.change, path):
+                yield Provenance(BASE, get_path(step.after, path))
+        elif step.is_reset:
+            yield Provenance(BEGUN_AGAIN, None, None, turns[step.number], step.delta)
+        elif _touches(step.change, path):
+            gone = _unset_by(step.change, path)
+            value = None if gone else get_path(step.after, path)
+            back = gone in step.change.uncovers
+            yield Provenance(CONVERSATION, value, None, turns[step.number], step.delta, back)
+
+
+def _turns_of_deltas(stream: ConversationStream) -> list[int]:
+    """Return for which turn each delta was made, by its number."""
+    turns: list[int] = []
+    for turn in stream.turns():
+        turns += [turn.number for entry in turn.entries if isinstance(entry, ConfigDelta)]
+    to_come = len(stream.deltas) - len(turns)
+    return turns + [stream.turn_count] * to_come
+
+
+def _touches(change: Change, path: str) -> bool:
+    if get_path(change.delta, path) is not None:
+        return True
+    keys = parse_path(path)
+    return any(related(parse_path(unset), keys) for unset in change.unsets)
+
+
+def _unset_by(change: Change, path: str) -> str | None:
+    """Return the last of `change`'s unsets that `path` lies in, if it sets nothing there."""
+    if get_path(change.delta, path) is not None or node_of(path) is None:
+        return None
+    keys = parse_path(path)
+    lie_in = (x for x in reversed(change.unsets) if parse_path(x) == keys[: len(parse_path(x))])
+    return next(lie_in, None)
+
+
+def _is_related(path: str, keys: tuple[str, ...]) -> bool:
+    """Return as `related` does; what is not a path, in somebody's record, is not."""
+    try:
+        return related(parse_path(path), keys)
+    except ConfigError:
+        return False
+
+
+RESET = "(reset)"
+"""Stands in `ignored` for a stranger's reset of everything below the conversation."""
+
+MORE = "(too many changes for an untrusted record, ignored from {place} on)"
+NOT_FOLLOWED, *_ = MORE.partition(",")
+"""Stands in `ignored` for what was not even looked at."""
+
+MAX_FOREIGN_WORK = 250_000
+"""In units of `Budget`: more than thousands of changes. Who trusts a record gets all of it."""
+
+
+def _step(last: Step, number: int, delta: ConfigDelta, change: Change, after: Partial) -> Step:
+    """The step after `last`."""
+    return Step(number, delta, change, last.below, last.defaults, last.after, after)
+
+
+class Projection:
+    """The configuration of one conversation, folded as the record grows.
+
+    Unless it is `trusted`, what was in the record when it was read is a stranger's: leaves that
+    could run code, reach a host, name a key or widen access are left out of it and listed in
+    `ignored`. What this process appends counts in full.
+
+    Args:
+        stream: The conversation.
+        below: The layers under it, lowest first; asked again only after `below_changed`.
+        trusted: True if what is stored already counts in full.
+        made_here: True if this process made all of it, and so need not look at it again.
+        foreign: So many of the first changes were in the record when it was read; None: all.
+
+    Attributes:
+        ignored: What the record sets and a stranger may not decide, by path.
+        not_understood: What this release does not know, or what is wrong, in the record.
+    """
+
+    def __init__(
+        self,
+        stream: ConversationStream,
+        below: Callable[[], Iterable[Layer]],
+        *,
+        trusted: bool = False,
+        made_here: bool = False,
+        foreign: int | None = None,
+    ) -> None:
+        self._stream = stream
+        self._below = below
+        stored = len(stream.deltas) if foreign is None else foreign
+        self._stored = -1 if made_here else stored
+        self._trusted = trusted or made_here
+        self._bounded = False
+        self._layers: list[Layer] | None = None
+        self._last: Step | None = None
+        self._taken_back = TakenBack()
+        self._config: AppConfig | None = None
+        self._budget = Budget(MAX_FOREIGN_WORK)
+        self._weighed = 0  # so many of a stranger's changes are followed
+        self.ignored: dict[str, JsonValue] = {}
+        self.not_understood: dict[str, ConfigProblem] = {}
+
+    def if_trusted(self) -> Projection:
+        """Return the same conversation as if trusted, followed no further than a stranger's."""
+        other = Projection(self._stream, self.layers, trusted=True)
+        other._stored, other._bounded = self._stored, True
+        return other
+
+    def until(self, stream: ConversationStream) -> Projection:
+        """Return the projection of `stream`, an earlier state of this conversation.
+
+        As much of it is a stranger's as is here. The layers below are those of now.
+        """
+        other = Projection(stream, self.layers, trusted=self._trusted)
+        other._stored = min(self._stored, len(stream.deltas))
+        return other
+
+    @property
+    def foreign(self) -> int:
+        """How many changes, the first ones, are a stranger's."""
+        return 0 if self._trusted else self._stored
+
+    @property
+    def deltas(self) -> Sequence[ConfigDelta]:
+        """The changes of the conversation, as they are stored."""
+        return self._stream.deltas
+
+    # --- folding -----------------------------------------------------------------------------
+
+    def below_changed(self) -> None:
+        """Look at the layers under the conversation again: they may be other ones now."""
+        layers = list(self._below())
+        if layers != self._layers:
+            self._layers, self._last = layers, None
+
+    def layers(self) -> list[Layer]:
+        """Return the layers under the conversation, lowest first."""
+        if self._layers is None:
+            self.below_changed()
+        return list(self._layers or ())
+
+    def now(self) -> Step:
+        """Return the last step; only what was appended since is applied."""
+        self._follow_marks()
+        number = -1 if self._last is None else self._last.number + 1
+        if self._last is None or number < len(self._stream.deltas):
+            for step in self._steps(self._last):
+                self._last = step
+            self._config = None
+        assert self._last is not None
+        return self._last
+
+    def record(
+        self, deltas: Sequence[ConfigDelta], began: Step, now: Step, config: AppConfig | None
+    ) -> None:
+        """Append `deltas`, which lead from the step `began` to `now`.
+
+        They are not followed again, nor is `config` validated again, which they come to: unless
+        something else was appended since.
+        """
+        known = self._last is began and now.number == len(self._stream.deltas) + len(deltas) - 1
+        before = self._last, self._config
+        if known:  # whoever hears of the entries may ask for the configuration
+            self._last, self._config = now, config
+        try:
+            self._stream.append(*deltas)
+        except StorageError:
+            self._last, self._config = before
+            raise
+        if known and self._last is now:
+            self._last = replace(now, delta=self._stream.deltas[now.number])
+
+    def _steps(self, last: Step | None = None) -> Iterator[Step]:
+        self._follow_marks()
+        if last is None:
+            below = fold(self.layers())
+            defaults = fold(layer for layer in self.layers() if layer.name == REGISTRATIONS)
+            base = self._base_change()
+            after = apply(below, base, defaults)
+            last = Step(-1, None, base, below, defaults, below, after)
+            yield last
+        # By the place among the deltas: a repair moves entries, and a stranger's must stay one.
+        for number in range(last.number + 1, len(self._stream.deltas)):
+            last = self.step(last, number, self._stream.deltas[number])
+            yield last
+
+    def _base_change(self) -> Change:
+        """Return what of the base configuration counts."""
+        base = base_change(self._stream.base_config, self.not_understood)
+        if self._stored < 0:
+            return base
+        foreign = self._is_foreign(-1)
+        unsets = (path for path in base.unsets if self._may_unset(path, foreign=foreign))
+        return Change(self._admit(base.delta, foreign=foreign), tuple(unsets))
+
+    def _follow_marks(self) -> None:
+        if self._taken_back.follow(self._stream.deltas):
+            self._last = None  # what was applied may count no more
+
+    def _too_much(self, number: int, delta: ConfigDelta, now: Partial) -> bool:
+        """Return whether a stranger asks for more than is followed, from this delta on."""
+        if number == self._weighed and self._budget.allows(now, delta.delta, delta.unsets):
+            self._weighed += 1
+        if number < self._weighed:
+            return False
+        if number == self._weighed:
+            place = next(i for i, each in enumerate(self._stream.entries) if each is delta)
+            self.ignored[MORE.format(place=f"events[{place}]")] = None
+        return True
+
+    def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
+        """Return what delta `number` comes to after `last`."""
+        if number in self._taken_back.numbers:
+            self._weighed += number == self._weighed  # there is nothing to follow
+            return replace(_step(last, number, delta, Change(), last.after), taken_back=True)
+        read, foreign = number < self._stored, self._is_foreign(number)
+        bounded = foreign or (self._bounded and read)
+        if bounded and self._too_much(number, delta, last.after):
+            return _step(last, number, delta, Change(), last.after)
+        if delta.op == "reset":
+            below = last.below
+            if foreign:
+                self.ignored[RESET] = True  # what the user's own files say is not theirs to drop
+            else:
+                below = last.defaults
+            return replace(_step(last, number, delta, Change(), below), below=below)
+        change = Change(
+            self._admit(delta.delta, foreign=foreign) if read else delta.delta,
+            tuple(path for path in delta.unsets if self._may_unset(path, foreign=foreign)),
+            frozenset(delta.uncovers),
+        )
+        after = apply(last.after, change, last.defaults, last.below)
+        return _step(last, number, delta, change, after)
+
+    def _is_foreign(self, number: int) -> bool:
+        return not self._trusted and number < self._stored
+
+    def _admit(self, partial: Partial, *, foreign: bool) -> Partial:
+        partial, unknown = split_unknown(partial)
+        self.not_understood |= {problem.path: problem for problem in unknown}
+        if foreign:
+            partial, ignored = strip_untrusted(partial)
+            self.ignored |= ignored
+        return partial
+
+    def _may_unset(self, path: str, *, foreign: bool) -> bool:
+        try:
+            keys = parse_path(path)
+        except ConfigError as exc:
+            self.not_understood[path] = ConfigProblem(path, "malformed", str(exc))
+            return False
+        if foreign and not stranger_may_unset(keys):
+            self.ignored[path] = None
+            return False
+        return True
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def partial(self) -> Partial:
+        """Return what all layers together set."""
+        return strip_strategies(self.now().after)
+
+    def config(self) -> AppConfig:
+        """Return the configuration in force; the same object until something changes.
+
+        Raises:
+            ConfigError: If the layers do not make a valid configuration.
+        """
+        now = self.now()
+        if self._config is None:
+            try:
+                self._config = validate(now.after)
+            except ConfigError as exc:
+                self._blame(exc)
+                raise
+        return self._config
+
+    def _blame(self, exc: ConfigError) -> None:
+        """Name who set what is wrong."""
+        said = self.explain([exc.path])[exc.path] if exc.path else []
+        if said:
+            exc.layer = said[-1].source
+            exc.file = said[-1].file or said[-1].when
+
+    def providers(self) -> list[str]:
+        """Return whose models answered at first, and after each delta; "" where none was set."""
+        return [_provider(step.after) for step in self._steps()]
+
+    def steps(self) -> list[Step]:
+        """Return all changes that count since the last reset, the state they begin from first."""
+        found: list[Step] = []
+        for step in self._steps():
+            if step.is_reset:
+                found = []
+            if not step.taken_back:
+                found.append(step)
+        return found
+
+    def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
+        """Return who said something about each of `paths`, lowest first: the last one decides.
+
+        Raises:
+            ConfigError: If one is not a path.
+        """
+        return provenance(paths, self.layers(), self.steps(), self._stream)
+
+
+def _provider(partial: Partial) -> str:
+    found = get_path(partial, "assistant.model.id")
+    if isinstance(found, str):
+        try:
+            return resolve_model(found, aliases_in(partial)).provider
+        except ConfigError:
+            return ""
+    provider = found.get("provider") if isinstance(found, dict) else None
+    return provider if isinstance(provider, str) else ""
+
+
+def base_change(
+    base_config: Mapping[str, JsonValue], not_understood: dict[str, ConfigProblem]
+) -> Change:
+    """Return what a stored base configuration does: itself, or what is in `{base, init}`.
+
+    The deltas in `init` are folded in: they were there before anything was said. What in them is
+    no path unsets nothing, and is put among what is `not_understood`.
+    """
+    base = base_config.get("base")
+    if not isinstance(base, dict):
+        return Change(dict(base_config))
+    partial: Partial = dict(base)
+    unsets: dict[str, None] = {}
+    init = base_config.get("init")
+    budget = Budget(MAX_FOREIGN_WORK)
+    for number, delta in enumerate(init if isinstance(init, list) else ()):
+        if not isinstance(delta, dict):
+            continue
+        if delta.get("op") == "reset":
+            partial, unsets = {}, {}
+            continue
+        listed, values = delta.get("unsets"), delta.get("delta")
+        listed = listed if isinstance(listed, list) else []
+        if not budget.allows(partial, values, listed):
+            place = f"base_config.init[{number}]"
+            not_understood[place] = ConfigProblem(place, "value", MORE.format(place=place))
+            break
+        for path in listed:
+            try:
+                partial = unset(partial, str(path))
+                unsets[str(path)] = None
+            except ConfigError as exc:
+                not_understood[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
+        partial = merge(partial, values if isinstance(values, dict) else {})
+    return Change(partial, tuple(unsets))

@@ -1,0 +1,271 @@
+"""Check and repair call/response pairs.
+
+Ids repeat, in other turns and within one. So they pair by count, inside their turn: the n-th
+response of an id answers its n-th request.
+
+Done twice it changes nothing the second time.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from jp_nb.errors import StorageError
+from jp_nb.record.events import (
+    CONVERSATION_KINDS,
+    ChatRequest,
+    Entry,
+    InquiryRequest,
+    InquiryResponse,
+    RawEntry,
+    ToolCallRequest,
+    ToolCallResponse,
+    TurnStart,
+)
+
+Family = Literal["tool", "inquiry"]
+
+
+class Half(NamedTuple):
+    """One half of a pair."""
+
+    family: Family
+    id: str
+    is_response: bool
+
+
+def half_of(entry: Entry) -> Half | None:
+    """Return which half of which pair `entry` is; None if it pairs with nothing."""
+    match entry:
+        case ToolCallRequest():
+            return Half("tool", entry.id, is_response=False)
+        case ToolCallResponse():
+            return Half("tool", entry.id, is_response=True)
+        case InquiryRequest():
+            return Half("inquiry", entry.id, is_response=False)
+        case InquiryResponse():
+            return Half("inquiry", entry.id, is_response=True)
+    return None
+
+
+class Pairs:
+    """Counts of the requests and responses of each id in one turn."""
+
+    __slots__ = ("_asked", "_done", "_uneven")
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[Family, str], int] = {}
+        self._done: dict[tuple[Family, str], int] = {}
+        self._uneven: set[tuple[Family, str]] = set()
+
+    def add(self, half: Half) -> None:
+        """Count one half more."""
+        key = half.family, half.id
+        counts = self._done if half.is_response else self._asked
+        counts[key] = counts.get(key, 0) + 1
+        if self._asked.get(key, 0) == self._done.get(key, 0):
+            self._uneven.discard(key)
+        else:
+            self._uneven.add(key)
+
+    def asked(self, family: Family, identifier: str) -> int:
+        """Return the number of requests with this id."""
+        return self._asked.get((family, identifier), 0)
+
+    def done(self, family: Family, identifier: str) -> int:
+        """Return the number of responses with this id."""
+        return self._done.get((family, identifier), 0)
+
+    @property
+    def balanced(self) -> bool:
+        """True if every id has as many responses as requests."""
+        return not self._uneven
+
+    def uneven(self, family: Family) -> bool:
+        """Return True if an id of `family` has more of one than of the other."""
+        return any(key[0] == family for key in self._uneven)
+
+
+def check_pairs(entries: Iterable[Entry], before: Pairs) -> None:
+    """Check that `entries` may follow the part of a turn that is counted in `before`.
+
+    Raises:
+        StorageError: If a response among them answers nothing, or what is answered already.
+    """
+    batch = Pairs()  # counted apart: if one of them is refused, none is appended
+    for entry in entries:
+        if isinstance(entry, TurnStart):
+            before, batch = Pairs(), Pairs()
+            continue
+        half = half_of(entry)
+        if half is None:
+            continue
+        if half.is_response:
+            family, identifier, _ = half
+            asked = before.asked(family, identifier) + batch.asked(family, identifier)
+            done = before.done(family, identifier) + batch.done(family, identifier)
+            kind = "ToolCallResponse" if family == "tool" else "InquiryResponse"
+            if not asked:
+                raise StorageError(f"{kind} references unknown request ID `{identifier}`")
+            if done >= asked:
+                raise StorageError(f"Duplicate {kind} for ID `{identifier}`")
+        batch.add(half)
+
+
+def match_pairs(turn: Iterable[tuple[int, Entry]]) -> tuple[dict[int, int], set[int], set[int]]:
+    """Pair the requests and responses of one turn, whose entries are given with their indexes.
+
+    Returns:
+        Response by request; requests that nothing answers; responses that answer nothing
+        before them.
+    """
+    waiting: dict[tuple[Family, str], deque[int]] = {}
+    pairs: dict[int, int] = {}
+    loose: set[int] = set()
+    for index, entry in turn:
+        if (half := half_of(entry)) is None:
+            continue
+        family, identifier, is_response = half
+        if not is_response:
+            waiting.setdefault((family, identifier), deque()).append(index)
+        elif waiting.get((family, identifier)):
+            pairs[waiting[family, identifier].popleft()] = index
+        else:
+            loose.add(index)
+    return pairs, {index for indexes in waiting.values() for index in indexes}, loose
+
+
+INTERRUPTED = "Tool call was interrupted."
+EPOCH = "1970-01-01 00:00:00.0"
+
+
+class Item(NamedTuple):
+    """An entry on its way into another list: its view, what is stored of it, and its id.
+
+    One without `raw` is new: the stream that takes it in writes it, with an id of its own.
+    """
+
+    entry: Entry
+    raw: RawEntry | None = None
+    event_id: str | None = None
+
+    @property
+    def is_event(self) -> bool:
+        """True if it belongs to a turn; what does not is never touched."""
+        return self.entry.type in CONVERSATION_KINDS
+
+
+def repair_items(items: Sequence[Item], *, resumes: bool = False) -> list[Item]:
+    """Return the items of a record that is well formed. Those that stay are the same objects.
+
+    If the last turn `resumes`, its tool calls without a response stay open.
+    """
+    kept = _drop_before_first_request(items)
+    kept = _pair(kept, resumes=resumes)
+    kept = _drop_trailing_turn_start(kept)
+    return _one_turn_start_first(kept)
+
+
+def _drop_before_first_request(items: Sequence[Item]) -> Sequence[Item]:
+    """Drop the events before the first request: no provider takes an answer to nothing."""
+    first = _first_request(items)
+    if first is None:
+        return items
+    return [
+        item
+        for i, item in enumerate(items)
+        if i >= first or isinstance(item.entry, TurnStart) or not item.is_event
+    ]
+
+
+def _first_request(items: Sequence[Item]) -> int | None:
+    return next((i for i, x in enumerate(items) if isinstance(x.entry, ChatRequest)), None)
+
+
+def _pair(items: Sequence[Item], *, resumes: bool) -> list[Item]:
+    """Pair calls and inquiries, turn by turn: an id may come again in a later turn."""
+    kept: list[Item] = []
+    turn: list[Item] = []
+    for item in items:
+        if isinstance(item.entry, TurnStart):
+            kept += _pair_turn(turn)
+            turn = []
+        turn.append(item)
+    return kept + _pair_turn(turn, resumes=resumes)
+
+
+def _pair_turn(turn: Sequence[Item], *, resumes: bool = False) -> list[Item]:
+    pairs, unanswered, loose = match_pairs((index, item.entry) for index, item in enumerate(turn))
+    request_of = {response: request for request, response in pairs.items()}
+    result: list[Item] = []
+    missing: dict[int, Item] = {}  # responses of this answer's calls, by the index of the request
+    for index, item in enumerate(turn):
+        if index in loose:
+            continue
+        entry = item.entry
+        if isinstance(entry, ToolCallResponse):  # responses are in call order
+            before = [request for request in missing if request < request_of[index]]
+            result += [missing.pop(request) for request in before]
+        elif not isinstance(entry, ToolCallRequest) and entry.type in _MESSAGES:
+            result += missing.values()
+            missing = {}
+        if index not in unanswered or (resumes and isinstance(entry, ToolCallRequest)):
+            result.append(item)
+        elif isinstance(entry, ToolCallRequest):  # an inquiry without an answer is dropped
+            answer = Item(
+                ToolCallResponse(
+                    timestamp=entry.timestamp, id=entry.id, content=INTERRUPTED, is_error=True
+                )
+            )
+            result.append(item)
+            if _has_answered_sibling(turn, index, loose):
+                missing[index] = answer
+            else:
+                result.append(answer)
+    return [*result, *missing.values()]
+
+
+_MESSAGES = ("chat_request", "chat_response")
+
+
+def _has_answered_sibling(turn: Sequence[Item], call: int, loose: set[int]) -> bool:
+    """Return True if another call of the same answer has a response after `call`.
+
+    The response of `call` has to follow all calls of the answer then: providers take the results
+    of one answer together.
+    """
+    for index in range(call + 1, len(turn)):
+        if turn[index].entry.type in _MESSAGES:
+            return False
+        if isinstance(turn[index].entry, ToolCallResponse) and index not in loose:
+            return True
+    return False
+
+
+def _drop_trailing_turn_start(items: list[Item]) -> list[Item]:
+    """Drop each `turn_start` behind the last event of another kind, not the last one alone."""
+    end = len(items)  # behind the last event that is not a bare start
+    while end and (isinstance(items[end - 1].entry, TurnStart) or not items[end - 1].is_event):
+        end -= 1
+    return items[:end] + [item for item in items[end:] if not isinstance(item.entry, TurnStart)]
+
+
+def _one_turn_start_first(items: list[Item]) -> list[Item]:
+    """Leave one `turn_start` before the first request; make it if there is none."""
+    if not any(item.is_event and not isinstance(item.entry, TurnStart) for item in items):
+        return items
+    request = _first_request(items)
+    before = range(len(items) if request is None else request)
+    starts = [i for i in before if isinstance(items[i].entry, TurnStart)]
+    if request is None and starts:
+        return items
+    if starts:
+        extra = set(starts[:-1])
+        return [item for i, item in enumerate(items) if i not in extra]
+    place = 0 if request is None else request
+    moment = EPOCH if request is None else items[place].entry.timestamp
+    return [*items[:place], Item(TurnStart(timestamp=moment)), *items[place:]]

@@ -1,0 +1,659 @@
+"""Question log entries and queries.
+
+An entry of the log is a JSON object in one line. It carries its own number, so that it is named
+the same wherever it lies; older logs have three fields alone, and their place is their number.
+
+They are those of a record, or those of a log that several notebooks share; either way each has a
+number, from 1, that never changes.
+
+The table has the columns datetime, question and answer, separated by semicolons and quoted as in
+RFC 4180. Its first line may name them. A log has an entry a line.
+
+Records of strangers and of later releases are read, too: whatever the JSON is, there are words.
+
+Source: `docs/record.md`, RFC 4180.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import hmac
+import io
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from pydantic import JsonValue, SecretBytes
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.json_values import as_object, canonical_json, is_deeper, read_json, sorted_json, storable
+from jp_nb.record.clock import format_timestamp, parse_timestamp
+from jp_nb.record.events import BY, marks_in, read_response, who_in
+from jp_nb.text import shown_name
+
+NONE_OF_THESE: Final = "none of these"
+EMPTY: Final = "(empty)"
+NOT_ANSWERED: Final = "not answered"
+"""Says that a question was left open on purpose, by somebody who sent the rest."""
+LEFT: Final[Mapping[str, str]] = {
+    "declined": NOT_ANSWERED,
+    "cancelled": "cancelled",
+    "timed_out": "timed out",
+    "interrupted": "interrupted",
+}
+"""What is said of a question that somebody saw and that has no answer, by its end."""
+NO_USER: Final = "no user was available"
+NO_MODEL: Final = "no model could answer"
+USER_ONLY: Final = "only a user may answer"
+DOES_NOT_FIT: Final = "the prepared answer does not fit"
+MAX_LEVELS: Final = 8
+"""Of forms within one another, and of values in an answer: what is deeper is shown as JSON."""
+_OWN_WORDS: Final = {"selected", "custom"}
+"""The answer to a question that offers options, and takes words beside them."""
+
+
+def answer_in_words(answer_type: JsonValue, answer: JsonValue) -> str:
+    """Return `answer` in words; `answer_type` is how the record has the kind of the question.
+
+    >>> sizes = {"type": "select", "options": [{"value": 1, "label": "small"}, {"value": 2}]}
+    >>> answer_in_words(sizes, [2, 1]), answer_in_words(sizes, {"selected": 1, "custom": "or less"})
+    ('2, small', 'small, "or less"')
+    >>> answer_in_words({"type": "boolean"}, True), answer_in_words(sizes, [])
+    ('Yes', 'none of these')
+    """
+    if is_deeper(answer, MAX_LEVELS):
+        return sorted_json(answer)
+    return _words(_Kind.of(answer_type), answer, MAX_LEVELS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """The kind of a question: the labels of its options, the fields of a form."""
+
+    labels: Mapping[str, str]
+    fields: Mapping[str, Mapping[str, JsonValue]]
+    is_form: bool
+
+    @classmethod
+    def of(cls, answer_type: JsonValue) -> _Kind:
+        kind = as_object(answer_type)
+        options, fields = kind.get("options"), kind.get("fields")
+        listed = fields if isinstance(fields, list) else []
+        return cls(
+            dict(_labels(options if isinstance(options, list) else [])),
+            {str(each.get("id")): each for each in listed if isinstance(each, dict)},
+            kind.get("type") == "form" or isinstance(fields, list),
+        )
+
+
+def _labels(options: list[JsonValue]) -> Iterator[tuple[str, str]]:
+    """Yield the label of each option that has one, by its value as JSON: there `true` is not 1."""
+    for option in options:
+        if isinstance(option, dict) and "value" in option:
+            label = option.get("label")
+            if isinstance(label, str) and label.strip():
+                yield sorted_json(option["value"]), label
+
+
+def _words(kind: _Kind, answer: JsonValue, levels: int) -> str:
+    if levels == 0:
+        return sorted_json(answer)
+    if label := kind.labels.get(sorted_json(answer)):
+        return label
+    match answer:
+        case bool():
+            return "Yes" if answer else "No"
+        case str():
+            return answer if answer.strip() else EMPTY
+        case None:
+            return EMPTY
+        case list():
+            return ", ".join(_words(kind, each, levels - 1) for each in answer) or NONE_OF_THESE
+        case dict() if not kind.is_form and "selected" in answer and set(answer) <= _OWN_WORDS:
+            return ", ".join(_with_own_words(kind, answer, levels))
+        case dict():
+            return "; ".join(_named(kind, answer, levels)) or EMPTY
+        case _:
+            return sorted_json(answer)
+
+
+def _with_own_words(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -> Iterator[str]:
+    picked, custom = answer["selected"], answer.get("custom")
+    if picked not in (None, []):
+        yield _words(kind, picked, levels - 1)
+    if isinstance(custom, str):
+        yield f'"{custom}"'
+    elif picked in (None, []):
+        yield NONE_OF_THESE
+
+
+def _named(kind: _Kind, answer: Mapping[str, JsonValue], levels: int) -> Iterator[str]:
+    """Yield `text: words` for each field of a form, in the order in which they were answered."""
+    for key, value in answer.items():
+        field = kind.fields.get(key, {})
+        text = field.get("text")
+        title = text if isinstance(text, str) and text.strip() else key
+        yield f"{title}: {_words(_Kind.of(field.get('answer_type')), value, levels - 1)}"
+
+
+VERSION: Final = 1
+MAX_ID: Final = 2**53 - 1
+"""What every reader of JSON takes for the number that it is; a greater one is damage."""
+MODES: Final = {"select": "choice", "text": "freetext"}
+"""What the kinds of questions are called in logs; the others by their own names."""
+_SCHEME: Final = 2
+_PURPOSE: Final = f"jp_nb question {_SCHEME}"
+_WITH_OFFSET: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[ Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII
+)
+_LINE_BREAKS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\u2029"}
+"""Ends of lines, for some readers; JSON leaves them as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastAnswer:
+    """A question that was asked, and its answer.
+
+    Attributes:
+        id: Counted from 1; it never changes.
+        moment: When it was answered.
+        question: The question's text, as it was asked.
+        answer: The answer itself.
+        words: The answer in words.
+        mode: `choice`, `freetext`, or another kind of question; "" if that is not known.
+        channel: `form`, `stdin`, `terminal`, `configured`, `remembered`, `model`; "" likewise.
+        asker: The tool that asked, `assistant`, or whoever else; "" likewise.
+        marks: Those of `auto`, `timed_out` and `empty` that hold.
+        notebook: Where it was asked, as seen from the workspace; "" if that is not known.
+        by: Who answered, where several people share the notebook: as a page claims.
+        vouched: True if it stands in the user's own record, their key signed it, or they agreed
+            to it.
+    """
+
+    id: int
+    moment: datetime
+    question: str
+    answer: JsonValue
+    words: str
+    mode: str = ""
+    channel: str = ""
+    asker: str = ""
+    marks: tuple[str, ...] = ()
+    notebook: str = ""
+    by: str | None = None
+    vouched: bool = True
+
+    @property
+    def timestamp(self) -> str:
+        """The moment as RFC 3339 has it, in UTC."""
+        return zoned(self.moment)
+
+    @property
+    def answered_by(self) -> str:
+        """Who answered, in a word or two; "" if that is not known."""
+        if "auto" in self.marks:
+            return f"an automatic choice{' (timed out)' if 'timed_out' in self.marks else ''}"
+        known = _ANSWERED_BY.get(self.channel, self.channel)
+        return known if self.by is None else f"{known} ({shown_name(self.by)})"
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return what a model reads of it."""
+        said: dict[str, JsonValue] = {
+            "id": self.id,
+            "timestamp": self.timestamp,
+            "question": self.question,
+            "answer": self.answer,
+        }
+        if self.words != self.answer:
+            said["label"] = self.words
+        more = {"mode": self.mode, "answered_by": self.answered_by, "notebook": self.notebook}
+        return said | {key: text for key, text in more.items() if text}
+
+
+_ANSWERED_BY: Final = {
+    "form": "the user",
+    "stdin": "the user",
+    "terminal": "the user",
+    "remembered": "the user (remembered)",
+    "configured": "the configuration",
+    "answers": "the user, in an answers file",
+    "model": "a model",
+}
+
+
+def zoned(moment: datetime) -> str:
+    """Return `2026-03-18T13:19:06.841464Z`."""
+    return f"{format_timestamp(moment).replace(' ', 'T')}Z"
+
+
+def read_moment(text: JsonValue) -> datetime | None:
+    """Return the moment that `text` names; None if it is none, or has no offset from UTC."""
+    if not isinstance(text, str) or not _WITH_OFFSET.fullmatch(text):
+        return None
+    return parse_timestamp(text)
+
+
+# --- from the record ---------------------------------------------------------------------------
+
+
+def entry_of(
+    request: Mapping[str, JsonValue], response: Mapping[str, JsonValue]
+) -> dict[str, JsonValue] | None:
+    """Return what a log keeps of a recorded question and its end, but for its number.
+
+    None if it keeps nothing: of a secret, and where nobody was asked. A question that somebody
+    saw and did not answer has an `outcome` and no `answer`.
+    """
+    question, about = as_object(request.get("question")), as_object(response.get("metadata"))
+    kind = as_object(question.get("answer_type"))
+    moment = parse_timestamp(str(response.get("timestamp")))
+    outcome = _outcome(response, about)
+    if moment is None or outcome is None or not _is_text(question.get("text")):
+        return None
+    entry: dict[str, JsonValue] = {"v": VERSION, "timestamp": zoned(moment)}
+    entry["question"] = question.get("text")
+    if outcome == "answered":
+        answer = entry["answer"] = response.get("answer")
+        words = answer_in_words(kind, answer)
+        if words != answer:
+            entry["label"] = words
+    mode = str(kind.get("type", ""))
+    entry |= {"mode": MODES.get(mode, mode), "outcome": outcome}
+    entry |= {"source": _asker(request.get("source"))}
+    if isinstance(channel := about.get("channel"), str):
+        entry["channel"] = channel
+    if (by := who_in(about)) is not None:
+        entry[BY] = by
+    if isinstance(answer := entry.get("answer"), str) and not answer.strip():
+        entry["empty"] = True
+    return entry | dict.fromkeys(marks_in(about), True)
+
+
+def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
+    """Return `answered`, or how somebody left the question; None if no log keeps it."""
+    outcome = response.get("outcome", "answered")
+    if outcome == "answered":
+        return None if response.get("answer") is None else "answered"
+    end = about.get("end")
+    return end if outcome == "cancelled" and isinstance(end, str) and end in LEFT else None
+
+
+def _asker(source: JsonValue) -> str:
+    """Return who asked: a tool by its name, else the kind of asker."""
+    found = as_object(source)
+    return str(found.get("name") or found.get("source") or "")
+
+
+# --- a line of the log -------------------------------------------------------------------------
+
+
+def to_line(entry: Mapping[str, JsonValue]) -> bytes:
+    """Return `entry` as one line, its end included."""
+    text = json.dumps(storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
+    return text.translate(_LINE_BREAKS).encode() + b"\n"
+
+
+def read_line(line: bytes) -> dict[str, JsonValue] | None:
+    """Return the entry in `line`; None if it is damaged."""
+    try:
+        found = read_json(line.decode())
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and is_entry(found) else None
+
+
+def is_entry(found: Mapping[str, JsonValue]) -> bool:
+    """Return True if `found` is an answered question, or one that ended without an answer.
+
+    Its question is not blank, its time is one and says its offset from UTC. Its answer is not
+    blank either, unless `empty` says that somebody meant it to be. Its number, if it has one, is
+    a whole number from 1 to `MAX_ID`.
+    """
+    number = found.get("id", 1)
+    if type(number) is not int or not 1 <= number <= MAX_ID or not _is_text(found.get("question")):
+        return False
+    if read_moment(found.get("timestamp", found.get("datetime"))) is None:
+        return False
+    if found.get("outcome", "answered") != "answered":
+        return found["outcome"] in LEFT
+    answer = found.get("answer")
+    return answer is not None and (
+        not isinstance(answer, str) or bool(answer.strip()) or found.get("empty") is True
+    )
+
+
+def is_answered(entry: Mapping[str, JsonValue]) -> bool:
+    """Return True if `entry` has an answer, and so a number in the list of questions."""
+    return entry.get("outcome", "answered") == "answered"
+
+
+def moment_of(entry: Mapping[str, JsonValue]) -> datetime:
+    """Return when the question of `entry`, which is well formed, was answered."""
+    moment = read_moment(entry.get("timestamp", entry.get("datetime")))
+    assert moment is not None
+    return moment
+
+
+def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -> PastAnswer:
+    """Return the answered question that `entry`, which is well formed, is number `number` of."""
+    answer, label = entry.get("answer"), entry.get("label")
+    words = label if isinstance(label, str) and label.strip() else answer_in_words(None, answer)
+    text: dict[str, Any] = {
+        name: value if isinstance(value := entry.get(key), str) else ""
+        for name, key in (("mode", "mode"), ("channel", "channel"), ("asker", "source"))
+    }
+    notebook = entry.get("notebook")
+    return PastAnswer(
+        id=number,
+        moment=moment_of(entry),
+        question=str(entry["question"]),
+        answer=answer,
+        words=words,
+        marks=marks_in(entry),
+        notebook=notebook if isinstance(notebook, str) else "",
+        by=who_in(entry),
+        vouched=vouched,
+        **text,
+    )
+
+
+def _is_text(value: JsonValue) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+# --- whose it is -------------------------------------------------------------------------------
+
+
+AFTER: Final = "after"
+"""The key of an entry for the chain value of the lines before it; see `chained`."""
+
+
+def chained(before: str, line: bytes) -> str:
+    """Return the chain value of a log up to `line`, given that of the lines `before`."""
+    text = line.strip(b"\r\n")
+    return hashlib.sha256(before.encode("ascii", "replace") + b"\n" + text).hexdigest()
+
+
+def signed(
+    entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str
+) -> dict[str, JsonValue]:
+    """Return `entry`, which has its chain value, as the holder of `key` signs it in `workspace`."""
+    return {**entry, "signature": f"{_SCHEME}:{_entry_digest(entry, key, workspace)}"}
+
+
+def is_signed(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> bool:
+    """Return whether the holder of `key` signed `entry`, as it is, in `workspace`.
+
+    A signature of scheme 1 named no workspace, so it is none.
+    """
+    found = entry.get("signature")
+    if not isinstance(found, str) or not found.isascii():
+        return False
+    try:
+        return hmac.compare_digest(found, f"{_SCHEME}:{_entry_digest(entry, key, workspace)}")
+    except StorageError:
+        return False
+
+
+def owned(
+    lines: Iterable[tuple[bytes, Mapping[str, JsonValue] | None]],
+    key: SecretBytes,
+    workspace: str,
+    newest: str,
+) -> list[bool]:
+    """Return of each line of a log whether it counts as the key holder's own.
+
+    It does if it is signed, and no line is missing, added or moved between it and the newest one
+    that was signed.
+
+    Args:
+        lines: All lines, oldest first, with the entries in them; None: it is damaged.
+        key: The key.
+        workspace: The workspace of the log.
+        newest: The chain value of the log up to the newest line that was signed.
+    """
+    value, run, known = "", 0, -1
+    runs: list[int | None] = []
+    for line, entry in lines:
+        is_own = entry is not None and is_signed(entry, key, workspace)
+        if is_own and entry is not None and (after := str(entry.get(AFTER))) != value:
+            value, run = after, run + 1  # what was before it is not before it now
+        value = chained(value, line)
+        runs.append(run if is_own else None)
+        if is_own and value == newest:
+            known = run
+    return [each == known for each in runs]
+
+
+def _entry_digest(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> str:
+    said = {name: value for name, value in entry.items() if name != "signature"}
+    mac = hmac.new(key.get_secret_value(), digestmod="sha256")
+    for value in (_PURPOSE, workspace, said):
+        mac.update(canonical_json(value).encode("ascii") + b"\n")
+    return mac.hexdigest()
+
+
+DEFAULT_LIMIT: Final = 20
+MAX_LIMIT: Final = 200
+"""Of the answers that are listed at once."""
+NO_HISTORY: Final = "No question has been answered yet: there is no history."
+UNTRUSTED: Final = (
+    "This notebook is not trusted, so its questions and answers are not read. Only the user can "
+    "change that, with `%jp trust`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionHistory:
+    """What was answered so far.
+
+    Attributes:
+        answers: Oldest first; empty if the notebook is not `trusted`.
+        trusted: True if the notebook is the user's own.
+        kept_in: `record` if only this conversation is known; `log` for all of the workspace.
+        left_out: How many the user neither signed nor agreed to: no model is given them.
+        damaged: How many entries could not be read.
+    """
+
+    answers: tuple[PastAnswer, ...] = ()
+    trusted: bool = True
+    kept_in: Literal["record", "log"] = "record"
+    left_out: int = 0
+    damaged: int = 0
+
+    def latest(self, limit: int = DEFAULT_LIMIT) -> tuple[PastAnswer, ...]:
+        """Return the newest `limit` answers, oldest first.
+
+        Raises:
+            UsageError: If `limit` is not a number from 1 to `MAX_LIMIT`.
+        """
+        return self.answers[-checked_limit(limit) :]
+
+    def get(self, number: int) -> tuple[PastAnswer, ...]:
+        """Return the answer with the id `number`; none if there is none.
+
+        Several, if logs were merged by hand.
+        """
+        return tuple(answer for answer in self.answers if answer.id == number)
+
+    def containing(self, text: str) -> tuple[PastAnswer, ...]:
+        """Return those whose question or answer contains `text`, whatever its case.
+
+        Raises:
+            UsageError: If `text` is blank.
+        """
+        wanted = text.strip().casefold()
+        if not wanted:
+            raise UsageError("give a text to search for: it cannot be blank")
+        return tuple(each for each in self.answers if wanted in _searched(each))
+
+    def nothing_at(self, number: int) -> str:
+        """Say that there is no answer with the id `number`."""
+        if not self.answers:
+            return NO_HISTORY
+        highest = max(answer.id for answer in self.answers)
+        return f"There is no answer with the id {number}: the highest id is {highest}."
+
+    def nothing_like(self, text: str) -> str:
+        """Say that no question and no answer contains `text`."""
+        return f"No question and no answer contains {text!r}." if self.answers else NO_HISTORY
+
+
+def _searched(answer: PastAnswer) -> str:
+    """Return all in `answer` that is searched; the parts cannot run into each other."""
+    whole = "" if not isinstance(answer.answer, str) else answer.answer
+    return "\0".join((answer.question, answer.words, whole)).casefold()
+
+
+def checked_limit(limit: JsonValue) -> int:
+    """Return `limit`, if so many answers may be listed.
+
+    Raises:
+        UsageError: If not.
+    """
+    if type(limit) is not int or not 1 <= limit <= MAX_LIMIT:
+        raise UsageError(f"the limit must be a whole number from 1 to {MAX_LIMIT}")
+    return limit
+
+
+# --- of a record -------------------------------------------------------------------------------
+
+Pair = tuple[Mapping[str, JsonValue], Mapping[str, JsonValue]]
+"""A question as a record has it, and its end."""
+
+
+def ended_inquiries(raw: Sequence[Mapping[str, JsonValue]], start: int = 0) -> Iterator[Pair]:
+    """Yield each question that ended in the entries of `raw` from `start` on, in that order.
+
+    An id may come again in a later turn: a question and its end stand in one.
+    """
+    begin = start
+    while begin > 0 and (begin == len(raw) or raw[begin].get("type") != "turn_start"):
+        begin -= 1
+    waiting: dict[JsonValue, Mapping[str, JsonValue]] = {}
+    for index in range(begin, len(raw)):
+        entry, name = raw[index], raw[index].get("id")
+        match entry.get("type"):
+            case "turn_start":
+                waiting.clear()
+            case "inquiry_request" if isinstance(name, str):
+                waiting[name] = entry
+            case "inquiry_response" if isinstance(name, str) and name in waiting:
+                request = waiting.pop(name)
+                if index >= start:
+                    yield request, read_response(dict(entry))
+
+
+def answers_of(raw: Sequence[Mapping[str, JsonValue]]) -> tuple[PastAnswer, ...]:
+    """Return the questions of a record that were answered, in the order of their answers.
+
+    Entries are only ever added behind, so that the number of an answer stays.
+    """
+    entries = (entry_of(*pair) for pair in ended_inquiries(raw))
+    answered = [entry for entry in entries if entry is not None and is_answered(entry)]
+    return tuple(
+        past_answer(entry, number, vouched=True) for number, entry in enumerate(answered, 1)
+    )
+
+
+COLUMNS = ("datetime", "question", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """The rows of a table, or the lines of a log.
+
+    Attributes:
+        entries: The good ones, oldest first. `row` names each: the same row of another reading.
+        skipped: Of the others: the line they end in, and what is wrong.
+    """
+
+    entries: tuple[dict[str, JsonValue], ...]
+    skipped: tuple[str, ...]
+
+
+def read_rows(text: str) -> TableRows:
+    """Return the rows of the table `text`."""
+    entries: list[dict[str, JsonValue]] = []
+    skipped: list[str] = []
+    seen: Counter[str] = Counter()
+    for line, row in _rows(text):
+        if isinstance(row, str):
+            skipped.append(f"line {line}: {row}")
+        elif line == 1 and tuple(cell.strip().lower() for cell in row) == COLUMNS:
+            continue
+        elif isinstance(found := _entry(row), str):
+            skipped.append(f"line {line}: {found}")
+        else:
+            found["row"] = _row_digest(list(row), seen)
+            entries.append(found)
+    return _in_order(entries, skipped)
+
+
+def read_log(text: str) -> TableRows:
+    """Return the answered questions of a log, whatever their numbers were and whoever signed."""
+    entries: list[dict[str, JsonValue]] = []
+    skipped: list[str] = []
+    seen: Counter[str] = Counter()
+    for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
+        if not line.strip():
+            continue
+        entry = read_line(line.encode("utf-8", "replace"))
+        if entry is None:
+            skipped.append(f"line {number}: not a log entry")
+        elif is_answered(entry):
+            moment = zoned(moment_of(entry))
+            said = {key: value for key, value in entry.items() if key not in _NOT_TAKEN_OVER}
+            row = _row_digest([moment, entry["question"], entry["answer"]], seen)
+            entries.append({"v": VERSION, "timestamp": moment, **said, "row": row})
+    return _in_order(entries, skipped)
+
+
+_NOT_TAKEN_OVER = {"v", "id", "timestamp", "datetime", "trusted", "signature", "row"}
+
+
+def _in_order(entries: Sequence[dict[str, JsonValue]], skipped: Sequence[str]) -> TableRows:
+    return TableRows(tuple(sorted(entries, key=lambda x: str(x["timestamp"]))), tuple(skipped))
+
+
+def _rows(text: str) -> Iterator[tuple[int, Sequence[str] | str]]:
+    """Yield each row that is not empty, or what is wrong with it, and the line where it ends."""
+    reader = csv.reader(
+        io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=";", strict=True
+    )
+    while True:
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as exc:
+            yield reader.line_num, str(exc)
+            continue
+        if row:
+            yield reader.line_num, row
+
+
+def _entry(row: Sequence[str]) -> dict[str, JsonValue] | str:
+    """Return the entry that `row` is, but for its number; or what is wrong with it."""
+    if len(row) != len(COLUMNS):
+        return f"{len(row)} columns, expected datetime;question;answer"
+    when, question, answer = row
+    # As in the record, a time without an offset is UTC.
+    moment = read_moment(when.strip()) or parse_timestamp(when.strip())
+    if moment is None:
+        return f"{when[:40]!r} is not a date with a time, such as 2026-03-18T13:19:06Z"
+    if not question.strip() or not answer.strip():
+        return "the question or the answer is blank"
+    return {"v": VERSION, "timestamp": zoned(moment), "question": question, "answer": answer}
+
+
+def _row_digest(row: list[JsonValue] | list[str], seen: Counter[str]) -> str:
+    """Return what names a row wherever it stands; equal ones are counted in `seen`."""
+    text = sorted_json([*row])
+    seen[text] += 1
+    return hashlib.sha256(f"{seen[text]} {text}".encode("utf-8", "replace")).hexdigest()

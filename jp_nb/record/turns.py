@@ -1,0 +1,498 @@
+"""`TurnView`: turns, cycles, calls, questions as one read model.
+
+The journal keeps it: after a crash it tells the calls that never ran from those that may have run,
+and has the results of those that finished.
+
+Source: `docs/guide.md`, `docs/decisions.md` D40, `docs/record.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Literal
+
+from pydantic import JsonValue
+
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.images import Image
+from jp_nb.json_values import json_copy
+from jp_nb.record.events import (
+    CONVERSATION_KINDS,
+    NOTHING,
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    InquiryRequest,
+    InquiryResponse,
+    RawEntry,
+    RecordedImages,
+    Shown,
+    ToolCallRequest,
+    ToolCallResponse,
+    is_usage_mark,
+    marks_in,
+    who_in,
+)
+from jp_nb.record.integrity import match_pairs
+from jp_nb.record.journal import CallProgress, OpenCall, open_calls
+from jp_nb.record.marks import TurnUsage, continues, edited_arguments, turn_usage, uncalled_in
+from jp_nb.record.stream import (
+    ConversationStream,
+    NoAnswer,
+    ProposedBy,
+    is_unanswered,
+    no_answer,
+    proposed_by,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One tool call and its result.
+
+    Attributes:
+        id: The model's id of the call.
+        name: Name of the tool.
+        content: The result that the model read; None as long as there is no result.
+        is_error: True if `content` is an error message; None as long as there is no result.
+        arguments: The arguments of the call, including edits by the user.
+        edited_by: `person` if the user edited the arguments before the call; None otherwise.
+        channel: Source of the edit: `form`, `stdin`, or `terminal`; None if unknown.
+        requested_arguments: The model's arguments, if the user edited them; None otherwise.
+        images: The images that the model saw with `content`.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, JsonValue]
+    content: str | None = None
+    is_error: bool | None = None
+    edited_by: Literal["person"] | None = None
+    channel: str | None = None
+    requested_arguments: Mapping[str, JsonValue] | None = None
+    images: tuple[Image, ...] = ()
+
+    def __repr__(self) -> str:
+        left = set() if self.edited_by is not None else set(_IF_EDITED)
+        left |= set() if self.images else {"images"}
+        shown = [f for f in fields(self) if f.name not in left]
+        return f"ToolCall({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+
+
+_IF_EDITED = frozenset({"edited_by", "channel", "requested_arguments"})
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """One question of a tool, and its answer.
+
+    Attributes:
+        id: `<tool call>.<question>.<attempt>`.
+        question: Text of the question.
+        outcome: `answered`, `redacted` (the answer is secret), or `cancelled`; None while the
+            question is open.
+        answer: The answer, if `outcome` is `answered`.
+        reason: Why there is no answer, if `outcome` is `cancelled`.
+        channel: Source of the answer: `form`, `stdin`, `terminal`, `configured`, `remembered`,
+            `answers`, or `model`; None if unknown.
+        end: `answered`, `declined` (left open), `cancelled`, `timed_out`, `interrupted`, or
+            `unavailable`; None if unknown.
+        marks: Remarks on the answer: `auto` (chosen automatically), `timed_out` (given when the
+            time limit passed), and `empty` (deliberately blank).
+        answer_type: Kind of the question, with its options, as a JSON object.
+        by: Name of the user who answered, if several users share the notebook. It is not verified.
+    """
+
+    id: str
+    question: str
+    outcome: str | None = None
+    answer: JsonValue = None
+    reason: str | None = None
+    channel: str | None = None
+    end: str | None = field(default=None, repr=False)
+    marks: tuple[str, ...] = field(default=(), repr=False)
+    answer_type: Mapping[str, JsonValue] = field(default_factory=dict, repr=False, compare=False)
+    by: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """One configuration change.
+
+    Attributes:
+        delta: The new values, as a part of the configuration.
+        unsets: The paths that were unset.
+        begins_again: True if the change discards all earlier settings.
+        proposed_by: The tool calls that proposed the change; empty if the user made it.
+        taken_back: The paths of `unsets` at which only the value of the conversation was removed.
+    """
+
+    delta: Mapping[str, JsonValue]
+    unsets: tuple[str, ...] = ()
+    begins_again: bool = False
+    proposed_by: tuple[ProposedBy, ...] = ()
+    taken_back: tuple[str, ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Text of the assistant or, with `by_person`, of the user.
+
+    `by` is the name of that user, if several users share the notebook. It is not verified.
+    """
+
+    content: str
+    by_person: bool = False
+    by: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class StructuredData:
+    """A structured answer."""
+
+    data: JsonValue
+
+
+Part = Text | StructuredData | ToolCall | Inquiry | ConfigChange
+"""Something of a turn: the first text by a person is the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn: the request, the answer, and everything between them. Read-only.
+
+    In a notebook the last turn is `_jp` and `jp.last`.
+
+    Attributes:
+        number: Number of the turn in `%jp log`, counted from 0.
+        request: Text of the request.
+        text: Full text of the model's answer.
+        data: The structured answer; None if none was requested.
+        tool_calls: The tool calls, in order. Each has `name`, `arguments`, `content`, `is_error`,
+            `images`, and `id`.
+        inquiries: The questions, in order. Each has `question`, `answer`, `outcome`, and `channel`.
+        config_changes: The configuration changes. Each has `delta` and `unsets`.
+        parts: Texts, structured answers, tool calls, questions, and changes, in their order.
+        usage: Tokens of all requests of the turn: `input_tokens`, `output_tokens`,
+            `reasoning_tokens`, `cache_read_tokens`, and `cache_write_tokens`. A count is None if
+            the provider did not report it.
+        status: `completed`, `interrupted`, `stopped` (the user stopped the turn in a form of a
+            tool), or `failed`; "" for a turn of another kernel whose record does not contain the
+            status.
+        left_out: True if the turn has no answer. Later requests omit such a turn.
+        taken_back: Number of configuration changes that were reverted because the turn has no
+            answer.
+        uncalled: The required tool that the model did not call, or `any tool`; None otherwise.
+        images: The images that the model saw with the request.
+    """
+
+    number: int
+    request: str
+    text: str = ""
+    data: JsonValue = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    inquiries: tuple[Inquiry, ...] = ()
+    config_changes: tuple[ConfigChange, ...] = ()
+    parts: tuple[Part, ...] = field(default=(), compare=False)
+    usage: TurnUsage = field(default_factory=TurnUsage)
+    status: str = "completed"
+    left_out: bool = False
+    taken_back: int = 0
+    uncalled: str | None = None
+    images: tuple[Image, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = [
+            f"{len(items)} {word}{'' if len(items) == 1 else 's'}"
+            for items, word in (
+                (self.tool_calls, "tool call"),
+                (self.inquiries, "question"),
+                (self.config_changes, "config change"),
+                ([*self.images, *(x for call in self.tool_calls for x in call.images)], "image"),
+            )
+            if items
+        ]
+        said = self.text
+        if not said.strip() and self.data is not None:
+            said = json.dumps(self.data, ensure_ascii=False)
+        text = " ".join(said.split())
+        shown = f"{text[:67]}…" if len(text) > 68 else text
+        unusual = [self.status] if self.status not in ("completed", "") else []
+        facts = ", ".join([repr(shown), *counts, *unusual])
+        return f"<turn {self.number}: {facts}>"
+
+
+def read_turn(
+    number: int,
+    entries: Sequence[Entry],
+    *,
+    status: str = "completed",
+    images: RecordedImages | None = None,
+) -> Turn:
+    """Return the turn that `entries` record; `images` are those of its conversation."""
+    read = _Reader(images)
+    for entry in entries:
+        read.add(entry)
+    parts = read.parts
+    found = [x.data for x in parts if isinstance(x, StructuredData)]
+    changes = tuple(x for x in parts if isinstance(x, ConfigChange))
+    left_out = is_unanswered(entries)
+    mark = read.mark if left_out else None
+    return Turn(
+        number=number,
+        request="\n\n".join(x.content for x in parts if isinstance(x, Text) and x.by_person),
+        text="\n\n".join(x.content for x in parts if isinstance(x, Text) and not x.by_person),
+        data=found[-1] if found else None,
+        tool_calls=tuple(x for x in parts if isinstance(x, ToolCall)),
+        inquiries=tuple(x for x in parts if isinstance(x, Inquiry)),
+        config_changes=changes,
+        parts=tuple(parts),
+        usage=turn_usage(entries),
+        status=status if mark is None else mark.ended,
+        left_out=left_out,
+        taken_back=0 if mark is None else min(mark.takes_back, len(changes)),
+        uncalled=None if left_out else uncalled_in(entries),
+        images=read.images_of_request,
+    )
+
+
+def _finished(call: ToolCall, entry: ToolCallResponse, images: Shown) -> ToolCall:
+    content = "\n".join([entry.content, *images.notes])
+    call = replace(call, content=content, is_error=entry.is_error, images=images.images)
+    changed = edited_arguments(entry.metadata)
+    if changed is None:
+        return call
+    return replace(
+        call,
+        arguments=copy.deepcopy(changed.arguments),  # the reader's, who may change them
+        edited_by="person",
+        channel=changed.channel,
+        requested_arguments=call.arguments,
+    )
+
+
+class _Reader:
+    """Reads entries; a call or a question is one part, with its end once that came.
+
+    What was set for a turn that never began, and taken back, is no part of the one that follows.
+    """
+
+    def __init__(self, images: RecordedImages | None) -> None:
+        self._images = images
+        self.images_of_request: tuple[Image, ...] = ()
+        self.parts: list[Part] = []
+        self.mark: NoAnswer | None = None
+        self._began = False
+        self._calls: dict[str, list[int]] = {}
+        self._inquiries: dict[str, list[int]] = {}
+
+    def add(self, entry: Entry) -> None:
+        match entry:
+            case ChatRequest(content=content):
+                self._began = True
+                shown = self._shown_by(entry)
+                self.images_of_request += shown.images
+                said = "\n".join([content, *shown.notes])
+                self.parts.append(Text(said, by_person=True, by=who_in(entry.metadata)))
+            case ChatResponse(kind="message", message=message):
+                self._add_text(message or "", goes_on=continues(entry))
+            case ChatResponse(kind="structured"):
+                self.parts.append(StructuredData(copy.deepcopy(entry.data)))
+            case ToolCallRequest(id=key, name=name, arguments=arguments):
+                self._calls.setdefault(key, []).append(len(self.parts))
+                self.parts.append(ToolCall(key, name, copy.deepcopy(arguments)))
+            case ToolCallResponse(id=key) if self._calls.get(key):
+                self._end_call(self._calls[key].pop(0), entry)
+            case InquiryRequest(id=key):
+                self._inquiries.setdefault(key, []).append(len(self.parts))
+                kind = entry.question.answer_type.to_raw()
+                self.parts.append(Inquiry(key, entry.question.text, answer_type=kind))
+            case InquiryResponse(id=key) if self._inquiries.get(key):
+                self._end_inquiry(self._inquiries[key].pop(0), entry)
+            case ConfigDelta():
+                self._add_change(entry, no_answer(entry))
+
+    def _shown_by(self, entry: Entry) -> Shown:
+        return NOTHING if self._images is None else self._images.shown_by(entry)
+
+    def _add_change(self, entry: ConfigDelta, mark: NoAnswer | None) -> None:
+        if is_usage_mark(entry) and mark is None:
+            return
+        if mark is None:
+            self.parts.append(_change(entry))
+        elif self._began:
+            self.mark = mark
+        else:
+            del self.parts[max(len(self.parts) - mark.takes_back, 0) :]
+
+    def _add_text(self, message: str, *, goes_on: bool) -> None:
+        """Add a text of its own, or the rest of the one before."""
+        before = self.parts[-1] if goes_on and self.parts else None
+        if isinstance(before, Text) and not before.by_person:
+            self.parts[-1] = Text(before.content + message)
+        else:
+            self.parts.append(Text(message))
+
+    def _end_call(self, place: int, entry: ToolCallResponse) -> None:
+        asked = self.parts[place]
+        assert isinstance(asked, ToolCall)
+        self.parts[place] = _finished(asked, entry, self._shown_by(entry))
+
+    def _end_inquiry(self, place: int, entry: InquiryResponse) -> None:
+        asked = self.parts[place]
+        assert isinstance(asked, Inquiry)
+        self.parts[place] = _settled(asked, entry)
+
+
+def _change(entry: ConfigDelta) -> ConfigChange:
+    return ConfigChange(
+        copy.deepcopy(entry.delta),
+        entry.unsets,
+        entry.op == "reset",
+        proposed_by(entry),
+        entry.uncovers,
+    )
+
+
+def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
+    channel, end = entry.metadata.get("channel"), entry.metadata.get("end")
+    return replace(
+        inquiry,
+        end=end if isinstance(end, str) else None,
+        marks=marks_in(entry.metadata),
+        outcome=entry.outcome,
+        answer=copy.deepcopy(entry.answer),
+        reason=entry.reason,
+        channel=channel if isinstance(channel, str) else None,
+        by=who_in(entry.metadata),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A snapshot of one conversation in the record. Read-only.
+
+    Attributes:
+        id: Id of the conversation, such as `jp-c17738399468`.
+        title: Title of the conversation; None if it has none.
+        turns: The turns, oldest first.
+        events: Copies of the stored entries as JSON objects, oldest first.
+        config: The effective configuration.
+    """
+
+    id: str
+    title: str | None
+    turns: tuple[Turn, ...]
+    events: tuple[RawEntry, ...] = field(repr=False)
+    config: AppConfig = field(repr=False)
+
+    @classmethod
+    def of(
+        cls, stream: ConversationStream, turns: Iterable[Turn], config: AppConfig
+    ) -> Conversation:
+        """Return a snapshot of a stored conversation."""
+        return cls(stream.id, stream.title, tuple(turns), tuple(json_copy(stream.raw)), config)
+
+
+@dataclass(frozen=True, slots=True)
+class CutShort:
+    """A turn, the last one, that can go on.
+
+    Attributes:
+        turn: Its number.
+        request: What was asked.
+        open_calls: The tool calls without a response.
+        finished: The calls of the same answer that have one.
+        is_unanswered: Whether the model has said nothing in it.
+        taken_back: The changes that were made for it, and taken back when it got no answer.
+        strange: How many more of them there are that a stranger made.
+    """
+
+    turn: int
+    request: ChatRequest
+    open_calls: tuple[OpenCall, ...]
+    finished: tuple[ToolCallRequest, ...]
+    is_unanswered: bool
+    taken_back: tuple[ConfigDelta, ...] = ()
+    strange: int = 0
+
+
+def cut_short(
+    stream: ConversationStream,
+    *,
+    ended_early: bool = False,
+    foreign: int = 0,
+    progress: Mapping[str, CallProgress] = MappingProxyType({}),
+) -> CutShort | None:
+    """Return the last turn of `stream` if something is missing in it; None if it is complete.
+
+    The text of an answer may be a part of it: only who ran the turn knows, and says so with
+    `ended_early`. The `foreign` first changes of the configuration are a stranger's. `progress` is
+    what is known of the open calls, by their event ids.
+    """
+    turn = stream.current_turn()
+    request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
+    if request is None or not (ended_early or _awaits_model(turn)):
+        return None
+    calls = tuple(open_calls(stream, progress))
+    silent = is_unanswered(turn)
+    numbers = _taken_back(stream) if silent else range(0)
+    own = tuple(stream.deltas[number] for number in numbers if number >= foreign)
+    return CutShort(
+        stream.turn_count - 1,
+        request,
+        calls,
+        tuple(_finished_beside(turn) if calls else ()),
+        silent,
+        own,
+        len(numbers) - len(own),
+    )
+
+
+def _finished_beside(turn: Sequence[Entry]) -> list[ToolCallRequest]:
+    """Return the calls of the last answer that have a response."""
+    pairs, _, _ = match_pairs(enumerate(turn))
+    last = max(i for i, entry in enumerate(turn) if isinstance(entry, ToolCallRequest))
+    first = last
+    while isinstance(turn[first - 1], ToolCallRequest):
+        first -= 1
+    calls = (turn[i] for i in range(first, last + 1) if i in pairs)
+    return [call for call in calls if isinstance(call, ToolCallRequest)]
+
+
+def _taken_back(stream: ConversationStream) -> range:
+    """Return the numbers of the changes that the mark of the last turn takes back."""
+    marks = [number for number, delta in enumerate(stream.deltas) if no_answer(delta) is not None]
+    mark = no_answer(stream.deltas[marks[-1]]) if marks else None
+    if mark is None or not _is_of_last_turn(stream, stream.deltas[marks[-1]]):
+        return range(0)
+    begins = marks[-2] + 1 if len(marks) > 1 else 0  # as everywhere: never behind the mark before
+    return range(max(begins, marks[-1] - mark.takes_back), marks[-1])
+
+
+def _is_of_last_turn(stream: ConversationStream, mark: ConfigDelta) -> bool:
+    """Return whether `mark` stands behind the request of the last turn."""
+    for entry in reversed(stream.entries):
+        if entry is mark:
+            return True
+        if isinstance(entry, ChatRequest):
+            return False
+    return False
+
+
+def _awaits_model(turn: Sequence[Entry]) -> bool:
+    """Return True if the model has the next word after the last event of `turn`."""
+    events = [entry for entry in turn if entry.type in CONVERSATION_KINDS]
+    match events[-1] if events else None:
+        case ChatRequest() | ToolCallRequest() | ToolCallResponse():
+            return True
+        case InquiryRequest() | InquiryResponse():
+            return True
+        case ChatResponse(kind="reasoning"):
+            return True
+    return False

@@ -1,0 +1,295 @@
+"""Text of forms and their record.
+
+Source: `docs/prompts.md`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from html import escape
+from typing import Final, NamedTuple
+
+from jp_nb.agent.form_state import FormDraft, PageDraft
+from jp_nb.agent.prompts import (
+    UNSET,
+    ActionPrompt,
+    Answered,
+    AnyEnd,
+    AnyPrompt,
+    FormEnd,
+    FormPrompt,
+    NotAnswered,
+    PromptEnd,
+    ProposedChange,
+    QuestionPrompt,
+    Unavailable,
+)
+from jp_nb.record.question_log import LEFT, NONE_OF_THESE, NOT_ANSWERED
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.prompts import (
+    Difference,
+    Line,
+    StaticRecord,
+    by_in_words,
+    difference,
+    static_record,
+)
+from jp_nb.rendering.questions import (
+    QuestionCard,
+    card_markdown,
+    card_text,
+    marks_in_words,
+    question_card,
+)
+from jp_nb.text import escape_markdown, one_line
+from jp_nb.tools.answer_types import SelectAnswer
+from jp_nb.tools.question import FormAnswer
+
+OPEN_ONLY = "[You can answer only while the form is shown. Without a form, you are asked as text.]"
+
+
+def without_form(prompt: AnyPrompt) -> str:
+    """Return what a reader sees where the form is not, or no longer: questions and options."""
+    if isinstance(prompt, ActionPrompt):
+        return f"{prompt_text.titled(prompt)} {OPEN_ONLY}"
+    if isinstance(prompt, QuestionPrompt):
+        title, offered = prompt_text.titled(prompt), [*_offered(prompt)]
+        return "\n".join([title, *offered, OPEN_ONLY]) if offered else f"{title} {OPEN_ONLY}"
+    lines = []
+    for number, page in enumerate(prompt.pages, start=1):
+        lines += [f"{number}. {prompt_text.question(page)}", *_offered(page)]
+    return "\n".join([*_by(prompt), *lines, OPEN_ONLY])
+
+
+def record_of(prompt: AnyPrompt, end: AnyEnd) -> StaticRecord:
+    """Return what remains of `prompt` after its `end`. A secret is never in it."""
+    if isinstance(prompt, FormPrompt):
+        records = [
+            _entry(prompt_text.question(page), page, one) for page, one in _ends(prompt, end)
+        ]
+        return StaticRecord(
+            "\n".join([*_by(prompt), *(record.plain for record in records)]),
+            "\n\n".join(
+                [*map(escape_markdown, _by(prompt)), *(record.markdown for record in records)]
+            ),
+        )
+    assert not isinstance(end, FormEnd)
+    if isinstance(prompt, QuestionPrompt) and _has_card(prompt):
+        return _entry(prompt_text.titled(prompt), prompt, end)
+    return static_record(prompt, end)
+
+
+def _by(prompt: FormPrompt) -> list[str]:
+    header, by = prompt_text.header(prompt.pages[0]), prompt_text.asked_by(prompt.pages[0])
+    said = f"{header} ({by})" if header and by else header or by
+    return [said] if said else []
+
+
+def _has_card(prompt: QuestionPrompt) -> bool:
+    """Return True if more belongs to its answer than one line holds well."""
+    match prompt.question.answer_type:
+        case SelectAnswer() as kind:
+            bare = all(option.label is option.description is None for option in kind.options)
+            return kind.multi or kind.other or not bare
+        case kind:
+            return isinstance(kind, FormAnswer)
+
+
+def _entry(asked: str, page: QuestionPrompt, end: PromptEnd) -> StaticRecord:
+    card, said = _card(page, end), _said(page, end)
+    below = (f"    {line}" for line in card_text(card))
+    head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
+    return StaticRecord(
+        "\n".join([f"{asked} → {said}", *below]),
+        "\n\n".join(filter(None, [head, card_markdown(card)])),
+    )
+
+
+def _card(page: QuestionPrompt, end: PromptEnd | None) -> QuestionCard:
+    kind = page.question.answer_type
+    if not isinstance(end, Answered):
+        return question_card(kind.recorded(), answered=False)
+    return question_card(kind.recorded(), kind.kept(end.value), answered=True)
+
+
+def _offered(page: QuestionPrompt) -> Iterator[str]:
+    return (f"    {line}" for line in card_text(_card(page, None)))
+
+
+def _said(page: QuestionPrompt, end: PromptEnd) -> str:
+    match end:
+        case Answered(remember=remember, marks=marks, by=by):
+            for_turn = ", for this turn" if remember else ""
+            words = f"{_card(page, end).words}{for_turn}{marks_in_words(marks)}"
+            return f"{words}{by_in_words(by)}"
+        case NotAnswered(by=by):
+            return f"{LEFT[end.end]}{by_in_words(by)}"
+        case Unavailable():
+            return f"not asked ({one_line(end.reason)})"
+
+
+def _ends(prompt: FormPrompt, end: AnyEnd) -> list[tuple[QuestionPrompt, PromptEnd]]:
+    if isinstance(end, FormEnd):
+        return [*zip(prompt.pages, end.ends, strict=True)]
+    assert isinstance(end, NotAnswered | Unavailable)
+    return [(page, end) for page in prompt.pages]
+
+
+BACK: Final = "Back"
+NEXT: Final = "Next"
+REPLY: Final = "Reply to the assistant"
+STOP: Final = "Stop the turn"
+SEND: Final = "Send as it is"
+SEND_ALL: Final = "Send"
+DISCARD: Final = "Discard"
+NOT_ALL_ANSWERED: Final = "Not every question is answered. Go back to one, or send it as it is."
+ONE_NOT_ANSWERED: Final = "The question is not answered. Go back to it, or send it as it is."
+ALL_ANSWERED: Final = "Every question is answered. Send the answers, or go back to one."
+ONE_ANSWERED: Final = "The question is answered. Send the answer, or go back to it."
+MENU: Final = "Leave the questions?"
+MENU_HINT: Final = "Your answers are kept until you choose."
+DISCARDED: Final = "Your input would be lost."
+REPLY_LABEL: Final = "Your reply, sent together with the answers so far:"
+REPLY_IS_BLANK: Final = "Please type what you want to say."
+DEMANDED: Final = "This question is required. Answer it before you send."
+UNTOUCHED: Final = "You changed nothing here. Press {} to continue."
+FAILED: Final = "An error occurred ({}). Nothing was lost: try again, or cancel."
+UNCHECKED: Final = "Your input could not be checked ({}), so nothing is sent."
+TIME_WENT: Final = "The time for the previous question is over. Press Back to see it."
+ANSWER: Final = "Answer"
+CHANGE: Final = "Change"
+EMPTY_TEXT: Final = "Answer with an empty text"
+SECRET_KEPT: Final = "Entered. Type to replace it."
+STALE: Final = "Something else happened first, so your click changed nothing."
+
+
+def progress(draft: FormDraft) -> str | None:
+    """Return `Question 2 of 4`; None if there is one page."""
+    count = len(draft.prompt.pages)
+    return f"Question {draft.page + 1} of {count}" if count > 1 else None
+
+
+def page_header(page: QuestionPrompt) -> str | None:
+    """Return the word or two that name what the page is about; None if there are none."""
+    return prompt_text.one_name(page.question.header) if page.question.header else None
+
+
+class SummaryLine(NamedTuple):
+    """A question and what would be sent for it.
+
+    Attributes:
+        answer: In words; what is wrong with it, or that there is none.
+        is_open: Whether nothing would be sent.
+        empty: The words by which the person confirms that nothing is the answer; None if that is
+            no answer.
+    """
+
+    asked: str
+    answer: str
+    is_open: bool
+    empty: str | None = None
+
+
+def heading(draft: FormDraft) -> str:
+    """Return the line above the summary."""
+    if len(draft.pages) == 1:
+        return ONE_NOT_ANSWERED if draft.open_pages else ONE_ANSWERED
+    return NOT_ALL_ANSWERED if draft.open_pages else ALL_ANSWERED
+
+
+def send_label(draft: FormDraft) -> str:
+    """Return the label of the button that sends what the summary shows."""
+    return SEND if draft.open_pages else SEND_ALL
+
+
+def summary(draft: FormDraft) -> list[SummaryLine]:
+    """Return a line for each page, in order."""
+    return [_summary_line(*each) for each in zip(draft.prompt.pages, draft.pages, strict=True)]
+
+
+def _summary_line(page: QuestionPrompt, held: PageDraft) -> SummaryLine:
+    asked = prompt_text.question(page)
+    if held.answer is not None:
+        return SummaryLine(asked, prompt_text.given(page, held.answer), is_open=False)
+    return SummaryLine(
+        asked,
+        held.problem or NOT_ANSWERED,
+        is_open=True,
+        empty=_empty(page) if held.empty else None,
+    )
+
+
+def _empty(page: QuestionPrompt) -> str:
+    kind = page.question.answer_type
+    if isinstance(kind, SelectAnswer) and kind.multi:
+        return NONE_OF_THESE.capitalize()
+    return EMPTY_TEXT
+
+
+_TAGS = {"-": "del", "+": "ins", " ": "span", "…": "i"}
+_KINDS = {"differs": "b", "fold": "i"}
+_BETWEEN_WORDS = re.compile(r"[._/:-]+(?=\w)")
+
+
+def change_table(changes: Iterable[ProposedChange]) -> str:
+    """Return a table with a row for each of `changes`, whole and exact.
+
+    Short values stand beside each other; of long ones the row shows what differs, and all of
+    either when it is unfolded.
+    """
+    found = [(change, difference(change)) for change in changes]
+    body = "".join(_long(c, d) if d is not None else _short(c) for c, d in found)
+    head = "".join(f'<th scope="col">{column}</th>' for column in prompt_text.COLUMNS)
+    if all(d is not None for _, d in found):
+        head = ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _short(change: ProposedChange) -> str:
+    shown = prompt_text.exactly(change)
+    cells = (_path(change), _text(UNSET if shown.now is None else shown.now))
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in (*cells, _text(shown.becomes)))}</tr>"
+
+
+def _long(change: ProposedChange, found: Difference) -> str:
+    title = f"{_path(change)} <span class='jp-nb-sizes'>{escape(found.sizes)}</span>"
+    lines = "".join(map(_change_line, found.lines))
+    whole = ""
+    if found.is_folded:
+        whole = _whole(prompt_text.NOW_WHOLE, found.now) + _whole(
+            prompt_text.PROPOSED_WHOLE, found.proposed
+        )
+    return (
+        f"<tr class='jp-nb-long'><td colspan='3'>{title}"
+        f"<div class='jp-nb-lines'>{lines}</div>{whole}</td></tr>"
+    )
+
+
+def _change_line(line: Line) -> str:
+    tag = _TAGS[line.sign]
+    pieces = ((_KINDS.get(piece.kind), escape(piece.text)) for piece in line.pieces)
+    text = "".join(f"<{kind}>{text}</{kind}>" if kind else text for kind, text in pieces)
+    sign = "" if line.sign == "…" else f"<span>{line.sign}</span>"
+    return f"<{tag}>{sign}<bdi>{text}</bdi></{tag}>"
+
+
+def _whole(title: str, lines: tuple[str, ...]) -> str:
+    if not lines:
+        return ""
+    text = "".join(f"<span><bdi>{escape(line)}</bdi></span>" for line in lines)
+    count = f"{len(lines):,} line{'' if len(lines) == 1 else 's'}"
+    return (
+        f"<details><summary>{title} ({count})</summary>"
+        f"<div class='jp-nb-lines'>{text}</div></details>"
+    )
+
+
+def _path(change: ProposedChange) -> str:
+    """Return the path, which breaks where its parts do."""
+    shown = escape(prompt_text.exactly(change).path)
+    return f"<bdi>{_BETWEEN_WORDS.sub(lambda found: f'{found[0]}<wbr>', shown)}</bdi>"
+
+
+def _text(text: str) -> str:
+    return f"<bdi>{escape(text)}</bdi>"

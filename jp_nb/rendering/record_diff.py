@@ -1,0 +1,288 @@
+"""Two records by turn: what was asked, called, decided, changed and said in one and not the other.
+
+Ids and times are not compared: a run again has others and says the same. All else is whole and
+exact, as in `difference.py`; the work is linear in the size of the records.
+
+Source: `docs/guide.md`, `docs/decisions.md` D121.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.config.masking import masked
+from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.json_values import JsonObject, as_object, canonical_json, indented_json, sorted_json
+from jp_nb.record.compaction import in_words, placed_compactions
+from jp_nb.record.document import Document, events_of, head_of
+from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
+from jp_nb.record.marks import TurnUsage, usage_in
+from jp_nb.record.stream import ConversationStream
+from jp_nb.record.turns import (
+    ConfigChange,
+    Inquiry,
+    Part,
+    StructuredData,
+    Text,
+    ToolCall,
+    Turn,
+    read_turn,
+)
+from jp_nb.rendering.prompts import Line, line_difference, same_runs
+from jp_nb.rendering.questions import answer_as_json
+from jp_nb.rendering.turn import by_tools, masked_path, uncalled_words
+from jp_nb.text import escape_unseen, one_line, shown_name
+
+INDENT: Final = "  "
+_TITLE_CHARS: Final = 60
+_UNLIKE: Final = frozenset({"event_id", "request_id", "timestamp", "id"})
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRecord:
+    """What is compared of a notebook's record.
+
+    Attributes:
+        beginning: Title and configuration of the active conversation, as lines.
+        requests: What was asked, turn by turn.
+        turns: The turns, as lines.
+        others: The other conversations, without ids and times.
+    """
+
+    beginning: tuple[str, ...] = ()
+    requests: tuple[str, ...] = ()
+    turns: tuple[tuple[str, ...], ...] = ()
+    others: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, document: Document) -> ComparedRecord:
+        """Return the record in `document`, whose entries may be damaged."""
+        stream = document.conversation
+        found = list(stream.turns())
+        turns = [read_turn(t.number, t.entries, status="", images=stream.images) for t in found]
+        lines = [
+            [*_turn(turn), *_besides(each.entries)] for turn, each in zip(turns, found, strict=True)
+        ]
+        beginning = list(_beginning(stream))
+        for placed in placed_compactions(stream.entries):
+            end = " (undone)" if placed.taken_back else ""
+            where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
+            where.append(f"compaction: {in_words([placed.of_its_time])}{end}")
+        return cls(
+            tuple(beginning),
+            tuple(turn.request for turn in turns),
+            tuple(map(tuple, lines)),
+            tuple(map(_essence, document.others)),
+        )
+
+
+def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str]:
+    """Return the lines that show what differs; none if nothing does."""
+    found: list[str] = []
+    if lines := line_difference(before.beginning, after.beginning):
+        found += _shown("at the beginning", lines)
+    for at, there in _paired(before.requests, after.requests):
+        then = after.turns[there] if there is not None else None
+        now = before.turns[at] if at is not None else None
+        if now == then:
+            continue
+        lines = line_difference(now or (), then or ())
+        request = after.requests[there] if there is not None else before.requests[at or 0]
+        found += _shown(f"{_numbers(at, there)}: {_title(request)}", lines)
+    if gone_or_new := _others(before.others, after.others):
+        found += ["other conversations", *gone_or_new, ""]
+    return found
+
+
+def _title(request: str) -> str:
+    return escape_unseen(one_line(request, limit=_TITLE_CHARS))
+
+
+def _shown(heading: str, lines: Sequence[Line]) -> list[str]:
+    return [heading, *map(str, lines), ""]
+
+
+def _numbers(at: int | None, there: int | None) -> str:
+    if at is None:
+        return f"+ turn {there}"
+    if there is None:
+        return f"- turn {at}"
+    return f"turn {at}" if at == there else f"turn {at} → {there}"
+
+
+def _others(before: Sequence[str], after: Sequence[str]) -> list[str]:
+    now, then = Counter(before), Counter(after)
+    counts = ((now - then).total(), "-"), ((then - now).total(), "+")
+    return [f"{sign} {count} without a counterpart" for count, sign in counts if count]
+
+
+def _paired(before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[int | None, int | None]]:
+    """Yield which turns belong together: those that ask the same, and as many between them."""
+    at = there = 0
+    for run in same_runs(before, after):
+        gone, new = range(at, run.at), range(there, run.there)
+        if len(gone) == len(new):
+            yield from zip(gone, new, strict=True)
+        else:
+            yield from ((index, None) for index in gone)
+            yield from ((None, index) for index in new)
+        yield from ((run.at + step, run.there + step) for step in range(run.length))
+        at, there = run.at + run.length, run.there + run.length
+
+
+def _beginning(stream: ConversationStream) -> Iterator[str]:
+    """Yield what is said of a conversation before its turns."""
+    if stream.title:
+        yield f"title: {stream.title}"
+    yield from _json_lines("configuration", masked(stream.base_config))
+    yield from (f"damaged: {damage.message}" for damage in stream.damage)
+
+
+# --- a turn in lines -------------------------------------------------------------------------
+
+
+def _turn(turn: Turn) -> Iterator[str]:
+    for part in turn.parts:
+        yield from _part(part)
+    yield from (f"image of the request: {image.words}, {image.digest}" for image in turn.images)
+    if turn.uncalled:
+        yield uncalled_words(turn.uncalled)
+    if turn.left_out:
+        end = f" ({turn.status})" if turn.status else ""
+        yield f"no answer{end}: this turn is not sent to models"
+    if tokens := _tokens(turn.usage):
+        yield f"tokens: {tokens}"
+
+
+def _besides(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield what only the entries of a turn say: who asked, what was thought, whose tokens."""
+    models: dict[str, None] = {}
+    for entry in entries:
+        models.update((used.model, None) for used in usage_in(entry.metadata) if used.model)
+        match entry:
+            case ChatRequest(author=str(author)):
+                yield f"author: {author}"
+            case ChatResponse(kind="reasoning", reasoning=reasoning):
+                yield from _text_lines("reasoning", reasoning or "")
+            case InquiryRequest(source=source, question=question):
+                exclusive = ", which only a user may answer" if question.exclusive else ""
+                yield f"question of {source.name or source.source}{exclusive}"
+    if models:
+        yield f"tokens of: {', '.join(models)}"
+
+
+def _part(part: Part) -> Iterator[str]:
+    match part:
+        case Text(content=content, by_person=by_person):
+            yield from _text_lines("you" if by_person else "assistant", content)
+        case StructuredData(data=data):
+            yield from _json_lines("answer", data)
+        case ToolCall():
+            yield from _call(part)
+        case Inquiry():
+            yield from _inquiry(part)
+        case ConfigChange():
+            yield from _change(part)
+        case _:
+            assert_never(part)
+
+
+def _call(call: ToolCall) -> Iterator[str]:
+    yield f"call {call.name}"
+    for name, value in sorted(call.arguments.items()):
+        yield from _farther_in(_json_lines(name, value))
+    if call.requested_arguments is not None:
+        yield f"{INDENT}arguments edited by you"
+        yield from _farther_in(_json_lines("model's arguments", dict(call.requested_arguments)))
+    if call.content is None:
+        yield f"{INDENT}no result"
+    else:
+        yield from _farther_in(_text_lines("error" if call.is_error else "result", call.content))
+    yield from (f"{INDENT}image: {image.words}, {image.digest}" for image in call.images)
+
+
+def _inquiry(inquiry: Inquiry) -> Iterator[str]:
+    yield from _text_lines("question", inquiry.question)
+    yield from _farther_in(_json_lines("kind", dict(inquiry.answer_type)))
+    by = f"by {shown_name(inquiry.by)}" if inquiry.by is not None else None
+    said = [inquiry.channel, *inquiry.marks, _other_end(inquiry), by]
+    about = ", ".join(filter(None, said))
+    shown = f" ({about})" if about else ""
+    match inquiry.outcome:
+        case "answered":
+            answer = answer_as_json(dict(inquiry.answer_type), inquiry.answer)
+            yield f"{INDENT}answer{shown}: {answer}"
+        case "redacted":
+            yield f"{INDENT}answer{shown}: {SECRET_ANSWER}"
+        case _:
+            yield f"{INDENT}no answer{shown}: {inquiry.end or inquiry.reason or 'open'}"
+            yield from (f"{INDENT}reason: {x}" for x in [inquiry.reason] if x and inquiry.end)
+
+
+def _other_end(inquiry: Inquiry) -> str | None:
+    """Return how a question ended that has an answer; None if that says it."""
+    has_answer = inquiry.outcome in ("answered", "redacted")
+    return f"end: {inquiry.end}" if has_answer and inquiry.end not in (None, "answered") else None
+
+
+def _change(change: ConfigChange) -> Iterator[str]:
+    if not (change.delta or change.unsets or change.begins_again):
+        return  # it changed only whose a value is
+    yield "configuration reset" if change.begins_again else "configuration"
+    if change.delta:
+        yield from _farther_in(_json_lines("set", masked(dict(change.delta))))
+    yield from (f"{INDENT}unset {masked_path(path)}" for path in change.unsets)
+    yield from (f"{INDENT}{said}" for said in by_tools(change.proposed_by))
+
+
+def _tokens(usage: TurnUsage) -> str:
+    counts = (
+        (usage.input_tokens, "in"),
+        (usage.cache_read_tokens, "from cache"),
+        (usage.cache_write_tokens, "into cache"),
+        (usage.output_tokens, "out"),
+        (usage.reasoning_tokens, "reasoning"),
+    )
+    return ", ".join(f"{count:,} {word}" for count, word in counts if count is not None)
+
+
+def _text_lines(name: str, text: str) -> Iterator[str]:
+    yield f"{name}:"
+    yield from _farther_in(text.split("\n"))
+
+
+def _json_lines(name: str, value: JsonValue) -> Iterator[str]:
+    """Yield `name: JSON`, or the JSON below the name if it takes several lines."""
+    # Who saves a notebook may sort the keys: their order says nothing.
+    first, *more = indented_json(json.loads(sorted_json(value))).split("\n")
+    yield f"{name}: {first}"
+    yield from more
+
+
+def _farther_in(lines: Iterable[str]) -> Iterator[str]:
+    return (f"{INDENT}{line}" if line else "" for line in lines)
+
+
+# --- other conversations ---------------------------------------------------------------------
+
+
+def _essence(entry: JsonValue) -> str:
+    """Return a stored conversation as text, without what a run again would change."""
+    said: JsonObject = {
+        "title": head_of(entry).get("title"),
+        "base_config": as_object(entry).get("base_config"),
+        "events": [_without_ids(event) for event in events_of(entry)],
+    }
+    return canonical_json(said if events_of(entry) else entry)
+
+
+def _without_ids(event: JsonValue) -> JsonValue:
+    if not isinstance(event, dict):
+        return event
+    return {key: value for key, value in event.items() if key not in _UNLIKE}

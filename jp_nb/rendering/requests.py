@@ -1,0 +1,492 @@
+"""Show a request; curl command.
+
+Tokens are estimated: four bytes of text are one, an image takes as many as its pixels say. What a
+model reported stands beside it where the record has that.
+
+Source: `docs/guide.md`, `docs/guide.md`;
+https://docs.anthropic.com/en/docs/build-with-claude/vision, `docs/guide.md`;
+https://curl.se/docs/manpage.html.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
+from jp_nb.agent.tokens import attachment_tokens, image_tokens, text_tokens, tool_tokens
+from jp_nb.config.masking import masked
+from jp_nb.errors import UsageError
+from jp_nb.images import MEDIA_TYPES, Image, amount
+from jp_nb.json_values import compact_json
+from jp_nb.record.context import ThreadItem
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.record.marks import usage_in
+from jp_nb.rendering.markdown import code_block
+from jp_nb.rendering.report import Report, joined, table
+from jp_nb.text import escape_markdown, escape_unseen, one_line, plain
+
+_SHOWN_ELSEWHERE: Final = frozenset(
+    {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
+    | {"response_format", "output_config"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of a request.
+
+    Attributes:
+        role: Who says it, in words.
+        text: What, images in words.
+        tokens: About how many it takes.
+        images: The digests of its images.
+    """
+
+    role: str
+    text: str
+    tokens: int
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TracedRequest:
+    """A request, and how much of it is known.
+
+    Attributes:
+        name: `3.1` or `next`.
+        provider: Name of the provider.
+        request: What was asked.
+        sent: The same as it goes out.
+        remarks: Whether it was sent like this, and what is not as it was.
+        answer: The metadata of the entries that answered it.
+    """
+
+    name: str
+    provider: str
+    request: ModelRequest
+    sent: SentRequest
+    remarks: tuple[str, ...]
+    answer: tuple[Mapping[str, JsonValue], ...] = ()
+
+    @property
+    def model(self) -> str:
+        """The model's name as it is configured: `provider/name`."""
+        return f"{self.provider}/{self.shown.model}"
+
+    @cached_property
+    def body(self) -> dict[str, JsonValue]:
+        """What is posted, without what may be secret in its parameters."""
+        body: dict[str, JsonValue] = json.loads(self.sent.body)
+        return {
+            key: value if key in _SHOWN_ELSEWHERE else masked(value, (key,))
+            for key, value in body.items()
+        }
+
+    @cached_property
+    def parameters(self) -> dict[str, JsonValue]:
+        """The members of the body that are neither words, nor tools, nor a schema."""
+        found = {key: value for key, value in self.body.items() if key not in _SHOWN_ELSEWHERE}
+        output = self.body.get("output_config")
+        if isinstance(output, dict) and "effort" in output:
+            found["effort"] = output["effort"]
+        return found
+
+    @cached_property
+    def shown(self) -> ModelRequest:
+        """The request without the key, should that be in it; `messages` has the thread."""
+        request, hide = self.request, self.sent.hide
+        if hide is str:
+            return request
+        return replace(
+            request,
+            model=hide(request.model),
+            system=tuple(map(hide, request.system)),
+            attachments=tuple(_hidden_attachment(each, hide) for each in request.attachments),
+            tools=tuple(
+                ToolDefinition(
+                    hide(tool.name), hide(tool.description), _hidden_json(tool.parameters, hide)
+                )
+                for tool in request.tools
+            ),
+            tool_choice=hide(request.tool_choice),
+            schema=None if request.schema is None else _hidden_json(request.schema, hide),
+        )
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """The messages, oldest first: each entry of the thread is one."""
+        names: dict[str, str] = {}
+        return [self._message(item, names) for item in self.request.thread]
+
+    def _message(self, item: ThreadItem, names: dict[str, str]) -> Message:
+        entry, hide = item.entry, self.sent.hide
+        match entry:
+            case ChatRequest():
+                role, text = "user", entry.content
+            case ToolCallRequest():
+                names[entry.id] = entry.name
+                role, text = f"assistant calls {entry.name}", compact_json(entry.arguments)
+            case ToolCallResponse():
+                role = (
+                    f"{'error' if entry.is_error else 'result'} of {names.get(entry.id, 'a call')}"
+                )
+                text = entry.content
+            case ChatResponse():
+                role, text = _said(entry)
+        text = hide(text)
+        tokens = text_tokens(text) + sum(image_tokens(image.size) for image in item.images)
+        shown = [text, *(hide(f"[image: {image.words_with_size}]") for image in item.images)]
+        digests = tuple(image.digest for image in item.images)
+        return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
+
+    @cached_property
+    def measured(self) -> int | None:
+        """The tokens that the provider counted in it; None if the record does not say.
+
+        One that failed before the answer came is counted with it.
+        """
+        counts = [
+            used.tokens.input_tokens
+            for metadata in self.answer
+            for used in usage_in(metadata)
+            if used.tokens.input_tokens is not None
+        ]
+        return sum(counts) if counts else None
+
+    # --- tokens ------------------------------------------------------------------------------
+
+    @cached_property
+    def estimated(self) -> dict[str, int]:
+        """About how many tokens each part takes."""
+        shown, schema = self.shown, self.shown.schema
+        return {
+            "tools": sum(map(tool_tokens, shown.tools)),
+            "system": sum(map(text_tokens, shown.system)),
+            "attachments": sum(map(attachment_tokens, shown.attachments)),
+            "messages": sum(message.tokens for message in self.messages),
+            "schema": text_tokens(compact_json(schema)) if schema is not None else 0,
+        }
+
+
+def _hidden_attachment(attachment: Attachment, hide: Callable[[str], str]) -> Attachment:
+    content = attachment.content
+    content = hide(content) if isinstance(content, str) else content
+    return replace(attachment, source=hide(attachment.source), content=content)
+
+
+def _hidden_json(
+    value: Mapping[str, JsonValue], hide: Callable[[str], str]
+) -> dict[str, JsonValue]:
+    hidden: dict[str, JsonValue] = json.loads(hide(json.dumps(dict(value), ensure_ascii=False)))
+    return hidden
+
+
+def _said(response: ChatResponse) -> tuple[str, str]:
+    if response.reasoning is not None:
+        return "assistant (reasoning)", response.reasoning
+    if response.message is not None:
+        return "assistant", response.message
+    return "assistant (data)", compact_json(response.data)
+
+
+def parameters_in_words(schema: Mapping[str, JsonValue]) -> Iterator[str]:
+    """Yield the parameters of a tool: `city: string`, `days?: integer`."""
+    properties, required = schema.get("properties"), schema.get("required")
+    demanded: Sequence[JsonValue] = required if isinstance(required, list) else ()
+    for name, node in (properties if isinstance(properties, dict) else {}).items():
+        kind = node.get("type") if isinstance(node, dict) else None
+        mark = "" if name in demanded else "?"
+        yield f"{name}{mark}: {kind if isinstance(kind, str) else 'any'}"
+
+
+MAX_TEXT: Final = 160
+"""Characters of a text, unless all of it is wanted."""
+MAX_ROWS: Final = 40
+"""Of system texts, attachments and tools, likewise."""
+MESSAGE_COLUMNS: Final = ("#", "role", "content", "tokens")
+FIRST: Final = 3
+LAST: Final = 12
+"""So many messages are shown at either end, likewise."""
+
+
+def request_report(traced: TracedRequest, *, full: bool = False) -> Report:
+    """Show `traced`; `full`: every message, every text whole."""
+    parts = [
+        line_report(f"request {traced.name} · {traced.model} · {traced.remarks[0]}", strong=True),
+        table(("item", "value"), list(_facts(traced)), limit=2_000),
+        *_system(traced, full=full),
+        *_attachments(traced, full=full),
+        *_tools(traced, full=full),
+        *_messages(traced, full=full),
+        line_report(tokens_in_words(traced)),
+    ]
+    if not full and _is_cut(traced):
+        how = f"Show the full texts: `%jp request {traced.name} --full`"
+        parts.append(Report(how, how))
+    return joined(parts, between="\n\n")
+
+
+def tokens_in_words(traced: TracedRequest) -> str:
+    """Return how many tokens a model reads in `traced`, and in each part of it."""
+    total = sum(traced.estimated.values())
+    parts = ", ".join(f"{part} {count:,}" for part, count in traced.estimated.items() if count)
+    words = f"estimated: about {total:,} tokens" + (f" ({parts})" if parts else "")
+    if traced.measured is None:
+        return words
+    return f"{words}; the provider counted {traced.measured:,}"
+
+
+# --- where it goes ---------------------------------------------------------------------------
+
+
+def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
+    sent = traced.sent
+    for remark in traced.remarks[1:]:
+        yield "note", remark
+    yield "sent to", f"{sent.method} {sent.url}" if sent.method else sent.url
+    if sent.key is not None:
+        yield "key", key_in_words(sent)
+    for name, value in sent.headers.items():
+        yield name, value
+    yield "body", f"{len(sent.body):,} bytes"
+    if not sent.is_exact:
+        yield "hidden", "secrets were replaced by placeholders"
+    for name, parameter in traced.parameters.items():
+        yield name, as_json(parameter)
+    yield "tool choice", traced.shown.tool_choice
+    if traced.shown.schema is not None:
+        yield "response schema", as_json(dict(traced.shown.schema))
+    for line in sent.left_out:
+        yield "not sent", line
+
+
+def key_in_words(sent: SentRequest) -> str:
+    """Return where the key of `sent` goes, and where it comes from."""
+    key = sent.key
+    if key is None:
+        return "none"
+    state = "" if key.is_set else ", which is not set"
+    return f"{key.header}: {key.before}(the variable {key.variable}{state})"
+
+
+def as_json(value: JsonValue) -> str:
+    """Return `value` as JSON in which every character is seen."""
+    return escape_unseen(json.dumps(value, ensure_ascii=False))
+
+
+# --- what is in it ---------------------------------------------------------------------------
+
+
+def _system(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    texts = traced.shown.system
+    if not texts:
+        return
+    yield _heading("system", len(texts), "text", traced.estimated["system"])
+    if full:
+        yield from (_whole(str(number), text) for number, text in enumerate(texts, start=1))
+        return
+    rows = [(str(n), bounded(text), f"{text_tokens(text):,}") for n, text in enumerate(texts, 1)]
+    yield _rows(("#", "text", "tokens"), rows)
+
+
+def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    attachments = traced.shown.attachments
+    if not attachments:
+        return
+    yield _heading("attachments", len(attachments), "file", traced.estimated["attachments"])
+    if full:
+        for each in attachments:
+            text = each.content if isinstance(each.content, str) else attachment_in_words(each)
+            yield _whole(each.source, text)
+        return
+    rows = [
+        (each.source, attachment_in_words(each), _count(attachment_tokens(each)))
+        for each in attachments
+    ]
+    yield _rows(("source", "content", "tokens"), rows)
+
+
+def attachment_in_words(attachment: Attachment) -> str:
+    """Return what `attachment` is: its text, or its kind and size, never its bytes."""
+    if isinstance(attachment.content, str):
+        return bounded(attachment.content)
+    if attachment.media_type in MEDIA_TYPES:
+        return f"[image: {Image(attachment.media_type, attachment.content).words_with_size}]"
+    return f"[file {attachment.media_type} {amount(len(attachment.content))}]"
+
+
+def _count(tokens: int) -> str:
+    return f"{tokens:,}" if tokens else "not estimated"
+
+
+def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    tools = traced.shown.tools
+    if not tools:
+        return
+    yield _heading("tools", len(tools), "tool", traced.estimated["tools"])
+    if full:
+        for tool in tools:
+            schema = as_json(dict(tool.parameters))
+            yield _whole(tool.name, f"{tool.description}\n\n{schema}")
+        return
+    rows = [
+        (
+            tool.name,
+            bounded(tool.description.strip().partition("\n")[0]),
+            ", ".join(parameters_in_words(tool.parameters)) or "-",
+            f"{tool_tokens(tool):,}",
+        )
+        for tool in tools
+    ]
+    yield _rows(("tool", "description", "parameters", "tokens"), rows)
+
+
+def _messages(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
+    messages = traced.messages
+    if not messages:
+        yield line_report("no messages yet")
+        return
+    yield _heading("messages", len(messages), "message", traced.estimated["messages"])
+    if full:
+        for number, message in enumerate(messages, start=1):
+            yield _whole(f"{number} · {message.role}", message.text)
+        return
+    yield _rows(MESSAGE_COLUMNS, list(_ends(messages)), limit=None)
+
+
+def _ends(messages: Sequence[Message]) -> Iterator[tuple[str, str, str, str]]:
+    left = len(messages) - FIRST - LAST
+    for number, message in enumerate(messages, start=1):
+        if left > 1 and FIRST < number <= FIRST + left:
+            if number == FIRST + 1:
+                tokens = sum(each.tokens for each in messages[FIRST : FIRST + left])
+                yield "…", "…", f"… {left:,} messages not shown", f"{tokens:,}"
+            continue
+        yield message_row(number, message)
+
+
+def message_row(number: int, message: Message) -> tuple[str, str, str, str]:
+    """Return `message` as a row: its number, who, what, and its tokens."""
+    return str(number), message.role, bounded(message.text) or "(empty)", f"{message.tokens:,}"
+
+
+def _is_cut(traced: TracedRequest) -> bool:
+    """Return True if something is left out unless all is wanted."""
+    request = traced.shown
+    texts = [*request.system, *(each.text for each in traced.messages)]
+    texts += [each.content for each in request.attachments if isinstance(each.content, str)]
+    return (
+        any(len(text) > MAX_TEXT or "\n" in text for text in texts)
+        or len(traced.messages) > FIRST + LAST + 1
+        or bool(request.tools)
+    )
+
+
+# --- how it looks ----------------------------------------------------------------------------
+
+
+def bounded(text: str, limit: int = MAX_TEXT) -> str:
+    """Return the beginning of `text`, and how much is missing."""
+    if len(text) <= limit:
+        return text
+    return f"{text[:limit]}… ({len(text) - limit:,} more characters)"
+
+
+def _rows(
+    head: Sequence[str], rows: Sequence[Sequence[str]], *, limit: int | None = MAX_ROWS
+) -> Report:
+    if limit is not None and len(rows) > limit:
+        more = ("…", f"… and {len(rows) - limit:,} more", *[""] * len(head))
+        rows = [*rows[:limit], more[: len(head)]]
+    return table(head, rows, limit=MAX_TEXT + 40)
+
+
+def _heading(title: str, count: int, word: str, tokens: int) -> Report:
+    many = f"{count:,} {word}{'' if count == 1 else 's'}"
+    return line_report(f"{title}: {many}, about {tokens:,} tokens", strong=True)
+
+
+def line_report(text: str, *, strong: bool = False) -> Report:
+    """Show `text` in one line."""
+    line = one_line(text, limit=1_000)
+    shown = escape_markdown(line)
+    return Report(f"**{shown}**" if strong else f"*{shown}*", line)
+
+
+def _whole(title: str, text: str) -> Report:
+    """Show `text` with all its lines, under `title`; no line of it passes for one of ours."""
+    heading = line_report(title)
+    return Report(f"{heading.markdown}\n\n{code_block(text)}", f"{heading.text}\n{inset(text)}")
+
+
+def inset(text: str) -> str:
+    """Return `text` made plain, farther in than anything of ours."""
+    return "\n".join(f"    {line}" for line in plain(text).splitlines())
+
+
+def lines_report(lines: Iterable[str], language: str) -> Report:
+    """Show `lines` as a block of code."""
+    text = "\n".join(lines)
+    return Report(code_block(text, language), inset(text))
+
+
+END_OF_BODY: Final = "END_OF_BODY"
+NOT_EXACT: Final = "# Secrets were replaced by placeholders: insert them before you send it."
+_VARIABLE: Final = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_HEADER_CHARS: Final = 2_000
+
+
+def body_text(traced: TracedRequest) -> str:
+    """Return the body as JSON in one line, in which every character is seen; the value is exact."""
+    return escape_unseen(compact_json(traced.body))
+
+
+def curl_command(traced: TracedRequest) -> str:
+    """Return the command line that sends `traced` again.
+
+    Raises:
+        UsageError: If it does not go over HTTP.
+    """
+    sent = traced.sent
+    if not sent.method:
+        raise UsageError(
+            f"request {traced.name} is sent to {one_line(sent.url)}, not over HTTP: "
+            "`%jp request --json` shows its content"
+        )
+    lines = [NOT_EXACT] if not sent.is_exact or _hides(traced) else []
+    lines.append(" \\\n  ".join(_words(sent)))
+    # A line break in JSON is escaped: no line of the body can end it.
+    return "\n".join([*lines, body_text(traced), END_OF_BODY])
+
+
+def _hides(traced: TracedRequest) -> bool:
+    return compact_json(traced.body).encode("utf-8", "replace") != traced.sent.body
+
+
+def _words(sent: SentRequest) -> Iterator[str]:
+    # -g: brackets in the address mean themselves.
+    yield f"curl -gsSN -X {sent.method} {shlex.quote(one_line(sent.url, limit=_HEADER_CHARS))}"
+    for name, value in sent.headers.items():
+        header = one_line(f"{name}: {value}", limit=_HEADER_CHARS)
+        yield f"-H {shlex.quote(header)}"
+    if sent.key is not None:
+        yield f"-H {_key_header(sent.key)}"
+    yield f"--data-binary @- <<'{END_OF_BODY}'"
+
+
+def _key_header(key: KeyReference) -> str:
+    """Return the header with the name of the variable; a shell puts the key there."""
+    if not _VARIABLE.fullmatch(key.variable):
+        raise UsageError(
+            f"a shell cannot read the variable {one_line(key.variable, limit=60)!r}, which holds "
+            "the API key: choose another name and set it in `api_key_env`"
+        )
+    return f'"{key.header}: {key.before}${key.variable}"'

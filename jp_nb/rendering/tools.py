@@ -1,0 +1,494 @@
+"""Tool reports: signature, bench, replay.
+
+Source: `docs/guide.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import keyword
+import math
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, assert_never
+
+from pydantic import JsonValue
+
+from jp_nb.agent.bench import CallOutcome
+from jp_nb.agent.prompts import ProposedChange
+from jp_nb.agent.tool_set import OfferedTool, ToolSet, switched_on
+from jp_nb.config.access_rules import asks, names_nothing
+from jp_nb.config.layers import to_text
+from jp_nb.config.masking import is_secret, masked
+from jp_nb.config.secrets import NOT_SHOWN, without_credentials
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tools import (
+    STAR,
+    Access,
+    Command,
+    ConfigRule,
+    FileRule,
+    HostRule,
+    QuestionConfig,
+    VariableRule,
+)
+from jp_nb.errors import UsageError
+from jp_nb.json_values import indented_json
+from jp_nb.record.turns import ToolCall
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.markdown import code_block, code_span
+from jp_nb.rendering.report import Report, joined, table
+from jp_nb.rendering.tool_calls import MAX_BLOCK_CHARS, no_markup
+from jp_nb.text import escape_unseen, one_line, plain
+from jp_nb.tools.parameters import Parameter, parameters
+from jp_nb.tools.process import ProcessRun
+from jp_nb.tools.python import PythonTool
+
+MAX_VALUE_CHARS = 2000
+"""Of one value of one tool."""
+
+_Rule = ConfigRule | FileRule | HostRule | VariableRule
+MakeOffer = Callable[[AppConfig], ToolSet]
+_LOCKS: Mapping[str, str] = {
+    "any": "-t and -T can switch it",
+    "if_named": "-t and -T can switch it only by its name",
+    "if_named_or_group": "-t and -T can switch it by its name or its toolset",
+}
+
+
+def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None) -> Report:
+    """Every configured tool: whether the model is offered it, where it comes from, how it runs.
+
+    With `toolset` those of that one alone.
+    """
+    offered, possible = offer(config), offer(switched_on(config))
+    rows = []
+    for name, tool in config.conversation.tools.items():
+        if name == STAR or toolset not in (None, tool.toolset):
+            continue
+        found = possible.tools.get(name)
+        run, result = (found.run, found.result) if found else (tool.run, tool.result)
+        source = tool.source or ""
+        if name in offered.clashes:
+            source = f"{source}: {offered.clashes[name]}"
+        state = _offered(name, config, offered)
+        how = (run or "", result or "", grants(tool.access))
+        rows.append((name, state, source, tool.toolset or "-", *how))
+    return table(("tool", "state", "source", "toolset", "run", "result", "grants"), rows)
+
+
+def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
+    """Return whether the model is offered the tool: `on`, `off`, `missing: why`."""
+    if name in offered.missing:
+        return f"missing: {offered.missing[name]}"
+    if name not in offered.tools:
+        return "off"
+    return "on" if config.conversation.enabling(name)[0] else "on: assistant.tool_choice names it"
+
+
+def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
+    """All about one tool; of a toolset, its tools.
+
+    Raises:
+        UsageError: If there is no such tool; the message offers the nearest.
+    """
+    configured = config.conversation.tools.get(name)
+    if configured is None and config.conversation.toolset(name):
+        return tools_report(config, offer, name)
+    if configured is None or name == STAR:
+        known = [x for x in config.conversation.tools if x != STAR]
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f": did you mean `%jp tools {near[0]}`?" if near else "; `%jp tools` lists them"
+        raise UsageError(f"Tool not found: {name}{hint}")
+    offered, possible = offer(config), offer(switched_on(config))
+    found = possible.tools.get(name)
+    facts = [
+        ("tool", name),
+        ("state", _state(name, config, offered)),
+        ("source", configured.source or "not set"),
+        *([("toolset", configured.toolset)] if configured.toolset else []),
+        *([("name", offered.clashes[name])] if name in offered.clashes else []),
+        *([("missing", possible.missing[name])] if name in possible.missing else []),
+        *([("command", _command(configured.command))] if configured.command else []),
+        *(_settings(found) if found else ()),
+        *(("advice", each) for each in _advice(found)),
+        ("grants", grants(configured.access)),
+    ]
+    parts = [table(("setting", "value"), facts, limit=MAX_VALUE_CHARS)]
+    if configured.questions:
+        rows = [_question(name, *entry) for entry in configured.questions.items()]
+        head = ("question", "answered by", "configured answer", "label")
+        parts.append(table(head, rows, limit=MAX_VALUE_CHARS))
+    if configured.options:
+        above = ("conversation", "tools", name, "options")
+        options = [(key, _value(value, (*above, key))) for key, value in configured.options.items()]
+        parts.append(table(("option", "value"), options, limit=MAX_VALUE_CHARS))
+    if found:
+        parts += _parameters(found)
+        parts.append(_description(found.definition.description))
+    return Report(
+        "\n\n".join(part.markdown for part in parts), "\n\n".join(part.text for part in parts)
+    )
+
+
+def _advice(found: OfferedTool | None) -> tuple[str, ...]:
+    if found is None or not isinstance(found.executor, PythonTool):
+        return ()
+    from jp_nb.tools.python import advice
+
+    return advice(found.executor)
+
+
+# --- one tool --------------------------------------------------------------------------------
+
+
+def _state(name: str, config: AppConfig, offered: ToolSet) -> str:
+    state, rule = config.conversation.enabling(name)
+    word = "on" if state else "off"
+    if rule == "never":
+        return f"locked-{word}: -t and -T cannot switch it"
+    if name in offered.tools and not state:
+        return f"{_offered(name, config, offered)}; otherwise off: {_LOCKS[rule]}"
+    return f"{word}: {_LOCKS[rule]}"
+
+
+def _command(command: Command) -> str:
+    program, *args = (without_credentials(word) for word in (command.program, *command.args))
+    if command.shell:
+        return f"sh -c: {program} {shlex.join(args)}".rstrip()
+    return shlex.join([program, *args])
+
+
+def _value(value: JsonValue, path: Sequence[str]) -> str:
+    return without_credentials(to_text(masked(value, path)))
+
+
+def _settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
+    yield "run", tool.run
+    yield "format", tool.format
+    yield "result", tool.result
+    yield "cancellation_response", tool.cancellation_response
+    yield "shown", _shown(tool)
+
+
+def _shown(tool: OfferedTool) -> str:
+    """Return how a call looks in the cell."""
+    if tool.hidden:
+        return "hidden"
+    arguments = "by a command" if tool.formatter else tool.parameters or "in the line"
+    results = tool.inline_results or "off"
+    errors = "" if tool.inline_errors is None else f", errors: {_lines(tool.inline_errors)}"
+    return f"arguments: {arguments}, results: {_lines(results)}{errors}"
+
+
+def _lines(shown: str | int) -> str:
+    return f"{shown} lines" if isinstance(shown, int) else shown
+
+
+def _question(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
+    above = ("conversation", "tools", tool, "questions", key)
+    who: str = "assistant" if question.asks_assistant else "user"
+    if not isinstance(question.target, str):
+        overrides: JsonValue = question.target.model_dump(mode="json", exclude_unset=True)
+        who += f", with {_value(overrides, above)}"
+    answer = "-" if question.answer is None else _value(question.answer, (*above, "answer"))
+    return key, who, answer, question.prompt_label or "-"
+
+
+def _parameters(tool: OfferedTool) -> list[Report]:
+    shown, others = parameters(tool.documented_schema)
+    rows = [
+        (
+            ".".join(found.path),
+            found.type or "any",
+            "yes" if found.required else "no",
+            ", ".join(_values(found)).replace("`", "") or "-",
+            " ".join(found.texts) or "-",
+        )
+        for found in shown
+    ]
+    rows += [(others, "-", "-", "-", "-")] if others else []
+    head = ("parameter", "type", "required", "values", "description")
+    return [table(head, rows, limit=MAX_VALUE_CHARS)] if rows else []
+
+
+def _values(parameter: Parameter) -> Iterator[str]:
+    for text in parameter.values:
+        word = text.partition(" ")[0]
+        known = word in ("default", "always") and is_secret(parameter.path)
+        yield f"{word} {NOT_SHOWN}" if known else text
+
+
+def _description(text: str) -> Report:
+    head = "Description for the model:" if text else "It has no description for the model."
+    if not text:
+        return Report(head, head)
+    return Report(f"{head}\n\n{code_block(text)}", f"{head}\n{plain(text)}")
+
+
+# --- grants ----------------------------------------------------------------------------------
+
+
+def grants(access: Access | None) -> str:
+    """Return what `access` lets a tool touch, in words; "-" if nothing is said."""
+    if access is None:
+        return "-"
+    rules: list[_Rule] = [*access.config, *access.fs, *access.net, *access.env]
+    return "; ".join(map(_rule, rules)) or "-"
+
+
+def _rule(rule: _Rule) -> str:
+    match rule:
+        case ConfigRule():
+            return f"config {rule.path}: {_config_verbs(rule)}"
+        case FileRule():
+            verbs = ("read", "write", "create", "update", "delete", "execute")
+            granted = [verb for verb in verbs if getattr(rule, verb)]
+            denied = [f"no {verb}" for verb in verbs if getattr(rule, verb) is False]
+            outside = ["links that lead outside"] if rule.external else []
+            return f"files {rule.path}: {', '.join([*granted, *denied, *outside]) or 'nothing'}"
+        case HostRule():
+            scheme = f"{rule.scheme}://" if rule.scheme else ""
+            port = f":{rule.port}" if rule.port else ""
+            place = f"{scheme}{rule.host}{port}{rule.path_prefix or ''}"
+            return f"host {place}: {'yes' if rule.allow else 'no'}"
+        case VariableRule():
+            return f"variable {rule.name}: {'read' if rule.read else 'no'}"
+        case _:
+            assert_never(rule)
+
+
+def _config_verbs(rule: ConfigRule) -> str:
+    if names_nothing(rule):
+        return "matches no setting"
+    changes = [
+        *(["write, even grants"] if rule.write == "insecure_allow" else []),
+        *(["write"] if rule.write is True else []),
+        *(["unset"] if rule.delete else []),
+    ]
+    words = {True: "asks", False: "does not ask", None: "asks about settings with authority"}
+    how = words[asks(rule)]
+    changed = [f"{' and '.join(changes)} ({how})"] if changes else []
+    return ", ".join([*(["read"] if rule.read else []), *changed]) or "nothing"
+
+
+DEBUG = "%debug opens the debugger where it failed"
+NOT_OFFERED = "The tool {} is not offered to the model: {}. It was called anyway."
+
+
+def call_report(outcome: CallOutcome, *, timed: bool) -> Report:
+    """Return what the model would read of a call, and what processes got and printed.
+
+    `timed` says how long it took: that is another each time.
+    """
+    parts = [*_processes(outcome), *_result(outcome, timed=timed)]
+    return joined(parts)
+
+
+def said(text: str) -> Report:
+    """Return a sentence of our own."""
+    line = one_line(text, limit=2000)
+    return Report(no_markup(line), line)
+
+
+def block(text: str, language: str = "text") -> Report:
+    """Return `text` as it is, marked as a text of somebody else."""
+    shown = plain(text, limit=MAX_BLOCK_CHARS).rstrip("\n")
+    lines = (f"    {line}".rstrip() for line in shown.split("\n"))
+    return Report(code_block(shown, language), "\n".join(lines))
+
+
+def _result(outcome: CallOutcome, *, timed: bool) -> Iterator[Report]:
+    yield said(f"{_heading(outcome, timed=timed)}:")
+    yield block(outcome.content) if outcome.content.strip() else said("(nothing)")
+    if outcome.structured is not None:
+        yield said("The record would also keep:")
+        yield block(indented_json(outcome.structured), "json")
+    for image in outcome.images:
+        yield said(f"The model also sees {image.words_with_size}")
+    if outcome.exception is not None:
+        yield said(DEBUG)
+
+
+def _heading(outcome: CallOutcome, *, timed: bool) -> str:
+    count = len(outcome.content)
+    facts = [f"{count:,} character{'' if count == 1 else 's'}"]
+    if outcome.is_cut:
+        facts.append(f"truncated: the whole result has {outcome.whole_chars:,}")
+    if timed:
+        facts.append(f"{outcome.seconds:.1f} s")
+    kind = " as an error" if outcome.is_error else ""
+    return f"The model reads{kind} ({', '.join(facts)})"
+
+
+def _processes(outcome: CallOutcome) -> Iterator[Report]:
+    several = sum(not run.formats for run in outcome.processes) > 1
+    number = 0
+    for run in outcome.processes:
+        number += not run.formats
+        about = "Its formatter" if run.formats else f"Run {number}" if several else "The command"
+        yield from _process(about, run)
+
+
+def _process(about: str, run: ProcessRun) -> Iterator[Report]:
+    yield said(f"{about} got on stdin:")
+    yield block(run.stdin, "json")
+    for name, text in (("stdout", run.stdout), ("stderr", run.stderr)):
+        if text.strip():
+            yield said(f"printed on {name}:")
+            yield block(text)
+    nothing = "" if (run.stdout + run.stderr).strip() else "printed nothing and "
+    ended = f"exit status {run.exit_code}" if run.exit_code >= 0 else f"signal {-run.exit_code}"
+    yield said(f"{nothing}ended with {ended}")
+
+
+MAX_RESULT_CHARS = 80
+"""Of one result in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One result of a turn, then and now; None where there is none.
+
+    Attributes:
+        name: The tool; `configuration` of what all calls of a batch changed.
+        note: Why it cannot be the same.
+    """
+
+    name: str
+    then: str | None
+    now: str | None
+    note: str = ""
+
+    @property
+    def same(self) -> bool:
+        """True if it is what it was."""
+        return not self.note and self.then == self.now
+
+
+def replay_report(number: int, results: Sequence[Replayed], note: str = "") -> Report:
+    """Return what differs, one result after the other, a table of all of them, and `note`."""
+    same = sum(each.same for each in results)
+    head = said(
+        f"Turn {number} with the current tools: {same} of {len(results)} results are the same. "
+        "The conversation is unchanged."
+    )
+    rows = [
+        (str(place), each.name, _short(each.then), _short(each.now), each.note or _verdict(each))
+        for place, each in enumerate(results, 1)
+    ]
+    listed = table(("call", "tool", "then", "now", "same?"), rows, limit=MAX_RESULT_CHARS)
+    return joined([*_differences(results), head, listed, *([said(note)] if note else [])])
+
+
+def _differences(results: Sequence[Replayed]) -> Iterator[Report]:
+    for place, each in enumerate(results, 1):
+        if each.same or each.then is None or each.now is None:
+            continue
+        label = f"{place} {one_line(each.name, limit=80)}"
+        change = ProposedChange(label, json.dumps(each.then), json.dumps(each.now))
+        for shown in prompt_text.decided((change,)):
+            text = [f"≠ {shown.line}", *(f"    {line}" for line in shown.difference)]
+            block = code_block("\n".join(shown.difference), "diff") if shown.difference else ""
+            marked = "\n\n".join(filter(None, (f"≠ {code_span(shown.line)}", block)))
+            yield Report(marked, "\n".join(text))
+
+
+def _verdict(result: Replayed) -> str:
+    return "same" if result.same else "differs"
+
+
+def _short(text: str | None) -> str:
+    return "-" if text is None else one_line(text, limit=MAX_RESULT_CHARS)
+
+
+MAX_COLUMNS: Final = 88
+"""Of a call in one line."""
+MAX_ERROR_CHARS: Final = 200
+
+
+def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str, Any]) -> str:
+    """Return source that makes `call` once more, with the arguments it ran with.
+
+    A function of the notebook is called itself if it takes what JSON has; else `jp.call` runs the
+    tool, which makes dates, models and the like of its arguments first.
+
+    Args:
+        call: As it is recorded.
+        tool: The Python tool of that name; None if there is none.
+        namespace: Of the notebook.
+    """
+    source = _of_function(call, tool, namespace) if tool is not None else None
+    lines = [source or _of_tool(call, namespace)]
+    if call.is_error and call.content:
+        said = escape_unseen(one_line(call.content.partition("\n")[0], limit=MAX_ERROR_CHARS))
+        lines.insert(0, f"# failed: {said}")
+    return "\n".join(lines)
+
+
+def _of_function(call: ToolCall, tool: PythonTool, namespace: Mapping[str, Any]) -> str | None:
+    """Return a call of the function; None if no name has it or its arguments are no literals."""
+    name = _name_of((tool, tool.function), tool.__name__, namespace)
+    values = tool.values_of(call.arguments)
+    if name is None or values is None or not all(map(_is_literal, values.values())):
+        return None
+    given = [f"{key}={value!r}" for key, value in values.items()]
+    if tool.context_name is not None:
+        given.append(f"{tool.context_name}={_jp(namespace)}.ToolContext({call.name!r})")
+    called = _written(f"{'await ' if tool.is_async else ''}{name}", given)
+    return f"{_import(namespace)}{called}" if tool.context_name is not None else called
+
+
+def _of_tool(call: ToolCall, namespace: Mapping[str, Any]) -> str:
+    given = [repr(call.name)]
+    if all(key.isidentifier() and not keyword.iskeyword(key) for key in call.arguments):
+        clash = "tool" in call.arguments or "arguments" in call.arguments
+        if not clash:
+            given += [f"{key}={value!r}" for key, value in call.arguments.items()]
+            return f"{_import(namespace)}{_written(f'{_jp(namespace)}.call', given)}"
+    given.append(repr(dict(call.arguments)))
+    return f"{_import(namespace)}{_written(f'{_jp(namespace)}.call', given)}"
+
+
+def _written(called: str, given: list[str]) -> str:
+    line = f"{called}({', '.join(given)})"
+    if len(line) <= MAX_COLUMNS:
+        return line
+    return "\n".join([f"{called}(", *(f"    {each}," for each in given), ")"])
+
+
+def _is_literal(value: JsonValue) -> bool:
+    """Return True if `repr` writes `value` such that Python reads the same."""
+    match value:
+        case float():
+            return math.isfinite(value)
+        case list():
+            return type(value) is list and all(map(_is_literal, value))
+        case dict():
+            return type(value) is dict and all(
+                type(key) is str and _is_literal(below) for key, below in value.items()
+            )
+        case _:
+            return type(value) in (str, int, bool, type(None))
+
+
+def _name_of(sought: Iterable[object], first: str, namespace: Mapping[str, Any]) -> str | None:
+    """Return a name of one of the `sought` objects, `first` if it is one."""
+    wanted = set(map(id, sought))
+    if id(namespace.get(first)) in wanted:
+        return first
+    return next(
+        (n for n, v in namespace.items() if id(v) in wanted and not n.startswith("_")), None
+    )
+
+
+def _jp(namespace: Mapping[str, Any]) -> str:
+    return _name_of([sys.modules["jp_nb"]], "jp", namespace) or "jp"
+
+
+def _import(namespace: Mapping[str, Any]) -> str:
+    known = _name_of([sys.modules["jp_nb"]], "jp", namespace)
+    return "" if known is not None else "import jp_nb as jp\n\n"

@@ -1,0 +1,854 @@
+"""Render a `TurnView`, live or recorded.
+
+Source: `docs/guide.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final, Literal, assert_never
+
+from jp_nb.agent.display import (
+    ChangeEnds,
+    DiscardText,
+    DisplayEvent,
+    EndOfText,
+    FunctionBegins,
+    FunctionEnds,
+    InterruptHeard,
+    Notice,
+    PersonSays,
+    QuestionEnds,
+    ShowRequest,
+    ShowText,
+    TokensSoFar,
+    ToolBegins,
+    ToolEnds,
+    Waits,
+)
+from jp_nb.agent.permissions import SKIPPED
+from jp_nb.agent.prompts import ANSWERS
+from jp_nb.agent.questions import REASON_NOT_ANSWERED
+from jp_nb.config.masking import is_secret, masked
+from jp_nb.config.schema import Element, format_path, parse_path
+from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, without_credentials
+from jp_nb.errors import ConfigError
+from jp_nb.json_values import indented_json, read_json
+from jp_nb.record.compaction import in_words, placed_compactions
+from jp_nb.record.conversations import Listed, listing
+from jp_nb.record.document import Document
+from jp_nb.record.events import Entry
+from jp_nb.record.question_log import (
+    DOES_NOT_FIT,
+    LEFT,
+    NO_MODEL,
+    NO_USER,
+    NOT_ANSWERED,
+    USER_ONLY,
+)
+from jp_nb.record.stream import ProposedBy
+from jp_nb.record.turns import (
+    ConfigChange,
+    Inquiry,
+    Part,
+    StructuredData,
+    Text,
+    ToolCall,
+    Turn,
+)
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.rendering.markdown import code_block, code_span, safe_markdown
+from jp_nb.rendering.prompts import by_in_words
+from jp_nb.rendering.questions import (
+    QuestionCard,
+    answer_as_json,
+    card_markdown,
+    card_text,
+    marks_in_words,
+    question_card,
+    quoted,
+)
+from jp_nb.rendering.report import MAX_CELL_CHARS, Report, in_one_line, table
+from jp_nb.rendering.tool_calls import (
+    bounded,
+    call_markdown,
+    call_plain,
+    details_block,
+    for_user,
+    no_markup,
+)
+from jp_nb.text import (
+    escape_markdown,
+    escape_unseen,
+    one_line,
+    plain,
+    shown_name,
+    spell_unseen,
+)
+
+
+@dataclass(slots=True)
+class TextPiece:
+    """Assistant text, reasoning or structured data, as it came."""
+
+    kind: Literal["message", "reasoning", "structured"]
+    chunks: list[str] = field(default_factory=list)
+    done: bool = False
+
+    @property
+    def text(self) -> str:
+        """All of it so far."""
+        if len(self.chunks) > 1:
+            self.chunks[:] = ["".join(self.chunks)]
+        return self.chunks[0] if self.chunks else ""
+
+
+@dataclass(slots=True)
+class ToolPiece:
+    """One tool call; `ends` is None while it runs."""
+
+    begins: ToolBegins
+    ends: ToolEnds | None = None
+
+
+Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | ShowRequest | PersonSays
+
+MAX_NOTICE_LINES = 50
+NO_BREAK_SPACE = "\u00a0"
+
+
+@dataclass(frozen=True, slots=True)
+class PieceStyle:
+    """The settings with which pieces are shown.
+
+    Attributes:
+        show_reasoning: Whether reasoning is shown (folded).
+        image_hosts: Hosts whose images are loaded.
+    """
+
+    show_reasoning: bool = True
+    image_hosts: Collection[str] = ()
+
+
+def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
+    """Return a piece as Markdown in which model and tool text is neutralised.
+
+    With `live`, a tool call also says how long it took, which a saved cell never does.
+    """
+    match piece:
+        case TextPiece():
+            return _text_markdown(piece, style)
+        case ToolPiece():
+            return call_markdown(piece.begins, piece.ends, live=live)
+        case QuestionEnds():
+            return _question_markdown(piece)
+        case ChangeEnds():
+            return _change_markdown(piece)
+        case Notice(text=text):
+            return _notice_markdown(text)
+        case ShowRequest(text=text):
+            return details_block("Request", code_block(text, limit=len(text)))
+        case PersonSays(text=text):
+            return f"> 💬 {no_markup(one_line(text, limit=2000))}"
+        case _:
+            assert_never(piece)
+
+
+def _text_markdown(piece: TextPiece, style: PieceStyle) -> str:
+    match piece.kind:
+        case "structured":
+            return code_block(_pretty(piece.text))
+        case "reasoning":
+            if not style.show_reasoning or not piece.text.strip():
+                return ""
+            return details_block("Reasoning", _safe(piece.text, style))
+        case "message":
+            return _safe(piece.text, style).strip("\n")
+
+
+def _safe(text: str, style: PieceStyle) -> str:
+    return safe_markdown(text, image_hosts=style.image_hosts)
+
+
+def piece_plain(piece: Piece) -> str:
+    """A piece as text; "" for what is not for terminals, such as reasoning."""
+    match piece:
+        case TextPiece(kind="reasoning"):
+            return ""
+        case TextPiece(kind="structured"):
+            return plain(_pretty(piece.text))
+        case TextPiece():
+            return plain(piece.text).strip("\n")
+        case ToolPiece():
+            return call_plain(piece.begins, piece.ends)
+        case QuestionEnds():
+            return question_text(piece)
+        case ChangeEnds():
+            return change_text(piece)
+        case Notice(text=text):
+            return _notice_text(text)
+        case ShowRequest(text=text):
+            return "\n".join(
+                f"> {line}".rstrip() for line in plain(text, limit=len(text)).split("\n")
+            )
+        case PersonSays(text=text):
+            return f"> {one_line(text, limit=2000)}"
+        case _:
+            assert_never(piece)
+
+
+def question_text(ends: QuestionEnds) -> str:
+    """Return the question with its answer or why there is none, and below it what was offered."""
+    label = f"{one_line(ends.label, limit=80)}: " if ends.label else ""
+    card = _card(ends)
+    asked = f"? {label}{one_line(ends.question.text, limit=500)} {_outcome(ends, card)}"
+    return "\n".join([asked, *(f"    {line}" for line in card_text(card))])
+
+
+def _question_markdown(ends: QuestionEnds) -> str:
+    label = f"**{no_markup(one_line(ends.label, limit=80))}**: " if ends.label else ""
+    question, card = no_markup(one_line(ends.question.text, limit=500)), _card(ends)
+    asked = f"❓ {label}{question} **{no_markup(_outcome(ends, card))}**"
+    asked = quoted("\n\n".join(filter(None, [asked, card_markdown(card)])))
+    if not ends.question.context:
+        return asked
+    # Made safe as a quotation: that decides what is code in it.
+    context = plain(ends.question.context, limit=2000).split("\n")
+    lines = (f"> {line}" if line else ">" for line in context)
+    return "\n\n".join([safe_markdown("\n".join(lines)), asked])
+
+
+def _card(ends: QuestionEnds) -> QuestionCard:
+    """Return what was offered and chosen; of what nobody saw, nothing was offered."""
+    answered = ends.outcome == "answered"
+    if not answered and ends.end not in LEFT:
+        return QuestionCard()
+    return question_card(ends.question.answer_type.recorded(), ends.answer, answered=answered)
+
+
+def change_text(ends: ChangeEnds) -> str:
+    """Return what was decided about a configuration change: a line, and one for each of several."""
+    about, several = _changes(ends)
+    lines = [f"⟳ {about.line} — {_verdict(ends)}", *(f"    {line}" for line in about.difference)]
+    for one in several:
+        lines += [f"    {one.line}", *(f"        {line}" for line in one.difference)]
+    return "\n".join(lines)
+
+
+def _change_markdown(ends: ChangeEnds) -> str:
+    about, several = _changes(ends)
+    head = f"⟳ {code_span(about.line)} — {no_markup(_verdict(ends))}"
+    items = "\n".join(_with_difference(f"- {code_span(one.line)}", one, "  ") for one in several)
+    return "\n\n".join(filter(None, (_with_difference(head, about, ""), items)))
+
+
+def _with_difference(line: str, about: prompt_text.Decided, indentation: str) -> str:
+    if not about.difference:
+        return line
+    block = code_block("\n".join(about.difference), "diff").split("\n")
+    return "\n".join([line, "", *(f"{indentation}{text}" for text in block)])
+
+
+def _changes(ends: ChangeEnds) -> tuple[prompt_text.Decided, list[prompt_text.Decided]]:
+    """Return what it was about, and what goes below that if it was not just one change."""
+    tool, lines = one_line(ends.tool, limit=80), prompt_text.decided(ends.changes)
+    if len(lines) == 1:
+        return lines[0]._replace(line=f"{tool}: {lines[0].line}"), []
+    return prompt_text.Decided(f"{tool}: {len(ends.changes)} configuration changes"), lines
+
+
+def _verdict(ends: ChangeEnds) -> str:
+    applied, beside = (
+        ("applied", "") if ends.counts else ("approved", "; not applied outside a turn")
+    )
+    match ends.by:
+        case "person" if ends.channel == ANSWERS:
+            answers = "by the answers file"
+            return f"{applied} {answers}{beside}" if ends.applied else f"rejected {answers}"
+        case "person":
+            channel = f" ({ends.channel})" if ends.channel else ""
+            person = "you" if ends.person is None else shown_name(ends.person)
+            if not ends.applied:
+                return f"rejected by {person}{channel}"
+            return f"{applied} by {person}{channel}{beside}"
+        case "grant":
+            return f"{applied} by a grant{beside}"
+        case "nobody":
+            reason = ends.reason or NO_USER
+            return f"not applied: {one_line(reason, limit=300)}"
+        case other:
+            assert_never(other)
+
+
+def _notice_text(text: str) -> str:
+    return bounded(text, lines=MAX_NOTICE_LINES)
+
+
+def _notice_markdown(text: str) -> str:
+    """A notice line by line, with its indentation, which Markdown would drop."""
+    lines = []
+    for line in _notice_text(text).split("\n"):
+        if said := one_line(line, limit=2000):
+            indentation = len(line) - len(line.lstrip(" "))
+            lines.append(f"{NO_BREAK_SPACE * indentation}{in_one_line(said, no_markup)}")
+    return "  \n".join(lines)
+
+
+_NO_PERSON: Final = {
+    **{channel: channel for channel in ("configured", "remembered", "recorded", "model")},
+    ANSWERS: "answers file",
+}
+"""Channels of answers that nobody gave just now, in words."""
+_ENDS: Mapping[str, str] = {
+    **LEFT,
+    "unavailable": NO_USER,
+}
+_REASONS: Mapping[str, str] = {
+    "user": "cancelled",
+    "backend_error": NO_MODEL,
+    "no_prompt_backend": NO_USER,
+    "assistant_routing_denied": USER_ONLY,
+    "invalid_static_answer": DOES_NOT_FIT,
+}
+
+
+def _outcome(ends: QuestionEnds, card: QuestionCard) -> str:
+    if ends.outcome == "redacted":
+        return f"→ {SECRET_ANSWER}{by_in_words(ends.by)}"
+    if ends.outcome == "answered":
+        origin = f" ({_NO_PERSON[ends.channel]})" if ends.channel in _NO_PERSON else ""
+        return f"→ {card.words}{origin}{marks_in_words(ends.marks)}{by_in_words(ends.by)}"
+    if ends.end == "declined":
+        return f"— {NOT_ANSWERED}{by_in_words(ends.by)}"
+    why = _ENDS.get(ends.end or "") or _REASONS.get(ends.reason or "", ends.reason or "cancelled")
+    return f"— no answer: {why}{by_in_words(ends.by)}"
+
+
+def _pretty(text: str) -> str:
+    try:
+        return indented_json(read_json(text))
+    except ValueError:
+        return text
+
+
+_DECISIONS = (QuestionEnds, ChangeEnds)
+
+
+class Transcript:
+    """The pieces of one turn, in order, in one part or several.
+
+    A part is what one output shows. Another one begins where something else was shown in between,
+    such as what a tool printed.
+
+    Args:
+        show_reasoning: Whether reasoning is shown (folded).
+        show_tools: Whether tool calls are shown.
+        image_hosts: Hosts whose images are loaded.
+    """
+
+    def __init__(
+        self,
+        *,
+        show_reasoning: bool = True,
+        show_tools: bool = True,
+        image_hosts: Collection[str] = (),
+    ) -> None:
+        self.pieces: list[Piece] = []
+        self._show_tools = show_tools
+        self._style = PieceStyle(show_reasoning, image_hosts)
+        self._response = 0
+        self._running: dict[str, ToolPiece] = {}
+        self._calls: dict[str, int] = {}
+        self._starts = [0]
+        self._markdown: dict[int, str] = {}  # of pieces that cannot change any more, while it runs
+        self._texts: dict[int, str] = {}
+
+    def apply(self, events: Iterable[DisplayEvent]) -> None:
+        """Fold `events` in."""
+        for event in events:
+            self._apply(event)
+
+    def _apply(self, event: DisplayEvent) -> None:
+        match event:
+            case ShowText():
+                self._add_text(event)
+            case EndOfText():
+                if self.pieces and isinstance(self.pieces[-1], TextPiece):
+                    self.pieces[-1].done = True
+            case DiscardText():
+                del self.pieces[self._response :]
+                self._starts = [min(start, self._response) for start in self._starts]
+                self._markdown.clear()
+                self._texts.clear()
+            case ToolBegins():
+                self._begin_tool(event)
+            case ToolEnds():
+                self._end_tool(event)
+            case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptHeard():
+                pass
+            case ShowRequest() | PersonSays() | ChangeEnds():
+                self.pieces.append(event)
+                self._response = len(self.pieces)
+            case QuestionEnds() | Notice():
+                self.pieces.append(event)
+            case _:
+                assert_never(event)
+
+    def _add_text(self, event: ShowText) -> None:
+        last = self.pieces[-1] if self.pieces else None
+        if not isinstance(last, TextPiece) or last.done or last.kind != event.kind:
+            last = TextPiece(event.kind)
+            self.pieces.append(last)
+        last.chunks.append(event.text)
+
+    def _begin_tool(self, event: ToolBegins) -> None:
+        self._calls.setdefault(event.call_id, len(self._calls))
+        if not self._show_tools or event.hidden:
+            return
+        running = self._running.get(event.call_id)
+        if running is not None:
+            running.begins = event
+            return
+        self._running[event.call_id] = piece = ToolPiece(event)
+        self.pieces.append(piece)
+
+    def _end_tool(self, event: ToolEnds) -> None:
+        self._response = len(self.pieces)
+        piece = self._running.pop(event.call_id, None)
+        if piece is not None:
+            piece.ends = event
+        elif self._show_tools and not event.hidden:
+            begins = ToolBegins(event.call_id, event.name, {}, event.hidden, parameters="off")
+            self.pieces.append(ToolPiece(begins, event))
+            self._response = len(self.pieces)
+
+    def shows(self, event: ToolEnds) -> bool:
+        """Return True if the call that ended has a line."""
+        return self._show_tools and not event.hidden
+
+    # --- parts -------------------------------------------------------------------------------
+
+    @property
+    def parts(self) -> int:
+        """The number of parts; the last one may be empty."""
+        return len(self._starts)
+
+    def cut(self, call_id: str | None = None, *, always: bool = False) -> bool:
+        """Begin a part behind the line of a call, if the last part has it, or else behind all.
+
+        Returns whether it began one: a part that is empty has nothing to end, unless `always`.
+        """
+        piece = self._running.get(call_id) if call_id is not None else None
+        end = len(self.pieces)
+        if piece is not None:
+            places = (n for n in range(self._starts[-1], end) if self.pieces[n] is piece)
+            end = next(places, end - 1) + 1
+        if end <= self._starts[-1] and not always:
+            return False
+        self._starts.append(end)
+        return True
+
+    def is_empty(self, part: int) -> bool:
+        """Return True if `part` has no pieces."""
+        return not self._numbers_of(part)
+
+    def is_final(self, part: int) -> bool:
+        """Return True if nothing in `part` can change any more; never true of the last one."""
+        return part < len(self._starts) - 1 and all(map(_is_final, self._pieces_of(part)))
+
+    def _pieces_of(self, part: int) -> list[Piece]:
+        return [self.pieces[number] for number in self._numbers_of(part)]
+
+    def _numbers_of(self, part: int) -> range:
+        part %= len(self._starts)
+        end = self._starts[part + 1] if part + 1 < len(self._starts) else len(self.pieces)
+        return range(self._starts[part], end)
+
+    def _in_call_order(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Yield `numbers`, with decisions that stand together in the order of their calls.
+
+        Calls run side by side and ask in any order; a cell that is run again shows the same.
+        """
+        for decided, group in groupby(numbers, lambda n: isinstance(self.pieces[n], _DECISIONS)):
+            together = list(group)
+            yield from sorted(together, key=self._place) if decided else together
+
+    def _place(self, number: int) -> int:
+        piece = self.pieces[number]
+        return self._calls.get(piece.call_id, 0) if isinstance(piece, _DECISIONS) else 0
+
+    # --- rendering ---------------------------------------------------------------------------
+
+    def bundle(
+        self, part: int = -1, *, live: bool = False, status: str | None = None
+    ) -> dict[str, str]:
+        """The MIME bundle of a part: `text/markdown` and `text/plain`.
+
+        Args:
+            part: Its number, from 0; the last one if it is negative.
+            live: The turn is still running: durations are shown, which a saved cell never has.
+            status: A last line while it runs, such as what is waited for.
+        """
+        return {
+            "text/markdown": self.markdown(part, live=live, status=status),
+            "text/plain": self.plain_text(part),
+        }
+
+    def markdown(self, part: int = -1, *, live: bool = False, status: str | None = None) -> str:
+        """A part as Markdown in which model and tool text is neutralised."""
+        numbers = list(self._in_call_order(self._numbers_of(part)))
+        if live:
+            blocks = [self._live_markdown(number) for number in numbers]
+        else:
+            blocks = [
+                piece_markdown(self.pieces[number], self._style, live=False) for number in numbers
+            ]
+        if status:
+            blocks.append(f"*{no_markup(status)}*")
+        return "\n\n".join(block for block in blocks if block)
+
+    def plain_text(self, part: int = -1) -> str:
+        """A part as text, for terminals and diffs."""
+        numbers = self._in_call_order(self._numbers_of(part))
+        blocks = [self._once(number, self._texts, piece_plain) for number in numbers]
+        return "\n".join(block for block in blocks if block)
+
+    def _live_markdown(self, number: int) -> str:
+        return self._once(
+            number, self._markdown, lambda x: piece_markdown(x, self._style, live=True)
+        )
+
+    def _once(self, number: int, known: dict[int, str], render: Callable[[Piece], str]) -> str:
+        """Return a piece as `render` gives it; one that cannot change any more is rendered once."""
+        text = known.get(number)
+        if text is None:
+            text = render(self.pieces[number])
+            if self._stays(number):
+                known[number] = text
+        return text
+
+    def _stays(self, number: int) -> bool:
+        """Return True if a piece cannot change any more; text is added to the last one alone."""
+        piece = self.pieces[number]
+        return _is_final(piece) or (isinstance(piece, TextPiece) and piece is not self.pieces[-1])
+
+
+def _is_final(piece: Piece) -> bool:
+    if isinstance(piece, ToolPiece):
+        return piece.ends is not None
+    return piece.done if isinstance(piece, TextPiece) else True
+
+
+MAX_COMPACTIONS = 20
+"""So many are listed after one turn: somebody else may have recorded any number."""
+MAX_NAMED = 5
+"""Of the tools that proposed one change."""
+_NAME = re.compile(r"[\w.-]{1,64}")
+_CHANNELS = {
+    "form": "through the form",
+    "stdin": "through the input field",
+    "terminal": "in the terminal",
+    "answers": "in the answers file",
+}
+_UNANSWERED = {
+    "failed": "✗ failed: no answer",
+    "interrupted": "⏹ interrupted before the answer",
+}
+_BROKEN_OFF = {
+    "failed": "✗ failed: the answer is incomplete",
+    "interrupted": "⏹ interrupted",
+    "stopped": "⏹ stopped by you",
+}
+
+
+def log_report(
+    document: Document,
+    turns: Sequence[Turn],
+    *,
+    total: int | None = None,
+    image_hosts: Collection[str] = (),
+) -> Report:
+    """`turns` as a conversation, and the other conversations of the notebook.
+
+    Args:
+        document: The conversations.
+        turns: Those to show, the last ones.
+        total: How many turns there are, if not all are shown.
+        image_hosts: The hosts whose images in answers are shown, not linked.
+    """
+    markdown: list[str] = []
+    text: list[str] = []
+    if total is not None and total > len(turns):
+        earlier = total - len(turns)
+        word = "turn" if earlier == 1 else "turns"
+        said = f"{earlier} earlier {word} hidden. Show all: `%jp log {total}`"
+        markdown.append(f"*{said}*")
+        text.append(said)
+    shorter = _compactions(document.conversation.entries) if turns else {}
+    for turn in turns:
+        for shown in (*_turn(turn, image_hosts), *shorter.get(turn.number, ())):
+            markdown.append(shown.markdown)
+            text.append(shown.text)
+    if not turns:
+        markdown.append("*no turn yet*")
+        text.append("no turn yet")
+    if document.others:
+        others = conversations_table(document)
+        markdown.append(f"Other conversations in this notebook:\n\n{others.markdown}")
+        text += ["other conversations in this notebook:", others.text]
+    return Report("\n\n".join(markdown), "\n".join(text))
+
+
+def _speaker(part: Part) -> str:
+    if not (isinstance(part, Text) and part.by_person):
+        return "assistant"
+    return "you" if part.by is None else f"asked by {shown_name(part.by)}"
+
+
+def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
+    """Yield what was asked, then under the assistant's name what came, in its order."""
+    parts = turn.parts or _parts(turn)
+    asked = (x for x in parts if isinstance(x, Text) and x.by_person)
+    request = next(asked, Text(turn.request, by_person=True))
+    speaker = _speaker(request)
+    heading, before = f"{turn.number} · {escape_markdown(speaker)}", f"{turn.number} {speaker}:"
+    yield _spoken(heading, before, request.content, image_hosts)
+    for image in turn.images:
+        yield _line(f"[image: {image.words}]")
+    for part in (x for x in parts if x is not request):
+        if isinstance(part, ConfigChange) and not (part.delta or part.unsets or part.begins_again):
+            continue  # it changed only whose a value is
+        says = _speaker(part)
+        if says != speaker and not isinstance(part, ConfigChange):
+            speaker = says
+            yield Report(f"**{turn.number} · {escape_markdown(says)}**", f"{turn.number} {says}:")
+        yield _part(part, image_hosts)
+    if turn.uncalled:
+        yield _line(f"⚠ {uncalled_words(turn.uncalled)}")
+    if end := _end(turn):
+        yield _line(end)
+
+
+def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
+    """Return what was made shorter for the model, by the turn after which that was."""
+    found: dict[int, list[Report]] = {}
+    counts: Counter[int] = Counter()
+    for placed in placed_compactions(entries):
+        entry, lines = placed.of_its_time, found.setdefault(placed.after, [])
+        counts[placed.after] += 1
+        if counts[placed.after] > MAX_COMPACTIONS:
+            continue
+        end = " (undone)" if placed.taken_back else ""
+        lines.append(_line(f"⊟ {in_words([entry])} from here on{end}"))
+        if entry.summary is not None and not placed.taken_back:
+            said = entry.summary.summary
+            lines.append(Report(safe_markdown(said), _within(plain(said))))
+    for turn, count in counts.items():
+        if count > MAX_COMPACTIONS:
+            found[turn].append(_line(f"⊟ and {count - MAX_COMPACTIONS} more"))
+    return found
+
+
+def _spoken(heading: str, before: str, content: str, image_hosts: Collection[str]) -> Report:
+    shown = _within(plain(content)).lstrip()
+    return Report(
+        f"**{heading}**\n\n{safe_markdown(content, image_hosts=image_hosts)}", f"{before} {shown}"
+    )
+
+
+def _within(text: str) -> str:
+    """`text` farther in than anything of ours: no line of it passes for one."""
+    return "\n".join(f"    {line}" if line else "" for line in text.splitlines())
+
+
+def _parts(turn: Turn) -> Sequence[Part]:
+    """Return what is known of a turn without its order."""
+    said: list[Part] = [
+        Text(turn.request, by_person=True),
+        *turn.tool_calls,
+        *turn.inquiries,
+        *turn.config_changes,
+    ]
+    said += [Text(turn.text)] if turn.text else []
+    return [*said, StructuredData(turn.data)] if turn.data is not None else said
+
+
+def _part(part: Part, image_hosts: Collection[str]) -> Report:
+    match part:
+        case Text(content=content):
+            shown = safe_markdown(content, image_hosts=image_hosts)
+            return Report(shown, _within(plain(content)))
+        case StructuredData(data=data):
+            shown = plain(json.dumps(data, ensure_ascii=False, indent=2))
+            return Report(code_block(shown, "json"), _within(shown))
+        case ToolCall():
+            return _line(_call(part))
+        case Inquiry():
+            return _line(_inquiry(part))
+        case ConfigChange():
+            return _line(_change(part))
+        case _:
+            assert_never(part)
+
+
+def _line(text: str) -> Report:
+    line = one_line(text, limit=1000)
+    return Report(f"- {escape_markdown(line)}", f"  {line}")
+
+
+def _end(turn: Turn) -> str:
+    """Return how the turn ended, if not well; "" if it did, or nobody knows."""
+    if turn.left_out:
+        taken = "; its settings were reverted" if turn.taken_back else ""
+        how = _UNANSWERED.get(turn.status, "✗ no answer")
+        return f"{how} (this turn is not sent to models{taken})"
+    return _BROKEN_OFF.get(turn.status, "")
+
+
+def conversations_table(document: Document, *, with_active: bool = False) -> Report:
+    """Return the conversations of `document` as a table, the active one only if asked for."""
+    rows = [
+        (
+            x.id,
+            " ".join(filter(None, (x.title, "(active)" if x.active else None))),
+            "damaged" if x.damaged else f"{x.turns} turn{'' if x.turns == 1 else 's'}",
+            x.made or "",
+            _parent(x),
+        )
+        for x in listing(document)
+        if with_active or not x.active
+    ]
+    return table(("id", "title", "turns", "made", "from"), rows)
+
+
+def _parent(listed: Listed) -> str:
+    if listed.parent is None:
+        return ""
+    return (
+        listed.parent
+        if listed.parent_turn is None
+        else f"{listed.parent}, turn {listed.parent_turn}"
+    )
+
+
+def uncalled_words(required: str) -> str:
+    """Return the sentence about a required tool call that the model did not make."""
+    return f"a call of {required} was required, but the model made none"
+
+
+def _call(call: ToolCall) -> str:
+    arguments = ", ".join(
+        f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
+        for key, value in call.arguments.items()
+    )
+    mark = "⊘" if was_skipped(call) else {None: "…", True: "✗", False: "✓"}[call.is_error]
+    result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
+    shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
+    images = "".join(f" · {image.words}" for image in call.images)
+    return f"{mark} {shown}{_edited(call)} → {result}{images}"
+
+
+def was_skipped(call: ToolCall) -> bool:
+    """Return True if the model was told that somebody did not want `call`, or closed its form."""
+    told = call.content or ""
+    return told in REASON_NOT_ANSWERED.values() or told.startswith(SKIPPED.removesuffix("."))
+
+
+def _edited(call: ToolCall) -> str:
+    """Return who changed the arguments of `call` before it ran."""
+    if call.edited_by is None:
+        return ""
+    where = f" {_CHANNELS[call.channel]}" if call.channel in _CHANNELS else ""
+    return f" (arguments edited by you{where})"
+
+
+def _inquiry(inquiry: Inquiry) -> str:
+    if inquiry.outcome == "answered":
+        end = f"→ {answer_as_json(dict(inquiry.answer_type), inquiry.answer)}"
+    elif inquiry.outcome == "redacted":
+        end = f"→ {SECRET_ANSWER}"
+    else:
+        end = f"— {LEFT.get(inquiry.end or '') or inquiry.reason or 'open'}"
+    channel = f" ({inquiry.channel})" if inquiry.channel else ""
+    about = f"{channel}{marks_in_words(inquiry.marks)}{by_in_words(inquiry.by)}"
+    return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{about}"
+
+
+def _change(change: ConfigChange) -> str:
+    if change.begins_again:
+        return f"⟳ configuration reset{_proposed(change)}"
+    shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
+    says = [one_line(shown, limit=300)] if change.delta else []
+    back = frozenset(change.taken_back)
+    for word, taken in (("unset", False), ("reverted", True)):
+        found = [path for path in change.unsets if (path in back) is taken]
+        if found:
+            # Each path has a character or more: what comes after so many is cut off anyway.
+            paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
+            says.append(f"{word} {one_line(paths, limit=200)}")
+    return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
+
+
+def masked_path(path: str) -> str:
+    """`path`, without an item of a list that may be a secret."""
+    try:
+        keys = parse_path(path)
+    except ConfigError:
+        return without_credentials(path)
+    shown = [
+        Element(NOT_SHOWN) if isinstance(key, Element) and is_secret(keys[:i]) else key
+        for i, key in enumerate(keys)
+    ]
+    return without_credentials(format_path(shown))
+
+
+def _proposed(change: ConfigChange) -> str:
+    """Return which tools proposed `change`, and who let it count: those of one answer together."""
+    tools: dict[str, dict[str, None]] = {}
+    for call in change.proposed_by:
+        tools.setdefault(_applied(call), {})[_name(call.tool)] = None
+    said = [f"proposed by {_listed(names)}, {how}" for how, names in tools.items()]
+    return f" ({_listed(said, '; ')})" if said else ""
+
+
+def _applied(call: ProposedBy) -> str:
+    if call.applied_by == "grant":
+        return "applied by a grant"
+    if call.channel is None:
+        return f"applied by {_person(call)}"
+    return f"applied by {_person(call)} {_CHANNELS.get(call.channel) or _name(call.channel)}"
+
+
+def _person(call: ProposedBy) -> str:
+    return "you" if call.by is None else shown_name(call.by)
+
+
+def by_tools(calls: Iterable[ProposedBy]) -> list[str]:
+    """Each of `calls` in a few words: `by tool t (applied by you, form)`."""
+    said: dict[str, None] = {}
+    for call in calls:
+        who = "a grant" if call.applied_by == "grant" else _person(call)
+        channel = f", {_name(call.channel)}" if call.channel is not None else ""
+        said[f"by tool {_name(call.tool)} (applied by {who}{channel})"] = None
+    return _first(said)
+
+
+def _name(text: str) -> str:
+    """`text` if it is what tools are called; else in quotes: it cannot pass for our own words."""
+    return text if _NAME.fullmatch(text) else json.dumps(one_line(text, limit=60))
+
+
+def _listed(names: Iterable[str], between: str = ", ") -> str:
+    return between.join(_first(names))
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    """The first of `names`, and how many more there are."""
+    found = list(names)
+    more = len(found) - MAX_NAMED
+    return [*found[:MAX_NAMED], f"and {more} more"] if more > 0 else found

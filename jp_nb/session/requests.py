@@ -1,0 +1,247 @@
+"""The requests of a conversation, as they were sent or would be: found in the record, made anew.
+
+What was really sent is known of the last request of this kernel alone. Any other one is put
+together from what was in force at that place of the record; what a record does not hold (keys,
+hosts, what tools are, files that are attached) is as it is now, and the remarks say so.
+
+Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
+from jp_nb.agent.turn_state import Resolved, SentNote
+from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.providers.cassette import CassetteProvider
+from jp_nb.record.config_history import Projection
+from jp_nb.record.context import RequestPlace, request_places, thread_of
+from jp_nb.record.events import ChatRequest
+from jp_nb.record.marks import as_choice, marked_choice
+from jp_nb.record.stream import ConversationStream
+from jp_nb.rendering.requests import TracedRequest
+from jp_nb.session.conversation import ActiveConversation
+from jp_nb.session.resolver import ATTACHMENTS
+from jp_nb.session.turns import TurnRunner
+
+NEXT: Final = "next"
+AS_SENT: Final = "exact request"
+REPLAYED: Final = "reconstructed request: a cassette answered"
+AS_NOW: Final = (
+    "reconstructed request",
+    "text, model and messages are from that time; tools, hosts, keys and attached "
+    "files are the current ones",
+)
+TO_COME: Final = (
+    "preview of the next request",
+    "the last message is a placeholder for your next one",
+)
+YOURS: Final = "(your next request)"
+NO_ATTACHMENTS: Final = "without attachments, because they are not available now: {}"
+
+
+class PastRequests:
+    """The requests of the active conversation.
+
+    Args:
+        active: The conversation.
+        turns: Resolves configurations, and knows what went out last.
+    """
+
+    def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
+        active.refuse_while_running()
+        self._active = active
+        self._turns = turns
+        self._stream = active.document.conversation
+        self._places = request_places(self._stream)
+        self._noted = self._place_of_note(turns.sent)
+
+    def _place_of_note(self, note: SentNote | None) -> RequestPlace | None:
+        """Return where the request of `note` was made; None if not in this conversation.
+
+        It may have left nothing in the record: then its place is added.
+        """
+        if note is None:
+            return None
+        entries = self._stream.entries
+        index = next((i for i, e in enumerate(entries) if e is note.after), None)
+        if index is None:
+            return None
+        found = next((place for place in self._places if place.position == index + 1), None)
+        if found is None:
+            turn = self._stream.turn_count - 1
+            number = sum(place.turn == turn for place in self._places) + 1
+            found = RequestPlace(turn, number, index + 1, index + 1, is_new_cycle=True)
+            self._places.append(found)
+        return found
+
+    # --- which one ---------------------------------------------------------------------------
+
+    def named(self, name: str | None) -> TracedRequest:
+        """Return the request `name`: `3` (the last of turn 3), `3.1` or `next`; None: the last.
+
+        Where nothing was asked yet, the last one is the next.
+
+        Raises:
+            UsageError: If there is no such request.
+            ConfigError: If it cannot be put together with the configuration as it is now.
+        """
+        self._active.begin_with_files()
+        if name == NEXT or (name is None and not self._places):
+            return self._next()
+        return self._traced(self._places[-1] if name is None else self._found(name))
+
+    def two(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
+        """Return two requests: those of `names`, or one and the one before it.
+
+        Raises:
+            UsageError: If there are no such.
+        """
+        if len(names) == 2:
+            return self.named(names[0]), self.named(names[1])
+        places = self._places
+        later = self._found(names[0]) if names else (places[-1] if places else None)
+        place = places.index(later) if later is not None else 0
+        if later is None or not place:
+            raise UsageError(
+                "there is no earlier request to compare with. Compare two requests: "
+                "`%jp request --diff N M`"
+            )
+        return self._traced(places[place - 1]), self._traced(later)
+
+    def _found(self, name: str) -> RequestPlace:
+        turn, dot, number = name.partition(".")
+        known = [place for place in self._places if str(place.turn) == turn]
+        if not dot and known:
+            return known[-1]
+        for place in known:
+            if str(place.number) == number:
+                return place
+        raise UsageError(f"there is no request {name[:40]!r} in this conversation: {self._all()}")
+
+    def _all(self) -> str:
+        if not self._places:
+            return "no request was sent yet; `%jp request` shows the next one"
+        last = self._places[-1]
+        return (
+            f"its turns are {self._places[0].turn} to {last.turn}, and its last request "
+            f"is {last.name}. `N` is the last request of turn N, `N.1` is its first request, "
+            "and `next` is your next request"
+        )
+
+    # --- what it was -------------------------------------------------------------------------
+
+    def _next(self) -> TracedRequest:
+        basis, conversation_id = self._active.settings.snapshot(), self._stream.id
+        resolved = self._turns.resolve(basis, conversation_id)
+        providers = self._active.settings.projection.providers()
+        thread = thread_of(self._stream, providers)
+        thread.add(ChatRequest(content=YOURS), resolved.provider_name)
+        request = resolved.model_request(
+            thread,
+            choice=resolved.tool_choice,
+            schema=None,
+            conversation_id=conversation_id,
+        )
+        return _traced(NEXT, resolved.provider_name, resolved.provider, request, TO_COME)
+
+    def _traced(self, place: RequestPlace) -> TracedRequest:
+        note = self._turns.sent
+        if note is not None and place == self._noted:
+            how = REPLAYED if _was_replayed(note) else AS_SENT
+            made = _traced(place.name, note.provider_name, note.provider, note.as_sent, (how,))
+        else:
+            made = self._anew(place)
+        answer = self._stream.entries[place.position : place.end]
+        return replace(made, answer=tuple(entry.metadata for entry in answer))
+
+    def _anew(self, place: RequestPlace) -> TracedRequest:
+        then = self._stream.until(place.position)
+        projection = self._projection(then)
+        basis = self._active.settings.snapshot(projection)
+        remarks = [*AS_NOW]
+        resolved = self._resolved(basis, remarks)
+        request = resolved.model_request(
+            thread_of(then, projection.providers(), in_turn=True),
+            choice=self._choice(place, then, basis.config),
+            schema=_schema(then),
+            conversation_id=self._stream.id,
+        )
+        return _traced(
+            place.name, resolved.provider_name, resolved.provider, request, tuple(remarks)
+        )
+
+    def _projection(self, stream: ConversationStream) -> Projection:
+        projection = self._active.settings.projection
+        projection.below_changed()
+        return projection.until(stream)
+
+    def _resolved(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
+        """Resolve `basis`, without its attachments if they cannot be had; `remarks` then say so."""
+        resolve, conversation_id = self._turns.resolve, self._stream.id
+        try:
+            return resolve(basis, conversation_id, tool_choice="auto")
+        except ConfigError as exc:
+            if not exc.path or not exc.path.startswith(ATTACHMENTS):
+                raise
+            remarks.append(NO_ATTACHMENTS.format(exc))
+        conversation = basis.config.conversation.model_copy(update={"attachments": []})
+        config = basis.config.model_copy(update={"conversation": conversation})
+        return resolve(replace(basis, config=config), conversation_id, tool_choice="auto")
+
+    def _choice(
+        self, place: RequestPlace, then: ConversationStream, config: AppConfig
+    ) -> ToolChoice:
+        """Return the tool choice of the request at `place`, when `config` was in force."""
+        first = self._first_of_cycle(place)
+        if first.number == 1:
+            return _marked(then, config)
+        before = self._places[self._places.index(first) - 1]
+        earlier = self._stream.until(before.position)
+        if len(earlier.deltas) == len(then.deltas):
+            return "auto"
+        configured = config.assistant.tool_choice
+        if self._projection(earlier).config().assistant.tool_choice == configured:
+            return "auto"  # one that was there before is not forced again
+        return as_choice(configured)
+
+    def _first_of_cycle(self, place: RequestPlace) -> RequestPlace:
+        index = self._places.index(place)
+        while not self._places[index].is_new_cycle:
+            index -= 1
+        return self._places[index]
+
+
+def _traced(
+    name: str, provider_name: str, provider: Provider, request: ModelRequest, said: tuple[str, ...]
+) -> TracedRequest:
+    return TracedRequest(name, provider_name, request, provider.preview(request), said)
+
+
+def _was_replayed(note: SentNote) -> bool:
+    provider = note.provider
+    return isinstance(provider, CassetteProvider) and provider.answered is note.request
+
+
+def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:
+    turn = stream.last_turn()
+    return turn.schema if turn is not None else None
+
+
+def _marked(stream: ConversationStream, config: AppConfig) -> ToolChoice:
+    """Return the choice that the turn's request is marked with: what is not `auto` is marked."""
+    turn = stream.last_turn()
+    for entry in turn.entries if turn is not None else ():
+        if isinstance(entry, ChatRequest):
+            if (mark := marked_choice(entry)) is not None:
+                return mark
+            break
+    # A record of before `none` was marked says nothing of it.
+    return "none" if config.assistant.tool_choice == "none" else "auto"

@@ -1,0 +1,188 @@
+"""Continue a turn that was interrupted: its open tool calls, and the user's decision about them.
+
+No tool runs a second time without a question: it may already have done its work.
+
+Source: `docs/guide.md`, `docs/decisions.md` D124.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from jp_nb.agent.prompts import (
+    Action,
+    ActionPrompt,
+    Answered,
+    Exhibit,
+    NotAnswered,
+    PromptEnd,
+    Unavailable,
+)
+from jp_nb.agent.questions import RecordedAnswer
+from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
+from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.record.journal import OpenCall
+from jp_nb.record.stream import NoAnswer, no_answer_mark
+from jp_nb.record.turns import CutShort, cut_short
+from jp_nb.rendering.prompts import one_name
+from jp_nb.session.bench import BenchTools, answers_of, untrusted_call
+from jp_nb.session.conversation import ActiveConversation
+
+ABANDONED: Final = (
+    "This tool call was interrupted and may have run, fully or partly. The user chose not to run "
+    "it again."
+)
+UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
+NO_TURN: Final = "there is nothing to resume: this conversation has no turn yet"
+NOT_LEFT: Final = (
+    "the journal has no conversation {} that is missing from the notebooks. `%jp "
+    "resume` restores the newest one; `%jp switch` opens a conversation of this "
+    "notebook"
+)
+NOTHING: Final = "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
+STRANGE: Final = (
+    "options of this turn are not applied again, because the history of this notebook is not "
+    "trusted: `%jp trust`"
+)
+_RUN: Final = Action("r", "Run it again", "run")
+_RUN_HERE: Final = Action("r", "Run it here", "run")
+_SKIP: Final = Action("s", "Skip it and tell the model", "skip")
+_LATER: Final = Action("d", "Decide later", "later")
+_EARLY: Final = ("failed", "interrupted", "stopped")
+
+
+class Resuming:
+    """Continue the last turn of the active conversation: `%jp resume`.
+
+    Args:
+        active: The active conversation.
+        known: The status of the turns that ran in this kernel, by conversation and number.
+    """
+
+    def __init__(self, active: ActiveConversation, known: Mapping[tuple[str, int], str]) -> None:
+        self._active = active
+        self._known = known
+
+    def found(self) -> CutShort | None:
+        """Return the turn that can be continued; None if there is none."""
+        stream = self._active.document.conversation
+        status = self._known.get((stream.id, stream.turn_count - 1))
+        foreign = self._active.settings.projection.foreign
+        progress = self._active.call_progress
+        return cut_short(stream, ended_early=status in _EARLY, foreign=foreign, progress=progress)
+
+    @staticmethod
+    def refuse_missing_tools(found: CutShort, tools: BenchTools) -> None:
+        """Check that the tool of each open call can run here.
+
+        Raises:
+            UsageError: If one cannot; the message says what to do.
+        """
+        for name in dict.fromkeys(call.request.name for call in found.open_calls):
+            if why := _why_missing(name, tools):
+                raise UsageError(
+                    f"{why}, then `%jp resume`. Without this call: ask something new instead"
+                )
+
+    def decided(
+        self, found: CutShort, ask: Callable[[ActionPrompt], PromptEnd]
+    ) -> tuple[list[OpenCall], list[OpenCall]]:
+        """Return the open calls that run, and those that are skipped.
+
+        A call that is known not to have run takes the usual way, with the usual permission: only
+        in an untrusted record the user decides here.
+
+        Raises:
+            PromptUnavailable: If no user is available to decide.
+            PromptCancelled: If the user decides later.
+        """
+        doubt = self._active.trust.why_not
+        asks = [call for call in found.open_calls if doubt is not None or call.may_have_run]
+        skipped: list[OpenCall] = []
+        for number, call in enumerate(asks, start=1):
+            prompt = resume_prompt(call.request, number, len(asks), doubt=doubt)
+            if not self._runs(ask(prompt)):
+                skipped.append(call)
+        return [call for call in found.open_calls if call not in skipped], skipped
+
+    def responses(self, skipped: Iterable[OpenCall]) -> list[ToolCallResponse]:
+        """Return what the model is told of calls that are skipped."""
+        text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
+        return [
+            ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
+        ]
+
+    @staticmethod
+    def _runs(end: PromptEnd) -> bool:
+        match end:
+            case Answered(value="run"):
+                return True
+            case Answered(value="skip"):
+                return False
+            case Unavailable(reason=reason):
+                raise PromptUnavailable(
+                    "a tool call of this turn was interrupted, and only a user can decide whether "
+                    f"it runs; no user is available: {reason}. Nothing was run. Resume the turn in "
+                    "a live session, or ask something new: the call is skipped then",
+                    reason=reason,
+                )
+            case NotAnswered(end="timed_out"):
+                raise PromptCancelled("no answer in time: the turn is unchanged")
+        raise PromptCancelled("the turn is unchanged")
+
+    @contextmanager
+    def changes_again(self, found: CutShort) -> Iterator[None]:
+        """Apply the options of a failed turn again, unless the block fails."""
+        stream, changes = self._active.document.conversation, found.taken_back
+        stream.append(*(change.stamped("") for change in changes))
+        try:
+            yield
+        except BaseException:
+            if changes:
+                stream.append(no_answer_mark(NoAnswer("failed", len(changes))))
+            raise
+
+    def answers(self, again: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
+        """Return the recorded answers to questions of the calls `again`, by inquiry.
+
+        Answers of an untrusted record may be forged: none of them is used.
+        """
+        if not again or not self._active.trust.trusted:
+            return {}
+        found = answers_of(self._active.document.conversation.current_turn())
+        begins = tuple(f"{call.request.id}." for call in again)
+        return {name: answer for name, answer in found.items() if name.startswith(begins)}
+
+
+def _why_missing(name: str, tools: BenchTools) -> str | None:
+    """Return why the tool `name` cannot run, and what to do first; None if it can."""
+    if name in tools.offered.tools:
+        return None
+    shown = one_name(name)
+    if name in tools.possible.tools:
+        turn_on = f"`%jp config conversation.tools.{shown}.enable=true`"
+        return f"`{shown}` is turned off: turn it on with {turn_on}"
+    if (reason := tools.possible.missing.get(name)) is not None:
+        return f"`{shown}` cannot run: {reason}. Change that"
+    return f"`{shown}` is not defined in this kernel. Run the cell that defines it"
+
+
+def resume_prompt(
+    call: ToolCallRequest, number: int, count: int, *, doubt: str | None = None
+) -> ActionPrompt:
+    """Return the question about `call`, the `number`th of `count` to be decided.
+
+    `doubt` says why the record is not trusted; None if it is.
+    """
+    which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
+    exhibits = (Exhibit("arguments", call.arguments),) if call.arguments else ()
+    if doubt is not None:
+        about = untrusted_call(call.name, doubt)
+        text = f"{about}{which}. If it runs, it runs here, with your rights."
+        return ActionPrompt(
+            text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"
+        )
+    text = f"`{name}` was interrupted{which} and may already have run, fully or partly."
+    return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")

@@ -1,0 +1,1 @@
+"""Files of the workspace and the user: configuration, attachments, cassettes, keys, trust."""

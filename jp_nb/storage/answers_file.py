@@ -1,0 +1,338 @@
+"""A file that answers in a person's place: what it says, and in which line.
+
+    [questions.publish]               # a tool's name, or a pattern: `*` is any text, `?` one letter
+    audience = "team"                 # a question's id, or a pattern
+    note = { skip = true }            # nobody answers it
+    token = { env = "PUBLISH_TOKEN" } # the only way to answer a secret
+
+    [permissions]
+    publish = "run"                   # or "skip"
+    [results]
+    "fetch*" = "deliver"              # or "skip"
+    [changes]
+    set_tone = "apply"                # or "skip"
+
+What names tool and question as they are goes before patterns; of patterns the first counts.
+
+Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, Literal, cast
+
+from pydantic import JsonValue
+
+from jp_nb.errors import ConfigError
+from jp_nb.storage.files import NotOwnError, read_own
+from jp_nb.text import one_line
+
+SUFFIX: Final = ".answers.toml"
+"""In place of the end of a notebook's name: the file beside it that answers."""
+Section = Literal["questions", "permissions", "results", "changes"]
+DECISIONS: Final[Mapping[Section, str]] = {
+    "permissions": "run",
+    "results": "deliver",
+    "changes": "apply",
+}
+"""The word by which something happens, by section; `skip` is that it does not."""
+SKIP: Final = "skip"
+MAX_LINES: Final = 10_000
+MAX_BYTES: Final = 1_000_000
+_TOKEN: Final = re.compile(
+    r'''"""(?:\\.|[^\\])*?""""{0,2}|'{3}.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|\#[^\n]*'''
+    r"""|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)""",
+    re.DOTALL,
+)
+"""Texts, comments, brackets and line ends of TOML."""
+_LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
+
+Key = tuple[str, ...]
+"""Section, tool and, of a question, its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """Stands for the text of an environment variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAnswer:
+    """One thing that the file decides.
+
+    Attributes:
+        key: Where it stands; tool and question may be patterns.
+        line: From 1.
+        skip: It is not to be answered, run, delivered or applied.
+        value: The answer; of a form, an object with a value or a `Variable` for each field.
+    """
+
+    key: Key
+    line: int
+    skip: bool = False
+    value: JsonValue | Variable | Mapping[str, JsonValue | Variable] = None
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersFile:
+    """What a file decides, in its order."""
+
+    name: str
+    answers: tuple[PreparedAnswer, ...] = ()
+
+    def find(self, section: Section, *names: str) -> PreparedAnswer | None:
+        """Return what is decided about a tool (`names` is its name) or a question (tool and id)."""
+        key = (section, *names)
+        matches = (each for each in self.answers if _matches(each.key, key))
+        first = None
+        for each in matches:
+            if each.key == key:
+                return each
+            first = first or each
+        return first
+
+    def answers_questions_of(self, tool: str) -> bool:
+        """Return whether any question of `tool` is decided."""
+        return any(
+            section == "questions" and _matches((name,), (tool,))
+            for section, name, *_ in (each.key for each in self.answers)
+        )
+
+    def place(self, answer: PreparedAnswer) -> str:
+        """Return `NAME, line 4`."""
+        return f"{self.name}, line {answer.line}"
+
+
+def _matches(pattern: Key, key: Key) -> bool:
+    if len(pattern) != len(key):
+        return False
+    pairs = zip(pattern, key, strict=True)
+    return all(one == two or fnmatchcase(two, one.replace("[", "[[]")) for one, two in pairs)
+
+
+def read_answers_file(path: Path) -> AnswersFile:
+    """Read the file at `path`.
+
+    Raises:
+        ConfigError: If it cannot be read, is not the user's own, is no TOML, or says something
+            that is nothing here; the line is named.
+    """
+    return parse_answers(decode_answers(path, read_answers(path)), path.name)
+
+
+def read_answers(path: Path) -> bytes:
+    """Return the content of the file at `path`, which is the user's own.
+
+    Raises:
+        ConfigError: If it cannot be read, or is not.
+    """
+    try:
+        return read_own(path, max_bytes=MAX_BYTES)
+    except NotOwnError as exc:
+        raise ConfigError(f"the answers file is not used: {exc}", file=str(path)) from exc
+    except FileNotFoundError as exc:
+        raise ConfigError(
+            "there is no such answers file. Write a template: `jp-nb run NOTEBOOK "
+            "--answers-template FILE`",
+            file=str(path),
+        ) from exc
+    except OSError as exc:
+        raise ConfigError(
+            f"the answers file cannot be read: {exc.strerror}", file=str(path)
+        ) from exc
+
+
+def decode_answers(path: Path, content: bytes) -> str:
+    """Return the text of the file at `path`.
+
+    Raises:
+        ConfigError: If it is not UTF-8, or too long.
+    """
+    try:
+        text = content.decode("utf-8-sig")  # editors of Windows begin a file with a mark
+    except UnicodeDecodeError as exc:
+        raise ConfigError("the answers file is not UTF-8", file=str(path)) from exc
+    if text.count("\n") > MAX_LINES:
+        raise ConfigError(f"the answers file has more than {MAX_LINES} lines", file=str(path))
+    return text
+
+
+def parse_answers(text: str, name: str) -> AnswersFile:
+    """Return what `text` decides; `name` is that of the file, for errors.
+
+    Raises:
+        ConfigError: As `read_answers_file`.
+    """
+    text = text.replace("\r\n", "\n")
+    try:
+        tree = tomllib.loads(text)
+    except RecursionError as exc:
+        raise ConfigError("is nested too deeply", kind="malformed", file=name) from exc
+    except ValueError as exc:  # one of TOML names line and column
+        raise ConfigError(f"is not TOML: {exc}", kind="malformed", file=name) from exc
+    lines = _Lines(text, name)
+    return AnswersFile(name, tuple(_read(tree, lines)))
+
+
+class _Lines:
+    """The line in which each part of a TOML file begins."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self.name = name
+        self._found: dict[Key, int] = {}
+        table: Key = ()
+        for number, statement in _statements(text):
+            said = tomllib.loads(statement)
+            paths = list(_paths(said))
+            if statement.lstrip().startswith("["):
+                table = max(paths, key=len, default=())
+                self._found.setdefault(table, number)
+            else:
+                for path in paths:
+                    self._found.setdefault((*table, *path), number)
+
+    def of(self, key: Key) -> int:
+        """Return the line where `key`, or what holds it, begins."""
+        while key and key not in self._found:
+            key = key[:-1]
+        return self._found.get(key, 1)
+
+    def wrong(self, key: Key, message: str) -> ConfigError:
+        """Return the error that what stands at `key` is wrong."""
+        return ConfigError(message, file=f"{self.name}, line {self.of(key)}")
+
+
+def _statements(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each table header and each pair of `text`, which is TOML, with its first line."""
+    begin, number, depth = 0, 1, 0
+    for token in _TOKEN.finditer(text + "\n"):
+        depth += (token["open"] is not None) - (token["close"] is not None)
+        if token["end"] is None or depth:
+            continue
+        statement = text[begin : token.start()]
+        if statement.strip():
+            yield number, statement
+        number += statement.count("\n") + 1
+        begin = token.end()
+
+
+def _paths(table: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
+    for key, value in table.items():
+        yield (*above, key)
+        if isinstance(value, dict) and len(above) < 3:
+            yield from _paths(value, (*above, key))
+
+
+# --- what it says ------------------------------------------------------------------------------
+
+
+def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
+    for section, said in tree.items():
+        known = {"questions", *DECISIONS}
+        if section not in known:
+            expected = ", ".join(f"[{each}]" for each in ("questions", *DECISIONS))
+            near = get_close_matches(section[:80], known, n=1)
+            meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
+            wrong = f"unknown table [{one_line(section)}]: {meant} {expected}"
+            raise lines.wrong((section,), wrong)
+        if not isinstance(said, dict):
+            raise lines.wrong((section,), f"[{section}] must be a table")
+        if section == "questions":
+            yield from _questions(said, lines)
+        else:
+            yield from _decisions(cast(Section, section), said, lines)
+
+
+def _questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
+    for tool, questions in tools.items():
+        key = ("questions", tool)
+        if not isinstance(questions, dict):
+            raise lines.wrong(
+                key, f'write the question under its tool: [questions."{one_line(tool)}"] ID = …'
+            )
+        for question, value in questions.items():
+            yield _answer((*key, question), value, lines)
+
+
+def _decisions(
+    section: Section, tools: Mapping[str, Any], lines: _Lines
+) -> Iterator[PreparedAnswer]:
+    word = DECISIONS[section]
+    for tool, said in tools.items():
+        key = (section, tool)
+        if said not in (word, SKIP):
+            raise lines.wrong(key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP}"')
+        yield PreparedAnswer(key, lines.of(key), skip=said == SKIP)
+
+
+def _answer(key: Key, said: Any, lines: _Lines) -> PreparedAnswer:
+    line = lines.of(key)
+    if not (isinstance(said, dict) and is_long(said)):
+        if isinstance(said, dict):  # a form
+            return PreparedAnswer(key, line, value=_fields(said, key, lines))
+        return PreparedAnswer(key, line, value=_json(said, key, lines))
+    [(how, what)] = said.items()
+    match how:
+        case "skip":
+            if what is not True:
+                raise lines.wrong(key, "expected { skip = true }")
+            return PreparedAnswer(key, line, skip=True)
+        case "env":
+            return PreparedAnswer(key, line, value=_variable(what, key, lines))
+        case _:
+            if isinstance(what, dict):
+                return PreparedAnswer(key, line, value=_fields(what, key, lines))
+            return PreparedAnswer(key, line, value=_json(what, key, lines))
+
+
+def _fields(form: Mapping[str, Any], key: Key, lines: _Lines) -> dict[str, JsonValue | Variable]:
+    """Return the fields of a form; one that is skipped is left out."""
+    given: dict[str, JsonValue | Variable] = {}
+    for name, said in form.items():
+        place = (*key, name)
+        if isinstance(said, dict) and set(said) == {"env"}:
+            given[name] = _variable(said["env"], place, lines)
+        elif said != {"skip": True}:
+            given[name] = _json(said, place, lines)
+    return given
+
+
+def is_long(keys: Collection[str]) -> bool:
+    """Return whether a table of these keys says how something is answered; if not, it is a form."""
+    return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
+
+
+def _variable(name: Any, key: Key, lines: _Lines) -> Variable:
+    if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        raise lines.wrong(key, 'expected { env = "NAME" }, the name of an environment variable')
+    return Variable(name)
+
+
+def _json(value: Any, key: Key, lines: _Lines) -> JsonValue:
+    """Return `value` as JSON has it; a date is a text.
+
+    Raises:
+        ConfigError: If it is a number that JSON does not have.
+    """
+    match value:
+        case datetime() | date() | time():
+            return value.isoformat()
+        case float() if not isfinite(value):
+            raise lines.wrong(key, f"{value} is not a valid answer")
+        case list():
+            return [_json(each, key, lines) for each in value]
+        case dict():
+            return {name: _json(each, key, lines) for name, each in value.items()}
+        case _:
+            return cast(JsonValue, value)

@@ -1,0 +1,247 @@
+"""Reads what is attached to a conversation: files, for the model to see.
+
+It is read where the agent runs, which hears nothing meanwhile: so it ends soon, whatever somebody
+attached. Source: `docs/configuration.md`, `docs/providers.md`.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+from jp_nb.agent.provider import Attachment
+from jp_nb.config.tree.app import AttachmentParts, attachment_parts
+from jp_nb.errors import JpNbError
+from jp_nb.text import escape_unseen
+
+MAX_FILES = 500
+MAX_LOOKED_AT = 20_000
+"""Entries of folders that one pattern may make us look at."""
+MAX_BYTES = 20_000_000
+"""All that is attached, together: whatever is more, no model reads."""
+_BINARIES = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+)
+
+
+class AttachmentError(JpNbError):
+    """What `url` names cannot be attached, and why."""
+
+    def __init__(self, url: str, why: str) -> None:
+        super().__init__(why)
+        self.url = url
+
+
+class _AttachedFile(NamedTuple):
+    """A file that is attached, and all that tells whether it is the one that was read."""
+
+    url: str
+    source: str
+    path: str
+    identity: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return self.identity[-1]
+
+
+class Attachments:
+    """The attachments of a session, read again when a file is another."""
+
+    def __init__(self) -> None:
+        self._files: list[_AttachedFile] = []
+        self._read: tuple[Attachment, ...] = ()
+
+    def read(self, urls: Sequence[str], folder: Path) -> tuple[Attachment, ...]:
+        """Return what `urls` name, each file once; the same object as before if nothing changed.
+
+        Args:
+            urls: As configured. `file:PATH` is a file, or a pattern for files with `*`, `[…]`,
+                `?` (in a URL `%3F`), and `**` for folders however deep.
+            folder: Where relative paths begin.
+
+        Raises:
+            AttachmentError: If one of them cannot be had.
+        """
+        found: dict[str, _AttachedFile] = {}
+        for url in urls:
+            for file in _find(url, folder):
+                found.setdefault(file.path, file)
+                if len(found) > MAX_FILES:
+                    raise AttachmentError(url, f"more than {MAX_FILES} files are attached")
+        files = list(found.values())
+        if files != self._files:
+            self._read = tuple(_read_all(files))
+            self._files = files
+        return self._read
+
+
+# --- which files -----------------------------------------------------------------------------
+
+
+def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
+    """Yield the files that `url` names, in order."""
+    parts = attachment_parts(url)
+    if parts.type.lower() != "file":
+        kind = escape_unseen(parts.type)
+        raise AttachmentError(
+            url,
+            f"attachments of the type '{kind}' are not supported: use file:PATH or value:NAME",
+        )
+    if parts.params:
+        raise AttachmentError(url, "a file takes no parameters; write `?` in its name as `%3F`")
+    path = folder / os.path.expanduser(parts.path)
+    if not glob.has_magic(parts.path) or os.path.lexists(path):
+        yield _file(url, path, parts.path)
+        return
+    matches = sorted(_Matching(url).walk(Path(path.anchor), path.parts[1:]))
+    if not matches:
+        raise AttachmentError(url, f"file {escape_unseen(str(path))} does not exist")
+    home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
+    for match in matches:
+        source = str(match.relative_to(folder) if match.is_relative_to(folder) else match)
+        if home:  # as it was written: nobody need know where that is
+            source = home + str(match).removeprefix(os.path.expanduser(home))
+        yield _file(url, match, source)
+
+
+class _Matching:
+    """Looks for the files that the pattern of `url` fits, in a bounded part of the disk."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._looked_at = 0
+
+    def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
+        """Yield the files below `folder`. `**` follows no links; hidden names must be written."""
+        first, rest = pattern[0], pattern[1:]
+        if first == "**":
+            yield from self.walk(folder, rest or ("*",))
+            for entry in self._entries(folder):
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    yield from self.walk(folder / entry.name, pattern)
+        elif not glob.has_magic(first):
+            yield from self._reached(folder / first, rest)
+        else:
+            for entry in self._entries(folder):
+                hidden = entry.name.startswith(".") and not first.startswith(".")
+                if not hidden and fnmatchcase(entry.name, first):
+                    yield from self._reached(folder / entry.name, rest)
+
+    def _reached(self, path: Path, rest: Sequence[str]) -> Iterator[Path]:
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return  # also a link to nothing
+        except (OSError, ValueError) as exc:
+            raise AttachmentError(self._url, f"{escape_unseen(str(path))}: {_reason(exc)}") from exc
+        if rest and stat.S_ISDIR(mode):
+            yield from self.walk(path, rest)
+        elif not rest and stat.S_ISREG(mode):
+            yield path
+
+    def _entries(self, folder: Path) -> Iterator[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self._looked_at += 1
+                    if self._looked_at > MAX_LOOKED_AT:
+                        raise AttachmentError(
+                            self._url,
+                            f"the pattern would search more than {MAX_LOOKED_AT:,} "
+                            "files: use a smaller folder",
+                        )
+                    yield entry
+        except OSError as exc:
+            raise AttachmentError(
+                self._url, f"{escape_unseen(str(folder))}: {_reason(exc)}"
+            ) from exc
+
+
+def _file(url: str, path: Path, source: str) -> _AttachedFile:
+    shown = escape_unseen(str(path))
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        raise AttachmentError(url, f"file {shown} does not exist") from None
+    except (OSError, ValueError) as exc:
+        raise AttachmentError(url, f"{shown}: {_reason(exc)}") from exc
+    if stat.S_ISDIR(found.st_mode):
+        inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
+        raise AttachmentError(
+            url, f"{shown} is a folder; attach its files with {escape_unseen(inside)}"
+        )
+    if not stat.S_ISREG(found.st_mode):
+        raise AttachmentError(url, f"{shown} is not a regular file")
+    changed = (found.st_mtime_ns, found.st_ctime_ns, found.st_size)
+    return _AttachedFile(
+        url,
+        Path(source).as_posix(),
+        os.path.realpath(path),
+        (found.st_dev, found.st_ino, *changed),
+    )
+
+
+# --- what is in them -------------------------------------------------------------------------
+
+
+def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
+    total = 0
+    for file in files:  # before any is read
+        total += file.size
+        _refuse_too_much(file, total)
+    total = 0
+    for file in files:
+        data = _bytes_of(file)
+        total += len(data)
+        _refuse_too_much(file, total)
+        yield _attachment(file, data)
+
+
+def _refuse_too_much(file: _AttachedFile, total: int) -> None:
+    if total > MAX_BYTES:
+        many = f"the attachments have more than {MAX_BYTES // 1000000} MB"
+        raise AttachmentError(file.url, f"with {escape_unseen(file.source)}, {many}")
+
+
+def _bytes_of(file: _AttachedFile) -> bytes:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(file.path, flags), "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as exc:
+        raise AttachmentError(file.url, f"{escape_unseen(file.source)}: {_reason(exc)}") from exc
+    if data and not file.size:  # as in /proc: nobody would know when it is another
+        raise AttachmentError(file.url, f"{escape_unseen(file.source)} is not a regular file")
+    return data
+
+
+def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
+    for beginning, media_type in _BINARIES:
+        if data.startswith(beginning):
+            return Attachment(file.source, media_type, data)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return Attachment(file.source, "image/webp", data)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        known = "nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
+        raise AttachmentError(
+            file.url, f"{escape_unseen(file.source)} is neither text in UTF-8, {known}"
+        )
+    return Attachment(file.source, "text/plain", text)
+
+
+def _reason(exc: OSError | ValueError) -> str:
+    return (exc.strerror if isinstance(exc, OSError) else None) or str(exc)

@@ -1,0 +1,525 @@
+"""Cassette file: read, append, rewrite.
+
+    {"jp_nb": "cassette", "version": 1}
+    {"tool": ID, "name": …}                     a part of requests, before the first that has it
+    {"message": ID, "after": ID, "role": …}     likewise, with what was said before
+    {"request": ID, "provider": …, "messages": ID}
+    {"event": "text", …}                        the response to it
+    {"end": "finished", …, "seal": DIGEST}      of the request's id and all lines of the response
+
+An id is a digest of what the line says, so that no line can be another one unnoticed.
+
+What was written stays as it is, with one exception: inquiries, which run at the same time, stand
+in the order of their digests, however they ended. Those since the last other request are written
+again once, with the next one, so that the work is linear in what is recorded.
+
+Source: `docs/cassettes.md`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import ProviderEvent
+from jp_nb.agent.recording import (
+    NO_MESSAGE,
+    AskedRequest,
+    BrokeOff,
+    End,
+    Exchange,
+    Failed,
+    RecordedResult,
+    RequestPart,
+    digest,
+    event_json,
+    part_of,
+    read_end,
+    read_event,
+)
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import is_stream, open_file, replace_file, write_target
+from jp_nb.json_values import MAX_LEVELS, JsonObject, as_object, compact_json, read_json, to_utf8
+from jp_nb.storage.files import NotOwnError, read_own
+
+SUFFIX: Final = ".cassette.jsonl"
+KIND: Final = "cassette"
+VERSION: Final = 1
+MAX_BYTES: Final = 50_000_000
+"""Of one cassette; it is read as a whole."""
+HEADER: Final[JsonObject] = {"jp_nb": KIND, "version": VERSION}
+PARTS: Final = ("system", "attachment", "tool", "message")
+_LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "tool"}
+"""The kinds of parts of which a request has a list, by the list's name."""
+_SETTINGS: Final = ("provider", "model", "tool_choice", "parameters", "schema")
+_REQUIRED: Final = ("provider", "model", "messages")
+AGAIN: Final = "record it again, or restore the original file"
+
+
+def beside(notebook: Path) -> Path:
+    """Return the cassette of a notebook that has no other."""
+    return notebook.with_suffix(SUFFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class OnFile:
+    """An exchange in a file.
+
+    Attributes:
+        line: Its request's line, from 1.
+        request: The id of the request.
+        summary: What the line says.
+        events: The response.
+        end: How it ended.
+        number: It is so many exchanges before, from 0.
+    """
+
+    line: int
+    request: str
+    summary: JsonObject = field(repr=False)
+    events: tuple[ProviderEvent, ...]
+    end: End
+    number: int
+
+    @property
+    def last_message(self) -> str:
+        """The id of the last message of the request."""
+        return str(self.summary["messages"])
+
+    @property
+    def has_failed(self) -> bool:
+        """True if the model did not answer."""
+        return isinstance(self.end, Failed | BrokeOff)
+
+
+@dataclass(slots=True)
+class CassetteContent:
+    """The content of a cassette.
+
+    Attributes:
+        parts: Its parts by kind and id, in the order of the file.
+        exchanges: Its exchanges, likewise.
+    """
+
+    parts: dict[tuple[str, str], RequestPart] = field(default_factory=dict)
+    exchanges: list[OnFile] = field(default_factory=list)
+
+    def asked(self, exchange: OnFile) -> AskedRequest:
+        """Return the request of `exchange`, its parts put together."""
+        listed = {
+            name: tuple(self.parts[kind, str(each)] for each in _texts(exchange.summary.get(name)))
+            for name, kind in _LISTED.items()
+        }
+        messages: list[RequestPart] = []
+        last = str(exchange.summary["messages"])
+        while last != NO_MESSAGE:
+            messages.append(self.parts["message", last])
+            last = messages[-1].after
+        summary = exchange.summary
+        settings: JsonObject = {key: summary[key] for key in _SETTINGS if key in summary}
+        return AskedRequest(settings, **listed, messages=tuple(reversed(messages)))
+
+    def is_inquiry(self, exchange: OnFile) -> bool:
+        """Return True if a question of a tool was put to the model."""
+        last = self.parts.get(("message", exchange.last_message))
+        return last is not None and "inquiry" in last.value
+
+    def exchange(self, found: OnFile) -> Exchange:
+        """Return `found` with its request."""
+        return Exchange(self.asked(found), found.events, found.end)
+
+
+def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
+    """Raise `StorageError` if `path` is a link that nothing is written through."""
+    try:
+        write_target(path, folder=folder)
+    except OSError as exc:
+        raise StorageError(f"the cassette {path} cannot be written: {exc.strerror}") from exc
+
+
+def refuse_unless_cassette(path: Path) -> None:
+    """Raise `StorageError` if there is something at `path` that is not to be written over."""
+    if is_stream(path):
+        raise StorageError(f"{path} is a device or a pipe, not a cassette: use a file")
+    try:
+        with path.open("rb") as file:
+            first = file.readline(1000).strip()
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise StorageError(f"the cassette {path} cannot be written: {exc.strerror}") from exc
+    try:
+        is_ours = not first or as_object(read_json(first.decode())).get("jp_nb") == KIND
+    except ValueError:
+        is_ours = False
+    if not is_ours:
+        raise StorageError(
+            f"{path} is not a cassette and is not overwritten: use another file name"
+        )
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def part_line(part: RequestPart) -> JsonObject:
+    """Return the line of `part`."""
+    chain: JsonObject = {"after": part.after} if part.kind == "message" else {}
+    return {part.kind: part.id, **chain, **part.value}
+
+
+def exchange_lines(exchange: Exchange) -> Iterator[JsonObject]:
+    """Yield the lines of `exchange`, without those of its parts."""
+    asked = exchange.asked
+    yield {"request": asked.id, **asked.summary}
+    response = [event_json(each) for each in (*exchange.events, exchange.end)]
+    yield from response[:-1]
+    yield {**response[-1], "seal": seal(asked.id, response)}
+
+
+def seal(request: str, response: Sequence[JsonObject]) -> str:
+    """Return what shows that the lines of a response are as they were written."""
+    return digest([request, *response])
+
+
+def line_bytes(value: JsonObject) -> bytes:
+    """Return one line of a file."""
+    return to_utf8(compact_json(value)) + b"\n"
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def read_cassette(path: Path) -> CassetteContent:
+    """Return what the cassette at `path` holds.
+
+    Raises:
+        StorageError: As for `read_bytes`, or it is not whole; the place is file and line.
+    """
+    return parse_cassette(path, read_bytes(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of the cassette at `path`.
+
+    Raises:
+        StorageError: If there is none, it is not the user's own, or it is too long.
+    """
+    try:
+        return read_own(path, max_bytes=MAX_BYTES)
+    except FileNotFoundError:
+        raise StorageError(f"there is no cassette {path}") from None
+    except NotOwnError as exc:
+        raise StorageError(f"the cassette is not used: {exc}") from exc
+    except OSError as exc:
+        raise StorageError(f"the cassette {path} cannot be read: {exc.strerror}") from exc
+
+
+def parse_cassette(path: Path, content: bytes) -> CassetteContent:
+    """Return what `content` of the cassette at `path` says.
+
+    Raises:
+        StorageError: If it is not whole; the place is file and line.
+    """
+    return _CassetteReader(path.name).read(content)
+
+
+class _CassetteReader:
+    """Reads one file, strictly."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._line = 0
+        self._cassette = CassetteContent()
+        self._request: tuple[int, str, JsonObject] | None = None
+        self._response: list[JsonObject] = []
+
+    def read(self, content: bytes) -> CassetteContent:
+        for self._line, line in enumerate(content.split(b"\n"), 1):
+            if line.strip():
+                self._take(self._object(line))
+        if self._line == 1 and not content.strip():
+            raise self._wrong("the file is empty", "a cassette begins with a header line")
+        if self._request is not None:
+            raise self._wrong("the file ends in the middle of a response", AGAIN)
+        return self._cassette
+
+    def _object(self, line: bytes) -> JsonObject:
+        try:
+            value = read_json(line.decode(), max_levels=MAX_LEVELS + 10)
+        except ValueError as exc:
+            why = "not UTF-8" if isinstance(exc, UnicodeDecodeError) else f"not JSON: {exc}"
+            raise self._wrong(why, AGAIN) from exc
+        if not isinstance(value, dict):
+            raise self._wrong("expected a JSON object", AGAIN)
+        return value
+
+    def _take(self, said: JsonObject) -> None:
+        if self._line == 1:
+            self._header(said)
+        elif self._request is not None:
+            self._answer(said)
+        elif "request" in said:
+            self._asked(said)
+        else:
+            self._part(said)
+
+    def _header(self, said: JsonObject) -> None:
+        if said.get("jp_nb") != KIND:
+            begins = compact_json(HEADER)
+            raise self._wrong("this is not a cassette", f"a cassette begins with the line {begins}")
+        version = said.get("version")
+        if version != VERSION:
+            raise self._wrong(
+                f"this cassette has version {compact_json(version)[:40]}, and this "
+                f"jp_nb reads version {VERSION}",
+                "install a jp_nb that reads it, or record the cassette again",
+            )
+        if said != HEADER:
+            raise self._wrong("the header line has unknown keys", AGAIN)
+
+    def _part(self, said: JsonObject) -> None:
+        kind = next((each for each in PARTS if each in said), None)
+        if kind is None:
+            raise self._wrong("the line is not a part, a request, or a response", AGAIN)
+        given = said[kind]
+        after = said.get("after", NO_MESSAGE) if kind == "message" else NO_MESSAGE
+        beside_value = ("after", kind) if kind == "message" else (kind,)
+        value = {key: each for key, each in said.items() if key not in beside_value}
+        if not isinstance(after, str):
+            raise self._wrong("`after` of the message is not a text", AGAIN)
+        part = part_of(kind, value, after)
+        if part.id != given:
+            raise self._edited(f"this {kind}")
+        if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:
+            raise self._wrong("the previous message is missing", AGAIN)
+        self._cassette.parts[kind, part.id] = part
+
+    def _asked(self, said: JsonObject) -> None:
+        summary = {key: each for key, each in said.items() if key != "request"}
+        request = said["request"]
+        if not isinstance(request, str) or digest(summary) != request:
+            raise self._edited("this request")
+        if odd := sorted(summary.keys() - {*_SETTINGS, *_LISTED, "messages"}):
+            raise self._wrong(f"unknown key `{odd[0][:60]}` in a request", AGAIN)
+        if missing := [key for key in _REQUIRED if not isinstance(summary.get(key), str)]:
+            raise self._wrong(f"the request has no {missing[0]}", AGAIN)
+        for kind, part in self._parts_of(summary):
+            if (kind, part) not in self._cassette.parts:
+                raise self._wrong(f"a {kind} of this request is missing", AGAIN)
+        self._request, self._response = (self._line, request, summary), []
+
+    def _parts_of(self, summary: JsonObject) -> Iterator[tuple[str, str]]:
+        for name, kind in _LISTED.items():
+            yield from ((kind, each) for each in _texts(summary.get(name)))
+        if (last := summary["messages"]) != NO_MESSAGE:
+            yield "message", str(last)
+
+    def _answer(self, said: JsonObject) -> None:
+        assert self._request is not None
+        line, request, summary = self._request
+        if "end" not in said:
+            if "event" not in said:
+                raise self._wrong("the response to the request above is incomplete", AGAIN)
+            self._response.append(said)
+            return
+        given = said.pop("seal", None)
+        if seal(request, [*self._response, said]) != given:
+            raise self._edited(f"the response to the request of line {line}")
+        try:
+            events = tuple(map(read_event, self._response))
+            end = read_end(said)
+        except ValueError as exc:
+            raise self._wrong(f"the response to the request of line {line}: {exc}", AGAIN) from exc
+        number = len(self._cassette.exchanges)
+        self._cassette.exchanges.append(OnFile(line, request, summary, events, end, number))
+        self._request = None
+
+    def _edited(self, what: str) -> StorageError:
+        return self._wrong(f"{what} was changed after it was recorded", AGAIN)
+
+    def _wrong(self, what: str, fix: str) -> StorageError:
+        return StorageError(f"{what}: {fix}", place=f"{self._name}:{self._line}")
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    yield from (str(each) for each in (value if isinstance(value, list) else ()))
+
+
+class CassetteWriter:
+    """Adds exchanges to a file.
+
+    Args:
+        path: The file.
+        known: What is in it, and stays. None: it begins anew, once there is an exchange.
+        folder: The notebook's folder, which a file in it may not leave through a link.
+    """
+
+    def __init__(
+        self, path: Path, known: CassetteContent | None = None, *, folder: Path | None = None
+    ) -> None:
+        self.path = path
+        self._folder = folder
+        self.written = 0
+        self._began = known is not None
+        self._settled_parts = set(known.parts) if known is not None else set()
+        self._settled_bytes = self._bytes = self._size() if known is not None else 0
+        self._inode = self._stat().st_ino if known is not None else 0
+        self._front = b"" if known is None or _ends_its_line(path) else b"\n"
+        self._last: list[Exchange] = []
+        self._last_parts: set[tuple[str, str]] = set()
+
+    def add(self, exchange: Exchange) -> None:
+        """Have `exchange` in the file.
+
+        Raises:
+            StorageError: If it cannot be written, or somebody else has written to it meanwhile.
+        """
+        try:
+            self._add(exchange)
+        except OSError as exc:
+            why = exc.strerror or type(exc).__name__
+            raise StorageError(f"the cassette {self.path} cannot be written: {why}") from exc
+        self.written += 1
+
+    def _add(self, exchange: Exchange) -> None:
+        if not self._began:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self.path, line_bytes(HEADER), folder=self._folder)
+            self._settled_bytes = self._bytes = self._size()
+            self._inode = self._stat().st_ino
+            self._began = True
+        if not (exchange.asked.is_inquiry and self._last and self._last[0].asked.is_inquiry):
+            self._settle()
+        block, parts = _block([exchange], self._settled_parts, self._last_parts)
+        self._write(self._front + block, self._bytes)
+        self._settled_bytes += len(self._front)
+        self._front = b""
+        self._last.append(exchange)
+        self._last_parts |= parts
+
+    def _settle(self) -> None:
+        """Bring what was asked at the same time into its order; it is not written again."""
+        in_order = sorted(self._last, key=lambda each: each.asked.id)
+        if in_order != self._last:
+            block, _ = _block(in_order, self._settled_parts)
+            self._write(block, self._settled_bytes)
+        self._settled_parts |= self._last_parts
+        self._settled_bytes = self._bytes
+        self._last, self._last_parts = [], set()
+
+    def _write(self, block: bytes, place: int) -> None:
+        """Have `block` at `place`, a number of bytes, and nothing behind it."""
+        if place + len(block) > MAX_BYTES:
+            raise StorageError(
+                f"the cassette {self.path} is full: the limit is "
+                f"{MAX_BYTES // 10**6} MB. Record the rest of the conversation on "
+                "another cassette"
+            )
+        descriptor = open_file(self.path, os.O_RDWR, folder=self._folder)
+        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+            status = os.fstat(descriptor)
+            if (status.st_ino, status.st_size) != (self._inode, self._bytes):
+                raise StorageError(
+                    f"another program wrote to the cassette {self.path} during the "
+                    "recording. Only one kernel at a time can record on a cassette"
+                )
+            try:
+                file.seek(place)
+                while block:
+                    block = block[file.write(block) :]
+            except OSError:
+                self._bytes = file.truncate(place)  # no half of an exchange
+                raise
+            self._bytes = file.truncate()
+
+    def _stat(self) -> os.stat_result:
+        return self.path.stat()
+
+    def _size(self) -> int:
+        return self._stat().st_size
+
+
+def _ends_its_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _block(
+    exchanges: Sequence[Exchange], *known: set[tuple[str, str]]
+) -> tuple[bytes, set[tuple[str, str]]]:
+    """Return the lines of `exchanges`, each with its parts that are in no line before, and these.
+
+    `known` are those that are in the file already.
+    """
+    lines, added = list[bytes](), set[tuple[str, str]]()
+    for exchange in exchanges:
+        for part in _new(exchange, *known, added):
+            added.add(_key(part))
+            lines.append(line_bytes(part_line(part)))
+        lines += map(line_bytes, exchange_lines(exchange))
+    return b"".join(lines), added
+
+
+def _new(exchange: Exchange, *known: set[tuple[str, str]]) -> list[RequestPart]:
+    """Return the parts of `exchange` that are in none of `known`, in their order, each once."""
+
+    def is_new(part: RequestPart) -> bool:
+        return not any(_key(part) in each for each in known)
+
+    asked = exchange.asked
+    found = filter(is_new, (*asked.system, *asked.attachments, *asked.tools))
+    rest = takewhile(is_new, reversed(asked.messages))  # who has a message has those before it
+    unique = {_key(part): part for part in [*found, *reversed(list(rest))]}
+    return list(unique.values())
+
+
+def _key(part: RequestPart) -> tuple[str, str]:
+    return part.kind, part.id
+
+
+RESULTS: Final = ("result", "error")
+
+
+class ResultsOnFile:
+    """Finds results by the message before them: what was said until then was the same.
+
+    Args:
+        content: The cassette.
+    """
+
+    def __init__(self, content: CassetteContent) -> None:
+        self._next: dict[str, list[RequestPart]] = {}
+        self._given: Counter[str] = Counter()
+        seen = {NO_MESSAGE}
+        for exchange in content.exchanges:
+            if content.is_inquiry(exchange):  # there, calls wait in words of our own
+                continue
+            part = content.parts.get(("message", exchange.last_message))
+            while part is not None and part.id not in seen:
+                seen.add(part.id)
+                self._next.setdefault(part.after, []).append(part)
+                part = content.parts.get(("message", part.after))
+
+    def of(self, last_message: str) -> list[RecordedResult]:
+        """Return the results behind `last_message`, in order; those of the next time each time."""
+        ways = [part for part in self._next.get(last_message, ()) if _is_result(part)]
+        way = min(self._given[last_message], len(ways) - 1)
+        self._given[last_message] += 1
+        part, found = (ways[way] if ways else None), list[RecordedResult]()
+        while part is not None:
+            text, failed = str(part.value.get("text", "")), part.value["role"] == "error"
+            found.append(RecordedResult(text, failed))
+            part = next(filter(_is_result, self._next.get(part.id, ())), None)
+        return found
+
+
+def _is_result(part: RequestPart) -> bool:
+    return part.value.get("role") in RESULTS

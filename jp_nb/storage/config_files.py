@@ -1,0 +1,346 @@
+"""Find and read TOML files; time stamps, trust of the folder.
+
+Only the user's own files are read. Those that do not lie in the user's configuration folder may be
+from anywhere, such as a repository that was cloned: where a person is there, what has authority in
+them counts only once the user agreed to that content.
+
+Loaded where something is configured: the schema of the configuration takes its time.
+
+Source: `docs/configuration.md`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import JsonValue
+
+from jp_nb.config.directives import ENVIRONMENT_PREFIX
+from jp_nb.errors import ConfigError
+from jp_nb.storage.files import config_folder, is_own_folder
+from jp_nb.storage.trust import FolderTrust, Pending
+
+if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
+    from jp_nb.config.layers import Layer
+    from jp_nb.storage.config_reading import ConfigReader, ReadFile
+
+WORKSPACE_FILE = Path(".jp") / "config.toml"
+SUFFIXES = ("", ".toml", ".json")
+MAX_LISTED = 20
+"""Of paths in one line."""
+
+
+def user_folder() -> Path:
+    """Return the folder of the user's own configuration."""
+    return config_folder()
+
+
+def user_file() -> Path:
+    """Return the user's own configuration file; it need not exist."""
+    return user_folder() / "config.toml"
+
+
+def workspace_files(folder: Path) -> Iterator[Path]:
+    """Yield `.jp/config.toml` in `folder` and above, from the filesystem's root down."""
+    for place in reversed([folder, *folder.parents]):
+        candidate = place / WORKSPACE_FILE
+        with suppress(OSError):  # a folder of somebody else's, closed to us
+            if candidate.is_file():
+                yield candidate
+
+
+def workspace_root(folder: Path) -> Path:
+    """Return the nearest folder at or above `folder` that holds a `.jp/` of the user's own.
+
+    Without one it is `folder` itself.
+    """
+    return next((p for p in (folder, *folder.parents) if is_own_folder(p / ".jp")), folder)
+
+
+def listed(paths: Iterable[str]) -> str:
+    """Name the first of `paths`, and how many more there are."""
+    found = sorted(paths)
+    more = len(found) - MAX_LISTED
+    shown = ", ".join(found[:MAX_LISTED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+class ConfigFiles:
+    """Reads the layers for a notebook in `folder`; a file is read again when it changed.
+
+    Args:
+        folder: The notebook's.
+        trust: What the user agreed to; None if nobody is asked and all files count in full.
+
+    Attributes:
+        folder: The notebook's.
+        trust: What the user agreed to.
+        notices: What the person should be told once, such as an included file that is missing.
+    """
+
+    def __init__(self, folder: Path, trust: FolderTrust | None = None) -> None:
+        self.folder = folder
+        self.trust = trust
+        self.notices: list[str] = []
+        self._said: set[str] = set()
+        self._pending: dict[Path, Pending] = {}
+
+    @property
+    def root(self) -> Path:
+        """The workspace's folder."""
+        return workspace_root(self.folder)
+
+    def file_of(self, where: Literal["user", "workspace"]) -> Path:
+        """Return the user's file, or the one of the workspace that the notebook lies in."""
+        return user_file() if where == "user" else self.root / WORKSPACE_FILE
+
+    def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
+        """Return whether something in that file does not count before the user agreed to it."""
+        self.readable()
+        return self.file_of(where) in self._pending
+
+    def agree_to(self, where: Literal["user", "workspace"]) -> None:
+        """Have that file count as it is now: the user has just written it.
+
+        Raises:
+            StorageError: If that cannot be kept.
+        """
+        notices = list(self.notices)
+        if self.trust is not None and self.awaits_consent(where):
+            self.trust.agree([self._pending.pop(self.file_of(where))])
+            self.notices = notices  # what waited a moment ago does not any more
+
+    def layers(self) -> list[Layer]:
+        """Return the layers: the user's file, workspace files from the root down, environment.
+
+        Each file is followed or preceded by what it includes; one with `inherit = false` cuts off
+        all that are weaker.
+
+        Raises:
+            ConfigError: If a file or a variable is wrong; `layer` and `file` name it.
+        """
+        found, wrong = self.readable()
+        if len(wrong) > 1:
+            raise ConfigError("\n".join(map(str, wrong)), path="", kind=wrong[0].kind)
+        for error in wrong:
+            raise error
+        return found
+
+    def readable(self) -> tuple[list[Layer], list[ConfigError]]:
+        """Return the layers without those that are wrong, and what is wrong with them."""
+        files, environment = self._files(), _is_in_environment()
+        if not files and not environment:
+            return [], []
+        groups: list[list[Layer]] = []
+        wrong: list[ConfigError] = []
+        for name, path in files:
+            try:
+                groups.append(self._counting(path, self._reader.group(path, name)))
+            except ConfigError as exc:
+                wrong.append(exc)
+        found, more = self._reader.layers(groups, environment=environment)
+        if waiting := [self._pending[path] for _, path in files if path in self._pending]:
+            self.say(_waiting(waiting))
+        return found, [*wrong, *more]
+
+    @cached_property
+    def _reader(self) -> ConfigReader:
+        from jp_nb.storage.config_reading import ConfigReader
+
+        return ConfigReader(self.say)
+
+    def is_inside(self, url: str) -> bool:
+        """Return whether the file that an attachment's `url` names lies in the workspace."""
+        return self._reader.is_inside(url, self.root)
+
+    def anything(self) -> bool:
+        """Return whether there is a file or a variable at all."""
+        return bool(self._files()) or _is_in_environment()
+
+    def _files(self) -> list[tuple[str, Path]]:
+        own = [("user file", user_file())] if user_file().is_file() else []
+        return own + [("workspace file", path) for path in workspace_files(self.folder)]
+
+    # --- what counts of them -----------------------------------------------------------------
+
+    def pending(self) -> list[Pending]:
+        """Return what was ignored of the files until now, for want of the user's consent."""
+        self._pending = {path: each for path, each in self._pending.items() if path.exists()}
+        self.layers()
+        return [each for each in self._pending.values() if not self._is_agreed(each)]
+
+    def counts(self, path: Path, content: bytes, leaves: Iterable[tuple[str, JsonValue]]) -> bool:
+        """Return whether a file that decides something counts, such as an answers file.
+
+        In a live kernel it does once the user agreed to its content. Until then it is pending.
+
+        Args:
+            path: The file.
+            content: What is in it.
+            leaves: What the user agrees to: place in the file, and value.
+        """
+        whole = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content)
+        digest = f"sha256:{whole.hexdigest()}"
+        shown = tuple((at, value, str(path)) for at, value in leaves)
+        found = Pending(self._place_of(path), path, digest, shown)
+        if self.trust is None or self._is_agreed(found):
+            self._pending.pop(path, None)
+            return True
+        self._pending[path] = found
+        return False
+
+    def _is_agreed(self, pending: Pending) -> bool:
+        return self.trust is not None and self.trust.covers(pending.folder, pending.digest)
+
+    def why_nothing_waits(self) -> str:
+        """Say why there is nothing to agree to."""
+        if self.trust is None:
+            return "the run is unattended: files of the folder are applied without your consent"
+        return "no file of this folder needs your consent"
+
+    def agree(self, found: Iterable[Pending]) -> None:
+        """Have what was `found` pending count from here on, with the content that was read then.
+
+        Raises:
+            StorageError: If that cannot be kept.
+        """
+        if self.trust is not None:
+            self.trust.agree(found)
+
+    def _counting(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
+        """Return the layers of `group`, the file at `path` and what it includes, that count."""
+        self._pending.pop(path, None)
+        if self.trust is not None and not path.is_relative_to(user_folder()):
+            kept, leaves = self._reader.before_consent(group)
+            folder, digest = self._place_of(path), self._reader.digest(group)
+            if leaves and not self.trust.covers(folder, digest):
+                self._pending[path] = Pending(folder, path, digest, leaves)
+                return kept
+        return [layer for layer, _ in group]
+
+    def _place_of(self, path: Path) -> Path:
+        """Return the folder in which the file at `path` is agreed to."""
+        if path.parent.name == ".jp":
+            return path.parent.parent
+        return self.root if path.is_relative_to(self.root) else path.parent
+
+    def say(self, notice: str) -> None:
+        """Tell the user `notice` once."""
+        if notice not in self._said:
+            self._said.add(notice)
+            self.notices.append(notice)
+
+    @contextmanager
+    def unsaid(self) -> Iterator[None]:
+        """A block whose notices the user does not see, so that they can appear later."""
+        notices, said = list(self.notices), set(self._said)
+        try:
+            yield
+        finally:
+            self.notices, self._said = notices, said
+
+    def relative(self, text: str) -> str:
+        """Return `text` with paths in the workspace relative to the notebook's folder.
+
+        So are those of `.jp` folders above it. Other paths in the home folder begin with `~`, so
+        that the text is the same on each machine.
+        """
+        places = [self.root, *(above / ".jp" for above in self.root.parents)]
+        for place, name in (
+            *((place, os.path.relpath(place, self.folder)) for place in places),
+            (Path(os.path.expanduser("~")), "~"),
+        ):
+            if place == place.parent:
+                continue  # the root of the file system
+            within = "" if name == "." else f"{name}/"
+            path = rf"(?<![\w./-]){re.escape(str(place))}"
+            text = re.sub(f"{path}/", within.replace("\\", r"\\"), text)
+            text = re.sub(rf"{path}(?=[\s:;,)'`\"]|$)", name.replace("\\", r"\\"), text)
+        return text
+
+    def take_notices(self) -> list[str]:
+        """Return what the person should be told since the last call."""
+        said, self.notices = self.notices, []
+        return said
+
+    # --- files by name -----------------------------------------------------------------------
+
+    def named(self, name: str, load_paths: list[str]) -> list[Layer]:
+        """Return the layers of the configuration file that `-c NAME` means, weakest first.
+
+        A path to a file is that file. Every other name is searched, with and without a suffix, in
+        `load_paths` below the user's configuration folder and below the workspace's; the first
+        hit of each counts.
+
+        Raises:
+            ConfigError: If there is none, with everywhere it was searched; or it is wrong, not the
+                user's own, or sets what the user has to agree to first.
+        """
+        try:
+            direct = (self.folder / Path(name.removeprefix("@")).expanduser()).resolve()
+            found = direct.is_file()
+        except (OSError, RuntimeError, ValueError) as exc:  # no such home, a name no file can have
+            raise ConfigError(
+                f"{name[:80]!r} is not the name of a configuration file: {exc}"
+            ) from exc
+        if found:
+            return self._agreed(direct)
+        roots = (user_folder() / "config", self.root)
+        hits = [hit for root in roots if (hit := _first(root, name, load_paths)) is not None]
+        if name.startswith("@") or not hits:
+            places = [str(direct), *(str(root / p / name) for root in roots for p in load_paths)]
+            raise ConfigError(
+                f"configuration file {name!r} not found; searched: "
+                f"{', '.join(places)} (also with {' and '.join(SUFFIXES[1:])}; "
+                "config_load_paths lists the folders)",
+                kind="value",
+            )
+        return [layer for hit in hits for layer in self._agreed(hit)]
+
+    def _agreed(self, path: Path) -> list[Layer]:
+        """Return the layers of the file at `path`, if all that they set counts."""
+        group = self._reader.group(path)
+        found = self._counting(path, group)
+        if path in self._pending:
+            layer = group[-1].layer.name
+            raise ConfigError(_waiting([self._pending[path]]), layer=layer, file=str(path))
+        return found
+
+    def claim_names(self, layer: Layer) -> tuple[list[str], str]:
+        """Return what a file goes by in claims, and how people read it: nothing private in that."""
+        path = Path(layer.file or "").resolve()
+        identity = layer.partial.get("id")
+        named = [f"id:{identity}"] if isinstance(identity, str) else []
+        if path.is_relative_to(self.root):
+            relative = path.relative_to(self.root).as_posix()
+            return [f"file:{relative}", *named], relative
+        return [f"file:{path.as_posix()}", *named], "<user-local>"
+
+
+def _waiting(pending: Iterable[Pending]) -> str:
+    """Say that files wait for the user's consent, which ones, and with what."""
+    found = list(pending)
+    files = listed({str(each.file) for each in found})
+    paths = listed({at for each in found for at, _, _ in each.leaves})
+    until = "ignored until `%jp trust --workspace`"
+    return f"settings in {files} need your consent; {until}: {paths}"
+
+
+def _first(root: Path, name: str, load_paths: list[str]) -> Path | None:
+    for folder in load_paths:
+        for suffix in SUFFIXES:
+            candidate = root / folder / f"{name}{suffix}"
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def _is_in_environment() -> bool:
+    return any(name.startswith(ENVIRONMENT_PREFIX) for name in os.environ)

@@ -1,0 +1,222 @@
+"""Values written into a configuration file, its comments kept.
+
+Nothing is written that could not be read again as it was meant.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from pydantic import JsonValue
+from tomlkit.exceptions import TOMLKitError
+
+from jp_nb.config.assignments import parse_assignment
+from jp_nb.config.directives import Directive
+from jp_nb.config.layers import Layer, from_text
+from jp_nb.config.partial import Change, Partial, apply, is_wrapper, strip_strategies, without_empty
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Keys,
+    SchemaNode,
+    format_path,
+    lookup,
+    node_at,
+    parse_path,
+    require,
+)
+from jp_nb.errors import ConfigError, StorageError, UsageError
+from jp_nb.file_writing import replace_file, write_target
+from jp_nb.storage.files import NotOwnError, read_own
+
+BOM = "\ufeff"
+
+
+class ConfigFile:
+    """A configuration file that is changed, first in memory.
+
+    Args:
+        path: The file; it need not exist.
+        layer: What to call it in an error, such as `user file`.
+
+    Raises:
+        ConfigError: If it is no configuration now.
+        StorageError: If it cannot be read, or is not the user's own.
+
+    Attributes:
+        path: Where it is written.
+        paths: What was changed, in order.
+    """
+
+    def __init__(self, path: Path, layer: str) -> None:
+        self.path = _file(path, layer)
+        self.paths: list[str] = []
+        self._layer = layer
+        text = self._text()
+        self._mark = BOM if text.startswith(BOM) else ""
+        self._partial = from_text(text, layer, str(self.path)).partial
+        self._document = tomlkit.parse(text.removeprefix(BOM))
+
+    def _text(self) -> str:
+        try:
+            return read_own(self.path).decode("utf-8")
+        except FileNotFoundError:
+            return ""
+        except NotOwnError as exc:  # written, what somebody else put there would be the user's own
+            raise StorageError(f"the file cannot be changed: {exc}") from exc
+        except (OSError, UnicodeDecodeError) as exc:
+            raise StorageError(f"{self.path} cannot be read: {exc}") from exc
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def change(self, directive: Directive) -> None:
+        """Make the change that `directive` asks for, in memory.
+
+        Raises:
+            ConfigError: If a path or value is wrong.
+            UsageError: If it sets nothing that a file may hold.
+        """
+        match directive.kind:
+            case "cfg":
+                change = parse_assignment(directive.text, self._partial, layer=self._layer)
+            case "unset":
+                require(directive.text)
+                change = Change(unsets=(directive.text,))
+            case _:
+                raise UsageError(
+                    "a file takes PATH=VALUE, PATH:=JSON, PATH+=VALUE and --unset PATH"
+                )
+        after = apply(self._partial, change)
+        paths = dict.fromkeys([*change.unsets, *map(format_path, _units(change.delta))])
+        if not paths:
+            raise UsageError(f"{directive.text!r} sets nothing that a file can store")
+        self._write(paths, after)
+        self._partial = after
+        self.paths += [path for path in paths if path not in self.paths]
+
+    def _write(self, paths: Iterable[str], after: Partial) -> None:
+        """Write what `after` holds at `paths`.
+
+        Below a table that is itself written with dots, or in one line, there can be no section:
+        then it is a table in one line.
+        """
+        before = tomlkit.dumps(self._document)
+        for inline in (False, True):
+            with suppress(TOMLKitError, TypeError, ValueError, ConfigError):
+                for path in paths:
+                    self._put(parse_path(path), after, inline=inline)
+                if _means(self.layer().partial) == _means(after):
+                    return
+            self._document = tomlkit.parse(before)
+        raise ConfigError(
+            f"{self.path} has a layout that cannot be changed automatically: edit the file yourself"
+        )
+
+    def _put(self, keys: Keys, after: Partial, *, inline: bool) -> None:
+        """Write what `after` holds at `keys`, or above, where no table stands in the file."""
+        table: Any = self._document
+        for place, key in enumerate(keys):
+            found, node = table.get(str(key)), node_at(keys[: place + 1])
+            value: JsonValue = lookup(after, keys[: place + 1])
+            is_whole = place == len(keys) - 1 or (node is not None and node.kind == "list")
+            is_new = found is None and inline
+            if is_whole or is_new or not isinstance(found, MutableMapping | None):
+                self._set(table, str(key), _short(value, node))
+                return
+            if found is None:
+                if lookup(after, keys) is None:
+                    return  # nothing to take away
+                table[str(key)] = tomlkit.table(is_super_table=place + 2 < len(keys))
+            table = table[str(key)]
+
+    @staticmethod
+    def _set(table: Any, key: str, value: JsonValue) -> None:
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = _toml(value)  # the comment behind an old value stays
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def layer(self) -> Layer:
+        """Return the layer that the file will be."""
+        return from_text(self.text(), self._layer, str(self.path))
+
+    def text(self) -> str:
+        """Return what the file will hold."""
+        return self._mark + tomlkit.dumps(self._document)
+
+    def save(self) -> None:
+        """Write the file: all of it or nothing. Its folder is made if there is none.
+
+        Raises:
+            StorageError: If it cannot be written.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self.path, self.text().encode("utf-8"))
+        except OSError as exc:
+            raise StorageError(f"{self.path} cannot be written: {exc}") from exc
+
+
+def _file(path: Path, layer: str) -> Path:
+    """Return the file that `path` leads to; only the user's own file may be a link to anywhere."""
+    if layer == "user file":
+        return Path(os.path.realpath(path))
+    try:
+        return write_target(path)
+    except OSError as exc:
+        raise StorageError(f"{path} cannot be changed: {exc.strerror}") from exc
+
+
+def _units(
+    partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: Keys = ()
+) -> Iterator[Keys]:
+    """Yield the keys of everything that `partial` sets and that is written in one piece."""
+    for key, value in partial.items():
+        keys, below = (*above, key), node.child(key) or JSON
+        is_group = below.kind in ("table", "map") and not below.takes_any_text
+        if isinstance(value, dict) and value and is_group and not is_wrapper(value, below):
+            yield from _units(value, below, keys)
+        elif value is not None:
+            yield keys
+
+
+def _means(partial: Partial) -> Partial:
+    """Return `partial` without what says nothing."""
+    return without_empty(strip_strategies(partial))
+
+
+def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
+    """Return `value` as people write it: a model as `provider/name`."""
+    is_model = node is not None and node.requires == ["provider", "name"]
+    if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:
+        return f"{value['provider']}/{value['name']}"
+    return value
+
+
+def _toml(value: JsonValue) -> Any:
+    """Return `value` in one line of TOML, which knows no null."""
+    if isinstance(value, dict):
+        table = tomlkit.inline_table()
+        for key, item in value.items():
+            if item is not None:
+                table.append(key, _toml(item))
+        return table
+    if isinstance(value, list):
+        array = tomlkit.array()
+        for item in _without_null(value):
+            array.append(_toml(item))
+        return array
+    return tomlkit.item(value)
+
+
+def _without_null(items: Sequence[JsonValue]) -> Sequence[JsonValue]:
+    if any(item is None for item in items):
+        raise ValueError("TOML has no null")
+    return items

@@ -1,0 +1,453 @@
+"""The questions of a workspace and their answers: `.jp/context/qna.jsonl`, shared by processes.
+
+One line is one entry. A line is written at once and reaches the disk before the lock is given
+back, so that a process which is killed leaves whole lines, or one torn one at the very end: the
+next writer begins a new line. A file with 100 lines is set aside, under the next number.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import open_file, replace_file
+from jp_nb.json_values import as_object, compact_json, read_json, sorted_json
+from jp_nb.record.question_log import AFTER, MAX_ID, chained, is_answered, read_line, to_line
+from jp_nb.storage.files import (
+    MAX_BYTES,
+    PATIENCE,
+    NotOwnError,
+    data_folder,
+    is_own_folder,
+    locked,
+    read_own,
+)
+
+FOLDER: Final = Path(".jp") / "context"
+ACTIVE: Final = "qna.jsonl"
+LOCK: Final = ".qna.lock"
+NEWEST: Final = "question-logs"
+"""The folder in the user's data directory that knows the newest signed line of each log."""
+MAX_LINES: Final = 100
+"""Of one file; then it is set aside. Lines that say nothing count, too."""
+MAX_FILE_BYTES: Final = MAX_BYTES // 4
+"""Of one file, when the next line comes: then it is set aside all the same."""
+MAX_LOG_BYTES: Final = 200_000_000
+"""Of all files: far more than people answer. What holds more is not read at all."""
+_ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+
+
+class EntryTooLongError(StorageError):
+    """An entry that the log does not take, however often it is tried."""
+
+
+LogEntry = dict[str, JsonValue]
+Finish = Callable[[LogEntry], LogEntry]
+
+
+@dataclass(slots=True)
+class LogContents:
+    """What the files of a log say, oldest first.
+
+    Attributes:
+        answered: The answered questions with their numbers.
+        read: All lines that are not blank, with the entries in them; None: it is damaged.
+        places: The place in `read` of each answered question.
+        last: The highest number so far.
+        damaged: How many lines cannot be read.
+        unread: Why a file that is there was not read, in words.
+        lines: How many lines the active file has.
+        size: How many bytes.
+        is_torn: True if its last line has no end.
+    """
+
+    answered: list[tuple[int, LogEntry]] = field(default_factory=list)
+    read: list[tuple[bytes, LogEntry | None]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    last: int = 0
+    damaged: int = 0
+    unread: list[str] = field(default_factory=list)
+    lines: int = 0
+    size: int = 0
+    is_torn: bool = False
+
+    def add(self, data: bytes) -> None:
+        """Take in the next file.
+
+        An answer without a number has the next one. So has a line that cannot be read: what is
+        damaged gives no other answer a new number.
+        """
+        lines = data.split(b"\n")
+        self.is_torn, self.size = lines[-1] != b"", len(data)
+        self.lines = len(lines) - (not self.is_torn)
+        for line in filter(bytes.strip, lines):
+            entry = read_line(line)
+            self.read.append((line, entry))
+            if entry is None:
+                self.damaged += 1
+                self.last += 1
+            elif is_answered(entry):
+                number = entry.get("id", self.last + 1)
+                assert isinstance(number, int)  # `read_line` lets no other pass
+                self.last = max(self.last, number)
+                self.answered.append((number, entry))
+                self.places.append(len(self.read) - 1)
+
+    def rows(self) -> set[str]:
+        """Return the digests of the lines of other files that were imported."""
+        rows = (entry.get("row") for _, entry in self.answered)
+        return {row for row in rows if isinstance(row, str)}
+
+    def says(self, wanted: LogEntry) -> bool:
+        """Return True if the newest answer to this question of this asker is the same."""
+        asked = (wanted.get("question"), wanted.get("source"))
+        for _, entry in reversed(self.answered):
+            if (entry.get("question"), entry.get("source")) == asked:
+                return sorted_json(entry.get("answer")) == sorted_json(wanted.get("answer"))
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class NewestSigned:
+    """The newest signed line of a log, as it is kept outside of the workspace.
+
+    Attributes:
+        line: Its digest.
+        chain: The chain value of the log up to it.
+    """
+
+    line: str
+    chain: str
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of entries that were to be written.
+
+    Attributes:
+        written: How many were.
+        known: How many were not, because the log says the same already.
+        problems: What went wrong beside it, in words.
+    """
+
+    written: int = 0
+    known: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class ProjectLog:
+    """The log of the workspace in the folder `root`.
+
+    Args:
+        root: The workspace's folder.
+        keeps: So many older files are kept; 0: all of them.
+        patience: Seconds to wait for other processes.
+
+    Attributes:
+        root: The workspace's folder.
+        keeps: How many older files are kept.
+        patience: How long others are waited for.
+        workspace: Its name in signatures: the folder's path without links.
+        folder: Where its files are.
+        path: The file that is written to.
+    """
+
+    def __init__(self, root: Path, *, keeps: int = 0, patience: float = PATIENCE) -> None:
+        self.root = root
+        self.keeps = keeps
+        self.patience = patience
+        self.workspace = os.path.realpath(root)
+        self.folder = root / FOLDER
+        self.path = self.folder / ACTIVE
+        self._known: dict[Path, tuple[object, int]] = {}
+
+    def exists(self) -> bool:
+        """Return True if there is something to read."""
+        return bool(self._files())
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(self) -> LogContents:
+        """Return all that the log holds; nothing is made, written or mended.
+
+        Raises:
+            StorageError: If the folder is not the user's own, or another process keeps it locked.
+        """
+        if not os.path.lexists(self.folder):
+            return LogContents()
+        self._check_folder()
+        with _translated("read", self.folder), self._locked(make=False):
+            return self._gather()
+
+    def _gather(self, *, ends_alone: bool = False) -> LogContents:
+        """Read the files; with `ends_alone`, of archives that were read before the last number."""
+        contents, size = LogContents(), 0
+        for path in self._files():
+            before, status = contents.last, path.lstat()
+            size += status.st_size
+            if size > MAX_LOG_BYTES:
+                raise StorageError(
+                    f"the files in {self.folder} have more than "
+                    f"{MAX_LOG_BYTES // 10**6} MB: move old files away, or set "
+                    "`record.project_log` to `off`"
+                )
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns, before)
+            if ends_alone and path != self.path and self._known.get(path, (None, 0))[0] == stamp:
+                contents.last = self._known[path][1]
+                continue
+            try:
+                contents.add(read_own(path))
+            except NotOwnError as exc:
+                contents.unread.append(str(exc))
+                continue
+            except OSError as exc:
+                contents.unread.append(f"{path} cannot be read: {exc.strerror or exc}")
+                continue
+            self._known[path] = stamp, contents.last
+        if not os.path.lexists(self.path):
+            contents.lines, contents.size, contents.is_torn = 0, 0, False
+        return contents
+
+    def _files(self) -> list[Path]:
+        """Return the archives by their numbers, then the active file, if there is one."""
+        active = [self.path] if os.path.lexists(self.path) else []
+        return [self.folder / name for _, name in self._archives()] + active
+
+    def _archives(self) -> list[tuple[int, str]]:
+        found = []
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for name in os.listdir(self.folder):
+                if match := _ARCHIVE.fullmatch(name):
+                    found.append((int(match[1]), name))
+        return sorted(found)
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def append(
+        self, entries: Sequence[LogEntry], *, finish: Finish | None = None, if_new: bool = False
+    ) -> Added:
+        """Write `entries`; those that are answered get the numbers that follow.
+
+        What is written stays, however the process ends. Of entries with a `row` each is written
+        once.
+
+        Args:
+            entries: As `question_entry.entry_of` makes them.
+            finish: Makes what is written of an entry that has its number, such as a signed one.
+            if_new: Leave out what the newest answer to the same question says already.
+
+        Raises:
+            StorageError: If they cannot be written. Those of earlier lines may be.
+        """
+        self._make_folder()
+        with _translated("written", self.folder), self._locked():
+            needs_all = if_new or any("row" in entry for entry in entries)
+            contents = self._gather(ends_alone=not needs_all)
+            newest = self.newest_signed() if finish else None
+            if newest and not needs_all and not _has(contents, newest):
+                contents = self._gather()  # it is in a file that was set aside
+            if contents.unread:  # whose numbers are not known, and would be given again
+                raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
+            if contents.last + len(entries) > MAX_ID:
+                raise StorageError(
+                    f"an answer in {self.folder} has the id {contents.last}, which is "
+                    "the highest possible id: delete that line"
+                )
+            rows = contents.rows()
+            new = [each for each in entries if each.get("row") not in rows]
+            if if_new:
+                new = [each for each in new if not contents.says(each)]
+            chain = _chain(contents, newest)
+            problems = self._write(list(_lines(new, contents.last, finish, chain)), contents)
+            return Added(len(new), len(entries) - len(new), problems)
+
+    def _write(self, lines: list[_NewLine], contents: LogContents) -> tuple[str, ...]:
+        """Write `lines`, and set the file aside whenever it is full; return what went wrong."""
+        problems: dict[str, None] = {}
+        while lines:
+            if contents.lines >= MAX_LINES or contents.size >= MAX_FILE_BYTES:
+                try:
+                    self._set_aside()
+                    contents.lines, contents.size, contents.is_torn = 0, 0, False
+                except OSError as exc:  # a long file is better than an answer that is lost
+                    why = exc.strerror or exc
+                    problems[f"{self.path} is full and cannot be archived: {why}"] = None
+            count = max(MAX_LINES - contents.lines, 1)
+            data = b"".join(each.line for each in lines[:count])
+            data = b"\n" + data if contents.is_torn else data
+            self._append(data)
+            signed = [each.signed for each in lines[:count] if each.signed is not None]
+            if signed:
+                problems |= dict.fromkeys(self._keep_newest(signed[-1]))
+            contents.lines += len(lines[:count])
+            contents.size += len(data)
+            contents.is_torn = False
+            del lines[:count]
+        return tuple(problems)
+
+    def _append(self, data: bytes) -> None:
+        """Add `data` to the active file: all of it, on the disk, or nothing."""
+        made = not os.path.lexists(self.path)
+        descriptor = open_file(self.path, _APPEND, 0o644, folder=self.root)
+        try:
+            before = os.fstat(descriptor).st_size
+            try:
+                if os.write(descriptor, data) < len(data):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, before)  # nobody else writes while we hold the lock
+                raise
+        finally:
+            os.close(descriptor)
+        if made:
+            self._sync_folder()
+
+    # --- the newest signed line ------------------------------------------------------------------
+
+    def newest_signed(self) -> NewestSigned | None:
+        """Return the newest line that was signed here; None if this user has signed none.
+
+        It is kept in the user's data directory: who takes lines out of the log cannot change it.
+        """
+        try:
+            found = read_json(read_own(self._newest_path()).decode())
+        except (OSError, NotOwnError, ValueError):
+            return None
+        known = as_object(found)
+        line, chain = known.get("line"), known.get("chain")
+        if not isinstance(line, str) or not isinstance(chain, str):
+            return None
+        return NewestSigned(line, chain)
+
+    def _keep_newest(self, newest: NewestSigned) -> Iterator[str]:
+        """Keep what the newest signed line is; yield what went wrong, in words."""
+        path = self._newest_path()
+        kept = {"workspace": self.workspace, "line": newest.line, "chain": newest.chain}
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(path, compact_json(kept).encode("utf-8", "replace"), mode=0o600)
+        except OSError as exc:
+            yield f"answers in {self.folder} will need your consent: {path}: {exc.strerror or exc}"
+
+    def _newest_path(self) -> Path:
+        name = hashlib.sha256(os.fsencode(self.workspace)).hexdigest()
+        return data_folder() / NEWEST / f"{name}.json"
+
+    def _set_aside(self) -> None:
+        """Give the active file the number that follows that of the newest archive."""
+        archives = self._archives()
+        number = archives[-1][0] + 1 if archives else 1
+        os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
+        self._sync_folder()
+        if self.keeps:
+            for _, name in archives[: max(len(archives) + 1 - self.keeps, 0)]:
+                os.unlink(self.folder / name)
+
+    def _sync_folder(self) -> None:
+        """Have the names of the files reach the disk, where folders can be opened."""
+        with suppress(OSError):
+            descriptor = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
+        return locked(self.folder / LOCK, make=make, patience=self.patience)
+
+    # --- the folder --------------------------------------------------------------------------
+
+    def _make_folder(self) -> None:
+        with _translated("made", self.folder):
+            for folder in (self.folder.parent, self.folder):
+                if not os.path.lexists(folder):
+                    with suppress(FileExistsError):  # another process was faster
+                        os.mkdir(folder, 0o755)
+        self._check_folder()
+
+    def _check_folder(self) -> None:
+        """Refuse a folder that leads elsewhere, or that others may write into.
+
+        Raises:
+            StorageError: If it is one.
+        """
+        if self.folder.is_symlink():
+            raise StorageError(f"{self.folder} is a link: replace it by a folder")
+        for folder in (self.folder.parent, self.folder):
+            if not is_own_folder(folder):
+                raise StorageError(
+                    f"{folder} is not private: it must belong to you, and no other "
+                    "user may write to it"
+                )
+
+
+class _NewLine(NamedTuple):
+    line: bytes
+    signed: NewestSigned | None
+
+
+def _has(contents: LogContents, newest: NewestSigned) -> bool:
+    return any(_digest(line) == newest.line for line, _ in contents.read)
+
+
+def _digest(line: bytes) -> str:
+    return chained("", line)
+
+
+def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
+    """Return the chain value of the log: from the newest signed line on, if it is there."""
+    lines, value = [line for line, _ in contents.read], ""
+    if newest is not None:
+        places = [place for place, line in enumerate(lines) if _digest(line) == newest.line]
+        if places:
+            lines, value = lines[places[-1] + 1 :], newest.chain
+    for line in lines:
+        value = chained(value, line)
+    return value
+
+
+def _lines(
+    entries: Sequence[LogEntry], number: int, finish: Finish | None, chain: str
+) -> Iterator[_NewLine]:
+    """Yield each of `entries` as a line; those that are answered are numbered after `number`.
+
+    `chain` is the chain value of the lines before.
+    """
+    for entry in entries:
+        numbered: LogEntry = dict(entry)
+        if is_answered(entry):
+            number += 1
+            numbered = {"id": number, **entry}
+        finished = finish({**numbered, AFTER: chain}) if finish else numbered
+        line = to_line(finished)
+        chain = chained(chain, line)
+        if len(line) > MAX_FILE_BYTES:
+            raise EntryTooLongError(
+                f"the entry has {len(line)} bytes, which is too long for the project log"
+            )
+        is_signed = "signature" in finished
+        yield _NewLine(line, NewestSigned(_digest(line), chain) if is_signed else None)
+
+
+@contextmanager
+def _translated(done: str, folder: Path) -> Iterator[None]:
+    """Raise `StorageError` in place of what the system says."""
+    try:
+        yield
+    except OSError as exc:
+        place = exc.filename or folder
+        raise StorageError(f"{place} cannot be {done}: {exc.strerror or exc}") from exc

@@ -1,0 +1,287 @@
+"""Folder trust and signing keys.
+
+Kept are digests of whole contents, in a file of the user's data directory that nobody else can
+read: another content is asked about again.
+
+It lies in the user's data directory, or where `JP_NB_KEY_FILE` says. Whoever can read it can sign
+as the user, so a file that others can read is no key; neither is one that is not whole.
+
+Source: `docs/record.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pydantic import JsonValue, SecretBytes
+
+from jp_nb.errors import StorageError
+from jp_nb.file_writing import replace_file
+from jp_nb.record.signing import NoKeyError
+from jp_nb.storage import environment
+from jp_nb.storage.files import NotOwnError, Stamp, data_folder, read_own, stamp
+
+MAX_DIGESTS: Final = 50
+"""Of one folder: those that were agreed to last."""
+
+
+PendingLeaf = tuple[str, JsonValue, str]
+"""Path, value, and the file that says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A file that sets what only the user may decide, and that nobody agreed to yet.
+
+    Attributes:
+        folder: Where it counts.
+        file: The file; what it includes belongs to it.
+        digest: Of all that was read.
+        leaves: What is ignored until then.
+    """
+
+    folder: Path
+    file: Path
+    digest: str
+    leaves: tuple[PendingLeaf, ...]
+
+
+def revoked(folder: Path) -> list[str]:
+    """Take back what was agreed to in `folder` and above it, and say what there was.
+
+    Raises:
+        StorageError: If that cannot be kept.
+    """
+    lines = [f"the consent that you gave in {gone} no longer applies"
+             for gone in FolderTrust().revoke(folder)]  # fmt: skip
+    if is_listed(folder):
+        lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS} lists it")
+    return lines or [f"you have not trusted {folder}"]
+
+
+def consents_path() -> Path:
+    """Return the file that keeps the consents of this user."""
+    return data_folder() / "trusted-folders.json"
+
+
+def is_listed(folder: Path) -> bool:
+    """Return whether the user's environment says that the files in `folder` count."""
+    listed = os.environ.get(environment.TRUST_FOLDERS, "").split(os.pathsep)
+    resolved = folder.resolve()
+    return any(resolved.is_relative_to(Path(x).resolve()) for x in listed if os.path.isabs(x))
+
+
+class FolderTrust:
+    """The user's consents."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Stamp, dict[str, list[str]]] | None = None
+
+    def covers(self, folder: Path, digest: str) -> bool:
+        """Return whether the user agreed to the content of `digest` in `folder`."""
+        if is_listed(folder):
+            return True
+        try:
+            return digest in self._load().get(_key(folder), ())
+        except StorageError:  # who agrees again is told
+            return False
+
+    def agree(self, found: Iterable[Pending]) -> None:
+        """Have what was `found` count from here on.
+
+        Raises:
+            StorageError: If that cannot be kept.
+        """
+        kept = dict(self._load())
+        for pending in found:
+            digests = [x for x in kept.get(_key(pending.folder), ()) if x != pending.digest]
+            kept[_key(pending.folder)] = [*digests, pending.digest][-MAX_DIGESTS:]
+        self._store(kept)
+
+    def revoke(self, folder: Path) -> list[Path]:
+        """Take back what was agreed to in `folder` and above it; the folders of which there was.
+
+        Raises:
+            StorageError: If that cannot be kept.
+        """
+        kept = dict(self._load())
+        resolved = folder.resolve()
+        gone = [x for x in (resolved, *resolved.parents) if kept.pop(str(x), None)]
+        if gone:
+            self._store(kept)
+        return gone
+
+    # --- the file ----------------------------------------------------------------------------
+
+    def _load(self) -> dict[str, list[str]]:
+        path = consents_path()
+        try:
+            now = stamp(path)
+            if self._known is None or self._known[0] != now:
+                self._known = now, _parsed(read_own(path))
+        except FileNotFoundError:
+            return {}
+        except NotOwnError as exc:
+            raise StorageError(f"your consent is ignored: {exc}") from exc
+        except OSError as exc:
+            raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
+        return self._known[1]
+
+    def _store(self, kept: dict[str, list[str]]) -> None:
+        path = consents_path()
+        text = json.dumps({"version": 1, "folders": kept}, indent=1)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            replace_file(path, text.encode(), mode=0o600)
+        except OSError as exc:
+            raise StorageError(f"{path} cannot be written: {exc.strerror or exc}") from exc
+
+
+def _key(folder: Path) -> str:
+    return str(folder.resolve())
+
+
+def _parsed(data: bytes) -> dict[str, list[str]]:
+    """Return the digests by folder; what is damaged is nobody's consent."""
+    found: object = None
+    with suppress(ValueError, RecursionError):
+        found = json.loads(data)
+    folders = found.get("folders") if isinstance(found, dict) else None
+    return {
+        folder: [x for x in digests if isinstance(x, str)]
+        for folder, digests in (folders.items() if isinstance(folders, dict) else ())
+        if isinstance(digests, list)
+    }
+
+
+KEY_BYTES = 32
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+# Bytes as they are on Windows; elsewhere no waiting for somebody to write into a named pipe.
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+_MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+
+
+def key_path() -> Path:
+    """Return where the user's key is, or would be."""
+    named = os.environ.get(environment.KEY_FILE)
+    return Path(named) if named else data_folder() / "notebook-key"
+
+
+class KeyFile:
+    """The key in the file at `path`, by default the user's. Nothing is kept between calls."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+
+    @property
+    def path(self) -> Path:
+        """The file that holds the key, or would."""
+        return self._path or key_path()
+
+    def read(self) -> SecretBytes | None:
+        """Return the key; None if there is no file.
+
+        Raises:
+            NoKeyError: If the file cannot be read, is not the user's alone, or holds no key.
+        """
+        path = self.path
+        try:
+            return _read(path)
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise _refused(path, f"cannot be read: {exc.strerror or exc}") from exc
+
+    def obtain(self) -> SecretBytes:
+        """Return the key, made if there is no file. Of two processes both get that of the first.
+
+        Raises:
+            NoKeyError: As `read` does, and if the file cannot be made.
+        """
+        if (found := self.read()) is not None:
+            return found
+        path = self.path
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _make(path)
+        except OSError as exc:
+            raise _refused(path, f"cannot be created: {exc.strerror or exc}") from exc
+        if (made := self.read()) is None:
+            raise _refused(path, "cannot be created: it is a broken link, or was deleted")
+        return made
+
+
+def _read(path: Path) -> SecretBytes:
+    descriptor = os.open(path, _READ)
+    try:
+        # Of what was opened: a path may mean another file a moment later.
+        if why := _why_no_key(os.fstat(descriptor)):
+            raise _refused(path, why)
+        key = SecretBytes(os.read(descriptor, KEY_BYTES))
+        if len(key) < KEY_BYTES:
+            raise _refused(path, "changed while it was read")
+        return key
+    finally:
+        os.close(descriptor)
+
+
+def _why_no_key(status: os.stat_result) -> str | None:
+    if not stat.S_ISREG(status.st_mode):
+        return "is not a file"
+    if sys.platform != "win32":
+        if status.st_uid != os.geteuid():
+            return "belongs to another user"
+        if status.st_mode & _OTHERS:
+            return (
+                "is accessible to other users: make it private (`chmod 600`), or "
+                "delete it if someone may have read it"
+            )
+    if status.st_size != KEY_BYTES:
+        return (
+            f"has {status.st_size} bytes instead of {KEY_BYTES}: restore the right "
+            "file, or delete it to create a new key"
+        )
+    return None
+
+
+def _make(path: Path) -> None:
+    """Put a new key at `path`, whole at once, unless there is a file already."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        _write(temporary)
+        try:
+            os.link(temporary, path)  # unlike a renaming it replaces nothing
+        except FileExistsError:
+            return
+        except OSError:  # a file system without links
+            with suppress(FileExistsError):
+                _write(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write(path: Path) -> None:
+    descriptor = os.open(path, _MAKE, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(KEY_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        path.unlink(missing_ok=True)  # less than a key is worse than none
+        raise
+
+
+def _refused(path: Path, why: str) -> NoKeyError:
+    with suppress(ValueError, RuntimeError):
+        path = Path("~") / path.relative_to(Path.home())
+    return NoKeyError(f"the key file {path} {why}")

@@ -1,1 +1,0 @@
-"""What a tool is: outcomes, questions, and where tools come from."""

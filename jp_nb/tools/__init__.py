@@ -1,0 +1,1 @@
+"""Tools: outcomes, questions, Python functions, commands, and built-in tools."""

@@ -1,0 +1,672 @@
+"""Types of answers: text, select, boolean, secret.
+
+A new kind is a class listed in `QUESTION_KINDS` of `tooling/question.py`, and one entry each in
+`RECORDED_KINDS` of `record/inquiry_events.py` (what a record needs of it), `FORM_CONTROLS` of
+`notebook/prompt/controls.py` and `STDIN_DIALOGUES` of `notebook/prompt/stdin.py`.
+
+Source: `docs/extending.md`, `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.record.question_log import NONE_OF_THESE as NONE_OF_THESE
+from jp_nb.text import one_line, spell_unseen
+from jp_nb.tools.parameters import FORMATS, TextFormat
+
+Misfit = Literal["type", "option", "value"]
+"""Says what is wrong with an answer: its type, that it is not among the options, or out of bounds.
+"""
+
+
+MAX_FIELDS = 50
+"""Of a form: nobody fills in more on one page."""
+
+
+class AnswerType(BaseModel, ABC):
+    """The kind of a question and of its answers: one class for each, whose fields make it precise.
+
+    Attributes:
+        type: Name of the kind, on the wire and in records.
+        secret: Whether an answer is never shown, stored or sent to a model.
+        rememberable: Whether the person may answer for the rest of the turn.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+    type: str
+    secret: ClassVar[bool] = False
+    rememberable: ClassVar[bool] = False
+
+    @abstractmethod
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the JSON schema of an answer."""
+
+    @abstractmethod
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return why `answer` does not fit; None if it does."""
+
+    @property
+    def expects(self) -> str:
+        """What an answer is, in words that follow "expected": `a number from 1 to 5`."""
+        return "a string"
+
+    def complaint(self, answer: JsonValue) -> str:
+        """Return what is wrong with an `answer` that does not fit, in words."""
+        return f"expected {self.expects}"
+
+    @property
+    def has_secret(self) -> bool:
+        """True if an answer, or a part of it, is secret."""
+        return self.secret
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The answer of an optional question where nobody decides; None: it stays open."""
+        return None
+
+    def settled(self, answer: JsonValue) -> JsonValue:
+        """Return what a configured `answer` means: an option may be named by its label."""
+        return answer
+
+    def kept(self, answer: JsonValue) -> JsonValue:
+        """Return what a record may hold of `answer`."""
+        return SECRET_ANSWER if self.secret else answer
+
+    def secrets(self, answer: JsonValue) -> Iterator[JsonValue]:
+        """Yield the secret parts of `answer`."""
+        if self.secret:
+            yield answer
+
+    def in_words(self, answer: JsonValue) -> str:
+        """Return what a person reads of a fitting `answer`, in one line."""
+        return one_line(str(answer), limit=200)
+
+    @model_serializer(mode="wrap")
+    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        fields = type(self).model_fields
+        return {
+            name: value
+            for name, value in whole(self).items()
+            if name == "type" or value != fields[name].default
+        }
+
+    def recorded(self) -> dict[str, JsonValue]:
+        """Return the object that stands for it in an inquiry's entry: what is not set is absent."""
+        return self.model_dump(mode="json")
+
+    def verbatim(self) -> tuple[str, ...]:
+        """Return the texts that come back as an answer, and can therefore not be altered."""
+        return ()
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same kind, each text that is only shown as `change` returns it."""
+        return self
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Return a fitting `answer` as Python code wants it."""
+        return answer
+
+
+class BooleanAnswer(AnswerType):
+    """Answered by JSON `true` or `false`."""
+
+    type: Literal["boolean"] = "boolean"
+    rememberable: ClassVar[bool] = True
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of a boolean."""
+        return {"type": "boolean"}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for anything but a boolean."""
+        return None if isinstance(answer, bool) else "type"
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        return "a boolean"
+
+    def in_words(self, answer: JsonValue) -> str:
+        """Return `Yes` or `No`."""
+        return "Yes" if answer else "No"
+
+
+class TextAnswer(AnswerType):
+    """Answered by any string, also the empty one, unless bounds or a format say otherwise.
+
+    Attributes:
+        format: `email`, `uri`, `date` (2026-11-23), `time` (17:30) or `date-time` (ISO 8601).
+        min_length: In characters.
+        max_length: In characters; None: no bound.
+        lines: Whether a text of several lines is expected: a larger box.
+    """
+
+    type: Literal["text"] = "text"
+    format: TextFormat | None = None
+    min_length: StrictInt = Field(0, ge=0)
+    max_length: StrictInt | None = Field(None, ge=0)
+    lines: StrictBool = True
+
+    @model_validator(mode="after")
+    def _answerable(self) -> Self:
+        if self.max_length is not None and self.min_length > self.max_length:
+            raise ValueError("`min_length` is greater than `max_length`")
+        return self
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of such a string."""
+        schema: dict[str, JsonValue] = {"type": "string"}
+        if self.format is not None:
+            schema["format"] = self.format
+        if self.min_length:
+            schema["minLength"] = self.min_length
+        if self.max_length is not None:
+            schema["maxLength"] = self.max_length
+        return schema
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for what is no string, `value` for one that breaks a bound."""
+        if not isinstance(answer, str):
+            return "type"
+        longest = math.inf if self.max_length is None else self.max_length
+        fits = self.min_length <= len(answer) <= longest
+        return None if fits and (self.format is None or FORMATS[self.format](answer)) else "value"
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        what = "a string" if self.format is None else _FORMAT_WORDS[self.format]
+        return f"{what}{_bounds(self.min_length or None, self.max_length, ' characters')}"
+
+
+_FORMAT_WORDS: dict[TextFormat, str] = {
+    "email": "an e-mail address such as name@example.org",
+    "uri": "an address such as https://example.org",
+    "date": "a date such as 2026-11-23",
+    "time": "a time such as 17:30",
+    "date-time": "a date and time such as 2026-11-23T17:30:00Z",
+}
+
+
+class SecretAnswer(AnswerType):
+    """Answered by a string that is never shown, stored or sent to a model."""
+
+    type: Literal["secret"] = "secret"
+    secret: ClassVar[bool] = True
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of a string."""
+        return {"type": "string"}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for anything but a string."""
+        return None if isinstance(answer, str) else "type"
+
+    def in_words(self, answer: JsonValue) -> str:
+        """Return the same words for every secret."""
+        return SECRET_ANSWER
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) == math.inf:
+        raise ValueError("expected a number")
+    return value
+
+
+Bound = Annotated[
+    StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)], BeforeValidator(_number)
+]
+"""An integer keeps all its digits."""
+
+
+class NumberAnswer(AnswerType):
+    """Answered by a finite number within bounds, both of which belong to the range.
+
+    Attributes:
+        above: The answer is greater than this one.
+        below: The answer is less than this one.
+    """
+
+    type: Literal["number"] = "number"
+    minimum: Bound | None = None
+    maximum: Bound | None = None
+    above: Bound | None = None
+    below: Bound | None = None
+
+    @model_validator(mode="after")
+    def _answerable(self) -> Self:
+        least = max((x for x in (self.minimum, self.above) if x is not None), default=None)
+        most = min((x for x in (self.maximum, self.below) if x is not None), default=None)
+        if least is None or most is None:
+            return self
+        open_end = least == self.above or most == self.below
+        if least > most or (least == most and open_end) or self._skips(least, most):
+            raise ValueError(f"no number is{self._range}")
+        return self
+
+    def _skips(self, least: float, most: float) -> bool:
+        """Return True if no answer lies between `least` and `most`, which differ."""
+        return False
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of such a number."""
+        bounds = {
+            "minimum": self.minimum,
+            "maximum": self.maximum,
+            "exclusiveMinimum": self.above,
+            "exclusiveMaximum": self.below,
+        }
+        return {"type": self.type, **{key: x for key, x in bounds.items() if x is not None}}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for what is no such number, `value` for one out of bounds."""
+        if isinstance(answer, bool) or not isinstance(answer, int | float):
+            return "type"
+        finite = isinstance(answer, int) or math.isfinite(answer)  # of any number of digits
+        return None if finite and self._is_within(answer) else "value"
+
+    def _is_within(self, number: float) -> bool:
+        return (
+            (self.minimum is None or number >= self.minimum)
+            and (self.maximum is None or number <= self.maximum)
+            and (self.above is None or number > self.above)
+            and (self.below is None or number < self.below)
+        )
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        return f"{self._noun}{self._range}"
+
+    @property
+    def _range(self) -> str:
+        more = f" above {_digits(self.above)}" if self.above is not None else ""
+        less = f" below {_digits(self.below)}" if self.below is not None else ""
+        return f"{_bounds(self.minimum, self.maximum)}{more}{less}"
+
+    _noun: ClassVar[str] = "a number"
+
+    def from_text(self, text: str) -> JsonValue:
+        """Return the number that somebody typed, not yet held against the bounds.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        return float(text) if not _is_whole(text) else int(text)
+
+
+class IntegerAnswer(NumberAnswer):
+    """Answered by an integer within bounds."""
+
+    type: Literal["integer"] = "integer"  # type: ignore[assignment]  # a kind of its own
+    _noun: ClassVar[str] = "a whole number"
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for anything but an integer, `value` for one out of bounds."""
+        return super().misfit(answer) if isinstance(answer, int) else "type"
+
+    def _skips(self, least: float, most: float) -> bool:
+        first = math.floor(least) + 1 if least == self.above else math.ceil(least)
+        last = math.ceil(most) - 1 if most == self.below else math.floor(most)
+        return first > last
+
+    def from_text(self, text: str) -> JsonValue:
+        """Return the integer that somebody typed, not yet held against the bounds.
+
+        Raises:
+            ValueError: If it is none.
+        """
+        return int(text)
+
+
+def _is_whole(text: str) -> bool:
+    return text.strip().lstrip("+-").isdecimal()
+
+
+def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
+    if least is not None and most is not None:
+        return f" {'of' if unit else 'from'} {_digits(least)} to {_digits(most)}{unit}"
+    if least is not None:
+        return f" of at least {_digits(least)}{unit}"
+    return f" of at most {_digits(most)}{unit}" if most is not None else ""
+
+
+def _digits(number: float) -> str:
+    return str(number).removesuffix(".0")
+
+
+OptionValue = (
+    StrictStr | StrictBool | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
+)
+
+
+class Option(BaseModel):
+    """One option of a selection. A program prints its plain `value`, or an object with these keys.
+
+    Attributes:
+        value: The answer if the user picks the option: a text, a number, or a boolean.
+        label: The displayed text, in one line; None to show the value.
+        description: Lines that are shown below the label.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+    value: OptionValue
+    label: str | None = None
+    description: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare(cls, data: Any) -> Any:
+        return data if isinstance(data, dict | Option) else {"value": data}
+
+    @field_validator("value", mode="before")
+    @classmethod
+    def _scalar(cls, value: Any) -> Any:
+        if not isinstance(value, str | int | float):
+            raise ValueError("expected a text, a number or a boolean")
+        return value
+
+    @model_serializer(mode="plain")
+    def _compact(self) -> JsonValue:
+        more: dict[str, JsonValue] = {}
+        if self.label is not None and self.label != self.value:
+            more["label"] = self.label
+        if self.description is not None:
+            more["description"] = self.description
+        return {"value": self.value, **more} if more else self.value
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return a copy whose description is the result of `change`."""
+        if self.description is None:
+            return self
+        return self.model_copy(update={"description": change(self.description)})
+
+    @property
+    def shown(self) -> str:
+        """The displayed text: the label, or else the value."""
+        return str(self.value) if self.label is None else self.label
+
+
+@dataclass(frozen=True, slots=True)
+class Picks:
+    """A select question's answer, taken apart.
+
+    Attributes:
+        indices: Which options were picked, in the order of the picks.
+        custom: The person's own text; None if there is none.
+    """
+
+    indices: tuple[int, ...] = ()
+    custom: str | None = None
+
+
+class SelectAnswer(AnswerType):
+    """Answered by one of `options`; with `multi` by several; with `other` by an own text, too.
+
+    Shape of an answer: the option's value; with `multi` a list of values, in the order of the
+    picks, perhaps empty; with an own text `{"selected": [values], "custom": "text"}`, where without
+    `multi` nothing is selected.
+
+    Attributes:
+        multi: Whether several may be picked.
+        min_picks: So many at least. Only with `multi`; an own text counts as a pick.
+        max_picks: So many at most; None: all.
+        other: Whether the person may answer in words of their own.
+        recommended: Index of the option that whoever asks would choose; one that is out of range
+            counts as None. It is marked, and never chosen for the person.
+    """
+
+    type: Literal["select"] = "select"
+    options: tuple[Option, ...]
+    multi: StrictBool = False
+    other: StrictBool = False
+    recommended: StrictInt | None = None
+    min_picks: StrictInt = Field(0, ge=0)
+    max_picks: StrictInt | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _answerable(self) -> Self:
+        if not self.options and not self.other:
+            raise ValueError(
+                "`options` is empty: a select question needs at least one option, or `other`"
+            )
+        if len(self._places) < len(self.options):
+            raise ValueError("two `options` have the same value")
+        if not self.multi and (self.min_picks or self.max_picks is not None):
+            raise ValueError("`min_picks` and `max_picks` need `multi`")
+        if self.min_picks > min(self._most, len(self.options) + self.other):
+            raise ValueError("`min_picks` is greater than the number of options that can be picked")
+        return self
+
+    @property
+    def _most(self) -> int:
+        return len(self.options) + 1 if self.max_picks is None else self.max_picks
+
+    @classmethod
+    def of(cls, *values: OptionValue) -> Self:
+        """Return a choice of one among `values`."""
+        return cls(options=tuple(Option(value=value) for value in values))
+
+    @property
+    def values(self) -> tuple[OptionValue, ...]:
+        """What may be answered, in the order of the options."""
+        return tuple(option.value for option in self.options)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the person reads, in the order of the options."""
+        return tuple(option.shown for option in self.options)
+
+    @property
+    def recommended_index(self) -> int | None:
+        """Index of the recommended option; None if there is no such option."""
+        index = self.recommended
+        return index if index is not None and 0 <= index < len(self.options) else None
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The recommended option, else the first; None if there is none, or more are wanted."""
+        if not self.options or self.min_picks > 1:
+            return None
+        return self.answer(Picks((self.recommended_index or 0,)))
+
+    def answer(self, picks: Picks) -> JsonValue:
+        """Return the answer that `picks` are. Without `multi`, an own text replaces the pick."""
+        values: list[JsonValue] = [self.options[index].value for index in picks.indices]
+        if picks.custom is not None:
+            return {"selected": values if self.multi else [], "custom": picks.custom}
+        return values if self.multi else values[0]
+
+    def picks(self, answer: JsonValue) -> Picks | None:
+        """Return `answer` taken apart; None if it does not fit."""
+        custom: str | None = None
+        selected = answer if self.multi or isinstance(answer, dict) else [answer]
+        if isinstance(answer, dict):
+            own, selected = answer.get("custom"), answer.get("selected")
+            if not (self.other and isinstance(own, str) and answer.keys() == _OWN):
+                return None
+            custom = own
+        if not isinstance(selected, list) or (custom is not None and selected and not self.multi):
+            return None
+        found = [self._index(value) for value in selected]
+        if None in found or len(set(found)) < len(found):
+            return None
+        if self.multi and not self.min_picks <= len(found) + (custom is not None) <= self._most:
+            return None
+        return Picks(tuple(index for index in found if index is not None), custom)
+
+    @cached_property
+    def _places(self) -> dict[tuple[str, OptionValue], int]:
+        """Which option has a value; with its type, because True is 1 for a dictionary."""
+        places = reversed([*enumerate(self.values)])  # of equal ones the first counts
+        return {(_kind(value), value): index for index, value in places}
+
+    def _index(self, value: JsonValue) -> int | None:
+        if not isinstance(value, str | int | float):
+            return None
+        return self._places.get((_kind(value), value))
+
+    def settled(self, answer: JsonValue) -> JsonValue:
+        """Return what a configured `answer` means: values or labels, one or a list of them."""
+        if isinstance(answer, dict):
+            selected = answer.get("selected", [])
+            return {**answer, "selected": self._named(selected)} if self.other else answer
+        if self.multi:
+            return self._named(answer)
+        return answer if isinstance(answer, list) else self._named(answer)[0]
+
+    def _named(self, answer: JsonValue) -> list[JsonValue]:
+        given = answer if isinstance(answer, list) else [answer]
+        by_label: dict[JsonValue, JsonValue] = {x.shown: x.value for x in reversed(self.options)}
+        return [
+            by_label.get(name, name)
+            if isinstance(name, str) and self._index(name) is None
+            else name
+            for name in given
+        ]
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of one option, of a list of them, or of these and an own text."""
+        value = self._value_schema()
+        several = self._list_schema(value, own=0)
+        plain = several if self.multi else value
+        if not self.other:
+            return plain
+        own: dict[str, JsonValue] = {
+            "type": "object",
+            "properties": {
+                "selected": self._list_schema(value, own=1)
+                if self.multi
+                else {"type": "array", "maxItems": 0},
+                "custom": {"type": "string"},
+            },
+            "required": ["selected", "custom"],
+            "additionalProperties": False,
+        }
+        return {"anyOf": [plain, own]} if self.options or self.multi else own
+
+    def _list_schema(self, value: dict[str, JsonValue], *, own: int) -> dict[str, JsonValue]:
+        """Return the schema of a list of picks, to which `own` texts are added."""
+        schema: dict[str, JsonValue] = {"type": "array", "items": value, "uniqueItems": True}
+        if self.min_picks > own:
+            schema["minItems"] = self.min_picks - own
+        if not self.options:
+            schema |= {"items": {}, "maxItems": 0}
+        elif self.max_picks is not None:
+            schema["maxItems"] = self.max_picks - own
+        return schema
+
+    def _value_schema(self) -> dict[str, JsonValue]:
+        values: list[JsonValue] = list(self.values)
+        texts = all(isinstance(value, str) for value in values)
+        schema: dict[str, JsonValue] = {"type": "string"} if texts else {}
+        meanings = [each for each in map(_meaning, self.options) if each is not None]
+        if meanings:
+            schema["description"] = one_line("; ".join(meanings), limit=2000)
+        return {**schema, "enum": values}
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `option` for something that is not among the options, else `type`."""
+        if self.picks(answer) is not None:
+            return None
+        if self.multi:
+            return "option" if isinstance(answer, list | dict) else "type"
+        kinds = {_kind(value) for value in self.values}
+        return "option" if _kind(answer) in kinds or isinstance(answer, dict) else "type"
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        if self.multi:
+            return f"a list of {self._how_many}options"
+        texts = all(isinstance(value, str) for value in self.values)
+        return "a string" if texts else "one of the options"
+
+    @property
+    def _how_many(self) -> str:
+        if self.max_picks is None:
+            return f"at least {self.min_picks} " if self.min_picks else ""
+        if self.min_picks == self.max_picks:
+            return f"{self.min_picks} "
+        return f"{self.min_picks} to {self.max_picks} "
+
+    def in_words(self, answer: JsonValue) -> str:
+        """Return the labels, in the order of the picks, and the own text; unseen is spelled out."""
+        picks = self.picks(answer)
+        if picks is None:
+            return one_line(str(answer), limit=200)
+        options = [self.options[index] for index in picks.indices]
+        labels = [spell_unseen(option.shown) for option in options]
+        if picks.custom is not None:
+            labels.append(f'"{spell_unseen(picks.custom)}"')
+        return ", ".join(labels) if labels else NONE_OF_THESE
+
+    def verbatim(self) -> tuple[str, ...]:
+        """Return values and labels."""
+        return (*map(str, self.values), *self.labels)
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same choice with other descriptions."""
+        options = tuple(option.reworded(change) for option in self.options)
+        return self.model_copy(update={"options": options})
+
+    @model_serializer(mode="wrap")
+    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        shape: dict[str, JsonValue] = {
+            "type": self.type,
+            "options": [option.model_dump() for option in self.options],
+        }
+        if self.multi:
+            shape["multi"] = True
+        if self.other:
+            shape["other"] = True
+        if self.recommended_index is not None:
+            shape["recommended"] = self.recommended_index
+        if self.min_picks:
+            shape["min_picks"] = self.min_picks
+        if self.max_picks is not None:
+            shape["max_picks"] = self.max_picks
+        return shape
+
+
+def _meaning(option: Option) -> str | None:
+    """Return what a person reads of `option` beside its value; None: nothing."""
+    label = None if option.shown == str(option.value) else option.shown
+    words = ", ".join(filter(None, [label, option.description]))
+    return f"{json.dumps(option.value)}: {words}" if words else None
+
+
+def _kind(value: object) -> str:
+    """Return the JSON type of `value`: 1 and 1.0 are the same number there, True is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number"
+    return type(value).__name__
+
+
+_OWN: Final = {"selected", "custom"}
+OTHER = "Other (type your own)"
+"""Names the row with a box for an own text. What it means is no label and no value."""

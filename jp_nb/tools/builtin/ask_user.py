@@ -1,0 +1,281 @@
+"""`ask_user` and `ask_user_read`: the model asks the user, and reads earlier answers.
+
+It reads, and changes nothing. Of a notebook that is not trusted it reads nothing.
+
+Source: `docs/turns.md` (RFD 083), `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pydantic import JsonValue
+
+from jp_nb.errors import UsageError
+from jp_nb.json_values import compact_json
+from jp_nb.record.events import InquirySource
+from jp_nb.record.question_log import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    NO_HISTORY,
+    UNTRUSTED,
+    PastAnswer,
+    QuestionHistory,
+    checked_limit,
+)
+from jp_nb.tools.answer_types import AnswerType
+from jp_nb.tools.base import CellThread, ToolContext, ToolDefaults
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.tools.question import QUESTION_KINDS, Question
+
+NAME = "ask_user"
+ANSWER = "answer"
+"""The id of the one question."""
+KINDS = ("boolean", "select", "text")
+"""What a model may ask: no secrets, whatever other kinds there are (R083-3)."""
+
+DESCRIPTION = """\
+Ask the user one typed question and get the answer back.
+
+Use it only when the conversation lacks a piece of information that you need and that the user can \
+be expected to know. When in doubt, answer the original request instead. Do not use it for \
+information that you can derive from the conversation, or to confirm an obvious next step. For \
+options that need an explanation, for a choice of several options, or for several questions at \
+once, use `ask` instead, if it is available.
+
+Never use it to collect secrets such as passwords, API keys or passphrases: answers are sent back \
+to you and are stored in the conversation.
+
+`answer_type` is "boolean" (yes or no), "select" (one of `options`) or "text" (the default)."""
+
+PARAMETERS: dict[str, JsonValue] = {
+    "question": {
+        "type": "string",
+        "required": True,
+        "description": "The question, on a single line.",
+    },
+    "context": {
+        "type": "string",
+        "description": "Background shown above the question. Can have several lines.",
+    },
+    "answer_type": {
+        "type": "string",
+        "enum": [*KINDS],
+        "description": 'Kind of the answer. Default: "text".',
+    },
+    "options": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": 'The choices of a "select" question; only for that type.',
+    },
+    "default": {
+        "type": ["boolean", "string"],
+        "description": "A value to preselect; it must fit the type of the answer.",
+    },
+}
+
+
+class AskUser(ToolDefaults):
+    """Validates the question, has it asked, hands the answer to the model."""
+
+    registration: Mapping[str, JsonValue] = {
+        "source": "builtin",
+        "enable": {"state": True, "allow_toggle": "if_named"},
+        "run": "unattended",
+        "result": "unattended",
+        "style": {"hidden": True},
+        "questions": {ANSWER: {"prompt_label": "Assistant"}},
+        "description": DESCRIPTION,
+        "parameters": PARAMETERS,
+    }
+
+    def inquiry_source(self, name: str) -> InquirySource:
+        """Return the assistant, who asks through this tool."""
+        return InquirySource(source="assistant")
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Return the question on the first run, the answer as JSON text on the second."""
+        question = read_question(arguments)
+        if isinstance(question, Failure):
+            return question
+        if ANSWER not in context.answers:
+            return NeedsInput(question)
+        answer = context.answers[ANSWER]
+        if question.misfit(answer):
+            return Failure("the accumulated answer does not match the requested answer type")
+        body = {"answer_type": question.answer_type.type, "answer": answer}
+        return Success(compact_json(body))
+
+
+def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
+    """Return the question that a call asks, or what is wrong with it."""
+    given = {key: value for key, value in arguments.items() if value is not None}
+    text = given.get("question")
+    if not isinstance(text, str) or not text.strip():
+        return Failure("Missing `question`: provide a non-empty, single-line question.")
+    if "\n" in text or "\r" in text:
+        return Failure(
+            "The `question` must be a single line; move additional lines into `context`."
+        )
+    answer_type = _answer_type(given)
+    if isinstance(answer_type, Failure):
+        return answer_type
+    wrong_default = _wrong_default(given, answer_type)
+    if wrong_default is not None:
+        return wrong_default
+    context = given.get("context")
+    if context is not None and not isinstance(context, str):
+        return Failure("The `context` argument must be a string.")
+    return Question(
+        id=ANSWER,
+        text=text,
+        context=context,
+        answer_type=answer_type,
+        default=given.get("default"),
+        exclusive=True,
+        persistence="none",
+    )
+
+
+def _answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
+    kind, options = given.get("answer_type", "text"), given.get("options")
+    if not isinstance(kind, str) or kind not in KINDS:
+        shown = kind if isinstance(kind, str) else json.dumps(kind)
+        return Failure(f'Unknown `answer_type` "{shown}": use "boolean", "select" or "text".')
+    if kind == "select":
+        texts = isinstance(options, list) and all(isinstance(option, str) for option in options)
+        if not options or not texts:
+            return Failure('A "select" question needs a non-empty `options` array of strings.')
+        return QUESTION_KINDS[kind].model_validate({"options": options})
+    if options is not None:
+        return Failure('The `options` argument is only allowed when `answer_type` is "select".')
+    return QUESTION_KINDS[kind].model_validate({})
+
+
+def _wrong_default(given: Mapping[str, JsonValue], answer_type: AnswerType) -> Failure | None:
+    if "default" not in given:
+        return None
+    match answer_type.misfit(given["default"]):
+        case "type":
+            return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
+        case "option":
+            return Failure("The `default` value is not one of `options`.")
+    return None
+
+
+READ_NAME: Final = "ask_user_read"
+ACTIONS: Final = ("list", "get", "query")
+MAX_CHARS: Final = 40_000
+"""Of one result, so that its JSON is whole; the oldest answers give way."""
+
+READ_DESCRIPTION: Final = """\
+Read earlier questions to the user and the user's answers. They come from this conversation or, \
+if the workspace keeps a question log, from all of its notebooks. Use it before you ask something \
+that the user may already have decided.
+
+`action` is "list" (the newest answers), "get" (the answer with `id`) or "query" (the answers \
+whose question or answer contains `text`)."""
+
+READ_PARAMETERS: Final[dict[str, JsonValue]] = {
+    "action": {"type": "string", "required": True, "enum": [*ACTIONS]},
+    "limit": {
+        "type": "integer",
+        "description": f"Maximum number of answers, 1 to {MAX_LIMIT}. Default: {DEFAULT_LIMIT}.",
+    },
+    "id": {"type": "integer", "description": 'The id of the answer that "get" returns.'},
+    "text": {"type": "string", "description": 'Text that "query" searches for, ignoring case.'},
+}
+
+
+class AskUserRead(ToolDefaults):
+    """Hands the model earlier questions and their answers."""
+
+    registration: Mapping[str, JsonValue] = {
+        "source": "builtin",
+        "enable": {"state": True},
+        "run": "unattended",
+        "result": "unattended",
+        "style": {"inline_results": "off"},
+        "description": READ_DESCRIPTION,
+        "parameters": READ_PARAMETERS,
+    }
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Return the answers that are asked for as JSON text, oldest first."""
+        given = {key: value for key, value in arguments.items() if value is not None}
+        if wrong := _wrong(given):
+            return Failure(wrong)
+        history = await context.history() if context.history is not None else QuestionHistory()
+        if not history.trusted:
+            refused = {"message": UNTRUSTED, "untrusted": True, "total": 0, "entries": []}
+            return Failure(compact_json(refused))
+        try:
+            return _found(history, given)
+        except UsageError as exc:
+            return Failure(str(exc))
+
+
+def _wrong(given: Mapping[str, JsonValue]) -> str | None:
+    """Return what is wrong with the arguments of a call; None if nothing is."""
+    action, number = given.get("action"), given.get("id")
+    if action not in ACTIONS:
+        return 'Unknown or missing `action`: use "list", "get" or "query".'
+    if action == "get" and (type(number) is not int or number < 1):
+        return 'The action "get" needs `id`, the whole number of an answer, from 1.'
+    if action == "query" and not (isinstance(text := given.get("text"), str) and text.strip()):
+        return 'The action "query" needs `text`: the text to search for, not blank.'
+    try:
+        checked_limit(given.get("limit", DEFAULT_LIMIT))
+    except UsageError as exc:
+        return f"The `limit` argument is wrong: {exc}."
+    return None
+
+
+def _found(history: QuestionHistory, given: Mapping[str, JsonValue]) -> Outcome:
+    """Return what of `history` a call asks for; the arguments are as they should be."""
+    limit = checked_limit(given.get("limit", DEFAULT_LIMIT))
+    if given["action"] == "get":
+        number = int(str(given["id"]))
+        if not (one := history.get(number)):
+            return Failure(history.nothing_at(number))
+        return _result(history, one, len(one), "")
+    if given["action"] == "query":
+        text = str(given["text"])
+        found = history.containing(text)
+        message = "" if found else history.nothing_like(text)
+        return _result(history, found[-limit:], len(found), message)
+    message = "" if history.answers else NO_HISTORY
+    return _result(history, history.latest(limit), len(history.answers), message)
+
+
+_KEPT_IN: Final = {"record": "this conversation", "log": "this workspace"}
+
+
+def _result(
+    history: QuestionHistory, answers: Sequence[PastAnswer], total: int, message: str
+) -> Outcome:
+    """Return `answers`, the newest of `total`, as many as there is room for."""
+    entries: list[JsonValue] = []
+    room = MAX_CHARS
+    for answer in reversed(answers):
+        entry = answer.to_json()
+        room -= len(compact_json(entry))
+        if room < 0 and entries:
+            break
+        entries.append(entry)
+    entries.reverse()
+    body: dict[str, JsonValue] = {"message": message} if message else {}
+    body |= {"of": _KEPT_IN[history.kept_in], "total": total, "entries": entries}
+    if len(entries) < len(answers):
+        body["shortened"] = (
+            f"only the newest {len(entries)} of {len(answers)}: the others are too long"
+        )
+    if history.left_out:
+        body["left_out"] = f"{history.left_out} by other authors, which the user has not checked"
+    return Success(compact_json(body))

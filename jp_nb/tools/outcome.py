@@ -1,0 +1,293 @@
+"""`ToolOutcome`: result, error, question, configuration change; truncation.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_serializer,
+)
+
+from jp_nb.errors import ToolError
+from jp_nb.images import Image
+from jp_nb.json_values import is_storable, to_utf8
+from jp_nb.tools.question import Question, first_problem
+
+log = logging.getLogger(__name__)
+
+MAX_QUESTIONS = 50
+"""Of one run of a tool: nobody answers more in one go."""
+
+
+class Success(BaseModel):
+    """Outcome of a tool that succeeded. It can propose a configuration change.
+
+    Example:
+        >>> Success("Changed.", config={"assistant": {"name": "Ada"}}, unset=["user.name"]).proposes
+        True
+
+    Attributes:
+        content: The text that the model reads.
+        config: New values for settings, as a nested dictionary; None if there are none.
+        unset: Paths of settings to unset.
+        structured: A JSON value for programs. It is recorded with the result and never sent to a
+            model. None if there is none.
+        images: Images that the model sees with the text. Only Python tools can return images.
+        malformed: For a program, the reason why its proposal cannot be read; None otherwise. Such a
+            proposal is rejected as `invalid_config`.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    type: Literal["success"] = "success"
+    content: str
+    config: JsonValue = None
+    unset: tuple[str, ...] = ()
+    structured: JsonValue = Field(default=None, exclude=True)
+    images: tuple[Image, ...] = Field(default=(), exclude=True)
+    malformed: str | None = Field(default=None, exclude=True)
+
+    @property
+    def proposes(self) -> bool:
+        """True if the outcome contains a proposal, even one that cannot be read."""
+        return self.config not in (None, {}) or bool(self.unset) or self.malformed is not None
+
+    def __init__(self, content: str = "", /, **data: object) -> None:
+        super().__init__(**({"content": content} | data))
+
+
+class Failure(BaseModel):
+    """Outcome of a tool that failed. A Python tool raises `ToolError` or another exception instead.
+
+    Attributes:
+        message: The text that the model reads.
+        trace: Additional lines for the model.
+        transient: True if another attempt may succeed. It is not sent to the model: put such advice
+            into the message (RFD 083).
+        structured: A JSON value for programs, as in `Success`.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    type: Literal["error"] = "error"
+    message: str
+    trace: tuple[str, ...] = ()
+    transient: bool = False
+    structured: JsonValue = Field(default=None, exclude=True)
+
+    def __init__(self, message: str = "", /, **data: object) -> None:
+        super().__init__(**({"message": message} | data))
+
+
+class NeedsInput(BaseModel):
+    """Outcome of a tool that asks questions. The tool runs again with the answers.
+
+    In the next run, `ToolContext.answers` has the answers by question id. Several questions are
+    shown as one form with a page for each question. Their ids must differ.
+
+    Example:
+        >>> NeedsInput(Question.boolean("sure", "Really?")).questions[0].id
+        'sure'
+
+    A program prints `{"type": "needs_input", "question": {…}}`. For several questions, it prints
+    `"questions": […]` instead of `"question"`. It cannot set `partial` and `menu`.
+
+    Attributes:
+        questions: The questions, 1 to 50, in the order of the pages.
+        partial: True to run the tool again even if the user left required questions open;
+            `ToolContext.ends` has the end of each question. Otherwise, an open required
+            question ends the call with an error.
+        menu: True to open a menu when the user cancels the form. In the menu the user can send a
+            message to the model (`ToolContext.reply`) or stop the turn.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True)
+    type: Literal["needs_input"] = "needs_input"
+    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_QUESTIONS)
+    partial: bool = Field(default=False, exclude=True)
+    menu: bool = Field(default=False, exclude=True)
+
+    def __init__(self, /, *questions: Question, **data: object) -> None:
+        if "question" in data:
+            data["questions"] = (data.pop("question"),)
+        super().__init__(**({"questions": questions} | data))
+
+    @field_validator("questions")
+    @classmethod
+    def _distinct(cls, questions: tuple[Question, ...]) -> tuple[Question, ...]:
+        if len({question.id for question in questions}) < len(questions):
+            raise ValueError("two questions have the same id")
+        return questions
+
+    @model_serializer(mode="plain")
+    def _compact(self) -> dict[str, JsonValue]:
+        questions: list[JsonValue] = [question.model_dump() for question in self.questions]
+        asked: dict[str, JsonValue] = {"questions": questions}
+        return {"type": self.type, **(asked if questions[1:] else {"question": questions[0]})}
+
+    @property
+    def question(self) -> Question:
+        """The first question."""
+        return self.questions[0]
+
+
+Outcome = Success | Failure | NeedsInput
+
+
+# --- from the output of a process ------------------------------------------------------------
+
+
+def read_outcome(stdout: str) -> Outcome | None:
+    """Return the outcome that a process printed; None if it printed anything else: a text.
+
+    Lenient where strictness would show the model a protocol it need not know: an `error` may lack
+    all but its message, and a proposed configuration that is malformed leaves a success.
+
+    Raises:
+        ToolError: If it asks a question that nobody could answer.
+    """
+    stdout = stdout.removeprefix("\ufeff")  # as programs on Windows begin
+    try:
+        data = json.loads(stdout, parse_int=_integer)
+        if "\\u" in stdout:  # half a surrogate pair, which no other text may hold
+            whole = to_utf8(json.dumps(data, ensure_ascii=False))
+            data = json.loads(whole, parse_int=_integer)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(data, dict):
+        return None
+    match data.get("type"):
+        case "success" if isinstance(data.get("content"), str):
+            return _success(data)
+        case "error" if isinstance(data.get("message"), str):
+            _warn_of_a_change(data)
+            return _failure(data)
+        case "needs_input":
+            _warn_of_a_change(data)
+            return _needs_input(data)
+    return None
+
+
+def _integer(digits: str) -> int | float:
+    """Return an integer, or infinity for what has more digits than Python reads."""
+    try:
+        return int(digits)
+    except ValueError:
+        return math.inf
+
+
+def _success(data: Mapping[str, Any]) -> Success:
+    config, unset = data.get("config"), data.get("unset")
+    malformed = None
+    if config is not None and not isinstance(config, dict):
+        malformed = "expected `config` to be an object"
+    elif not is_storable(config):
+        malformed = "`config` contains a number that JSON does not have, or too many levels"
+    elif unset is not None and not _are_texts(unset):
+        malformed = "expected `unset` to be a list of strings"
+    if malformed is not None:
+        return Success(data["content"], malformed=malformed)
+    return Success(data["content"], config=config or None, unset=_texts(unset))
+
+
+def _failure(data: Mapping[str, Any]) -> Failure:
+    return Failure(
+        data["message"], trace=_texts(data.get("trace")), transient=data.get("transient") is True
+    )
+
+
+def _needs_input(data: Mapping[str, Any]) -> NeedsInput:
+    several = data.get("questions")
+    if several is not None and data.get("question") is not None:
+        raise _unaskable("it has `question` and `questions`: remove one of them")
+    if several is None:
+        return NeedsInput(_question(data.get("question"), "question"))
+    if not isinstance(several, list) or not several:
+        raise _unaskable("expected `questions` to be a list of at least one object")
+    questions = [_question(each, f"questions.{index}") for index, each in enumerate(several)]
+    try:
+        return NeedsInput(*questions)
+    except ValidationError as exc:
+        raise _unaskable(_first_problem(exc)) from exc
+
+
+def _question(data: Any, name: str) -> Question:
+    if not isinstance(data, dict):
+        raise _unaskable(f"expected `{name}` to be an object")
+    if data.get("answer_type") is None:
+        raise _unaskable(f"`{name}.answer_type` is missing")
+    if not is_storable(data):
+        raise _unaskable(f"`{name}` contains a number that JSON does not have, or too many levels")
+    try:
+        return Question.model_validate(data)
+    except ValidationError as exc:
+        raise _unaskable(_first_problem(exc, name)) from exc
+
+
+def _first_problem(exc: ValidationError, *above: str) -> str:
+    place, why = first_problem(exc)
+    return f"`{'.'.join((*above, *filter(None, [place])))}`: {why}"
+
+
+def _unaskable(why: str) -> ToolError:
+    return ToolError(f"The tool asked an invalid question: {why}.")
+
+
+def _warn_of_a_change(data: Mapping[str, Any]) -> None:
+    if data.get("config") is not None or data.get("unset"):
+        log.warning("a tool's %s proposed a configuration change: ignored", data["type"])
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(value) if _are_texts(value) else ()
+
+
+MAX_RESULT_CHARS: Final = 50_000
+"""What a model reads of one result, unless configured otherwise."""
+
+
+TO_READ_ON: Final = (
+    "If you need them, and a second call does no harm, call the tool again for a "
+    "smaller part: a narrower query, a range, a page, or a limit, as its arguments "
+    "allow."
+)
+"""Said to the model, of any tool."""
+
+
+def cut_middle(text: str, limit: int, setting: str) -> str:
+    """Return `limit` characters of `text` (0: all), and say how many are missing.
+
+    Args:
+        text: The result.
+        limit: How many characters of it are kept.
+        setting: The path that says so.
+    """
+    if not limit or len(text) <= limit:
+        return text
+    head, tail = limit - limit // 2, limit // 2
+    said = f"{len(text) - limit} of {len(text)} characters are omitted here. {TO_READ_ON}"
+    told = f"[… {said} (The user can change the limit: {setting} is {limit}.) …]"
+    return f"{text[:head]}\n\n{told}\n\n{text[len(text) - tail :]}"
+
+
+def last_chars(text: str, limit: int) -> str:
+    """Return the end of `text`: at most `limit` characters, and whole lines if there are any."""
+    if len(text) <= limit:
+        return text
+    end = text[len(text) - limit :]
+    return end.partition("\n")[2] or end

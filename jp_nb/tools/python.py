@@ -1,0 +1,644 @@
+"""Python functions as tools.
+
+The type hints and the Google-style docstring of the function define its schema. Arguments are
+validated before the function runs.
+
+Source: `docs/guide.md`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import difflib
+import inspect
+import re
+import textwrap
+import threading
+import typing
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Final, cast, overload
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    create_model,
+)
+
+from jp_nb.config.tree.tools import ConfigRule, Covers, RunMode, ToolConfig
+from jp_nb.errors import UsageError
+from jp_nb.json_values import as_object
+from jp_nb.tools.base import CellThread, SourceDefaults, Tool, ToolContext, ToolDefaults
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
+from jp_nb.values.base import Description, ValueBudget
+
+TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_TO_WRAP: Final = (
+    "Write a function with type hints that calls it, and decorate that function with `@jp.tool`."
+)
+
+
+class PythonTool(ToolDefaults):
+    """A tool that calls a Python function. Calling the tool calls the function directly.
+
+    A `def` function runs in the cell's thread, or with `thread=True` in a worker thread. An
+    `async def` function runs in the event loop of the agent.
+    """
+
+    may_propose = True
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        run: RunMode | None = None,
+        covers: Covers | None = None,
+        access: Sequence[ConfigRule] = (),
+        thread: bool = False,
+        toolset: str | None = None,
+    ) -> None:
+        self.function = function
+        self.name = _name_of_tool(function, name)
+        if not TOOL_NAME.fullmatch(self.name):
+            raise UsageError(
+                f"{self.name!r} is not a valid tool name: use at most 64 letters, "
+                "digits, `_` and `-`, and do not start with a digit or `-`. Set "
+                "another name with `@jp.tool(name=…)`"
+            )
+        self.is_async = inspect.iscoroutinefunction(function)
+        if thread and self.is_async:
+            raise UsageError(
+                f"{self.name}: `thread=True` needs a `def` function, and this is an "
+                "`async def` function"
+            )
+        self.thread = thread
+        self.waits_for_cell = not (thread or self.is_async)
+        self._context_name, self._model = _arguments_model(function, self.name)
+        description, _ = read_docstring(function.__doc__)
+        self.schema: Mapping[str, JsonValue] = _json_schema(self._model)
+        registration: dict[str, JsonValue] = {
+            "source": "python",
+            "description": description or self.name,
+        }
+        if examples := read_examples(function.__doc__):
+            registration["examples"] = examples
+        if run is not None:
+            registration["run"] = run
+        if covers is not None:
+            registration["covers"] = covers
+        if toolset is not None:
+            registration["toolset"] = _toolset_name(self.name, toolset)
+        if access:
+            registration["access"] = {"config": _rules(self.name, access)}
+        self.registration: Mapping[str, JsonValue] = registration
+        self.__name__, self.__doc__ = self.name, function.__doc__
+        self.__wrapped__ = function
+
+    @property
+    def definition(self) -> tuple[str, ...]:
+        """What a model learns of it: its name, its parameters, its docstring."""
+        return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function itself, with nothing of a tool around it."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name}{inspect.signature(self.function)}>"
+
+    @property
+    def context_name(self) -> str | None:
+        """The parameter that takes the context; None if there is none."""
+        return self._context_name
+
+    def values_of(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
+        """Return what the function gets for those `arguments`; None if they are invalid."""
+        try:
+            values = self._model.model_validate(dict(arguments))
+        except ValidationError:
+            return None
+        return {name: getattr(values, name) for name in arguments}
+
+    async def run(
+        self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
+    ) -> Outcome:
+        """Validate `arguments`, call the function where it belongs, read what it returns."""
+        try:
+            values = self._model.model_validate(dict(arguments))
+        except ValidationError as exc:
+            return Failure(_bad_arguments(self.name, exc))
+        call = {name: getattr(values, name) for name in type(values).model_fields}
+        if self._context_name is not None:
+            call[self._context_name] = context
+        budget = ValueBudget(side=context.image_side)
+        if self.is_async:
+            return as_outcome(await self.function(**call), budget)
+
+        def outcome() -> Outcome:
+            # Where the value lives: describing it may run its code.
+            return as_outcome(self.function(**call), budget)
+
+        if self.thread:
+            found: Outcome = await _in_own_thread(outcome, self.name)
+            return found
+        return await cell.call(outcome)
+
+
+def _toolset_name(name: str, toolset: str) -> str:
+    if not TOOL_NAME.fullmatch(toolset):
+        raise UsageError(
+            f"{name}: {toolset!r} is not a valid toolset name: the rules of tool names apply"
+        )
+    return toolset
+
+
+async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
+    """Run `function` beside everything else, and return or raise what it does.
+
+    Not a pool: calls start at once however many there are, and one that hangs holds up nobody.
+    """
+    future: Future[Any] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            result = context.run(function)
+        except BaseException as exc:
+            refused = isinstance(exc, StopIteration)  # by futures
+            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if refused else exc)
+        else:
+            future.set_result(result)
+
+    threading.Thread(target=work, name=f"jp_nb tool {name}", daemon=True).start()
+    return await asyncio.wrap_future(future)
+
+
+def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
+    """Return the result of a function as an outcome.
+
+    Text stays unchanged. Plain data becomes JSON, with sets in order. A value of another kind, an
+    iterator, and a container of such values are described within `budget`; in a list or a tuple of
+    texts and such values, each one in its place.
+    """
+    kind = type(result)  # a value may lie about its class, or raise
+    if issubclass(kind, (Success, Failure, NeedsInput)):
+        return cast(Outcome, result)
+    if issubclass(kind, str):
+        return Success(cast(str, result))
+    if issubclass(kind, Description):
+        described = cast(Description, result)
+        return Success(described.text, images=described.images)
+    from jp_nb.values.describe import as_json, describe_result  # most results are texts
+
+    text = as_json(result)
+    if text is not None:
+        return Success(text)
+    said = describe_result(result, budget or ValueBudget())
+    return Success(said.text, images=said.images)
+
+
+def _bad_arguments(name: str, exc: ValidationError) -> str:
+    problems = []
+    for error in exc.errors(include_url=False):
+        place = ".".join(str(part) for part in error["loc"]) or "arguments"
+        problems.append(f"{place}: {error['msg']}")
+    return f"Invalid arguments for {name}: {'; '.join(problems)}. Correct the call."
+
+
+def _name_of_tool(function: object, name: str | None) -> str:
+    """Return `name`, or that of `function`.
+
+    Raises:
+        UsageError: If it is not a function.
+    """
+    if isinstance(function, type):
+        raise UsageError(
+            f"{function.__name__} is a class, and a tool must be a function. {_TO_WRAP}"
+        )
+    name = name or getattr(function, "__name__", None)
+    if not callable(function) or not isinstance(name, str):
+        raise UsageError(
+            "a tool must be a function, and this is an object of type "
+            f"{type(function).__name__}. {_TO_WRAP}"
+        )
+    return name
+
+
+def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], Any]:
+    """Return the parameters of `function`, each of which has a name, and its type hints."""
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except NameError as exc:
+        raise UsageError(f"{name}: a type hint uses an unknown name: {exc}") from exc
+    except TypeError:
+        raise UsageError(f"{name}: {function!r} is not a function. {_TO_WRAP}") from None
+    try:
+        parameters = [*inspect.signature(function).parameters.values()]
+    except ValueError:  # some functions in C
+        raise UsageError(f"{name} has no signature that Python can read. {_TO_WRAP}") from None
+    for each in parameters:
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+            continue
+        if inspect.isbuiltin(function):
+            raise UsageError(f"{name}: its parameters cannot be passed by name. {_TO_WRAP}")
+        if each.kind == each.POSITIONAL_ONLY:
+            raise UsageError(
+                f"{name}: the parameter `{each.name}` is positional-only, and a model passes "
+                "arguments by name. Remove the `/` from the parameters."
+            )
+        stars = "*" if each.kind == each.VAR_POSITIONAL else "**"
+        raise UsageError(
+            f"{name}: a tool cannot have `{stars}{each.name}`. Give each parameter its own name."
+        )
+    return parameters, hints
+
+
+def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
+    """Return the parameter that takes the context, if any, and a model of all the others."""
+    parameters, hints = _signature(function, name)
+    _, described = read_docstring(function.__doc__)
+    context_name: str | None = None
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        annotation = hints.get(parameter.name, Any)
+        if ToolContext in (annotation, *typing.get_args(annotation)):  # `ToolContext | None`
+            context_name = parameter.name
+            continue
+        default = ... if parameter.default is parameter.empty else parameter.default
+        # Without one, a description in the hint (`Annotated`) counts.
+        said: dict[str, Any] = {}
+        if text := described.get(parameter.name):
+            said["description"] = text
+        fields[parameter.name] = (annotation, Field(default, **said))
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
+    try:
+        return context_name, create_model(name, __config__=config, **fields)
+    except Exception as exc:  # pydantic raises several kinds for what it cannot describe
+        raise UsageError(f"{name}: its parameters have no JSON schema: {exc}") from exc
+
+
+def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
+    schema = _untitled(model.model_json_schema())
+    schema.pop("description", None)
+    schema.setdefault("properties", {})
+    schema.setdefault("required", [])
+    return schema
+
+
+def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `schema` without the titles that pydantic derives from names."""
+    result = {key: value for key, value in schema.items() if key != "title"}
+    for key in ("properties", "$defs"):
+        if isinstance(result.get(key), dict):
+            result[key] = {name: _untitled(node) for name, node in result[key].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(result.get(key), dict):
+            result[key] = _untitled(result[key])
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        if isinstance(result.get(key), list):
+            result[key] = [_untitled(node) for node in result[key]]
+    return result
+
+
+_SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Yields|Raises|Examples?|Notes?):\s*$")
+_ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
+
+
+def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
+    """Return the description of a Google-style docstring, and those of its parameters.
+
+    Source: https://google.github.io/styleguide/pyguide.html#383-functions-and-methods
+    """
+    description: list[str] = []
+    arguments: dict[str, str] = {}
+    section, current, indent = "", "", 0
+    for line in inspect.cleandoc(text or "").splitlines():
+        if heading := _SECTION.match(line):
+            section, current = heading[1], ""
+            continue
+        if not section:
+            description.append(line)
+            continue
+        if section not in ("Args", "Arguments", "Parameters") or not line.strip():
+            continue
+        depth = len(line) - len(line.lstrip())
+        named = _ARGUMENT.match(line.strip())
+        if named and (not current or depth <= indent):
+            current, indent = named[1], depth
+            arguments[current] = named[2]
+        elif current:
+            arguments[current] = f"{arguments[current]} {line.strip()}".strip()
+    return "\n".join(description).strip(), arguments
+
+
+def read_examples(text: str | None) -> str:
+    """Return what a Google-style docstring has under `Example:` or `Examples:`; "" if nothing."""
+    found: list[str] = []
+    inside = False
+    for line in inspect.cleandoc(text or "").splitlines():
+        if heading := _SECTION.match(line):
+            inside = heading[1] in ("Example", "Examples")
+        elif inside:
+            found.append(line)
+    return textwrap.dedent("\n".join(found)).strip()
+
+
+def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
+    """Return the rules in the form in which they are configured."""
+    from jp_nb.config.validation import checked  # few tools have rules
+
+    if not all(isinstance(rule, ConfigRule) for rule in access):
+        raise UsageError(f"{name}: `access` must be a list of `jp.ConfigRule`")
+    rules: list[JsonValue] = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
+    tool: JsonValue = {"access": {"config": rules}}
+    checked({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
+    return rules
+
+
+def _warn(name: str, access: Sequence[ConfigRule]) -> None:
+    """Warn, at the line of the decorator, of rules that hardly mean what they say."""
+    if access:
+        from jp_nb.config.access_rules import rule_warnings  # few tools have rules
+
+        for text in rule_warnings(name, access):
+            warnings.warn(text, stacklevel=3)
+
+
+class Registry:
+    """The Python tools of this process, by name."""
+
+    def __init__(self) -> None:
+        self._tools: dict[str, PythonTool] = {}
+        self.version = 0
+
+    def add(self, tool: PythonTool) -> None:
+        """Register `tool` for the next turn. It replaces a tool of the same name."""
+        self._tools[tool.name] = tool
+        self.version += 1
+
+    def remove(self, name: str) -> None:
+        """Remove the tool `name`.
+
+        Raises:
+            UsageError: If there is no such tool.
+        """
+        if name not in self._tools:
+            known = ", ".join(sorted(self._tools)) or "none is defined"
+            raise UsageError(f"there is no Python tool {name!r} (known: {known})")
+        del self._tools[name]
+        self.version += 1
+
+    def all(self) -> dict[str, PythonTool]:
+        """Return the tools by name, in the order they were first defined."""
+        return dict(self._tools)
+
+
+REGISTRY: Final = Registry()
+
+
+class PythonFunctions(SourceDefaults):
+    """The functions of the notebook as a source of tools.
+
+    Args:
+        functions: Those that are registered.
+        builtins: Names of builtins, which a function may share.
+    """
+
+    name, title = "python", "Python"
+    run: RunMode = "unattended"
+
+    def __init__(self, functions: Registry, builtins: Collection[str] = ()) -> None:
+        self._functions = functions
+        self._builtins = builtins
+
+    async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
+        """Return the functions under the names that are wanted, or that `source` has for them."""
+        functions = self._functions.all()
+        names = {name: _own_name(tool) or name for name, tool in wanted.items()}
+        return {name: functions[own] for name, own in names.items() if own in functions}
+
+    def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
+        """Say for each function whose name another tool has too which of them counts."""
+        found: dict[str, str] = {}
+        for name in self._functions.all():
+            tool = configured.get(name)
+            source = (tool.source if tool is not None else None) or self.name
+            kind = source.partition(".")[0]
+            if kind == self.name and _own_name(tool) in ("", name):
+                if name in self._builtins:
+                    found[name] = (
+                        f"your Python function {name!r} is used instead of the "
+                        "built-in tool of that name"
+                    )
+            else:
+                other = (
+                    "the built-in tool"
+                    if kind == "builtin"
+                    else f'the configured tool ("{source}")'
+                )
+                found[name] = (
+                    f"{other} is used as {name!r} instead of your Python function of that name"
+                )
+        return found
+
+
+def _own_name(tool: ToolConfig | None) -> str:
+    """Return the name of a function that `source` has after a dot; "" if it has none."""
+    source = tool.source if tool is not None else None
+    return (source or "").partition(".")[2]
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> PythonTool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    run: RunMode | None = None,
+    covers: Covers | None = None,
+    access: Sequence[ConfigRule] = (),
+    thread: bool = False,
+    toolset: str | None = None,
+) -> Callable[[Callable[..., Any]], PythonTool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    run: RunMode | None = None,
+    covers: Covers | None = None,
+    access: Sequence[ConfigRule] = (),
+    thread: bool = False,
+    toolset: str | None = None,
+) -> PythonTool | Callable[[Callable[..., Any]], PythonTool]:
+    """Make a function available to the model as a tool.
+
+    You can still call the function. If you define it again, the new tool replaces the old one.
+
+    Example:
+        >>> @tool
+        ... def double(number: int) -> int:
+        ...     return 2 * number
+        >>> double(4)
+        8
+        >>> remove_tool("double")
+
+    The model reads the return value: a text is sent unchanged, plain data as JSON, and any other
+    value, such as a data frame or a figure, as a description (`jp.describe`). The function can also
+    return an outcome: `jp.Success` or `jp.NeedsInput`. The model reads an exception as an error.
+
+    Args:
+        function: The function. Its type hints and its Google-style docstring define the schema;
+            pydantic must support the types. A parameter of type `ToolContext` receives the context.
+        name: Name for the model; None for the name of the function.
+        run: `unattended` to run without a question; `ask` or `edit` to ask the user first; `skip`
+            to never run. The configuration of the tool overrides it. None means `unattended`,
+            unless the configuration of `*` differs.
+        covers: Calls that the permission "for this turn" covers. `tool` means all calls of the
+            tool, `arguments` only calls with the same arguments. Use `arguments` if an argument is
+            executed, such as code, a command line, or SQL. The configuration overrides it. None
+            means `tool`.
+        access: Rules for the settings that the tool may read and propose to change. Files can add
+            rules. After a rejected proposal the function runs again in the same call, up to three
+            times, and `ctx.delta_rejection` has the reason.
+        thread: True to run a `def` function in a worker thread, in parallel with other tools.
+            Without it, such functions run in the cell's thread, one at a time. An `async def`
+            function always runs in parallel with other tools.
+        toolset: Name of a group of tools that are switched together: `%%jp -t NAME`, or the setting
+            `conversation.toolsets.NAME = true`.
+
+    Returns:
+        The tool. `@jp.tool(…)` with options returns a decorator.
+
+    Raises:
+        UsageError: If `function` is not a function, a name or a parameter is not valid for a tool,
+            or `thread` is set for an `async def` function.
+        ConfigError: If `access` contains an invalid rule.
+    """
+
+    def register(function: Callable[..., Any]) -> PythonTool:
+        made = PythonTool(
+            function,
+            name=name,
+            run=run,
+            covers=covers,
+            access=access,
+            thread=thread,
+            toolset=toolset,
+        )
+        _warn(made.name, access)
+        REGISTRY.add(made)
+        return made
+
+    return register if function is None else register(function)
+
+
+def remove_tool(name: str) -> None:
+    """Remove a Python tool, so that the model can no longer call it.
+
+    Raises:
+        UsageError: If there is no Python tool of this name.
+    """
+    REGISTRY.remove(name)
+
+
+_CONTAINERS: Final = (list, dict, set, frozenset, tuple)
+
+
+def advice(tool: PythonTool) -> tuple[str, ...]:
+    """Return what would tell the model more about `tool`, a sentence each; nothing is a good sign.
+
+    >>> from jp_nb.tools.python import PythonTool
+    >>> def halve(number): return number / 2
+    >>> for sentence in advice(PythonTool(halve)): print(sentence)
+    there is no docstring, so the model gets only the name. Write one that describes the tool
+    number has no type hint, so the model can send any value. Add one, such as `number: str`
+    """
+    return tuple(_sentences(tool))
+
+
+def _sentences(tool: PythonTool) -> Iterator[str]:
+    hints = typing.get_type_hints(tool.function, include_extras=True)
+    parameters = dict(inspect.signature(tool.function).parameters)
+    properties = as_object(tool.schema.get("properties"))
+    taken = [name for name in parameters if name in properties]  # not the context
+    documented = bool((tool.function.__doc__ or "").strip())
+    if not documented:
+        yield (
+            "there is no docstring, so the model gets only the name. Write one that "
+            "describes the tool"
+        )
+    if names := [name for name in taken if name not in hints]:
+        yield (
+            f"{_listed(names)} {_has(names)} no type hint, so the model can send any "
+            f"value. Add one, such as `{names[0]}: str`"
+        )
+    if names := [name for name in taken if hints.get(name) is Any]:
+        yield (
+            f"{_listed(names)} can be anything (`Any`). Use the type that {tool.name} "
+            f"takes, such as `{names[0]}: str`"
+        )
+    for name in taken:
+        if (bare := _bare(hints.get(name))) is not None:
+            example = f"{bare}[str, int]" if bare == "dict" else f"{bare}[str]"
+            yield (
+                f"the type hint of {name} does not give the item type of {bare}. Add it, such "
+                f"as `{example}`"
+            )
+        yield from _default(name, hints.get(name, Any), parameters[name].default)
+    if documented:
+        silent = [name for name in taken if "description" not in as_object(properties[name])]
+        yield from _docstring(tool, silent, list(parameters))
+
+
+def _docstring(tool: PythonTool, silent: Sequence[str], parameters: Sequence[str]) -> Iterator[str]:
+    _, described = read_docstring(tool.function.__doc__)
+    unknown = [name for name in described if name not in parameters]
+    if silent:
+        what = "it" if len(silent) == 1 else "them"
+        yield (f"the docstring does not describe {_listed(silent)}. Describe {what} under `Args:`")
+    for name in unknown:
+        near = difflib.get_close_matches(name, parameters, n=1)
+        hint = f": did you mean {near[0]}?" if near else ""
+        yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
+
+
+def _default(name: str, hint: Any, default: object) -> Iterator[str]:
+    """Yield what is wrong with a default that a model could not have sent."""
+    if default is inspect.Parameter.empty or hint is Any:
+        return
+    try:
+        TypeAdapter(hint).validate_python(default)
+    except ValidationError:
+        shown = inspect.formatannotation(hint)
+        kind = "None" if default is None else f"a value of type {type(default).__name__}"
+        how = f"`{name}: {shown} | None = None`" if default is None else "a default that fits"
+        yield f"the default of {name} is {kind}, which does not match `{shown}`. Write {how}"
+    except Exception:  # a validator of the user's own: the call will say so
+        return
+
+
+def _bare(hint: object) -> str | None:
+    """Return the name of a container somewhere in `hint` that does not say what it holds."""
+    inside = typing.get_args(hint)
+    if not inside:
+        kind = typing.get_origin(hint) or hint
+        return next((each.__name__ for each in _CONTAINERS if kind is each), None)
+    return next((found for each in inside if (found := _bare(each)) is not None), None)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _has(names: Sequence[str]) -> str:
+    return "has" if len(names) == 1 else "have"

@@ -1,0 +1,613 @@
+"""Questions that a tool asks while it runs.
+
+Source: `docs/turns.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Protocol,
+    Self,
+    overload,
+    runtime_checkable,
+)
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    StrictBool,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from jp_nb.config.secrets import SECRET_ANSWER
+from jp_nb.record.question_log import EMPTY
+from jp_nb.text import one_line
+from jp_nb.tools.answer_types import (
+    MAX_FIELDS,
+    AnswerType,
+    BooleanAnswer,
+    IntegerAnswer,
+    Misfit,
+    NumberAnswer,
+    Option,
+    OptionValue,
+    SecretAnswer,
+    SelectAnswer,
+    TextAnswer,
+)
+
+Persistence = Literal["none", "turn"]
+
+
+class _MakeText(Protocol):
+    def __call__(self, id: str, text: str) -> Question:  # noqa: A002 - the field's name
+        """Return a question answered by any string."""
+
+
+class _Text:
+    """Create a question that any string answers: `Question.text(id, text)`.
+
+    On an instance, this is the text of the question.
+    """
+
+    @overload
+    def __get__(self, question: None, owner: type[Question]) -> _MakeText: ...
+    @overload
+    def __get__(self, question: Question, owner: type[Question]) -> str: ...
+    def __get__(self, question: Question | None, owner: type[Question]) -> str | _MakeText:
+        return owner.free_text if question is None else question.wording
+
+
+def _read(value: Any) -> AnswerType:
+    return read_answer_type(value)
+
+
+class Question(BaseModel):
+    """One typed question. Create it with one of the constructors below.
+
+    Each `with_…` method returns a changed copy.
+
+    Example:
+        >>> ask = Question.select("size", "Which size?", ["S", "M"]).with_default("M")
+        >>> ask.misfit("M") is None, ask.misfit("XL")
+        (True, 'option')
+
+    A program prints a question as a JSON object with the keys `id`, `text`, and `answer_type`. The
+    keys `header`, `context`, `default`, `exclusive`, `required`, and `persistence` are optional.
+
+    Attributes:
+        id: Key of the answer in `ToolContext.answers` and in the setting
+            `conversation.tools.<tool>.questions`.
+        text: The question, in one line. Line breaks are shown as spaces.
+        answer_type: Kind of the question, with its properties, such as the options of a selection.
+        header: A word or two that label the page of the question in a form.
+        context: Lines that are shown above the question.
+        default: A suggested answer, which the user can accept. Only in a form of a type, it is also
+            used when no user is available. For a secret, it is neither shown nor recorded.
+        exclusive: True if only the user may answer, never a model (RFD 083).
+        required: False if the user may leave the question open. The answer is None then.
+        persistence: `turn` if the user can reuse the answer for the rest of the turn, else `none`.
+
+    Raises:
+        ValueError: From a constructor, if a value is invalid. This is pydantic's `ValidationError`.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+
+    text: ClassVar[_Text] = _Text()
+    id: str
+    wording: str = Field(alias="text")
+    answer_type: Annotated[AnswerType, BeforeValidator(_read)] = TextAnswer()
+    header: str | None = None
+    context: str | None = None
+    default: JsonValue = None
+    exclusive: StrictBool = False
+    required: StrictBool = True
+    persistence: Persistence = "turn"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_pre_amble(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "pre_amble" in data:  # the field's name before RFD 083
+            data = {"context": data["pre_amble"], **data}
+            del data["pre_amble"]
+        return data
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield "text" if name == "wording" else name, value
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with the values of `update`. The key `text` sets the question's text."""
+        fields = {"wording" if name == "text" else name: x for name, x in (update or {}).items()}
+        return super().model_copy(update=fields, deep=deep)
+
+    @model_serializer(mode="plain")
+    def _compact(self) -> dict[str, JsonValue]:
+        shape: dict[str, JsonValue] = {
+            "id": self.id,
+            "text": self.text,
+            "answer_type": self.answer_type.model_dump(mode="json"),
+        }
+        if self.header is not None:
+            shape["header"] = self.header
+        if self.context is not None:
+            shape["context"] = self.context
+        if self.default is not None and not self.answer_type.has_secret:
+            shape["default"] = self.default
+        if self.exclusive:
+            shape["exclusive"] = True
+        if not self.required:
+            shape["required"] = False
+        if self.persistence != "turn":
+            shape["persistence"] = self.persistence
+        return shape
+
+    @classmethod
+    def free_text(cls, id: str, text: str) -> Self:  # noqa: A002 - the field's name
+        """Return a question that any string answers. Prefer `Question.text`."""
+        return cls(id=id, text=text, answer_type=TextAnswer())
+
+    @classmethod
+    def boolean(cls, id: str, text: str) -> Self:  # noqa: A002
+        """Return a yes-or-no question. The answer is `True` or `False`.
+
+        Args:
+            id: Key of the answer, such as `sure`.
+            text: The question, in one line.
+        """
+        return cls(id=id, text=text, answer_type=BooleanAnswer())
+
+    @classmethod
+    def select(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        options: Iterable[Option | OptionValue],
+        *,
+        multi: bool = False,
+        other: bool = False,
+        recommended: int | None = None,
+    ) -> Self:
+        """Return a question that is answered by one of `options`, or with `multi` by several.
+
+        Args:
+            id: Key of the answer.
+            text: The question, in one line.
+            options: Plain values, or `Option` objects with a label and a description. At least one
+                is necessary, unless `other` is True. The answer is the value of the option.
+            multi: Allow several picks. The answer is a list of values, in the order of the picks.
+            other: Allow the user's own text. Such an answer is `{"selected": [values], "custom":
+                "text"}`.
+            recommended: Index of the option that is marked as recommended.
+        """
+        kind = SelectAnswer(
+            options=tuple(options),
+            multi=multi,
+            other=other,
+            recommended=recommended,
+        )
+        return cls(id=id, text=text, answer_type=kind)
+
+    @classmethod
+    def number(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+    ) -> Self:
+        """Return a question that is answered by a number from `minimum` to `maximum`."""
+        return cls(id=id, text=text, answer_type=NumberAnswer(minimum=minimum, maximum=maximum))
+
+    @classmethod
+    def integer(
+        cls,
+        id: str,  # noqa: A002
+        text: str,
+        *,
+        minimum: int | None = None,
+        maximum: int | None = None,
+    ) -> Self:
+        """Return a question that is answered by a whole number from `minimum` to `maximum`."""
+        return cls(id=id, text=text, answer_type=IntegerAnswer(minimum=minimum, maximum=maximum))
+
+    @classmethod
+    def secret(cls, id: str, text: str) -> Self:  # noqa: A002
+        """Return a question for a secret string, which only the tool receives. It is not stored.
+
+        A model never answers such a question. If the tool repeats an answer of four characters or
+        more, `(secret)` replaces it.
+
+        Args:
+            id: Key of the answer.
+            text: The question, in one line.
+        """
+        return cls(id=id, text=text, answer_type=SecretAnswer())
+
+    @classmethod
+    def form(
+        cls,
+        id: str,  # noqa: A002
+        what: Any,
+        text: str | None = None,
+    ) -> Self:
+        """Return a question that is answered by an object: a form with the fields of `what`.
+
+        Each field of the type becomes a field of the form, with its title (or its name),
+        description, and default. The default is the initial value. The type of a field selects its
+        widget:
+
+        - `Literal` and `Enum` are a choice. A list or a set of them allows several picks.
+        - `bool`, `int`, `float`, `str`, `date`, `time`, and `datetime` keep their type and their
+          bounds. `Decimal` is read as a float, with 15 digits.
+        - `SecretStr` is a secret.
+        - A type that is written as text, such as a URL, is a text.
+        - `Optional` allows the user to leave the field open. The value is None then.
+        - A text has several lines if its maximum length is above 200, if its default contains a
+          line break, or with `json_schema_extra={"lines": True}`.
+
+        A default factory is called when the form is created. Errors of the type's validators are
+        shown next to the field.
+
+        A form has one level. Nested objects, tuples, dictionaries, unions, and lists without
+        options are not supported. Use a separate form for an inner model.
+
+        Args:
+            id: Key of the answer.
+            what: A pydantic model, a dataclass, a TypedDict, or a JSON schema of an object with one
+                level, as in the elicitation requests of MCP servers.
+            text: Heading of the form; None for the title of `what`, which is usually its name.
+
+        Raises:
+            UsageError: If `what` has a field that a form cannot show. The message names the field.
+
+        Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation
+        """
+        from jp_nb.tools.forms import form_of  # most questions are no forms
+
+        made = form_of(what)
+        fields = [
+            cls(
+                id=field.id,
+                text=field.title,
+                answer_type=field.answer_type,
+                context=field.description,
+                default=field.default,
+                required=field.required,
+            )
+            for field in made.fields
+        ]
+        kind = FormAnswer(fields=tuple(fields), check=made.check)
+        return cls(id=id, text=text or made.title or id, context=made.description, answer_type=kind)
+
+    def with_context(self, context: str) -> Self:
+        """Return a copy that shows the lines of `context` above the question."""
+        return self.model_copy(update={"context": context})
+
+    def with_default(self, default: JsonValue) -> Self:
+        """Return a copy that suggests `default` as the answer."""
+        return self.model_copy(update={"default": default})
+
+    def with_header(self, header: str) -> Self:
+        """Return a copy with the label `header`, a word or two."""
+        return self.model_copy(update={"header": header})
+
+    def with_options(self, options: Iterable[Option | OptionValue]) -> Self:
+        """Return a copy that is answered by one of `options`."""
+        return self.model_copy(update={"answer_type": SelectAnswer(options=tuple(options))})
+
+    def with_required(self, required: bool = True) -> Self:
+        """Return a copy that must be answered, or with `False` may be left open."""
+        return self.model_copy(update={"required": required})
+
+    def with_exclusive(self, exclusive: bool = True) -> Self:
+        """Return a copy that only the user may answer, never a model."""
+        return self.model_copy(update={"exclusive": exclusive})
+
+    def with_persistence(self, persistence: Persistence) -> Self:
+        """Return a copy whose answer can (`turn`) or cannot (`none`) be reused in the turn."""
+        return self.model_copy(update={"persistence": persistence})
+
+    @property
+    def human_only(self) -> bool:
+        """True if no model may answer: the question is exclusive or has a secret."""
+        return self.exclusive or self.answer_type.has_secret
+
+    @property
+    def may_stay_open(self) -> bool:
+        """True if the question is optional and not exclusive."""
+        return not self.required and not self.exclusive
+
+    @property
+    def automatic(self) -> JsonValue:
+        """The answer when no user is available, for an optional question. None if it stays open."""
+        return self.answer_type.automatic if self.may_stay_open else None
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return the reason why `answer` is invalid, or None.
+
+        The reason is `type` for a wrong type, `option` for an unknown option, and `value` for a
+        value that is not allowed.
+        """
+        return self.answer_type.misfit(answer)
+
+    @property
+    def fits_default(self) -> bool:
+        """True if `default` is a valid answer and not a secret."""
+        kind = self.answer_type
+        return self.default is not None and not kind.has_secret and not kind.misfit(self.default)
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Convert a valid `answer` to its Python value.
+
+        For a form of a type, it is an instance of that type. Otherwise it is the answer itself.
+        """
+        return self.answer_type.validated(answer)
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return a copy whose displayed texts are replaced by the results of `change`."""
+        return self.model_copy(
+            update={
+                "wording": change(self.text),
+                "header": None if self.header is None else change(self.header),
+                "context": None if self.context is None else change(self.context),
+                "answer_type": self.answer_type.reworded(change),
+            }
+        )
+
+
+REQUIRED: Final = "an answer is required"
+"""Says what is wrong with a field that may not stay open, and does."""
+Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
+"""Says what is wrong with an answer as a whole: a text by field id, "" for what concerns all."""
+
+
+@runtime_checkable
+class ConvertingCheck(Protocol):
+    """A `Check` that also makes of an answer what Python code wants."""
+
+    def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]:
+        """Return what is wrong with `answer`."""
+        ...
+
+    def value(self, answer: Mapping[str, JsonValue]) -> Any:
+        """Return what `answer`, with which nothing is wrong, is."""
+        ...
+
+
+class FormAnswer(AnswerType):
+    """Answered by an object: one page with a field for each question in `fields`.
+
+    A field that may stay open and does is not in the object.
+
+    Attributes:
+        fields: Questions whose `text` is the field's name for the person, `context` what is said
+            about it, `default` what stands in it at first. None of them is a form itself.
+        check: Further conditions, such as a model's validators; not on the wire.
+    """
+
+    type: Literal["form"] = "form"
+    fields: tuple[Question, ...] = Field(min_length=1, max_length=MAX_FIELDS)
+    check: Check | None = Field(None, exclude=True, repr=False)
+
+    @model_validator(mode="after")
+    def _flat(self) -> Self:
+        if len({field.id for field in self.fields}) < len(self.fields):
+            raise ValueError("two fields have the same id")
+        if any(isinstance(field.answer_type, FormAnswer) for field in self.fields):
+            raise ValueError("a form cannot contain another form")
+        return self
+
+    def answer_schema(self) -> dict[str, JsonValue]:
+        """Return the schema of the object."""
+        required: list[JsonValue] = [field.id for field in self.fields if field.required]
+        return {
+            "type": "object",
+            "properties": {field.id: _described(field) for field in self.fields},
+            "required": required,
+            "additionalProperties": False,
+        }
+
+    def complaint(self, answer: JsonValue) -> str:
+        """Return what is wrong with each field, by its id."""
+        if not isinstance(answer, dict):
+            return super().complaint(answer)
+        problems = self.misplaced(answer) or self.problems(answer)
+        return one_line(
+            "; ".join(f"`{name}`: {words}" if name else words for name, words in problems.items())
+        )
+
+    def misfit(self, answer: JsonValue) -> Misfit | None:
+        """Return `type` for what is no object of these fields, else `value` if one is wrong."""
+        if not isinstance(answer, dict) or self.misplaced(answer):
+            return "type"
+        return "value" if self.problems(answer) else None
+
+    def misplaced(self, answer: Iterable[str]) -> dict[str, str]:
+        """Return that there is no such field, for each key of `answer` that is none."""
+        known = {field.id for field in self.fields}
+        return {name: "unknown field" for name in answer if name not in known}
+
+    def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
+        """Return what is wrong by field id, in words; "" is the id of what concerns all."""
+        found = {
+            field.id: f"expected {field.answer_type.expects}" if field.id in answer else REQUIRED
+            for field in self.fields
+            if (field.misfit(answer[field.id]) if field.id in answer else field.required)
+        }
+        if found or self.check is None:
+            return found
+        return self._without_secrets(self.check(answer), [*self.secrets(answer)])
+
+    def _without_secrets(
+        self, problems: Mapping[str, str], secrets: Sequence[JsonValue]
+    ) -> dict[str, str]:
+        """Return `problems`, in which a validator may have quoted what it was given."""
+        shown = {}
+        for field_id, words in problems.items():
+            for secret in secrets:
+                if isinstance(secret, str) and secret:
+                    words = words.replace(secret, SECRET_ANSWER)
+            shown[field_id] = one_line(words)
+        return shown
+
+    def validated(self, answer: JsonValue) -> Any:
+        """Return what `check` makes of `answer`, else `answer`."""
+        if isinstance(answer, dict) and isinstance(self.check, ConvertingCheck):
+            return self.check.value(answer)
+        return answer
+
+    def filled(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return `given` with the defaults of the other fields."""
+        return {**{x.id: x.default for x in self.fields if x.fits_default}, **given}
+
+    def rest(self, given: Mapping[str, JsonValue]) -> FormAnswer:
+        """Return the form of the fields that are not in `given`, checked together with those."""
+        fields = tuple(field for field in self.fields if field.id not in given)
+        names = {field.id: field.text for field in self.fields}
+
+        def check(answer: Mapping[str, JsonValue]) -> dict[str, str]:
+            found = self.problems({**given, **answer})
+            elsewhere = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
+            whole = "; ".join(filter(None, [found.get(""), *elsewhere]))
+            here = {key: words for key, words in found.items() if key and key not in given}
+            return here | ({"": whole} if whole else {})
+
+        return FormAnswer(fields=fields, check=check)
+
+    @property
+    def automatic(self) -> JsonValue:
+        """What the fields hold at first; None if one needs more of an answer."""
+        answer = self.filled({})
+        return None if self.problems(answer) else answer
+
+    def reworded(self, change: Callable[[str], str]) -> Self:
+        """Return the same form with its fields reworded."""
+        return self.model_copy(update={"fields": tuple(x.reworded(change) for x in self.fields)})
+
+    @property
+    def expects(self) -> str:
+        """What an answer is."""
+        return f"an object with {', '.join(f'`{field.id}`' for field in self.fields)}"
+
+    @property
+    def has_secret(self) -> bool:
+        """True if a field is secret."""
+        return any(field.answer_type.has_secret for field in self.fields)
+
+    def _each(self, answer: object) -> Iterator[tuple[Question, JsonValue]]:
+        given = answer if isinstance(answer, Mapping) else {}
+        return ((field, given[field.id]) for field in self.fields if field.id in given)
+
+    def kept(self, answer: JsonValue) -> JsonValue:
+        """Return the object with its secrets hidden."""
+        return {field.id: field.answer_type.kept(value) for field, value in self._each(answer)}
+
+    def secrets(self, answer: object) -> Iterator[JsonValue]:
+        """Yield the answers of its secret fields."""
+        for field, value in self._each(answer):
+            yield from field.answer_type.secrets(value)
+
+    def settled(self, answer: JsonValue) -> JsonValue:
+        """Return what a configured object means, field by field."""
+        if not isinstance(answer, dict):
+            return answer
+        return answer | {field.id: field.answer_type.settled(x) for field, x in self._each(answer)}
+
+    def in_words(self, answer: JsonValue) -> str:
+        """Return `name: value` for each field, in one line."""
+        words = (f"{x.text}: {x.answer_type.in_words(value)}" for x, value in self._each(answer))
+        return one_line("; ".join(words), limit=2000) or EMPTY
+
+    def verbatim(self) -> tuple[str, ...]:
+        """Return the ids of the fields, and what their kinds need."""
+        texts = (text for field in self.fields for text in field.answer_type.verbatim())
+        return (*(field.id for field in self.fields), *texts)
+
+    @model_serializer(mode="wrap")
+    def _compact(self, whole: SerializerFunctionWrapHandler) -> dict[str, JsonValue]:
+        return {"type": self.type, "fields": [field.model_dump() for field in self.fields]}
+
+
+def _described(field: Question) -> dict[str, JsonValue]:
+    """Return the schema of the answer to `field`, with what it says to a person."""
+    schema = {"title": field.text, **field.answer_type.answer_schema()}
+    return schema if field.context is None else {"description": field.context, **schema}
+
+
+QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
+    "boolean": BooleanAnswer,
+    "select": SelectAnswer,
+    "text": TextAnswer,
+    "secret": SecretAnswer,
+    "number": NumberAnswer,
+    "integer": IntegerAnswer,
+    "form": FormAnswer,
+}
+"""Every kind by its name on the wire."""
+
+
+def read_answer_type(value: Any) -> AnswerType:
+    """Return the answer type that `value` is, as a tool sends it, or as it is made in Python.
+
+    Older tools write `"Boolean"`, `"Text"` and `{"Select": {"options": […]}}`.
+
+    Raises:
+        ValueError: If the kind is unknown, or its fields are wrong.
+    """
+    if isinstance(value, AnswerType):
+        if QUESTION_KINDS.get(value.type) is not type(value):
+            raise _unknown(value.type)
+        return value
+    if isinstance(value, str):
+        value = {"type": value.lower()}
+    elif isinstance(value, dict) and len(value) == 1:
+        [(older, fields)] = value.items()
+        if isinstance(fields, dict):
+            value = {"type": str(older).lower(), **fields}
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(kind, str):
+        raise ValueError("expected a question type, or an object with a `type`")
+    if kind not in QUESTION_KINDS:
+        raise _unknown(kind)
+    try:
+        return QUESTION_KINDS[kind].model_validate(value)
+    except ValidationError as exc:
+        raise _misplaced(exc) from exc
+
+
+def _misplaced(exc: ValidationError) -> PydanticCustomError:
+    """Return the first problem of `exc` as one of the answer type, with its place in that."""
+    place, why = first_problem(exc)
+    return PydanticCustomError("answer_type", "{why}", {"why": why, "place": place})
+
+
+def first_problem(exc: ValidationError) -> tuple[str, str]:
+    """Return the place of the first problem, such as `answer_type.options.0`, and what it is."""
+    [first, *_] = exc.errors(include_url=False, include_input=False)
+    inner = first["ctx"].get("place") if first["type"] == "answer_type" else None
+    place = ".".join(map(str, (*first["loc"], *([inner] if inner else ()))))
+    return place, _WORDS.get(first["type"], first["msg"].removeprefix("Value error, "))
+
+
+_WORDS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}
+
+
+def _unknown(kind: str) -> ValueError:
+    known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
+    return ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")

@@ -1,0 +1,226 @@
+"""`DescriptionContext`, `Description`, truncation.
+
+The rules are ambient: `describe` sets them, and every describer below it uses them.
+
+Source: `docs/values.md`, `docs/notebook-tools.md`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from jp_nb.images import Image
+from jp_nb.text import plain
+
+
+class Privacy:
+    """Rules for the hidden parts of values. This one hides nothing."""
+
+    def name(self, name: str, value: object) -> str | None:
+        """Return the replacement for a part with this name; None if it is shown."""
+        return None
+
+    def value(self, value: object) -> str | None:
+        """Return the replacement for a value that is a secret as a whole; None if it is shown."""
+        return None
+
+    def text(self, text: str) -> str:
+        """Return `text` without the secrets in it."""
+        return text
+
+
+_CURRENT: ContextVar[Privacy] = ContextVar("jp_nb_privacy", default=Privacy())  # noqa: B039
+
+
+@contextmanager
+def private(privacy: Privacy | None) -> Iterator[None]:
+    """Apply `privacy` to descriptions and paths inside the block; None keeps the current rules."""
+    if privacy is None:
+        yield
+        return
+    token = _CURRENT.set(privacy)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def hidden_part(key: object, value: object = None) -> str | None:
+    """Return the replacement for the part `value` under `key`; None if it is shown.
+
+    The key may be a tuple, such as a column of several levels: each of its texts is a name.
+    """
+    if type(key) is tuple:
+        found = (hidden_part(each, value) for each in key)
+        return next((hidden for hidden in found if hidden is not None), None)
+    if issubclass(type(key), bytes):
+        key = key.decode(errors="replace")  # type: ignore[attr-defined]
+    return _CURRENT.get().name(key, value) if issubclass(type(key), str) else None  # type: ignore[arg-type]
+
+
+def hidden_value(value: object) -> str | None:
+    """Return the replacement for `value` if it is a secret as a whole; None if it is shown."""
+    return _CURRENT.get().value(value)
+
+
+def without_hidden(text: str) -> str:
+    """Return `text` without the secrets in it."""
+    return _CURRENT.get().text(text)
+
+
+def bytes_without_hidden(value: bytes | bytearray) -> bytes:
+    """Return `value` without the secrets in it."""
+    return without_hidden(value.decode("latin-1")).encode("latin-1", "replace")
+
+
+DEFAULT_CHARS = 20_000
+DEFAULT_SIDE = 768
+
+
+@dataclass(frozen=True, slots=True)
+class ValueBudget:
+    """Limits of a description.
+
+    Attributes:
+        chars: Maximum number of characters of the text.
+        side: Maximum number of pixels of the longest side of an image.
+        images: Maximum number of images. With 0, no image is drawn.
+        privacy: Rules for hidden parts of the value.
+    """
+
+    chars: int = DEFAULT_CHARS
+    side: int = DEFAULT_SIDE
+    images: int = 4
+    privacy: Privacy | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Description:
+    """Description of a value for the model. A notebook displays its text, then its images.
+
+    Attributes:
+        text: The text, within the budget. It names omitted parts.
+        images: Images of the value, in the order of the text.
+    """
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+    def __repr__(self) -> str:
+        shown = [f"[image: {image.words_with_size}]" for image in self.images]
+        return "\n".join([plain(self.text, limit=sys.maxsize), *map(plain, shown)])
+
+    def _ipython_display_(self) -> None:
+        """Show text and images, each as an output of its own."""
+        display = sys.modules["IPython.display"].display
+        display({"text/plain": repr(self)}, raw=True)
+        for image in self.images:
+            display({image.media_type: image.text, "text/plain": plain(image.name)}, raw=True)
+
+
+MAX_CLEANED: Final = 1_000_000
+"""Characters of a text in which addresses are looked for; of a longer one both ends are kept."""
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
+_HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
+
+
+def cut_middle(text: str, limit: int, expression: str = "") -> str:
+    """Return `text` in at most `limit` characters: its beginning and its end, and what is cut.
+
+    `expression` is one for the text, if it is a value: what is cut is a slice of it.
+    """
+    if len(text) <= limit or len(text := without_hidden(text)) <= limit:
+        return text
+    longest = len(_left_out(len(text), len(text), len(text), expression))
+    room = limit - longest
+    if room < 20:
+        return cut_end(text, limit) if not expression else cut_middle(text, limit)
+    head = room * 2 // 3
+    tail = len(text) - (room - head)
+    return f"{text[:head]}{_left_out(tail - head, head, tail, expression)}{text[tail:]}"
+
+
+def _left_out(number: int, start: int, end: int, expression: str) -> str:
+    where = f"; {expression}[{start}:{end}] has them" if expression else ""
+    return f"\n… ({number:,} characters omitted{where}) …\n"
+
+
+def cut_end(text: str, limit: int) -> str:
+    """Return `text` in at most `limit` characters; a mark stands for what is cut at its end."""
+    if len(text) <= limit or len(text := without_hidden(text)) <= limit:
+        return text
+    note = f"… (+{len(text) - limit:,})"
+    room = limit - len(note) - 4
+    if room < 8:
+        return f"{text[: limit - 1]}…" if limit > 0 else ""
+    return f"{text[:room]}… (+{len(text) - room:,})"
+
+
+def in_one_line(text: str, limit: int) -> str:
+    """Return `text` with its white space as single spaces, in at most `limit` characters."""
+    if len(text) > limit:
+        text = without_hidden(text)
+    return cut_end(" ".join(text[: limit * 4 + 100].split()), limit)
+
+
+def without_addresses(text: str) -> str:
+    """Return what an object says of itself without where in memory it lies.
+
+    Linear, and of a very long text only the ends: the rest is not shown anyway.
+    """
+    if len(text) > MAX_CLEANED:
+        text = without_hidden(text)
+        half = MAX_CLEANED // 2
+        end = _HEX_AT_START.sub("", text[-half:], count=1)
+        text = f"{text[:half]}\n… ({len(text) - MAX_CLEANED:,} characters omitted) …\n{end}"
+    return _ADDRESS.sub("", text)
+
+
+def count(number: int, word: str, many: str = "") -> str:
+    """Return a number of things in words, such as `1,000 rows`."""
+    return f"{number:,} {word if number == 1 else many or f'{word}s'}"
+
+
+BRIEF_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What a description has to keep to.
+
+    Attributes:
+        chars: The longest text.
+        side: Pixels of the longest side of an image.
+        images: How many images.
+        name: The expression that gives the value; "" if there is none.
+        inner: Describes a value inside of this one.
+        brief: One line is wanted: of all that is said, the first counts.
+    """
+
+    chars: int
+    side: int
+    images: int
+    name: str
+    inner: Callable[[object, Telling], Description]
+    brief: bool = False
+
+    def part(self, chars: int, *, name: str = "", images: int = 0, brief: bool = False) -> Telling:
+        """Return what counts for a part of the value."""
+        return replace(self, chars=chars, name=name, images=images, brief=brief)
+
+    def expression(self, end: str) -> str:
+        """Return the expression for what stands behind the value, such as `rows[20:40]`."""
+        return f"{self.name}{end}" if self.name else end
+
+    def more(self, number: int, word: str, end: str, many: str = "") -> str:
+        """Return that `number` things are left out, and the expression that has them."""
+        return f"… {count(number, f'more {word}', many and f'more {many}')}; {self.expression(end)}"
+
+
+Describer = Callable[[Any, Telling], "str | Description"]

@@ -1,0 +1,341 @@
+"""Functions, classes, modules, files and other handles, exceptions.
+
+None of them is read, advanced, awaited or written to.
+
+Source: `docs/values.md`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import linecache
+import os
+import types
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Final
+
+from jp_nb.values.base import (
+    Description,
+    Telling,
+    count,
+    cut_end,
+    cut_middle,
+    hidden_part,
+    in_one_line,
+    without_addresses,
+)
+from jp_nb.values.custom import FAILURES, type_name, types_of
+from jp_nb.values.expressions import is_cell_file, is_own_code, place_of
+
+MAX_NAMES = 200
+
+
+def describe_function(value: Any, telling: Telling) -> str:
+    """Return signature, docstring and place; of a function of the notebook its source."""
+    name = f"{_module(value)}{getattr(value, '__qualname__', type(value).__name__)}"
+    code = getattr(inspect.unwrap(value) if inspect.isfunction(value) else value, "__code__", None)
+    word = "async def" if inspect.iscoroutinefunction(value) else "function"
+    title = f"{word} {name}{_signature(value)}"
+    if telling.brief:
+        return title
+    where = place_of(code.co_filename, code.co_firstlineno) if code is not None else "built in"
+    lines = [f"{title}, {where}"]
+    source = _source(value) if code is not None and is_cell_file(code.co_filename) else None
+    if source is not None:
+        room = telling.chars - len(lines[0]) - 2
+        return cut_end(f"{lines[0]}\n{cut_middle(source, max(room, 20))}", telling.chars)
+    return cut_middle("\n".join([*lines, *_documented(value)]), telling.chars)
+
+
+def describe_bound_method(value: types.MethodType, telling: Telling) -> str:
+    """Return a method as its function is, and whose it is."""
+    owner = type_name(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
+    inner = describe_function(value.__func__, telling)
+    return cut_end(f"method of {owner}: {inner}", telling.chars)
+
+
+def describe_class(value: Any, telling: Telling) -> str:
+    """Return signature, bases, docstring and public names of a class."""
+    bases = ", ".join(type_name(base) for base in value.__bases__ if base is not object)
+    title = f"class {type_name(value)}{f', a kind of {bases}' if bases else ''}"
+    if telling.brief:
+        return title
+    lines = [title]
+    if signature := _signature(value):
+        lines.append(f"{value.__name__}{signature}")
+    lines += _documented(value)
+    names = [name for name in vars(value) if not name.startswith("_")]
+    if names:
+        lines.append(f"Own public names: {_listed(names, telling)}")
+    return cut_middle("\n".join(lines), telling.chars)
+
+
+def describe_module(value: types.ModuleType, telling: Telling) -> str:
+    """Return name, first line of the docstring and public names of a module."""
+    space = types.ModuleType.__getattribute__(value, "__dict__")
+    title = f"module {in_one_line(str(space.get('__name__', '?')), 120)}"
+    if telling.brief:
+        return title
+    if isinstance(version := space.get("__version__"), str):
+        title = f"{title}, version {in_one_line(version, 40)}"
+    doc = inspect.cleandoc(space.get("__doc__") or "") if _is_text(space.get("__doc__")) else ""
+    lines_of_doc = [line for line in doc.partition("\n\n")[0].splitlines() if line.strip("=-~ ")]
+    first = " ".join(lines_of_doc)
+    lines = [title, in_one_line(first, 500)] if first else [title]
+    public = space.get("__all__")
+    if not isinstance(public, list | tuple):
+        public = [name for name in space if not name.startswith("_")]
+    if public:
+        lines.append(f"Public names: {_listed(sorted(map(str, public)), telling)}")
+    return cut_end("\n".join(lines), telling.chars)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _module(value: Any) -> str:
+    module = getattr(value, "__module__", None)
+    return (
+        f"{module}." if isinstance(module, str) and module not in ("__main__", "builtins") else ""
+    )
+
+
+def _signature(value: Any) -> str:
+    try:
+        return in_one_line(without_addresses(str(inspect.signature(value))), 1000)
+    except FAILURES:
+        return ""
+
+
+def _documented(value: Any) -> list[str]:
+    doc = value.__doc__
+    if not isinstance(doc, str) or not doc.strip():
+        return []
+    made = doc.startswith(f"{getattr(value, '__name__', '')}(") and "\n" not in doc
+    return [] if made else [inspect.cleandoc(doc)]  # that of a dataclass is its signature
+
+
+def _source(value: Any) -> str | None:
+    try:
+        return inspect.getsource(value).rstrip()
+    except FAILURES:
+        return None
+
+
+def _listed(names: list[str], telling: Telling) -> str:
+    """Return names in one line, as many as there is room for, and how many more there are."""
+    room, shown = telling.chars // 2, []
+    for name in names[:MAX_NAMES]:
+        room -= len(name) + 2
+        if room < 0:
+            break
+        shown.append(in_one_line(name, 80))
+    text = ", ".join(shown)
+    if len(shown) == len(names):
+        return text
+    return f"{text}, … {count(len(names) - len(shown), 'more name')}; dir({telling.name}) has all"
+
+
+def describe_file(value: Any, telling: Telling) -> str:
+    """Return name, mode and position of an open file; it is not read."""
+    name = getattr(value, "name", None)
+    shown = f" {_file_name(name)!r}" if isinstance(name, str | bytes | int) else ""
+    mode = getattr(value, "mode", None)
+    words = [f"{type_name(type(value))}{shown}"]
+    if isinstance(mode, str):
+        words.append(f"mode {mode!r}")
+    words.append(_position(value))
+    return cut_end(", ".join(words), telling.chars)
+
+
+def _file_name(name: str | bytes | int) -> str:
+    if isinstance(name, int):
+        return f"file descriptor {name}"
+    text = os.fsdecode(name)
+    folder = os.path.join(os.getcwd(), "")
+    return in_one_line(text.removeprefix(folder), 300)
+
+
+def _position(value: Any) -> str:
+    if value.closed:
+        return "closed"
+    # A text file that is written to would write its buffer to tell its position.
+    if isinstance(value, io.TextIOWrapper) and value.writable():
+        return "open, not read"
+    try:
+        return f"open at position {value.tell():,}, not read"
+    except (OSError, ValueError):
+        return "open, not read"
+
+
+def describe_iterator(value: Any, telling: Telling) -> str:
+    """Return what kind of iterator it is; nothing is taken from it."""
+    return f"{type_name(type(value))}, an iterator (not consumed)"
+
+
+def describe_generator(value: Any, telling: Telling) -> str:
+    """Return name and state of a generator or a coroutine, which does not run for this."""
+    state: str
+    if inspect.iscoroutine(value):
+        state, word = inspect.getcoroutinestate(value), "coroutine"
+    elif inspect.isasyncgen(value):
+        state, word = _state_of_async(value), "async generator"
+    else:
+        state, word = inspect.getgeneratorstate(value), "generator"
+    todo = "not awaited" if word == "coroutine" else "not consumed"
+    words = state.partition("_")[2].lower()  # such as GEN_SUSPENDED
+    return f"{word} {value.__qualname__}, {words} ({todo})"
+
+
+def _state_of_async(value: Any) -> str:
+    if value.ag_frame is None:
+        return "AGEN_CLOSED"
+    return "AGEN_RUNNING" if value.ag_running else "AGEN_OPEN"
+
+
+def describe_future(value: Any, telling: Telling) -> str:
+    """Return the state of a task or a future; it is not waited for."""
+    name = f"{type_name(type(value))}"
+    code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
+    named = f" of {code}" if code else ""
+    if value.cancelled():
+        return f"{name}{named}, cancelled"
+    if not value.done():
+        return f"{name}{named}, not done"
+    failed = value._exception if hasattr(value, "_exception") else None
+    if failed is not None:  # asking for it the usual way would count as having seen it
+        return f"{name}{named}, failed: {telling.inner(failed, telling.part(300, brief=True)).text}"
+    inner = telling.inner(value.result(), telling.part(max(telling.chars - 200, 40), brief=True))
+    return f"{name}{named}, done: {inner.text}"
+
+
+def describe_thread(value: Any, telling: Telling) -> str:
+    """Return name and state of a thread."""
+    state = "alive" if value.is_alive() else "not alive"
+    return f"{type_name(type(value))} {value.name!r}, {state}"
+
+
+def describe_socket(value: Any, telling: Telling) -> str:
+    """Return kind and state of a socket; nothing is read from it."""
+    state = "closed" if value.fileno() < 0 else "open"
+    return f"{type_name(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
+
+
+def describe_connection(value: Any, telling: Telling) -> str:
+    """Return the kind of a connection to a database; nothing is asked of it."""
+    return f"{type_name(type(value))}, a database connection (not queried)"
+
+
+def describe_widget(value: Any, telling: Telling) -> str:
+    """Return type, description and value of a widget; a password stays hidden."""
+    name = type(value).__name__
+    words = [f"ipywidgets.{name}"]
+    hidden = "hidden" if "Password" in {kind.__name__ for kind in types_of(value)} else None
+    try:
+        description = value.description
+        if isinstance(description, str) and description:
+            words.append(f"description {in_one_line(description, 100)!r}")
+            hidden = hidden or hidden_part(description)
+    except FAILURES:
+        pass  # most layouts have none
+    if hidden is not None:
+        return f"{', '.join(words)}, value {hidden}"
+    try:
+        inner = telling.inner(value.value, telling.part(max(telling.chars - 200, 40), brief=True))
+        words.append(f"value {inner.text}")
+    except FAILURES:
+        children = getattr(value, "children", ())
+        if isinstance(children, tuple) and children:
+            words.append(count(len(children), "child", "children"))
+    return cut_end(", ".join(words), telling.chars)
+
+
+def describe_displayed(value: Any, telling: Telling) -> str | Description:
+    """Return the text of one of IPython's display objects, such as `Markdown`."""
+    data = value.data
+    if isinstance(data, bytes):
+        return telling.inner(data, telling)
+    if isinstance(data, str):
+        return cut_middle(data, telling.chars)
+    if isinstance(data, dict | list):
+        return telling.inner(data, telling)
+    return without_addresses(f"IPython {type(value).__name__}")
+
+
+MAX_CAUSES: Final = 5
+MAX_FRAMES: Final = 20
+MAX_WALKED: Final = 5_000
+_TEXT = 2000
+
+
+def describe_exception(value: BaseException, telling: Telling) -> str:
+    """Return what happened, where in the user's code, and why."""
+    if telling.brief:
+        return _what(value, telling.chars)
+    return cut_middle("\n".join(_told(value, set())), telling.chars)
+
+
+def _told(value: BaseException, seen: set[int]) -> Iterator[str]:
+    seen.add(id(value))
+    yield _what(value, _TEXT)
+    for note in _notes(value):
+        yield in_one_line(note, 500)
+    yield from _frames(value.__traceback__)
+    parts = getattr(value, "exceptions", ()) if isinstance(value, BaseExceptionGroup) else ()
+    for part in parts[:MAX_CAUSES]:
+        if id(part) not in seen:
+            yield "One of them:"
+            yield from _told(part, seen)
+    if len(parts) > MAX_CAUSES:
+        yield f"… {count(len(parts) - MAX_CAUSES, 'more exception')}"
+    cause = value.__cause__
+    word = "Caused by:"
+    if cause is None and not value.__suppress_context__:
+        cause, word = value.__context__, "While handling:"
+    if cause is not None and id(cause) not in seen:
+        if len(seen) > MAX_CAUSES:
+            yield "… more causes"
+            return
+        yield word
+        yield from _told(cause, seen)
+
+
+def _what(value: BaseException, room: int) -> str:
+    try:
+        text = str(value)
+    except FAILURES as exc:
+        text = f"(no text available: {type(exc).__name__})"
+    text = cut_middle(text, max(room - 100, 40))
+    return f"{type_name(type(value))}{f': {text}' if text else ''}"
+
+
+def _notes(value: BaseException) -> list[str]:
+    notes = getattr(value, "__notes__", None)
+    return [note for note in notes[:5] if isinstance(note, str)] if isinstance(notes, list) else []
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[str]:
+    """Yield the lines of the user's code that the exception went through, and how many others."""
+    own: list[str] = []
+    others = walked = 0
+    while traceback is not None and walked < MAX_WALKED:
+        walked += 1
+        code = traceback.tb_frame.f_code
+        if is_own_code(code.co_filename):
+            line = traceback.tb_lineno
+            source = linecache.getline(code.co_filename, line).strip()
+            place = place_of(code.co_filename, line)
+            inside = "" if code.co_name == "<module>" else f", in {code.co_name}"
+            own.append(f"  {place}{inside}{f': {in_one_line(source, 200)}' if source else ''}")
+        else:
+            others += 1
+        traceback = traceback.tb_next
+    yield from own[: MAX_FRAMES // 2]
+    if len(own) > MAX_FRAMES:
+        yield f"  … {count(len(own) - MAX_FRAMES, 'more line')}"
+    yield from own[max(MAX_FRAMES // 2, len(own) - MAX_FRAMES // 2) :]
+    if others:
+        yield f"  ({count(others, 'line')} of installed code omitted)"

@@ -1,1 +1,0 @@
-"""What lies around a notebook: configuration files, attachments, keys, trust in folders."""

@@ -1,0 +1,255 @@
+"""Batches of calls: shared ids, the journal, formatters, errors of tools and backends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import ToolBegins
+from jp_nb.agent.prompts import NotAnswered, PromptEnd
+from jp_nb.errors import PromptUnavailable
+from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
+from jp_nb.session.turns import TurnRunner
+from jp_nb.tools.base import RUN, Run, ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    MockInquiryBackend,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
+
+
+def contents(bench: Bench) -> list[tuple[str, str]]:
+    return [(response.id, response.content) for response in bench.of(ToolCallResponse)]
+
+
+async def test_interrupt_after_the_end_of_the_turn_is_ignored() -> None:
+    bench = Bench([DONE])
+    await bench.run()
+    bench.loop.interrupt()
+    assert bench.loop.interrupts_heard == 0
+
+
+def asking(name: str, question: str) -> PythonTool:
+    def ask(ctx: ToolContext) -> Outcome:
+        if question not in ctx.answers:
+            return NeedsInput(Question.boolean(question, f"{question}?"))
+        return Success(f"{question}: {ctx.answers[question]}")
+
+    return PythonTool(ask, name=name)
+
+
+async def test_call_ids_with_dots_get_separate_inquiries() -> None:
+    calls = reply(call("one", "a.b", index=1), call("two", "a", index=2))
+    tools = [asking("one", "c"), asking("two", "b.c")]
+    person = FakePrompter(forever, yes("stop"))
+    bench = Bench([calls], tools, person)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: len(bench.of(InquiryRequest)) == 2 and person.asked)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        await task
+    asked = [inquiry.id for inquiry in bench.of(InquiryRequest)]
+    assert asked == ["a.b.c.1", "a.b.c.2"]
+    assert sorted(inquiry.id for inquiry in bench.of(InquiryResponse)) == asked
+    assert not bench.stream.repair()
+
+
+async def test_inquiries_of_calls_with_one_id_are_numbered() -> None:
+    config = for_tool("t", questions={"sure": {"target": "assistant"}})
+    other = MockInquiryBackend({"same.sure.1": True, "same.sure.2": False})
+    calls = reply(call("t", "same", index=1), call("t", "same", index=2))
+    bench = Bench([calls, DONE], [asking("t", "sure")], config=config, inquiry=other)
+    await bench.run()
+    assert [(inquiry.id, inquiry.number) for inquiry, _ in other.asked] == [
+        ("same.sure.1", 1),
+        ("same.sure.2", 2),
+    ]
+    assert contents(bench) == [("same", "sure: True"), ("same", "sure: False")]
+
+
+async def test_bad_arguments_affect_one_call_of_several_with_one_id() -> None:
+    calls = reply(
+        call("t", "same", index=1, text="["),
+        call("t", "same", index=2),
+        call("t", "same", index=3, text="[]"),
+    )
+    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")])
+    await bench.run()
+    assert [(r.content[:25], r.is_error) for r in bench.of(ToolCallResponse)] == [
+        ("The arguments are not JSO", True),
+        ("fine", False),
+        ("The arguments are not a J", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "stages"),
+    [
+        (NotAnswered("interrupted", "form"), ["asked"]),
+        (yes("skip"), ["asked"]),
+        (yes("run"), ["asked", "permitted", "started", "finished"]),
+    ],
+)
+async def test_journal_has_a_call_as_finished_only_with_a_result(
+    end: PromptEnd, stages: list[str]
+) -> None:
+    """A restart of the kernel interrupts the form first, which is no decision of the user."""
+    tool = PythonTool(lambda: "fine", name="t")
+    bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(end), for_tool("t", run="ask"))
+    await bench.run()
+    assert len(bench.of(ToolCallResponse)) == 1
+    assert bench.progress == stages
+
+
+async def test_waiting_question_takes_an_answer_remembered_meanwhile() -> None:
+    question = Question.boolean("sure", "Sure?").with_persistence("turn")
+
+    def t(ctx: ToolContext) -> Outcome:
+        return Success("fine") if "sure" in ctx.answers else NeedsInput(question)
+
+    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    person = FakePrompter(yes(True, remember=True))
+    bench = Bench([calls, DONE], [PythonTool(t)], person)
+    await bench.run()
+    assert contents(bench) == [("c1", "fine"), ("c2", "fine")]
+    assert len(person.asked) == 1
+
+
+async def test_user_may_be_asked_the_same_question_without_limit() -> None:
+    def ask(ctx: ToolContext) -> Outcome:
+        if ctx.answers.get("number") == "25":
+            return Success("at last")
+        return NeedsInput(Question.text("number", "Which?"))
+
+    person = FakePrompter(*(yes(str(n)) for n in range(1, 26)))
+    bench = Bench([reply(call("ask")), DONE], tools=[PythonTool(ask)], person=person)
+    await bench.run()
+    assert bench.of(ToolCallResponse)[0].content == "at last"
+
+
+async def test_error_of_an_inquiry_backend_is_reported_by_its_type_alone() -> None:
+    def ask(ctx: ToolContext) -> Outcome:
+        return NeedsInput(Question.boolean("sure", "Sure?"))
+
+    for fault, told in (
+        (asyncio.CancelledError(), "Error: Inquiry cancelled."),
+        (RuntimeError("key-123"), "Error: RuntimeError."),
+    ):
+
+        class Backend:
+            async def inquire(self, thread: Any, inquiry: Any, fault: Any = fault) -> Any:
+                raise fault
+
+        bench = Bench(
+            [reply(call("ask")), DONE],
+            tools=[PythonTool(ask)],
+            person=FakePrompter(away="headless"),
+            inquiry=Backend(),
+        )
+        async with asyncio.timeout(5):
+            await bench.run()
+        [response] = bench.of(ToolCallResponse)
+        assert told in response.content
+        assert "key-123" not in repr(bench.stream.raw)
+        assert bench.of(InquiryResponse)[0].reason == "backend_error"
+
+
+async def test_error_while_preparing_arguments_fails_one_call() -> None:
+    class Broken(PythonTool):
+        def prepare(self, *args: Any) -> Any:
+            raise LookupError("gone")
+
+    broken = Broken(lambda: "x", name="broken")
+    calls = reply(call("broken", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], tools=[broken, PythonTool(lambda: "x", name="t")])
+    await bench.run()
+    contents = [(r.content, r.is_error) for r in bench.of(ToolCallResponse)]
+    assert contents == [("LookupError: gone", True), ("x", False)]
+
+
+async def test_threads_of_a_cut_call_see_that_it_is_over() -> None:
+    go_on, known = threading.Event(), list[bool]()
+
+    def work() -> str:
+        run = RUN.get()
+        assert run is not None
+        known.append(run.over)
+        go_on.wait(5)
+        known.append(run.over)
+        return "late"
+
+    bench = Bench(
+        [reply(call("work"))],
+        tools=[PythonTool(work, thread=True)],
+        person=FakePrompter(away="headless"),
+    )
+    task = asyncio.create_task(bench.run())
+    await until(lambda: known)
+    bench.loop.interrupt()
+    await task
+    go_on.set()
+    await until(lambda: len(known) == 2)
+    assert known == [False, True]
+
+
+def test_question_of_a_finished_call_is_refused() -> None:
+    def ask() -> None:
+        RUN.set(Run(over=True))
+        TurnRunner.ask_person(
+            object.__new__(TurnRunner), Question.boolean("q", "Sure?"), label=None, tool=None
+        )
+
+    with pytest.raises(PromptUnavailable, match="was asked too late"):
+        contextvars.copy_context().run(ask)
+
+
+class Formatter:
+    """Formats arguments, and logs each time."""
+
+    def __init__(self, log: list[str]) -> None:
+        self._log = log
+
+    async def format(self, arguments: Any, context: ToolContext) -> str:
+        self._log.append("format")
+        assert context.action == "format_arguments"
+        return f"<{arguments['a']}>"
+
+
+@pytest.mark.parametrize(
+    ("when", "order"),
+    [("ask", ["permission", "format"]), ("unattended", ["format", "permission", "format"])],
+)
+async def test_arguments_are_formatted_before_permission_only_if_configured(
+    when: str, order: list[str]
+) -> None:
+    log: list[str] = []
+
+    async def permit() -> Any:
+        log.append("permission")
+        return yes("edit")
+
+    tool = PythonTool(lambda a: "x", name="t")
+    bench = Bench(
+        [reply(call("t", text='{"a": 1}')), DONE],
+        tools=[tool],
+        person=FakePrompter(permit, yes('{"a": 2}')),
+        config=for_tool("t", run="ask", format=when),
+    )
+    offered = bench.offer()
+    offered.tools["t"] = replace(offered.tools["t"], formatter=Formatter(log))
+    bench.offer = lambda: offered  # type: ignore[method-assign]
+    await bench.run()
+    assert log == order
+    shown = [begins.formatted for begins in bench.shown_of(ToolBegins)]
+    assert shown[-1] == "<2>", "the shown arguments are the executed ones"

@@ -1,0 +1,311 @@
+"""Interrupts that cut functions in the cell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import (
+    InterruptHeard,
+    ToolEnds,
+)
+from jp_nb.agent.interrupts import STOP, STOPPED, stopped
+from jp_nb.agent.prompts import PromptEnd
+from jp_nb.agent.turn import TurnEnd
+from jp_nb.config.partial import Partial
+from jp_nb.config.tree.tools import CANCELLATION
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.tools.base import CallInterrupted
+from jp_nb.tools.python import PythonTool
+from tests.agent.interrupted_turns import (
+    TWO_RUN,
+    CuttingCell,
+    Slow,
+    acting,
+    contents,
+    menus,
+)
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
+
+
+async def test_restart_runs_a_cut_function_again() -> None:
+    class Cell:
+        runs = released = 0
+
+        async def call(self, function: Any) -> Any:
+            self.runs += 1
+            if self.runs == 1:
+                bench.loop.interrupt()
+                raise CallInterrupted from KeyboardInterrupt()
+            return function()
+
+        def release(self) -> None:
+            self.released += 1
+
+    cell = Cell()
+    tool = PythonTool(lambda: "at last", name="t")
+    person = FakePrompter(yes("restart"))
+    bench = Bench([reply(call("t")), DONE], tools=[tool], person=person, config=acting())
+    bench.loop.cell = cell
+    assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "at last")]
+    assert (cell.runs, cell.released) == (2, 1)
+
+
+async def test_function_that_ends_during_the_cut_runs_again_on_restart() -> None:
+    class Cell:
+        runs = 0
+
+        async def call(self, function: Any) -> Any:
+            self.runs += 1
+            if self.runs > 1:
+                return function()
+            bench.loop.interrupt()
+            try:
+                return await forever()
+            except asyncio.CancelledError:
+                raise CallInterrupted from KeyboardInterrupt()
+
+        def release(self) -> None:
+            pass
+
+    tool = PythonTool(lambda: "at last", name="t")
+    bench = Bench([reply(call("t")), DONE], tools=[tool], config=acting(tool_call="restart"))
+    bench.loop.cell = Cell()
+    async with asyncio.timeout(5):
+        assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "at last")]
+
+
+@pytest.mark.parametrize("choice", ["continue", "stop"])
+async def test_function_that_is_cut_late_does_not_delay_the_turn(choice: str) -> None:
+    decided = asyncio.Event()
+
+    class Cell:
+        async def call(self, function: Any) -> Any:
+            bench.loop.interrupt()
+            await decided.wait()
+            raise CallInterrupted from KeyboardInterrupt()
+
+        def release(self) -> None:
+            decided.set()
+
+    tool = PythonTool(lambda: "never", name="t")
+    config = acting(tool_call=choice)
+    bench = Bench([reply(call("t")), DONE], tools=[tool], config=config)
+    bench.loop.cell = Cell()
+    async with asyncio.timeout(5):
+        end = await bench.run()
+    assert end.status == ("completed" if choice == "continue" else "interrupted")
+    told = f"{STOPPED} The turn continues." if choice == "continue" else CANCELLATION
+    assert contents(bench) == [("call_1", told)]
+
+
+class CutCell:
+    """A cell's thread on which every interrupt cuts the function that runs.
+
+    The turn learns of the cut only after it learned of the interrupt, the worst order.
+    """
+
+    def __init__(self) -> None:
+        self.heard: list[asyncio.Event] = []
+        self.released = 0
+
+    async def call(self, function: Any) -> Any:
+        function()
+        self.heard.append(asyncio.Event())
+        await self.heard[-1].wait()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        raise CallInterrupted from KeyboardInterrupt()
+
+    def release(self) -> None:
+        self.released += 1
+
+
+def cutting(person: FakePrompter, *calls: Any, config: Partial | None = None) -> Any:
+    """Return a turn whose tool `hold` runs in the cell and is cut by the interrupt."""
+    slow = Slow()
+    tools = [PythonTool(lambda: "never", name="hold"), slow.tool]
+    bench = Bench([reply(*calls), DONE], tools=tools, person=person, config=config or acting())
+    bench.loop.cell = cell = CutCell()
+    return bench, slow, cell
+
+
+async def cut(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnEnd:
+    """Run the turn, interrupt it when `ready` holds, and cut the functions in the cell."""
+    task = asyncio.create_task(bench.run())
+    await until(lambda: cell.heard and ready())
+    bench.loop.interrupt()
+    for heard in cell.heard:
+        heard.set()
+    async with asyncio.timeout(5):
+        return await task
+
+
+HOLD, SLOW = call("hold", "c1", index=1), call("slow", "c2", index=2)
+
+
+ALONE = ["Tell the model something …", "Run `hold` again", "End the turn"]
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["chosen", "closed"])
+async def test_continue_is_offered_only_while_a_call_can_continue(closed: bool) -> None:
+    person = FakePrompter(CANCELLED if closed else yes("stop"))
+    bench, _, cell = cutting(person, HOLD)
+    end = await cut(bench, cell, lambda: True)
+    assert menus(person) == [ALONE]
+    assert end.status == ("completed" if closed else "interrupted")
+    told = f"{STOPPED} The user chose to continue." if closed else CANCELLATION
+    assert contents(bench) == [("c1", told)]
+
+
+async def test_continue_keeps_the_calls_that_were_not_cut() -> None:
+    async def choose() -> PromptEnd:
+        slow.gate.set()
+        return yes("continue")
+
+    person = FakePrompter(choose)
+    bench, slow, cell = cutting(person, HOLD, SLOW)
+    assert (await cut(bench, cell, lambda: slow.runs)).status == "completed"
+    assert menus(person) == [TWO_RUN]
+    assert contents(bench) == [
+        ("c1", f"{STOPPED} The user chose to continue."),
+        ("c2", "slow is done"),
+    ]
+    _, seen = bench.provider.requests[1]
+    assert "cancelled" not in repr(seen)
+
+
+async def test_interrupt_is_acknowledged_while_a_function_has_the_cell() -> None:
+    bench, _, cell = cutting(FakePrompter(yes("stop")), HOLD)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: cell.heard)
+    bench.loop.interrupt()
+    assert bench.passing[-1] == InterruptHeard()
+    assert not bench.person.asked, "who has the cell is not done yet"
+    cell.heard[0].set()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+
+
+def returning(content: str, *, name: str = "t") -> PythonTool:
+    return PythonTool(lambda: content, name=name)
+
+
+async def test_function_cut_by_an_interrupt_without_a_user_is_reported_as_stopped() -> None:
+    class Cell:
+        async def call(self, function: Any) -> Any:
+            bench.loop.interrupt()  # as the cell's thread does, whose tool was interrupted
+            raise CallInterrupted from KeyboardInterrupt()
+
+        def release(self) -> None:
+            pass
+
+    person = FakePrompter(away="no kernel")
+    bench = Bench([reply(call("t"))], tools=[returning("x")], person=person)
+    bench.loop.cell = Cell()
+    assert (await bench.run()).status == "interrupted"
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.is_error) == (stopped(STOP, ran=True), False)
+    assert bench.shown_of(ToolEnds)[0].traceback is None
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["configured", "chosen"])
+async def test_cut_function_gets_a_response_when_the_batch_continues(asked: bool) -> None:
+    config: Any = {"interrupt": {"tool_call": {"action": "prompt" if asked else "continue"}}}
+    person = FakePrompter(*([yes("continue")] if asked else []))
+    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], [PythonTool(lambda: "fine", name="t")], person, config)
+    cell = bench.loop.cell = CuttingCell()
+    cell.bench = bench
+    async with asyncio.timeout(5):
+        assert (await bench.run()).status == "completed"
+    went_on = "The user chose to continue." if asked else "The turn continues."
+    assert contents(bench) == [("c1", f"{STOPPED} {went_on}"), ("c2", "fine")]
+    assert (cell.runs, cell.released) == (2, 1)
+
+
+async def test_restarted_function_is_not_taken_for_the_cut_one() -> None:
+    gate = asyncio.Event()
+
+    class Cell(CuttingCell):
+        async def call(self, function: Any) -> Any:
+            result = await super().call(function)
+            await gate.wait()
+            return result
+
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    person = FakePrompter(yes("restart"), yes("continue"))
+    bench = Bench([reply(call("t")), DONE], [PythonTool(lambda: "fine", name="t")], person, config)
+    cell = bench.loop.cell = Cell()
+    cell.bench = bench
+    task = asyncio.create_task(bench.run())
+    await until(lambda: cell.runs == 2)
+    bench.loop.interrupt()
+    gate.set()  # before that nothing can be asked: the function has the cell's thread
+    async with asyncio.timeout(5):
+        assert (await task).status == "completed"
+    assert contents(bench) == [("call_1", "fine")]
+
+
+async def test_waiting_function_is_cut_by_its_own_interrupt() -> None:
+    runs = 0
+
+    def function() -> str:
+        nonlocal runs
+        runs += 1
+        if runs < 3:  # the interrupt is heard of only later
+            asyncio.get_running_loop().call_later(0.01, bench.loop.interrupt)
+            raise KeyboardInterrupt
+        return "fine"
+
+    class Cell:
+        def __init__(self) -> None:
+            self.one, self.free = asyncio.Lock(), asyncio.Event()
+            self.free.set()
+
+        async def call(self, function: Any) -> Any:
+            async with self.one:
+                await self.free.wait()
+                try:
+                    return function()
+                except KeyboardInterrupt as exc:
+                    self.free.clear()
+                    raise CallInterrupted from exc
+
+        def release(self) -> None:
+            self.free.set()
+
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    person = FakePrompter(yes("continue"), yes("restart"))
+    calls = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench([calls, DONE], [PythonTool(function, name="t")], person, config)
+    bench.loop.cell = Cell()
+    async with asyncio.timeout(5):
+        assert (await bench.run()).status == "completed"
+    went_on = f"{STOPPED} The user chose to continue."
+    assert contents(bench) == [("c1", went_on), ("c2", "fine")]
+
+
+async def test_function_that_turns_an_interrupt_into_an_error_has_failed() -> None:
+    def function() -> str:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as exc:
+            raise LookupError("gone") from exc
+
+    bench = Bench([reply(call("t")), DONE], tools=[PythonTool(function, name="t")])
+    async with asyncio.timeout(5):
+        await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.is_error) == ("LookupError: gone", True)

@@ -1,0 +1,476 @@
+"""Interrupts while tools run."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.batch import BROKE_OFF, NEVER_RAN, RAN_BEFORE
+from jp_nb.agent.display import (
+    DisplayEvent,
+    InterruptHeard,
+    PersonSays,
+    ToolBegins,
+    ToolEnds,
+)
+from jp_nb.agent.interrupts import STOPPED
+from jp_nb.agent.permissions import SKIPPED
+from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd
+from jp_nb.agent.questions import REASON_NOT_ANSWERED
+from jp_nb.config.partial import Partial
+from jp_nb.config.tree.tools import CANCELLATION
+from jp_nb.record.events import ChatRequest, InquiryResponse, ToolCallResponse
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.interrupted_turns import (
+    Slow,
+    acting,
+    answering,
+    contents,
+    has_said,
+    interrupted,
+    menus,
+    one_interrupt,
+)
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
+
+SLOW_RUNS = ["Continue", "Tell the model something …", "Run `slow` again", "End the turn"]
+
+
+CALLS = reply(call("slow", "c1", index=1), call("fast", "c2", index=2))
+
+
+def with_tools(person: FakePrompter, *scripts: Any, config: Partial | None = None) -> Any:
+    """Return a turn whose first response calls a slow and a fast tool, and the slow tool."""
+    slow = Slow()
+    fast = PythonTool(lambda: "fast is done", name="fast")
+    config = acting() if config is None else config
+    bench = Bench([CALLS, *scripts], tools=[slow.tool, fast], person=person, config=config)
+    return bench, slow, lambda: slow.runs and bench.shown_of(ToolEnds)
+
+
+async def test_continue_waits_for_running_tools() -> None:
+    async def choose() -> PromptEnd:
+        slow.gate.set()
+        return yes("continue")
+
+    person = FakePrompter(choose)
+    bench, slow, ready = with_tools(person, DONE)
+    end = await one_interrupt(bench, ready)
+    assert end.status == "completed"
+    assert contents(bench) == [("c1", "slow is done"), ("c2", "fast is done")]
+    assert (slow.runs, menus(person)) == (1, [SLOW_RUNS])
+
+
+async def test_reply_is_the_response_of_cancelled_calls() -> None:
+    person = FakePrompter(yes("reply"), yes("Use the other one."))
+    bench, slow, ready = with_tools(person, DONE)
+    end = await one_interrupt(bench, ready)
+    words = "Tool run cancelled by user with a custom message:\n\nUse the other one."
+    assert contents(bench) == [("c1", words), ("c2", "fast is done")]
+    assert [r.is_error for r in bench.of(ToolCallResponse)] == [False, False]
+    assert (end.status, slow.cleaned) == ("completed", 1)
+    assert len(bench.of(ChatRequest)) == 1, "the model sees responses, not a message"
+    assert len(bench.provider.requests) == 2
+
+
+async def test_blank_reply_uses_the_cancellation_response() -> None:
+    bench, _, ready = with_tools(FakePrompter(yes("reply"), yes("")), DONE)
+    await one_interrupt(bench, ready)
+    assert contents(bench)[0] == ("c1", CANCELLATION)
+    assert bench.turn.text == "Done."
+
+
+async def test_restart_runs_open_calls_again_with_a_new_permission() -> None:
+    async def choose() -> PromptEnd:
+        return yes("restart")
+
+    async def allow() -> PromptEnd:
+        slow.gate.set()
+        return yes("run")
+
+    config: Any = acting()
+    config["conversation"] = {"tools": {"slow": {"run": "ask"}}}
+    person = FakePrompter(yes("run"), choose, allow)
+    bench, slow, ready = with_tools(person, DONE, config=config)
+    end = await one_interrupt(bench, ready)
+    assert end.status == "completed"
+    assert (slow.runs, slow.cleaned) == (2, 2)
+    assert contents(bench) == [("c1", "slow is done"), ("c2", "fast is done")]
+    begun = [event.name for event in bench.shown_of(ToolBegins)]
+    assert begun.count("slow") == 2
+    assert begun.count("fast") == 1
+    ended = [(event.name, event.skipped) for event in bench.shown_of(ToolEnds)]
+    assert ended == [("fast", False), ("slow", True), ("slow", False)]
+
+
+async def test_stop_cancels_running_tools_and_ends_the_turn() -> None:
+    bench, slow, ready = with_tools(FakePrompter(yes("stop")))
+    end = await one_interrupt(bench, ready)
+    assert (end.status, slow.cleaned) == ("interrupted", 1)
+    assert contents(bench) == [("c1", CANCELLATION), ("c2", "fast is done")]
+    assert not bench.stream.repair()
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "first"),
+    [
+        ("stop", "interrupted", CANCELLATION),
+        ("respond", "completed", "Tool run cancelled by user with a custom message:\n\nHm."),
+        ("restart", "completed", "slow is done"),
+        ("continue", "completed", "slow is done"),
+    ],
+)
+async def test_configured_action_for_tools_needs_no_menu(
+    action: str, status: str, first: str
+) -> None:
+    person = FakePrompter(*([yes("Hm.")] if action == "respond" else []))
+    bench, slow, ready = with_tools(person, DONE, config=acting(tool_call=action))
+    task = asyncio.create_task(bench.run())
+    await until(ready)
+    bench.loop.interrupt()
+    if action == "restart":
+        await until(lambda: slow.runs == 2)
+    if action in ("restart", "continue"):
+        slow.gate.set()
+    async with asyncio.timeout(5):
+        end = await task
+    assert (end.status, contents(bench)[0]) == (status, ("c1", first))
+    assert menus(person) == []
+
+
+async def test_interrupt_without_a_user_ends_the_turn() -> None:
+    bench, _, ready = with_tools(FakePrompter(away="no kernel"))
+    end = await one_interrupt(bench, ready)
+    assert end.status == "interrupted"
+    assert contents(bench) == [("c1", f"{STOPPED} The turn was ended."), ("c2", "fast is done")]
+
+
+def asking_tool(name: str = "ask") -> PythonTool:
+    def ask(ctx: ToolContext) -> Outcome:
+        if "sure" not in ctx.answers:
+            return NeedsInput(Question.boolean("sure", "Sure?"))
+        return Success(f"sure: {ctx.answers['sure']}")
+
+    return PythonTool(ask, name=name)
+
+
+async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() -> None:
+    person = FakePrompter(forever, yes("continue"), yes(True))
+    calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
+    tools = [asking_tool("a"), asking_tool("b")]
+    bench = Bench([calls, DONE], tools=tools, person=person, config=acting())
+    end = await one_interrupt(bench, lambda: person.asked)
+    assert end.status == "completed"
+    shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
+    assert shown == ["a", "Interrupted: `a` and `b`", "b"]
+    assert person.most_at_once == 1
+    assert contents(bench) == [("c1", REASON_NOT_ANSWERED["interrupted"]), ("c2", "sure: True")]
+    [first, second] = bench.of(InquiryResponse)
+    assert first.metadata == {"end": "interrupted", "channel": "form"}
+    assert second.outcome == "answered"
+
+
+async def test_menu_names_the_call_whose_question_was_closed() -> None:
+    person = FakePrompter(forever, yes("continue"))
+    calls = reply(call("a"))
+    bench = Bench([calls, DONE], tools=[asking_tool("a")], person=person, config=acting())
+    await one_interrupt(bench, lambda: person.asked)
+    assert person.asked[-1].text == "Interrupted: `a`"
+    assert menus(person) == [["Continue", "Tell the model something …", "End the turn"]]
+
+
+@pytest.mark.parametrize("choice", ["stop", "restart"])
+async def test_waiting_prompts_are_dropped_when_the_batch_is_cut(choice: str) -> None:
+    answers: dict[str, list[Any]] = {"stop": [yes("stop")], "restart": [yes("restart"), yes(False)]}
+    person = FakePrompter(forever, *answers[choice])
+    calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
+    tools = [asking_tool("a"), asking_tool("b")]
+    bench = Bench([calls, DONE], tools=tools, person=person, config=acting())
+    await one_interrupt(bench, lambda: person.asked)
+    outcomes = [(r.id, r.outcome, r.metadata.get("end")) for r in bench.of(InquiryResponse)]
+    assert outcomes[:2] == [
+        ("c1.sure.1", "cancelled", "interrupted"),
+        ("c2.sure.1", "cancelled", "interrupted"),
+    ]
+    if choice == "restart":
+        assert outcomes[2] == ("c2.sure.2", "answered", "answered")
+        assert contents(bench)[1] == ("c2", "sure: False")
+    assert not bench.stream.repair()
+
+
+async def test_interrupt_at_the_end_of_the_answer_reaches_its_tools() -> None:
+    bench, slow, _ = with_tools(FakePrompter(yes("stop")))
+    loop = asyncio.get_running_loop()
+
+    def on_change() -> None:
+        if bench.entries[-1].type == "tool_call_request":
+            bench.stream.on_change = lambda: None
+            loop.call_soon(bench.loop.interrupt)  # the answer is complete by then
+
+    bench.stream.on_change = on_change
+    async with asyncio.timeout(5):
+        end = await bench.run()
+    assert end.status == "interrupted"
+    assert [r.id for r in bench.of(ToolCallResponse)] == ["c1", "c2"]
+    assert slow.cleaned == slow.runs
+
+
+async def test_restarted_and_skipped_call_is_reported_as_run_before() -> None:
+    config: Any = acting()
+    config["conversation"] = {"tools": {"slow": {"run": "ask"}}}
+    person = FakePrompter(yes("run"), yes("restart"), yes("skip"))
+    bench, slow, ready = with_tools(person, DONE, config=config)
+    await one_interrupt(bench, ready)
+    assert slow.runs == 1
+    assert dict(contents(bench))["c1"] == RAN_BEFORE.format(SKIPPED)
+
+
+async def test_result_after_the_cut_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jp_nb.agent.tasks.STOP_GRACE", 0.02)
+    stale, runs = asyncio.Event(), 0
+
+    async def stubborn() -> str:
+        nonlocal runs
+        runs += 1
+        if runs == 2:
+            stale.set()
+            await asyncio.sleep(0.01)
+            return "second"
+        while not stale.is_set():
+            try:
+                await stale.wait()
+            except asyncio.CancelledError:
+                continue
+        return "first"
+
+    bench = Bench(
+        [reply(call("stubborn")), DONE],
+        tools=[PythonTool(stubborn)],
+        person=FakePrompter(yes("restart")),
+        config=acting(),
+    )
+    end = await one_interrupt(bench, lambda: runs)
+    assert end.status == "completed"
+    assert contents(bench) == [("call_1", "second")]
+
+
+async def test_interrupted_permission_is_reported_as_not_run() -> None:
+    config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
+    calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
+    tools = [PythonTool(forever, name="a"), PythonTool(lambda: "x", name="b")]
+    person = FakePrompter(forever, NotAnswered("timed_out", "form"))
+    bench = Bench([calls], tools=tools, person=person, config={**acting(), **config})
+    end = await one_interrupt(bench, lambda: person.asked)
+    assert end.status == "interrupted"
+    assert contents(bench) == [
+        ("c1", f"{STOPPED} The turn was ended."),
+        ("c2", "Tool not run: an interrupt came first."),
+    ]
+
+
+@pytest.mark.parametrize("choice", ["stop", "reply"])
+async def test_undelivered_result_is_not_reported_as_cancelled(choice: str) -> None:
+    async def say_it() -> PromptEnd:
+        return yes("Enough.")
+
+    config: Any = {"conversation": {"tools": {"b": {"result": "ask"}, "a": {"result": "ask"}}}}
+    calls = reply(call("a", "c1", index=1), call("b", "c2", index=2))
+    tools = [PythonTool(lambda n=n: n, name=n) for n in ("a", "b")]
+    person = FakePrompter(forever, yes(choice), say_it)
+    bench = Bench([calls, DONE], tools=tools, person=person, config={**acting(), **config})
+    await one_interrupt(bench, lambda: person.asked)
+    told = "The tool ran. Its result is not delivered: an interrupt came first."
+    assert contents(bench) == [("c1", told), ("c2", told)]
+    words = [request.content for request in bench.of(ChatRequest)]
+    assert words == (["Go.", "Enough."] if choice == "reply" else ["Go."])
+
+
+async def test_cancelled_turn_does_not_report_calls_as_cancelled_by_the_user() -> None:
+    config: Any = {"conversation": {"tools": {"b": {"run": "ask"}}}}
+    calls = reply(call("forever", "c1", index=1), call("b", "c2", index=2))
+    tools = [PythonTool(forever), PythonTool(lambda: "x", name="b")]
+    bench = Bench([calls], tools=tools, person=FakePrompter(forever), config=config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: bench.person.asked and len(bench.shown_of(ToolBegins)) == 2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert contents(bench) == [("c1", BROKE_OFF), ("c2", NEVER_RAN)]
+
+
+async def test_turn_cancelled_before_its_batch_answers_the_calls() -> None:
+    bench = Bench([reply(call("t"))], tools=[PythonTool(lambda: "x", name="t")])
+    task = asyncio.create_task(bench.run())
+
+    def on_change() -> None:
+        if bench.entries[-1].type == "tool_call_request":
+            bench.stream.on_change = None
+            task.cancel()  # the answer is in the record, and nothing of it has begun
+
+    bench.stream.on_change = on_change
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert contents(bench) == [("call_1", NEVER_RAN)]
+    assert not bench.stream.repair()
+
+
+@pytest.mark.parametrize("phase", ["streaming", "tools"])
+async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
+    async def look() -> PromptEnd:
+        shown.extend(bench.passing)
+        return yes("stop")
+
+    shown: list[Any] = []
+    person = FakePrompter(look)
+    if phase == "streaming":
+        bench = Bench([answering(asyncio.Event())], person=person, config=acting())
+        end = await one_interrupt(bench, has_said(bench))
+    else:
+        bench, _, ready = with_tools(person)
+        end = await one_interrupt(bench, ready)
+    assert end.status == "interrupted"
+    heard = [event for event in shown if isinstance(event, InterruptHeard)]
+    assert heard == [InterruptHeard(), InterruptHeard("menu")]
+
+
+def returning(content: str, *, name: str = "t") -> PythonTool:
+    return PythonTool(lambda: content, name=name)
+
+
+async def test_interrupt_cancels_running_threads_and_keeps_finished_results() -> None:
+    hold = threading.Event()
+
+    def slow() -> str:
+        hold.wait(10)
+        return ""
+
+    tool = PythonTool(slow, thread=True)
+    calls = [call("slow", "c1", index=1), call("fast", "c2", index=2)]
+    bench = Bench([reply(*calls)], tools=[tool, returning("x", name="fast")])
+    try:
+        await interrupted(bench, lambda: bench.shown_of(ToolEnds))
+    finally:
+        hold.set()
+    contents = [(r.id, r.content, r.is_error) for r in bench.of(ToolCallResponse)]
+    assert contents == [("c1", CANCELLATION, False), ("c2", "x", False)]
+
+
+async def test_response_of_a_cancelled_call_is_configurable() -> None:
+    async def slow() -> None:
+        await forever()
+
+    config = for_tool("slow", cancellation_response="Stop.")
+    bench = Bench([reply(call("slow"))], tools=[PythonTool(slow)], config=config)
+    await interrupted(bench, lambda: bench.shown_of(ToolBegins))
+    assert bench.of(ToolCallResponse)[0].content == "Stop."
+
+
+def interrupted_at_its_end(*ends: Any) -> Bench:
+    """Return a turn in which an interrupt comes with the last response of a batch."""
+    tool = PythonTool(lambda: "fine", name="t")
+    bench = Bench([reply(call("t")), DONE], [tool], FakePrompter(*ends))
+
+    def display(event: DisplayEvent) -> None:
+        bench.show(event)
+        if isinstance(event, ToolEnds):
+            bench.loop.interrupt()
+
+    bench.loop.display = display
+    return bench
+
+
+async def test_interrupt_with_the_last_response_opens_the_menu() -> None:
+    bench = interrupted_at_its_end(yes("stop"))
+    assert (await bench.run()).status == "interrupted"
+    assert contents(bench) == [("call_1", "fine")]
+    assert len(bench.provider.requests) == 1
+
+
+@pytest.mark.parametrize("choice", ["continue", "restart"])
+async def test_continue_and_restart_change_nothing_after_the_last_response(choice: str) -> None:
+    bench = interrupted_at_its_end(yes(choice))
+    assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "fine")]
+
+
+async def test_reply_after_the_last_response_is_a_message() -> None:
+    bench = interrupted_at_its_end(yes("reply"), yes("Enough."))
+    assert (await bench.run()).status == "completed"
+    assert contents(bench) == [("call_1", "fine")]
+    assert [request.content for request in bench.of(ChatRequest)] == ["Go.", "Enough."]
+    assert bench.shown_of(PersonSays) == [PersonSays("Enough.")]
+
+
+async def test_restart_drops_answers_and_edits() -> None:
+    runs: list[dict[str, Any]] = []
+
+    async def t(ctx: ToolContext, n: int = 0) -> Outcome:
+        runs.append({"n": n, **ctx.answers})
+        if "sure" not in ctx.answers:
+            return NeedsInput(Question.boolean("sure", "Sure?"))
+        if len(runs) == 2:
+            await forever()
+        return Success("fine")
+
+    config: Any = for_tool("t", run="ask")
+    person = FakePrompter(
+        *(yes("edit"), yes('{"n": 1}'), yes(True), yes("restart"), yes("run"), yes(False))
+    )
+    bench = Bench([reply(call("t")), DONE], [PythonTool(t)], person, config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: len(runs) == 2)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        await task
+    assert runs == [{"n": 1}, {"n": 1, "sure": True}, {"n": 0}, {"n": 0, "sure": False}]
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.metadata) == ("fine", {})
+
+
+async def test_interrupt_during_the_cut_ends_the_turn() -> None:
+    runs: list[str] = []
+
+    async def slow() -> str:
+        runs.append("begun")
+        try:
+            await forever()
+        finally:
+            if bench.loop.interrupts_heard == 1:
+                bench.loop.interrupt()  # while the coordinator waits for the clean-up
+        return "never"
+
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    bench = Bench([reply(call("slow"))], [PythonTool(slow)], FakePrompter(yes("restart")), config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: runs)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert contents(bench) == [("call_1", CANCELLATION)]
+
+
+async def test_interrupt_of_the_tool_menu_ends_the_turn() -> None:
+    config: Any = {"interrupt": {"escalation_cooldown_secs": 0}}
+    person = FakePrompter(forever)
+    bench = Bench([reply(call("forever"))], [PythonTool(forever)], person, config)
+    task = asyncio.create_task(bench.run())
+    await until(lambda: bench.shown_of(ToolBegins))
+    bench.loop.interrupt()
+    await until(lambda: person.asked)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert len(person.asked) == 1
+    assert contents(bench) == [("call_1", CANCELLATION)]

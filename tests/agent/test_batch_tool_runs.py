@@ -1,0 +1,68 @@
+"""Results of calls: truncated to the configured length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.tools.outcome import TO_READ_ON, Failure, Outcome
+from jp_nb.tools.python import PythonTool
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, yes
+
+LEFT_OUT = "conversation.tools.t.result_max_chars is"
+
+
+def contents_of(bench: Bench) -> list[str]:
+    return [response.content for response in bench.of(ToolCallResponse)]
+
+
+def saying(content: str, *, fails: bool = False) -> PythonTool:
+    def t() -> Outcome | str:
+        return Failure(content) if fails else content
+
+    return PythonTool(t)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
+    content = "a" * 40 + "b" * 1000 + "c" * 40
+    bench = Bench([reply(call("t")), DONE], [saying(content, fails=fails)],
+                  config=for_tool("t", result_max_chars=81))  # fmt: skip
+    await bench.run()
+    said = f"999 of 1080 characters are omitted here. {TO_READ_ON}"
+    how = f"(The user can change the limit: {LEFT_OUT} 81.)"
+    assert contents_of(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
+    assert "call the tool again for a smaller part" in TO_READ_ON
+
+
+async def test_result_is_truncated_above_the_configured_length() -> None:
+    rows: list[tuple[Any, int, bool]] = [
+        ({}, 50_000, True),
+        ({}, 50_001, False),
+        (for_tool("*", result_max_chars=10), 11, False),
+        (for_tool("t", result_max_chars=0), 200_000, True),
+    ]
+    for config, length, kept in rows:
+        bench = Bench([reply(call("t")), DONE], [saying("x" * length)], config=config)
+        await bench.run()
+        assert (contents_of(bench) == ["x" * length]) is kept
+        assert (LEFT_OUT in contents_of(bench)[0]) is not kept
+
+
+async def test_delivery_prompt_shows_the_truncated_result() -> None:
+    config = for_tool("t", result_max_chars=10, result="ask")
+    person = FakePrompter(yes("deliver"))
+    bench = Bench([reply(call("t")), DONE], [saying("x" * 99)], person, config)
+    await bench.run()
+    [prompt] = person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert contents_of(bench) == [exhibit.value for exhibit in prompt.exhibits]

@@ -1,0 +1,432 @@
+"""Configuration changes that tools propose: review, approval, rejection, record."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.config_changes import EXHAUSTED, NOT_APPLIED
+from jp_nb.agent.display import ChangeEnds
+from jp_nb.agent.prompts import ActionPrompt, NotAnswered, PromptEnd, QuestionPrompt
+from jp_nb.errors import PromptUnavailable
+from jp_nb.record.document import Document
+from jp_nb.record.events import ConfigDelta, ToolCallResponse
+from jp_nb.record.stream import ProposedBy, proposed_by
+from jp_nb.rendering.turn import by_tools
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from tests.agent.proposers import (
+    APPLY,
+    NAMED,
+    REJECT,
+    SURE,
+    TO_GPT,
+    UNATTENDED,
+    Proposer,
+    bench_of,
+    count_resolves,
+    notices,
+    responses,
+    shown_texts,
+)
+from tests.agent.turn_bench import (
+    DONE,
+    call,
+    reply,
+)
+from tests.support.fakes import FakePrompter, for_tool, until, yes
+
+
+@pytest.mark.req("R078-30", "R078-32", "R078-46", "R078-56", "R078-59", "R078-75", "R078-77")
+async def test_approved_change_is_one_entry_of_the_record() -> None:
+    change = Success("Changed.", config=TO_GPT, unset=["assistant.name"])
+    person = FakePrompter(APPLY)
+    bench = bench_of(Proposer(change), person=person)
+    await bench.run()
+    [delta] = bench.of(ConfigDelta)
+    assert delta.delta == {"assistant": {"model": {"id": {"provider": "openai", "name": "gpt-x"}}}}
+    assert delta.unsets == ("assistant.name",)
+    leaves = ("assistant.model.id.provider", "assistant.model.id.name", "assistant.name")
+    assert delta.claims == dict.fromkeys(leaves)
+    assert proposed_by(delta) == (ProposedBy("change", "c0", leaves, "person", "form"),)
+    [prompt] = person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert bench.shown_of(ChangeEnds)[0].applied
+    config = bench.app_config()
+    assert str(config.assistant.model.id) == "openai/gpt-x"
+    assert config.assistant.model.parameters.temperature == 0.5
+
+
+async def test_record_and_cell_name_the_collaborator_who_decided() -> None:
+    tool = Proposer(Success("Changed.", config=NAMED))
+    bench = bench_of(tool, person=FakePrompter(replace(APPLY, by="Bo")))
+    await bench.run()
+    [delta] = bench.of(ConfigDelta)
+    assert [one.by for one in proposed_by(delta)] == ["Bo"]
+    assert by_tools(proposed_by(delta)) == ["by tool change (applied by Bo, form)"]
+    assert bench.shown_of(ChangeEnds)[0].person == "Bo"
+    ada = [replace(REJECT, by="Ada")] * 9
+    bench = bench_of(tool, person=FakePrompter(*ada))
+    await bench.run()
+    shown = bench.shown_of(ChangeEnds)[0]
+    assert (shown.applied, shown.person) == (False, "Ada")
+
+
+@pytest.mark.req("R078-31", "R078-48", "R078-82", "R078-129", "R078-136")
+async def test_change_is_not_sent_to_the_model() -> None:
+    bench = bench_of(Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(APPLY))
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    raw = response.to_raw()
+    raw.pop("timestamp")
+    assert raw == {
+        "type": "tool_call_response",
+        "id": "c0",
+        "content": "Changed.",
+        "is_error": False,
+    }
+    _, thread = bench.provider.requests[1]
+    assert [entry.type for entry in thread] == [
+        "chat_request",
+        "tool_call_request",
+        "tool_call_response",
+    ]
+
+
+@pytest.mark.req("R078-77", "R078-95")
+async def test_rejected_change_and_its_content_leave_no_trace() -> None:
+    tool = Proposer(Success("It is Bo now.", config=NAMED), Success("It stays."))
+    bench = bench_of(tool, person=FakePrompter(REJECT))
+    await bench.run()
+    assert responses(bench) == {"c0": "It stays."}
+    assert not bench.of(ConfigDelta)
+    assert bench.app_config().assistant.name == "Ada"
+    assert "It is Bo now." not in json.dumps(Document(bench.stream).to_json())
+
+
+@pytest.mark.req("R078-49", "R078-116")
+async def test_empty_proposal_changes_and_resolves_nothing() -> None:
+    empty: list[Any] = [None, {}, {"assistant": {"name": None}}]
+    for config in empty:
+        bench = bench_of(Proposer(Success("Fine.", config=config)))
+        resolved = count_resolves(bench)
+        await bench.run()
+        assert responses(bench) == {"c0": "Fine."}
+        assert not bench.of(ConfigDelta)
+        assert len(resolved) == 1, config
+
+
+@pytest.mark.req("R078-81")
+@pytest.mark.parametrize("away", [None, "this notebook runs headless"], ids=["there", "away"])
+async def test_unattended_change_is_applied_with_and_without_a_user(away: str | None) -> None:
+    bench = bench_of(
+        Proposer(Success("Changed.", config=NAMED)), person=FakePrompter(away=away), rule=UNATTENDED
+    )
+    await bench.run()
+    assert bench.app_config().assistant.name == "Bo"
+    [ends] = bench.shown_of(ChangeEnds)
+    assert (ends.applied, ends.by, ends.channel) == (True, "grant", None)
+    [by] = proposed_by(bench.of(ConfigDelta)[0])
+    assert (by.applied_by, by.channel) == ("grant", None)
+
+
+@pytest.mark.req("R078-78", "R078-80", "R078-79")
+async def test_change_to_confirm_is_rejected_without_a_user() -> None:
+    tool = Proposer(Success("Bo it is.", config=NAMED), Success("It stays Ada."))
+    person = FakePrompter(away="this notebook runs headless")
+    bench = bench_of(tool, person=person)
+    await bench.run()
+    assert person.asked == []
+    assert responses(bench) == {"c0": "It stays Ada."}
+    assert not bench.of(ConfigDelta)
+    rejection = tool.rejections[1]
+    assert rejection is not None
+    assert (rejection.reason, rejection.fields) == ("confirmation_unavailable", ("assistant.name",))
+    assert "this notebook runs headless" in rejection.detail
+    [ends] = bench.shown_of(ChangeEnds)
+    assert (ends.applied, ends.by, ends.reason) == (False, "nobody", "this notebook runs headless")
+    assert notices(bench) == [NOT_APPLIED]
+
+
+async def test_tool_that_repeats_its_proposal_without_a_user_is_stopped() -> None:
+    bench = bench_of(Proposer(Success("Bo.", config=NAMED)), person=FakePrompter(away="headless"))
+    await bench.run()
+    assert len(bench.shown_of(ChangeEnds)) == 3
+    assert notices(bench) == [NOT_APPLIED] * 3 + [EXHAUSTED.format("change")]
+
+
+async def test_strict_turn_ends_when_no_user_can_confirm() -> None:
+    tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
+    bench = bench_of(tool, person=FakePrompter(away="headless"), strict=True)
+    with pytest.raises(PromptUnavailable, match="a decision needs a user"):
+        await bench.run()
+    assert responses(bench) == {"c0": "It stays."}
+
+
+async def test_form_that_times_out_confirms_nothing() -> None:
+    timed_out = NotAnswered("timed_out", "form")
+    tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
+    bench = bench_of(tool, person=FakePrompter(timed_out))
+    await bench.run()
+    rejection = tool.rejections[1]
+    assert rejection is not None
+    assert rejection.reason == "confirmation_unavailable"
+    assert not bench.of(ConfigDelta)
+
+
+@pytest.mark.req("R078-12", "R078-39", "R078-40")
+async def test_tool_sees_its_grants_and_the_settings_that_it_may_read() -> None:
+    tool, person = Proposer(Success("Seen.")), FakePrompter()
+    bench = bench_of(tool, person=person, rule={"path": "assistant.model", "read": True})
+    await bench.run()
+    assert person.asked == []
+    [ctx] = tool.told
+    assert ctx.config == {
+        "assistant": {
+            "model": {
+                "id": {"provider": "anthropic", "name": "opus"},
+                "parameters": {"temperature": 0.5},
+            }
+        }
+    }
+    assert ctx.access["config"] == [  # type: ignore[index,call-overload]
+        {"path": "assistant.model", "read": True, "write": False, "delete": False, "apply": "ask"}
+    ]
+
+
+@pytest.mark.req("R078-8", "R078-41", "R078-10")
+async def test_right_to_change_does_not_include_reading() -> None:
+    for capability in ("write", "delete"):
+        tool = Proposer(Success("Blind."))
+        await bench_of(tool, rule={"path": "assistant", capability: True}).run()
+        assert tool.told[0].config == {}
+
+
+@pytest.mark.req("R078-7", "R078-42")
+async def test_tool_without_grants_sees_and_changes_nothing() -> None:
+    tool = Proposer(Success("Bo.", config=NAMED), Success("It stays."))
+    bench = bench_of(tool, rule=None)
+    await bench.run()
+    assert [ctx.config for ctx in tool.told] == [None, None]
+    rejection = tool.rejections[1]
+    assert rejection is not None
+    assert rejection.reason == "unauthorized_paths"
+    assert responses(bench) == {"c0": "It stays."}
+
+
+@pytest.mark.req("R078-109", "R078-87", "R078-110")
+async def test_runs_of_a_batch_see_the_configuration_as_it_began() -> None:
+    def name(ctx: ToolContext) -> Any:
+        return ctx.config["assistant"]["name"]  # type: ignore[index,call-overload]
+
+    first = Proposer(Success("Bo.", config=NAMED), Success("Seen."), name="first")
+
+    async def late(_: ToolContext) -> Success:
+        await until(lambda: bench.shown_of(ChangeEnds))
+        return Success("Cy.", config={"assistant": {"name": "Cy"}})
+
+    second = Proposer(late, Success("Not then."), name="second")
+    scripts = [
+        reply(call("first", "c0"), call("second", "c1", index=2)),
+        reply(call("first", "c2")),
+        DONE,
+    ]
+    bench = bench_of(first, second, person=FakePrompter(APPLY, REJECT), scripts=scripts)
+    await bench.run()
+    assert [name(ctx) for ctx in second.told] == ["Ada", "Ada"]
+    assert [name(ctx) for ctx in first.told] == ["Ada", "Bo"]
+
+
+async def test_tool_that_modifies_its_context_changes_nothing() -> None:
+    async def spoil(ctx: ToolContext) -> Success:
+        ctx.config["assistant"]["name"] = "Eve"  # type: ignore[index,call-overload]
+        ctx.options["deep"]["n"] = 2  # type: ignore[index,call-overload]
+        ctx.access["config"].clear()  # type: ignore[index,call-overload,union-attr]
+        return Success("Bo.", config=NAMED)
+
+    tool = Proposer(spoil, Success("It stays."))
+    options = for_tool("change", options={"deep": {"n": 1}})
+    await bench_of(tool, person=FakePrompter(REJECT), config=options).run()
+    assert tool.told[1].config["assistant"]["name"] == "Ada"  # type: ignore[index,call-overload]
+    assert tool.told[1].options == {"deep": {"n": 1}}
+    assert tool.told[1].access["config"]  # type: ignore[index,call-overload]
+
+
+@pytest.mark.req("R078-13")
+async def test_permission_to_run_and_approval_of_the_change_are_separate() -> None:
+    person = FakePrompter(yes("run"), APPLY)
+    bench = bench_of(
+        Proposer(Success("Bo.", config=NAMED)), person=person, config=for_tool("change", run="ask")
+    )
+    await bench.run()
+    assert shown_texts(person)[0] == "Run Python change tool?"
+    assert len(person.asked) == 2
+    person = FakePrompter(yes("run"))
+    bench = bench_of(
+        Proposer(Success("Bo.", config=NAMED)),
+        person=person,
+        config=for_tool("change", run="ask"),
+        rule=UNATTENDED,
+    )
+    await bench.run()
+    assert len(person.asked) == 1
+    assert bench.app_config().assistant.name == "Bo"
+
+
+@pytest.mark.req("R078-34", "R078-98", "R078-104", "R078-100", "R078-102")
+async def test_change_is_decided_before_the_result() -> None:
+    person = FakePrompter(REJECT, APPLY, yes("deliver"))
+    bench = bench_of(
+        Proposer(Success("Bo.", config=NAMED)),
+        person=person,
+        config=for_tool("change", result="ask"),
+    )
+    await bench.run()
+    texts = shown_texts(person)
+    assert [("delta" in text, "Deliver" in text) for text in texts] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+
+
+@pytest.mark.req("R078-99", "R078-101")
+@pytest.mark.parametrize(
+    ("result", "ends", "content"),
+    [
+        ("skip", [], "Result delivery skipped by configuration."),
+        ("ask", [yes("edit"), yes("Edited.")], "Edited."),
+    ],
+    ids=["skip", "edited"],
+)
+async def test_change_is_applied_whether_or_not_the_result_is_delivered(
+    result: str, ends: list[Any], content: str
+) -> None:
+    bench = bench_of(
+        Proposer(Success("Bo.", config=NAMED)),
+        person=FakePrompter(APPLY, *ends),
+        config=for_tool("change", result=result),
+    )
+    await bench.run()
+    assert responses(bench) == {"c0": content}
+    assert bench.app_config().assistant.name == "Bo"
+
+
+@pytest.mark.req("R078-103", "R078-105")
+async def test_prompts_appear_in_the_order_of_their_requests() -> None:
+    """The change of the first tool waits for both questions, which came up before it."""
+    gate = asyncio.Event()
+
+    async def ask(ctx: ToolContext) -> Outcome:
+        return Success("Asked.") if ctx.answers else NeedsInput(SURE)
+
+    async def change(_: ToolContext) -> Success:
+        await gate.wait()
+        return Success("Bo.", config=NAMED)
+
+    async def open_gate() -> PromptEnd:
+        gate.set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return yes()
+
+    first = Proposer(change, name="first")
+    others = [Proposer(ask, name=name) for name in ("second", "third")]
+    person = FakePrompter(open_gate, yes(), APPLY)
+    bench = bench_of(first, *others, person=person)
+    await bench.run()
+    assert [type(prompt) for prompt in person.asked] == [
+        QuestionPrompt,
+        QuestionPrompt,
+        ActionPrompt,
+    ]
+    assert person.most_at_once == 1
+    assert list(responses(bench)) == ["c0", "c1", "c2"]
+
+
+@pytest.mark.req("R078-47", "R078-108")
+async def test_approved_change_is_recorded_when_the_batch_ends() -> None:
+    seen: list[bool] = []
+
+    async def slow(_: ToolContext) -> Success:
+        await until(lambda: bench.shown_of(ChangeEnds))
+        stored = json.dumps(Document(bench.stream).to_json())
+        seen.append("Bo" in stored or "config_delta" in stored)
+        return Success("Slow.")
+
+    bench = bench_of(
+        Proposer(Success("Done.", config=NAMED), name="first"),
+        Proposer(slow, name="second"),
+        person=FakePrompter(APPLY),
+    )
+    await bench.run()
+    assert seen == [False]
+    kinds = bench.kinds()
+    assert kinds[kinds.index("config_delta") - 2 :] == [
+        "tool_call_response",
+        "tool_call_response",
+        "config_delta",
+        "chat_response",
+    ]
+
+
+@pytest.mark.req("R078-111", "R078-112", "R078-113", "R078-114", "R078-115", "R078-107")
+async def test_changes_of_a_batch_are_merged_in_call_order() -> None:
+    """The worked example of the specification; the calls end in the opposite order."""
+    done: list[str] = []
+
+    def after(name: str, *others: str) -> Callable[[ToolContext], Any]:
+        outcomes = {
+            "a": Success("A", config={"assistant": {"name": "A"}}),
+            "b": Success("B", config={"style": {"tool_call": {"show": False}}},
+                         unset=["assistant.name"]),
+            "c": Success("C", config={"assistant": {"name": "C"}}),
+        }  # fmt: skip
+
+        async def run(_: ToolContext) -> Success:
+            await until(lambda: set(others) <= set(done))
+            done.append(name)
+            return outcomes[name]
+
+        return run
+
+    style = {"path": "style", "write": True, "apply": "unattended"}
+    bench = bench_of(
+        Proposer(after("a", "b", "c"), name="a"),
+        Proposer(after("b", "c"), name="b"),
+        Proposer(after("c"), name="c"),
+        rule=UNATTENDED,
+        config=for_tool("b", access={"config": [style]}),
+    )
+    await bench.run()
+    assert done == ["c", "b", "a"]
+    [delta] = bench.of(ConfigDelta)
+    assert delta.delta == {"assistant": {"name": "C"}, "style": {"tool_call": {"show": False}}}
+    assert delta.unsets == ()
+    assert delta.claims == {"assistant.name": None, "style.tool_call.show": None}
+    assert [by.tool for by in proposed_by(delta)] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("away", [None, "headless"], ids=["user", "no user"])
+async def test_proposal_of_current_values_needs_no_prompt(away: str | None) -> None:
+    tool = Proposer(Success("Fine.", config={"assistant": {"name": "Ada"}}))
+    bench = bench_of(tool, person=FakePrompter(away=away))
+    await bench.run()
+    assert responses(bench) == {"c0": "Fine."}
+    assert tool.rejections == [None]
+    assert not bench.of(ConfigDelta)
+    assert notices(bench) == ["⟳ change proposed settings that are already set. Nothing to apply."]
+
+
+async def test_applied_change_wins_over_a_proposal_of_current_values() -> None:
+    new = Proposer(Success("Bo.", config=NAMED), name="new")
+    same = Proposer(Success("Ada.", config={"assistant": {"name": "Ada"}}), name="same")
+    bench = bench_of(same, new, person=FakePrompter(APPLY))
+    await bench.run()
+    assert bench.app_config().assistant.name == "Bo"
+    assert set(responses(bench).values()) == {"Bo.", "Ada."}

@@ -1,0 +1,343 @@
+"""Answers as they stream: ends, continuation at the token limit."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import DiscardText, EndOfText, Notice, ShowText, ToolBegins
+from jp_nb.agent.model_call import CUT_CALL, MAX_CONTINUATIONS
+from jp_nb.agent.provider import (
+    Finished,
+    Flush,
+    KeepAlive,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+    Usage,
+)
+from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.errors import ProviderError
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.events import ChatResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.rendering.turn import Transcript
+from jp_nb.tools.python import PythonTool
+from tests.agent.counted_calls import calls, contents_of, counting
+from tests.agent.over_http import over_http, sent_calls, sent_results
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+    say,
+)
+from tests.support.fakes import FakePrompter, forever, until, yes
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+
+
+def returning(content: str, *, name: str = "t") -> PythonTool:
+    return PythonTool(lambda: content, name=name)
+
+
+async def test_refused_answer_is_discarded() -> None:
+    events: list[Any] = [*say("I will"), *call("t"), Finished("refused", "policy")]
+    bench = Bench([events], tools=[returning("x")])
+    end = await bench.run()
+    assert end.status == "completed"
+    assert bench.kinds() == ["turn_start", "chat_request"]
+    assert bench.shown[-2:] == [DiscardText(), Notice("⚠ The model refused to answer: policy")]
+
+
+async def test_texts_are_kept_and_unfinished_calls_dropped_at_the_token_limit() -> None:
+    cut: list[Any] = [ToolCallStart(1, "c", "t"), ToolCallArguments(1, '{"a')]
+    bench = Bench([[TextPart(0, "message", "So far"), *cut, Finished("max_tokens")]])
+    await bench.run()
+    assert bench.turn.text == "So far"
+    assert bench.of(ToolCallRequest) == []
+    assert [notice.text for notice in bench.shown_of(Notice)] == [
+        "⚠ The call of t is incomplete and did not run",
+        "⚠ The answer reached the token limit and is incomplete",
+    ]
+
+
+async def test_other_finish_reason_is_shown() -> None:
+    bench = Bench([[*say("Hm."), Finished("other", "pause_turn")]])
+    await bench.run()
+    assert bench.shown_of(Notice) == [Notice("⚠ The model stopped: pause_turn")]
+    assert bench.turn.text == "Hm."
+
+
+async def test_blank_messages_and_keep_alives_are_ignored() -> None:
+    bench = Bench([[KeepAlive(), *say(" \n"), *say("x", index=1), KeepAlive(), Finished()]])
+    await bench.run()
+    assert [r.message for r in bench.of(ChatResponse)] == ["x"]
+
+
+LIMIT = Finished("max_tokens")
+
+
+def cut(*parts: Any) -> list[Any]:
+    return [*(event for part in parts for event in part), LIMIT]
+
+
+def messages(bench: Bench) -> list[str | None]:
+    return [r.message for r in bench.of(ChatResponse) if r.kind == "message"]
+
+
+def notices(bench: Bench) -> list[str]:
+    return [notice.text for notice in bench.shown_of(Notice)]
+
+
+def shown(bench: Bench) -> str:
+    transcript = Transcript()
+    transcript.apply(bench.shown)
+    return transcript.plain_text()
+
+
+async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
+    bench = Bench([cut(say("The qu")), cut(say("ick br")), reply(say("own fox."))], chains=True)
+    assert (await bench.run()).status == "completed"
+    assert messages(bench) == ["The qu", "ick br", "own fox."], "one entry for each response"
+    assert bench.turn.text == shown(bench) == "The quick brown fox."
+    assert notices(bench) == []
+    sent = [[entry.type for entry in thread] for _, thread in bench.provider.requests]
+    assert sent == [["chat_request", *["chat_response"] * n] for n in range(3)]
+
+
+async def test_continuation_ends_after_the_maximum() -> None:
+    bench = Bench([cut(say(f"<{n}>")) for n in range(9)], chains=True)
+    assert (await bench.run()).status == "completed"
+    assert len(bench.provider.requests) == MAX_CONTINUATIONS + 1 == 6
+    assert bench.turn.text == "<0><1><2><3><4><5>"
+    assert notices(bench) == ["⚠ The answer reached the token limit 6 times and is incomplete"]
+
+
+@pytest.mark.parametrize(
+    ("response", "chains", "limits"),
+    [
+        (cut(say("So far")), False, {}),
+        (cut([TextPart(0, "reasoning", "hm"), Flush(0)]), True, {}),
+        (cut(say("So far"), call("t")), True, {}),
+        (cut([Usage(output_tokens=9)], say("So far")), True, {"max_total_tokens": 8}),
+    ],
+    ids=["switched off", "nothing said", "a call", "too many tokens"],
+)
+async def test_answers_that_are_not_continued(
+    response: list[Any], chains: bool, limits: Any
+) -> None:
+    tool = PythonTool(lambda: "x", name="t")
+    request = RequestConfig(**limits)
+    bench = Bench([response, DONE], tools=[tool], chains=chains, request=request)
+    await bench.run()
+    assert "⚠ The answer reached the token limit and is incomplete" in notices(bench)
+    assert len(bench.provider.requests) == 1 + bool(bench.of(ToolCallRequest))
+
+
+async def test_continuation_omits_reasoning_and_repeated_text() -> None:
+    again: list[Any] = [
+        *[TextPart(0, "reasoning", "Where was I?"), Flush(0, {"signature": "s"})],
+        *[TextPart(1, "message", piece) for piece in ("once ", "upon ", "a time", " there")],
+        Flush(1),
+        Finished(),
+    ]
+    bench = Bench([cut(say("It was once upon a time")), again], chains=True)
+    await bench.run()
+    assert bench.turn.text == shown(bench) == "It was once upon a time there"
+    assert [r.kind for r in bench.of(ChatResponse)] == ["message", "message"]
+
+
+async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
+    bench = Bench([cut(say("and so on")), cut(say("and so on"))], chains=True)
+    await bench.run()
+    assert (bench.turn.text, shown(bench).splitlines()[0]) == ("and so on", "and so on")
+    assert len(bench.provider.requests) == 2
+
+
+async def test_continuation_may_call_tools() -> None:
+    tool = PythonTool(lambda: "x", name="t")
+    bench = Bench([cut(say("Let me lo")), reply(say("ok."), call("t")), DONE], [tool], chains=True)
+    await bench.run()
+    assert bench.turn.text == "Let me look.\n\nDone."
+    assert len(bench.of(ToolCallResponse)) == 1
+
+
+async def test_interrupted_continuation_keeps_all_parts() -> None:
+    broken: list[Any] = [TextPart(0, "message", "two "), ProviderError("reset", kind="transient")]
+    bench = Bench([cut(say("one ")), broken, reply(say("three"))], chains=True)
+    await bench.run()
+    assert bench.turn.text == "one two three"
+
+
+async def test_refused_continuation_shows_the_recorded_text() -> None:
+    refused: list[Any] = [TextPart(0, "message", " and bad"), Finished("refused")]
+    bench = Bench([cut(say("Good")), refused], chains=True)
+    await bench.run()
+    assert bench.turn.text == "Good"
+    assert bench.shown_of(DiscardText)
+    assert shown(bench).splitlines() == ["Good", "⚠ The model refused to answer"]
+
+
+async def test_aborted_continuation_keeps_the_first_part() -> None:
+    bench = Bench([cut(say("one ")), [TextPart(0, "message", "two "), forever]],
+                  person=FakePrompter(yes("abort")), chains=True)  # fmt: skip
+    task = asyncio.create_task(bench.run())
+    await until(lambda: ShowText("message", "two ") in bench.shown)
+    bench.loop.interrupt()
+    assert (await task).status == "interrupted"
+    assert bench.turn.text == "one "
+    assert "⚠ Aborted. The record keeps only the text before the continuation." in notices(bench)
+
+
+@pytest.mark.parametrize("text", ['{"a": "lon', ""], ids=["in the middle", "before the first"])
+async def test_truncated_call_does_not_run(text: str) -> None:
+    ran: list[int] = []
+    tool = PythonTool(lambda a="": ran.append(1), name="t")
+    arguments = [ToolCallArguments(2, text)] if text else []
+    cut_call: list[Any] = [ToolCallStart(2, "c2", "t"), *arguments, Flush(2), LIMIT]
+    whole = call("t", "c1", index=1)
+    bench = Bench([[*say("Now."), *whole, *cut_call], DONE], tools=[tool], chains=True)
+    await bench.run()
+    assert ran == [1]
+    last = bench.of(ToolCallResponse)[1]
+    assert (last.id, last.content, last.is_error) == ("c2", CUT_CALL, True)
+    assert "⚠ The call of t is incomplete and did not run" in notices(bench)
+
+
+async def test_complete_call_at_the_token_limit_runs() -> None:
+    tool = PythonTool(lambda: "x", name="t")
+    bench = Bench([cut(say("Now."), call("t")), DONE], tools=[tool])
+    await bench.run()
+    assert [r.content for r in bench.of(ToolCallResponse)] == ["x"]
+
+
+async def test_separate_texts_stay_separate() -> None:
+    bench = Bench([reply(say("One."), say("Two.", index=1))])
+    await bench.run()
+    ends = [event for event in bench.shown if isinstance(event, ShowText | EndOfText)]
+    assert [type(event) for event in ends] == [ShowText, EndOfText] * 2
+    assert shown(bench) == "One.\nTwo."
+
+
+async def test_anthropic_request_asks_to_continue_the_partial_answer() -> None:
+    replies: list[Reply | str] = [
+        Reply(text="The quick", finish="max_tokens"),
+        " brown fox.",
+        "Yes.",
+    ]
+    with LoopbackServer(replies) as server:
+        provider = create_provider("anthropic", {"base_url": server.url})
+        bench = Bench([], chains=True)
+        over_http(bench, provider, "anthropic")
+        again = Bench([], stream=bench.stream)
+        try:
+            await bench.run("Tell me.")
+            again = Bench([], stream=bench.stream)
+            over_http(again, provider, "anthropic")
+            await again.run("Really?")
+        finally:
+            await provider.aclose()
+    assert bench.turn.number == 1
+    first, second, third = (request.body["messages"] for request in server.requests)
+    assert second[: len(first)] == first
+    assert [m["role"] for m in second] == ["user", "assistant", "user"]
+    assert "Continue exactly" in str(second[-1])
+    assert [m["role"] for m in third] == ["user", "assistant", "user"]
+    said = "".join(block["text"] for block in third[1]["content"])
+    assert said.replace(" ", "") == "Thequickbrownfox."
+
+
+def broken() -> ProviderError:
+    return ProviderError("reset", kind="transient")
+
+
+PART = TextPart(0, "message", "ick brown")
+
+
+async def test_continuation_that_breaks_off_stays_one_text() -> None:
+    scripts = [cut(say("The qu")), [PART, broken()], reply(say("ick brown fox"))]
+    bench = Bench(scripts, chains=True)
+    await bench.run()
+    assert messages(bench) == ["The qu", "ick brown", " fox"]
+    assert bench.turn.text == shown(bench) == "The quick brown fox"
+
+
+@pytest.mark.parametrize(
+    ("scripts", "kept"),
+    [
+        ([[PART, broken()]], "ick brown"),
+        ([cut(say("The qu")), [PART, broken()]], "The quick brown"),
+        ([[PART, broken()], [TextPart(0, "message", "fox"), broken()]], "ick brown\n\nfox"),
+    ],
+)
+async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
+    scripts: list[Any], kept: str
+) -> None:
+    bench = Bench([*scripts, [Finished("refused")]], chains=True)
+    await bench.run()
+    assert bench.turn.text == kept
+    assert shown(bench) == f"{kept}\n⚠ The model refused to answer".replace("\n\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("made", "ran", "listed", "more"),
+    [(3, 3, 3, None), (4, 3, 4, ""), (2_000, 3, 4, " Further calls that are dropped: 1996. ")],
+)
+async def test_calls_of_one_answer_are_limited(
+    made: int, ran: int, listed: int, more: str | None
+) -> None:
+    tool, runs = counting()
+    request = RequestConfig(max_tool_calls=3)
+    bench = Bench([reply(calls(made)), DONE], tools=[tool], request=request)
+    assert (await bench.run()).status == "completed"
+    assert len(runs) == ran
+    assert [len(bench.of(kind)) for kind in (ToolCallRequest, ToolCallResponse)] == [listed] * 2
+    _, seen = bench.provider.requests[1]
+    answers = [entry for entry in seen if isinstance(entry, ToolCallResponse)]
+    assert [answer.is_error for answer in answers] == [False] * ran + [True] * (listed - ran)
+    limit = "assistant.request.max_tool_calls"
+    if more is None:
+        assert not notices(bench)
+    else:
+        assert answers[-1].content.startswith("This call did not run. ")
+        assert more in answers[-1].content
+        assert f"contains {made} tool calls, but {limit} allows 3." in answers[-1].content
+        assert notices(bench) == [
+            f"⚠ Only the first 3 of {made} tool calls in this answer run ({limit})"
+        ]
+    assert not bench.stream.repair()
+
+
+async def test_without_a_limit_all_calls_run() -> None:
+    tool, runs = counting()
+    bench = Bench([reply(calls(150)), DONE], [tool], request=RequestConfig(max_tool_calls=0))
+    await bench.run()
+    assert len(runs) == 150
+    assert RequestConfig().max_tool_calls == 128
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
+async def test_request_after_too_many_calls_is_well_formed(protocol: str) -> None:
+    many = tuple(ToolCall("t", {}, id=f"c{n}") for n in range(9))
+    with LoopbackServer([Reply(tool_calls=many), "Done."]) as server:
+        provider = create_provider(protocol, {"base_url": server.url, "base_url_env": None})
+        tool, _ = counting()
+        bench = Bench([], tools=[tool], request=RequestConfig(max_tool_calls=2))
+        over_http(bench, provider, protocol)
+        try:
+            assert (await bench.run()).status == "completed"
+        finally:
+            await provider.aclose()
+    body = server.requests[1].body
+    assert [id_ for id_, _ in sent_calls(body, protocol)] == ["c0", "c1", "c2"]
+    assert [id_ for id_, _ in sent_results(body, protocol)] == ["c0", "c1", "c2"]
+
+
+async def test_surplus_call_with_bad_arguments_is_reported_as_surplus() -> None:
+    tool, _ = counting()
+    broken = call("t", "c1", index=2, text="[")
+    bench = Bench([reply(calls(1), broken), DONE], [tool], request=RequestConfig(max_tool_calls=1))
+    await bench.run()
+    assert contents_of(bench)[1].startswith("This call did not run")
+    assert [event.call_id for event in bench.shown_of(ToolBegins)] == ["c0"]

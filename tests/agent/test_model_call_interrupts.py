@@ -1,0 +1,371 @@
+"""Interrupts while the model answers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import (
+    DiscardText,
+    DisplayEvent,
+    EndOfText,
+    InterruptHeard,
+    Notice,
+    PersonSays,
+    ShowText,
+)
+from jp_nb.agent.prompts import PromptEnd
+from jp_nb.agent.provider import TextPart, Usage
+from jp_nb.errors import ProviderError
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
+from jp_nb.record.stream import NoAnswer, no_answer
+from jp_nb.tools.python import PythonTool
+from tests.agent.interrupted_turns import (
+    CuttingCell,
+    acting,
+    answering,
+    has_said,
+    interrupted,
+    menus,
+    one_interrupt,
+)
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+    say,
+)
+from tests.support.fakes import CANCELLED, FakePrompter, forever, until, yes
+
+STREAMING = [
+    "Continue",
+    "Tell the model something …",
+    "End the turn and keep the answer so far",
+    "End the turn and discard the answer so far",
+]
+
+
+async def test_continue_keeps_the_same_stream() -> None:
+    gate = asyncio.Event()
+    person = FakePrompter(yes("continue"))
+    bench = Bench([answering(gate)], person=person, config=acting())
+    task = asyncio.create_task(bench.run())
+    await until(has_said(bench))
+    bench.loop.interrupt()
+    await until(lambda: InterruptHeard("continue") in bench.passing)
+    gate.set()
+    assert (await task).status == "completed"
+    assert bench.turn.text == "So far and more"
+    assert menus(person) == [STREAMING]
+    assert len(bench.provider.requests) == 1
+
+
+async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> None:
+    gate, chosen = asyncio.Event(), asyncio.Event()
+
+    async def choose() -> PromptEnd:
+        gate.set()
+        await until(lambda: ShowText("message", " and more") in bench.shown)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert bench.kinds() == ["turn_start", "chat_request"]
+        chosen.set()
+        return yes("abort")
+
+    bench = Bench([answering(gate)], person=FakePrompter(choose), config=acting())
+    end = await one_interrupt(bench, has_said(bench))
+    assert (end.status, chosen.is_set()) == ("interrupted", True)
+    assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
+    assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
+
+
+async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> None:
+    gate = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    heard: list[DisplayEvent] = []
+
+    async def choose() -> PromptEnd:
+        gate.set()
+        await until(lambda: ShowText("message", " and more") in bench.shown)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return yes("continue")
+
+    def show(event: DisplayEvent) -> None:
+        bench.show(event)
+        if event == InterruptHeard("continue") and not heard:
+            heard.append(event)
+            loop.call_soon(bench.loop.interrupt)  # before the answer may continue
+
+    person = FakePrompter(choose, yes("abort"))
+    bench = Bench([answering(gate)], person=person, config=acting())
+    bench.loop.display = show
+    end = await one_interrupt(bench, has_said(bench))
+    assert end.status == "interrupted"
+    assert menus(person) == [STREAMING, STREAMING]
+    assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
+
+
+async def test_stream_that_breaks_under_the_menu_is_retried_after_continue() -> None:
+    gate = asyncio.Event()
+    response = answering(gate)
+    response[2:] = [ProviderError("reset", kind="transient")]
+
+    async def choose() -> PromptEnd:
+        gate.set()
+        await until(lambda: bench.provider.closed)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert bench.kinds() == ["turn_start", "chat_request"], "nothing is decided yet"
+        return yes("continue")
+
+    scripts = [response, reply(say(" the rest"))]
+    bench = Bench(scripts, person=FakePrompter(choose), config=acting())
+    end = await one_interrupt(bench, has_said(bench))
+    assert end.status == "completed"
+    assert bench.turn.text == "So far\n\n the rest"
+    assert len(bench.provider.requests) == 2
+
+
+async def test_reply_is_sent_with_the_partial_answer() -> None:
+    person = FakePrompter(yes("reply"), yes("Shorter, please."))
+    bench = Bench([[*say("So far")[:1], forever], DONE], person=person, config=acting())
+    end = await one_interrupt(bench, has_said(bench))
+    assert end.status == "completed"
+    assert bench.kinds() == [
+        "turn_start",
+        "chat_request",
+        "chat_response",
+        "chat_request",
+        "chat_response",
+    ]
+    assert bench.of(ChatRequest)[1].content == "Shorter, please."
+    _, seen = bench.provider.requests[1]
+    assert [getattr(entry, "content", None) or entry.message for entry in seen] == [  # type: ignore[union-attr]
+        "Go.",
+        "So far",
+        "Shorter, please.",
+    ]
+    assert bench.shown_of(PersonSays) == [PersonSays("Shorter, please.")]
+    assert bench.provider.closed == 2
+
+
+async def test_cancelled_or_blank_reply_returns_to_the_menu() -> None:
+    person = FakePrompter(yes("reply"), CANCELLED, yes("reply"), yes("  "), yes("stop"))
+    bench = Bench([[*say("So far")[:1], forever]], person=person, config=acting())
+    end = await one_interrupt(bench, has_said(bench))
+    assert end.status == "interrupted"
+    assert menus(person) == [STREAMING] * 3
+
+
+async def test_abort_discards_the_answer_and_keeps_earlier_cycles() -> None:
+    tool = PythonTool(lambda: "x", name="t")
+    scripts: list[Any] = [reply(say("Before."), call("t")), [*say("So far")[:1], forever]]
+    bench = Bench(scripts, tools=[tool], person=FakePrompter(yes("abort")), config=acting())
+    end = await one_interrupt(bench, has_said(bench))
+    assert end.status == "interrupted"
+    assert bench.turn.text == "Before."
+    assert bench.kinds()[-1] == "tool_call_response"
+    assert DiscardText() in bench.shown
+    assert "discarded" in bench.shown_of(Notice)[-1].text
+
+
+async def test_interrupt_of_the_stream_menu_ends_the_turn() -> None:
+    person = FakePrompter(forever)
+    bench = Bench([[*say("So far")[:1], forever]], person=person, config=acting())
+    task = asyncio.create_task(bench.run())
+    await until(has_said(bench))
+    bench.loop.interrupt()
+    await until(lambda: person.asked)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert bench.turn.text == "So far"
+    assert len(person.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("action", "status", "text"),
+    [
+        ("stop", "interrupted", "So far"),
+        ("abort", "interrupted", ""),
+        ("reply", "completed", "So far\n\nDone."),
+        ("continue", "completed", "So far and more"),
+    ],
+)
+async def test_configured_action_for_streaming_needs_no_menu(
+    action: str, status: str, text: str
+) -> None:
+    gate = asyncio.Event()
+    person = FakePrompter(*([yes("Hm.")] if action == "reply" else []))
+    bench = Bench([answering(gate), DONE], person=person, config=acting(streaming=action))
+    task = asyncio.create_task(bench.run())
+    await until(has_said(bench))
+    bench.loop.interrupt()
+    if action == "continue":
+        gate.set()
+    async with asyncio.timeout(5):
+        end = await task
+    assert (end.status, bench.turn.text) == (status, text)
+    assert menus(person) == []
+
+
+async def test_wait_for_a_retry_can_be_interrupted_and_continued() -> None:
+    waiting, gate = asyncio.Event(), asyncio.Event()
+
+    async def wait(seconds: float) -> None:
+        waiting.set()
+        await gate.wait()
+
+    async def choose() -> PromptEnd:
+        gate.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(bench.provider.requests) == 1, "nothing is sent while the menu is open"
+        return yes("continue")
+
+    broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
+    bench = Bench([broken, DONE], person=FakePrompter(choose), config=acting())
+    bench.loop.sleep = wait
+    end = await one_interrupt(bench, waiting.is_set)
+    assert (end.status, bench.turn.text) == ("completed", "So far\n\nDone.")
+
+
+async def test_next_turn_works_after_every_choice() -> None:
+    for choice in ("continue", "stop", "abort"):
+        gate = asyncio.Event()
+        gate.set()
+        hold = asyncio.Event()
+        response: list[Any] = [*say("So far")[:1], hold.wait, *reply(say("", index=9))]
+        bench = Bench([response], person=FakePrompter(yes(choice)), config=acting())
+        task = asyncio.create_task(bench.run())
+        await until(has_said(bench))
+        bench.loop.interrupt()
+        await until(lambda b=bench: b.person.asked)  # type: ignore[misc]
+        hold.set()
+        await task
+        again = Bench([DONE], stream=bench.stream)
+        assert (await again.run("And now?")).status == "completed"
+        assert again.turn.text == "Done."
+
+
+async def test_abort_during_the_wait_for_a_retry_keeps_the_partial_answer() -> None:
+    waiting = asyncio.Event()
+
+    async def wait(seconds: float) -> None:
+        waiting.set()
+        await forever()
+
+    broken: list[Any] = [*say("So far")[:1], ProviderError("reset", kind="transient")]
+    bench = Bench([broken], person=FakePrompter(yes("abort")), config=acting())
+    bench.loop.sleep = wait
+    end = await one_interrupt(bench, waiting.is_set)
+    assert (end.status, bench.turn.text) == ("interrupted", "So far")
+    assert DiscardText() not in bench.shown
+    assert "before the retry." in bench.shown_of(Notice)[-1].text
+
+
+async def test_second_interrupt_before_a_reply_is_sent_stops_the_turn() -> None:
+    ending = asyncio.Event()
+
+    async def lingers() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await asyncio.Event().wait()
+
+    person = FakePrompter(yes("reply"), yes("Shorter, please."))
+    script: list[Any] = [*say("So far")[:1], lingers]
+    bench = Bench([script, DONE], person=person, config=acting())
+    task = asyncio.create_task(bench.run())
+    await until(has_said(bench))
+    bench.loop.interrupt()
+    await until(ending.is_set)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert len(bench.provider.requests) == 1
+    assert bench.turn.text == "So far"
+
+
+async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
+    async def stubborn() -> None:
+        try:
+            await forever()
+        finally:
+            await forever()  # a connection that does not close
+
+    person = FakePrompter(yes("stop"))
+    bench = Bench([[*say("So far")[:1], stubborn]], person=person, config=acting())
+    task = asyncio.create_task(bench.run())
+    await until(has_said(bench))
+    bench.loop.interrupt()
+    await until(lambda: InterruptHeard("stop") in bench.passing)
+    await asyncio.sleep(0.01)
+    assert not task.done()
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "interrupted"
+    assert menus(person) == [STREAMING]
+    assert bench.turn.text == "So far"
+
+
+async def test_interrupted_answer_keeps_its_texts_and_no_calls() -> None:
+    arrived: list[Any] = [*say("All of it"), TextPart(1, "reasoning", "Hm"), *call("t", index=2)]
+    bench = Bench([[Usage(output_tokens=4), *arrived, *say("and mo", index=3)[:1], forever]])
+    await interrupted(
+        bench, lambda: bench.shown_of(ShowText)[-1:] == [ShowText("message", "and mo")]
+    )
+    texts = [r.message or r.reasoning for r in bench.of(ChatResponse)]
+    assert texts == ["All of it", "Hm", "and mo"]
+    assert bench.of(ToolCallRequest) == []
+    assert bench.loop.usage.output_tokens == 4
+    assert bench.provider.closed == 1
+    assert bench.shown[-1] == EndOfText()
+
+
+async def test_interrupt_before_any_content_marks_the_request_as_unanswered() -> None:
+    bench = Bench([[forever]])
+    await interrupted(bench, lambda: bench.provider.requests)
+    assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
+    assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
+
+
+@pytest.mark.parametrize("choice", ["continue", "reply"])
+async def test_continue_and_reply_release_the_cell_while_the_model_answers(choice: str) -> None:
+    gate = asyncio.Event()
+
+    async def wait() -> None:
+        await gate.wait()
+
+    async def choose() -> Any:
+        gate.set()
+        return yes(choice)
+
+    first: list[Any] = [*say("So far")[:1], wait, *reply(say("", index=9))]
+    person = FakePrompter(choose, *([yes("Hm.")] if choice == "reply" else []))
+    bench = Bench([first, DONE], person=person)
+    cell = bench.loop.cell = CuttingCell()
+    task = asyncio.create_task(bench.run())
+    await until(lambda: bench.shown)
+    bench.loop.interrupt()
+    async with asyncio.timeout(5):
+        assert (await task).status == "completed"
+    assert cell.released == 1
+
+
+async def test_interrupt_at_the_end_of_the_last_answer_stops_the_turn() -> None:
+    bench = Bench([DONE])
+    loop = asyncio.get_running_loop()
+
+    def on_change() -> None:
+        if bench.entries[-1].type == "chat_response":
+            loop.call_soon(bench.loop.interrupt)  # the answer is complete by then
+
+    bench.stream.on_change = on_change
+    assert (await bench.run()).status == "interrupted"
+    assert bench.turn.text == "Done."

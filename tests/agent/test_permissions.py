@@ -1,0 +1,626 @@
+"""Decisions of the user about a call: permission, edits, delivery, configuration changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import ToolBegins, ToolEnds
+from jp_nb.agent.permissions import Approval, approval
+from jp_nb.agent.prompts import (
+    ActionPrompt,
+    Answered,
+    Exhibit,
+    NotAnswered,
+    Prompt,
+    PromptEnd,
+    ProposedChange,
+    QuestionPrompt,
+    Unavailable,
+)
+from jp_nb.config.partial import merge
+from jp_nb.record.events import ToolCallRequest, ToolCallResponse
+from jp_nb.rendering.prompts import asked_by
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import Failure, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+    say,
+)
+from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
+
+DELFT = '{"city": "Delft"}'
+TIMED_OUT = NotAnswered("timed_out", "form")
+TOO_LATE = "Tool not run: the user did not answer in time."
+
+
+class Weather:
+    """A tool that notes its arguments."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+        def weather(city: str, days: int = 1, ctx: ToolContext | None = None) -> str:
+            self.seen.append({"city": city, "days": days})
+            return f"rain in {city}"
+
+        self.tool = PythonTool(weather)
+
+
+async def decided(*ends: Any, mode: str = "ask", calls: int = 1) -> tuple[Bench, Weather]:
+    """A turn in which weather is called and the person gives `ends`."""
+    weather = Weather()
+    made = [call("weather", f"c{n}", index=n, text=DELFT) for n in range(calls)]
+    bench = Bench(
+        [reply(*made), DONE],
+        tools=[weather.tool],
+        person=FakePrompter(*ends),
+        config=for_tool("weather", run=mode),
+    )
+    await bench.run()
+    return bench, weather
+
+
+def response(bench: Bench) -> ToolCallResponse:
+    return bench.of(ToolCallResponse)[0]
+
+
+def texts(prompts: list[Prompt]) -> list[str]:
+    return [p.text if isinstance(p, ActionPrompt) else p.question.text for p in prompts]
+
+
+ASK = "Run Python weather tool?"
+EDIT = "Arguments of weather, as JSON:"
+CMD = "Run local cmd tool?"
+TO_APPLY = "⟳ Configuration delta proposed by tool 'changes'"
+WHY = "Why should weather not run? (sent to the model)"
+
+
+# --- permission ------------------------------------------------------------------------------
+
+
+async def test_permission_prompt_shows_arguments_and_choices() -> None:
+    bench, _ = await decided(yes("run"))
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert prompt.exhibits == (Exhibit("Arguments", {"city": "Delft"}),)
+    assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
+        ("y", "Run", True),
+        ("Y", "Run all its calls this turn", True),
+        ("n", "Skip", True),
+        ("N", "Skip all its calls this turn", True),
+        ("p", "Print arguments", False),
+        ("r", "Reason", True),
+        ("e", "Edit", True),
+    ]
+
+
+async def test_printing_the_arguments_asks_again() -> None:
+    bench, weather = await decided(yes("print"), yes("run"))
+    assert texts(bench.person.asked) == [ASK, ASK]
+    assert len(weather.seen) == 1
+
+
+async def test_reason_of_a_skipped_call_is_reported_to_the_model() -> None:
+    bench, weather = await decided(yes("reason"), yes(" It is dry. "))
+    assert texts(bench.person.asked) == [ASK, WHY]
+    assert response(bench).content == "Tool skipped by user: It is dry."
+    assert (response(bench).is_error, weather.seen) == (False, [])
+    assert bench.shown_of(ToolEnds)[0].skipped
+
+
+async def test_unanswered_prompts_run_nothing(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[list[Any], str]] = [
+        ([yes("skip")], "Tool skipped by user."),
+        ([CANCELLED], "Tool skipped by user."),
+        ([yes("reason"), yes("  ")], "Tool skipped by user."),
+        ([yes("reason"), CANCELLED, yes("run")], "rain in Delft"),
+        ([yes("reason"), TIMED_OUT], TOO_LATE),
+        ([yes("edit"), CANCELLED, yes("skip")], "Tool skipped by user."),
+        ([yes("edit"), yes(""), yes("run")], "rain in Delft"),
+        ([yes("edit"), TIMED_OUT], TOO_LATE),
+        ([TIMED_OUT], TOO_LATE),
+        ([NotAnswered("interrupted", "form")], "Tool not run: an interrupt came first."),
+    ]
+    for ends, content in rows:
+        with subtests.test(ends=ends):
+            bench, weather = await decided(*ends)
+            assert (response(bench).content, response(bench).is_error) == (content, False)
+            assert len(weather.seen) == (content == "rain in Delft")
+            assert len(bench.person.asked) == len(ends)
+
+
+async def test_edited_arguments_run_and_are_recorded() -> None:
+    edited = '{"city": "Gouda", "days": "3"}'
+    bench, weather = await decided(yes("edit"), yes(edited))
+    prompt = bench.person.asked[1]
+    assert isinstance(prompt, QuestionPrompt)
+    assert prompt.question.default == '{\n  "city": "Delft"\n}'
+    assert weather.seen == [{"city": "Gouda", "days": 3}]
+    assert bench.of(ToolCallRequest)[0].arguments == {"city": "Delft"}
+    assert response(bench).metadata == {
+        "edited_arguments": {"city": "Gouda", "days": 3},
+        "edited_by": "person",
+        "channel": "form",
+    }
+    shown = [begins.arguments for begins in bench.shown_of(ToolBegins)]
+    assert shown == [{"city": "Delft"}, {"city": "Gouda", "days": 3}]
+    assert [begins.edited for begins in bench.shown_of(ToolBegins)] == [False, True]
+
+
+async def test_unchanged_arguments_are_not_recorded_as_edited() -> None:
+    bench, _ = await decided(yes("edit"), yes(DELFT))
+    assert response(bench).metadata == {}
+
+
+async def test_invalid_edit_is_asked_for_again_with_its_text() -> None:
+    for typed, problem in [
+        ('{"city": ', "Invalid JSON: Expecting value"),
+        ('["Delft"]', "Invalid JSON: expected an object"),
+        ('{"city": NaN}', "Invalid JSON: NaN is not a JSON number"),
+        ("[" * 100_000, "Invalid JSON: "),
+    ]:
+        bench, weather = await decided(yes("edit"), yes(typed), yes(DELFT))
+        again = bench.person.asked[2]
+        assert isinstance(again, QuestionPrompt)
+        assert (again.question.context or "").startswith(problem)
+        assert again.question.default == typed
+        assert len(weather.seen) == 1
+
+
+async def test_edit_mode_starts_with_the_arguments() -> None:
+    bench, weather = await decided(yes('{"city": "Gouda"}'), mode="edit")
+    assert texts(bench.person.asked) == [EDIT]
+    assert weather.seen == [{"city": "Gouda", "days": 1}]
+
+
+async def test_empty_edit_falls_back_to_the_permission_prompt() -> None:
+    bench, _ = await decided(yes(""), yes("run"), mode="edit")
+    assert texts(bench.person.asked) == [EDIT, ASK]
+    assert response(bench).content == "rain in Delft"
+
+
+async def test_closed_edit_skips_the_call() -> None:
+    bench, weather = await decided(CANCELLED, mode="edit")
+    assert response(bench).content == "Tool skipped by user: Edit cancelled"
+    assert weather.seen == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "end"), [("ask", Unavailable("no page")), ("edit", RuntimeError("gone"))]
+)
+async def test_failed_permission_prompt_is_an_error(mode: str, end: Any) -> None:
+    bench, weather = await decided(end, mode=mode)
+    assert response(bench).is_error
+    assert 'conversation.tools.weather.run = "unattended"' in response(bench).content
+    assert weather.seen == []
+
+
+async def test_steps_of_a_decision_keep_the_screen() -> None:
+    bench, _ = await decided(yes("edit"), yes(DELFT), yes("reason"), yes("No."), calls=2)
+    assert texts(bench.person.asked) == [ASK, EDIT, ASK, WHY]
+    assert not any(map(asked_by, bench.person.asked))  # the tool has not even begun
+    contents = [r.content for r in bench.of(ToolCallResponse)]
+    assert contents == ["rain in Delft", "Tool skipped by user: No."]
+
+
+# --- delivery --------------------------------------------------------------------------------
+
+
+async def delivered(
+    *ends: Any, mode: str = "ask", outcome: Outcome | None = None, away: str | None = None
+) -> tuple[Bench, ToolCallResponse]:
+    made = outcome or Success("a secret")
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[PythonTool(lambda: made, name="t")],
+        person=FakePrompter(*ends, away=away),
+        config=for_tool("t", result=mode),
+    )
+    await bench.run()
+    return bench, response(bench)
+
+
+async def test_delivery_prompt_shows_the_whole_result() -> None:
+    bench, delivered_ = await delivered(yes("deliver"))
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, ActionPrompt)
+    assert prompt.text == "Deliver t result to assistant?"
+    assert prompt.exhibits == (Exhibit("Result", "a secret"),)
+    assert [(a.key, a.label) for a in prompt.actions] == [
+        ("y", "Deliver"),
+        ("n", "Skip"),
+        ("e", "Edit"),
+    ]
+    assert delivered_.content == "a secret"
+
+
+async def test_user_decides_which_result_the_model_reads(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, list[Any], str]] = [
+        ("ask", [yes("skip")], "Result delivery skipped by user."),
+        ("ask", [CANCELLED], "Result delivery skipped by user."),
+        ("ask", [yes("edit"), yes("no secret")], "no secret"),
+        ("ask", [yes("edit"), yes(" "), yes("deliver")], "a secret"),
+        ("ask", [yes("edit"), CANCELLED, yes("skip")], "Result delivery skipped by user."),
+        ("ask", [yes("edit"), Unavailable("gone")], "Result edit cancelled."),
+        ("edit", [yes("no secret")], "no secret"),
+        ("edit", [yes(""), yes("skip")], "Result delivery skipped by user."),
+        ("edit", [CANCELLED, CANCELLED], "Result delivery skipped by user."),
+        ("edit", [CANCELLED, yes("deliver")], "a secret"),
+    ]
+    for mode, ends, content in rows:
+        with subtests.test(mode=mode, ends=ends):
+            bench, got = await delivered(*ends, mode=mode)
+            assert (got.content, got.is_error) == (content, False)
+            assert len(bench.person.asked) == len(ends)
+
+
+async def test_edit_of_a_result_starts_with_its_text() -> None:
+    bench, _ = await delivered(yes("x"), mode="edit")
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, QuestionPrompt)
+    assert prompt.question.default == "a secret"
+
+
+@pytest.mark.parametrize(
+    ("ends", "content", "is_error"),
+    [
+        ([yes("failed: x")], "failed: x", True),
+        ([yes("fine")], "fine", False),
+        ([CANCELLED, yes("deliver")], "failed: x", True),
+    ],
+)
+async def test_unedited_error_stays_an_error(ends: list[Any], content: str, is_error: bool) -> None:
+    _, got = await delivered(*ends, mode="edit", outcome=Failure("failed: x"))
+    assert (got.content, got.is_error) == (content, is_error)
+
+
+# --- configuration changes -----------------------------------------------------------------------
+
+CHANGES = [
+    ProposedChange("assistant.model.id", '"a/opus"', '"a/sonnet"'),
+    ProposedChange("conversation.attachments", '["a.txt"]', '"b.txt"', added=True),
+    ProposedChange("assistant.model.parameters.temperature", "0.5", None),
+]
+
+
+async def approved(end: PromptEnd) -> tuple[Approval, list[Prompt]]:
+    asked: list[Prompt] = []
+
+    async def ask(prompt: Prompt) -> PromptEnd:
+        asked.append(prompt)
+        return end
+
+    return await approval(ask, "change_model", CHANGES), asked
+
+
+@pytest.mark.req("R078-75")
+async def test_one_prompt_about_all_changes_names_the_tool() -> None:
+    _, [prompt] = await approved(Answered("apply", "form"))
+    assert isinstance(prompt, ActionPrompt)
+    assert prompt.changes == tuple(CHANGES)
+    assert prompt.text == "⟳ Configuration delta proposed by tool 'change_model'"
+    assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
+        ("y", "Apply", True),
+        ("n", "Reject", True),
+    ]
+
+
+@pytest.mark.req("R078-77")
+async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[PromptEnd, Approval]] = [
+        (Answered("apply", "form"), Approval("applied", "form")),
+        (Answered("reject", "stdin"), Approval("rejected", "stdin")),
+        (Answered("a value of no button", "form"), Approval("rejected", "form")),
+        (NotAnswered("cancelled", "terminal"), Approval("rejected", "terminal")),
+        (NotAnswered("declined", "form"), Approval("rejected", "form")),
+        (NotAnswered("interrupted", "form"), Approval("interrupted", "form")),
+        (
+            NotAnswered("timed_out", "stdin"),
+            Approval("nobody", "stdin", "the user did not answer in time"),
+        ),
+        (Unavailable("headless"), Approval("nobody", reason="headless")),
+    ]
+    for end, made in rows:
+        with subtests.test(end=end):
+            decided, _ = await approved(end)
+            assert decided == made
+
+
+# --- display -------------------------------------------------------------------------------------
+
+
+async def test_call_is_shown_before_its_permission_prompt() -> None:
+    shown: list[str] = []
+
+    async def run() -> Any:
+        shown.extend(begins.name for begins in bench.shown_of(ToolBegins))
+        return yes("run")
+
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[PythonTool(lambda: "x", name="t")],
+        person=FakePrompter(run),
+        config=for_tool("t", run="ask"),
+    )
+    await bench.run()
+    assert shown == ["t"]
+    assert len(bench.shown_of(ToolBegins)) == 1
+
+
+@pytest.mark.parametrize(
+    ("how", "why", "mode"),
+    [
+        ("interrupted", "an interrupt came first", "ask"),
+        ("timed_out", "the user did not answer in time", "edit"),
+    ],
+)
+async def test_result_without_a_decision_is_not_delivered(how: Any, why: str, mode: Any) -> None:
+    bench, got = await delivered(NotAnswered(how, "form"), mode=mode)
+    assert got.content == f"The tool ran. Its result is not delivered: {why}."
+    assert "a secret" not in json.dumps(bench.stream.raw)
+
+
+# --- permission for the turn ---------------------------------------------------------------------
+
+CONFIGURES: dict[str, Any] = {"path": "conversation.tools.cmd", "write": "insecure_allow"}
+COMMAND: dict[str, Any] = {"source": "local", "command": "echo a", "run": "ask"}
+
+
+async def tools_asked_about(change: Any) -> list[str]:
+    """The tools that are asked about: `cmd`, approved for the turn, and again after `change`."""
+
+    def changes() -> Any:
+        return Success("Changed.", config=change)
+
+    made = for_tool("cmd", **COMMAND)
+    rules = [CONFIGURES, {"path": "assistant", "write": True}]
+    bench = Bench(
+        [
+            reply(call("cmd", "c1")),
+            reply(call("changes", "c2")),
+            reply(call("cmd", "c3"), call("cmd", "c4", index=2)),
+            DONE,
+        ],
+        tools=[PythonTool(changes)],
+        person=FakePrompter(yes("run_turn"), yes("apply"), yes("skip"), yes("skip")),
+        config=merge(made, for_tool("changes", access={"config": rules})),
+    )
+    await bench.run()
+    return texts(bench.person.asked)
+
+
+async def test_permission_for_the_turn_ends_when_the_tool_is_reconfigured() -> None:
+    for settings in [
+        {"command": "echo b"},
+        {"command": {"program": "echo", "args": ["a"], "shell": True}},
+        {"options": {"where": "live"}},
+        {"access": {"fs": [{"path": "/", "write": True}]}},
+        {"result": "ask"},
+        {"parameters": {"x": {"type": "string", "default": "y"}}},
+    ]:
+        change = {"conversation": {"tools": {"cmd": settings}}}
+        assert await tools_asked_about(change) == [CMD, TO_APPLY, CMD, CMD], settings
+
+
+async def test_permission_for_the_turn_survives_other_changes() -> None:
+    assert await tools_asked_about({"assistant": {"name": "Bo"}}) == [CMD, TO_APPLY]
+
+
+async def test_permission_for_the_turn_ends_when_the_function_is_redefined() -> None:
+    seen: list[str] = []
+    tools: dict[str, PythonTool] = {}
+
+    def define(word: str) -> None:
+        def greet() -> str:
+            seen.append(word)
+            return word
+
+        tools["greet"] = PythonTool(greet)
+
+    def redefine() -> Success:
+        define("new")
+        return Success("Done.", config={"assistant": {"name": "Bo"}})
+
+    define("old")
+    tools["redefine"] = PythonTool(redefine)
+    rules = [{"path": "assistant", "write": True, "apply": "unattended"}]
+    bench = Bench(
+        [
+            reply(call("greet", "c1")),
+            reply(call("greet", "c2")),
+            reply(call("redefine", "c3")),
+            reply(call("greet", "c4")),
+            DONE,
+        ],
+        executors={"python": tools},
+        person=FakePrompter(yes("run_turn"), yes("skip")),
+        config=merge(
+            for_tool("greet", source="python", run="ask"),
+            for_tool("redefine", source="python", access={"config": rules}),
+        ),
+    )
+    await bench.run()
+    assert seen == ["old", "old"]
+    assert texts(bench.person.asked) == 2 * ["Run Python greet tool?"]
+
+
+async def asked_about_code(*codes: str, ends: list[Any], **settings: Any) -> tuple[list[Any], Any]:
+    """Run a turn that calls a tool with each of `codes`; return the prompts and the runs."""
+    seen: list[str] = []
+
+    def run_sql(query: str) -> str:
+        seen.append(query)
+        return query
+
+    made = [
+        call("run_sql", f"c{n}", text=json.dumps({"query": code})) for n, code in enumerate(codes)
+    ]
+    bench = Bench(
+        [*(reply(each) for each in made), DONE],
+        tools=[PythonTool(run_sql, covers="arguments")],
+        person=FakePrompter(*ends),
+        config=for_tool("run_sql", run="ask", **settings),
+    )
+    await bench.run()
+    return bench.person.asked, seen
+
+
+async def test_permission_for_the_turn_may_cover_the_same_arguments_alone() -> None:
+    codes = ("select 1", "drop table a", "select 1")
+    asked, seen = await asked_about_code(*codes, ends=[yes("run_turn"), yes("skip")])
+    assert [prompt.exhibits[0].value for prompt in asked] == [
+        {"query": "select 1"},
+        {"query": "drop table a"},
+    ]
+    assert seen == ["select 1", "select 1"]
+    assert asked[0].actions[1].label == "Run this exact call this turn"
+
+
+async def test_refusal_for_the_turn_covers_all_calls_of_the_tool() -> None:
+    codes = ("drop table a", "drop table b")
+    asked, seen = await asked_about_code(*codes, ends=[yes("skip_turn")])
+    assert (len(asked), seen) == (1, [])
+
+
+async def test_calls_covered_by_a_permission_are_configurable() -> None:
+    codes = ("select 1", "drop table a")
+    asked, seen = await asked_about_code(*codes, ends=[yes("run_turn")], covers="tool")
+    assert (len(asked), seen) == (1, ["select 1", "drop table a"])
+    assert asked[0].actions[1].label == "Run all its calls this turn"
+
+
+async def test_permission_for_the_turn_covers_one_command_line() -> None:
+    made: dict[str, Any] = {"source": "local", "run": "ask"}
+    made["command"] = {"program": "sh", "args": ["-c", "{{ tool.arguments.line }}"]}
+    made["parameters"] = {"line": {"type": "string", "required": True}}
+    lines = [json.dumps({"line": line}) for line in ("echo a", "echo a", "echo b")]
+    bench = Bench(
+        [*(reply(call("cmd", f"c{n}", text=line)) for n, line in enumerate(lines)), DONE],
+        person=FakePrompter(yes("run_turn"), yes("skip")),
+        config=for_tool("cmd", **made),
+    )
+    await bench.run()
+    assert [
+        prompt.exhibits[0].value
+        for prompt in bench.person.asked
+        if isinstance(prompt, ActionPrompt)
+    ] == ["sh -c 'echo a'", "sh -c 'echo b'"]
+
+
+@pytest.mark.parametrize("kind", ["def", "async def"])
+async def test_tool_time_does_not_include_the_time_of_its_permission(kind: str) -> None:
+    def slow() -> str:
+        time.sleep(0.05)
+        return "done"
+
+    async def slow_too() -> str:
+        await asyncio.sleep(0.05)
+        return "done"
+
+    async def thinks() -> Answered:
+        await asyncio.sleep(0.5)
+        return yes("run")
+
+    tool = PythonTool(slow if kind == "def" else slow_too, name="slow", run="ask")
+    bench = Bench(
+        [reply(call("slow")), reply(say("Done."))], tools=[tool], person=FakePrompter(thinks)
+    )
+    await bench.run()
+    [ends] = bench.shown_of(ToolEnds)
+    assert 0.05 <= ends.seconds < 0.45
+
+
+def returning(content: str, *, name: str = "t") -> PythonTool:
+    return PythonTool(lambda: content, name=name)
+
+
+@pytest.mark.parametrize(
+    ("decision", "contents"),
+    [
+        ("run_turn", ["x", "x", "x"]),
+        (
+            "skip_turn",
+            [
+                "Tool skipped by user.",
+                "Tool skipped by user (remembered).",
+                "Tool skipped by user (remembered).",
+            ],
+        ),
+    ],
+)
+async def test_decision_for_the_turn_also_answers_waiting_prompts(
+    decision: str, contents: list[str]
+) -> None:
+    person = FakePrompter(yes(decision))
+    both = reply(call("t", "c1", index=1), call("t", "c2", index=2))
+    bench = Bench(
+        [both, reply(call("t", "c3")), DONE],
+        tools=[returning("x")],
+        person=person,
+        config=for_tool("t", run="ask"),
+    )
+    await bench.run()
+    assert [r.content for r in bench.of(ToolCallResponse)] == contents
+    assert len(person.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "content"),
+    [
+        ({"run": "skip"}, "Tool skipped by user."),
+        ({"result": "skip"}, "Result delivery skipped by configuration."),
+    ],
+)
+async def test_tool_or_its_result_is_skipped_by_configuration(config: Any, content: str) -> None:
+    bench = Bench(
+        [reply(call("t")), DONE], tools=[returning("secret")], config=for_tool("t", **config)
+    )
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.is_error) == (content, False)
+    assert "secret" not in repr(bench.shown)
+
+
+@pytest.mark.parametrize("setting", ["run", "result"])
+async def test_decision_without_a_user_is_an_error_that_names_its_setting(setting: str) -> None:
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[returning("secret")],
+        person=FakePrompter(away="no kernel"),
+        config=for_tool("t", **{setting: "ask"}),
+    )
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert response.is_error
+    what = "did not run: it needs the user's permission"
+    if setting == "result":
+        what = "ran, but its result is not delivered: that needs the user's approval"
+    assert response.content == (
+        f"t {what}, and no user is available: no kernel. The user "
+        f'can set conversation.tools.t.{setting} = "unattended". Do not retry this tool call in '
+        "this turn."
+    )
+    assert "secret" not in repr(bench.stream.raw)
+
+
+async def test_failed_delivery_prompt_withholds_the_result() -> None:
+    bench = Bench(
+        [reply(call("t")), DONE],
+        tools=[returning("secret")],
+        person=FakePrompter(RuntimeError("gone")),
+        config=for_tool("t", result="ask"),
+    )
+    async with asyncio.timeout(5):
+        await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    assert response.is_error
+    assert "the prompt failed: RuntimeError: gone" in response.content

@@ -1,0 +1,506 @@
+"""Exact texts in prompts: each prompt shows all that a tool runs with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import ActionPrompt, Answered, Prompt, PromptEnd, QuestionPrompt
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.rendering import prompts as prompt_text
+from jp_nb.text import (
+    escape_unseen,
+    object_lines,
+    spell_editable,
+    spell_prose,
+    spell_unseen,
+    spelled_lines,
+    unspell,
+)
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from jp_nb.tools.templates import TemplateError, render
+from tests.agent.turn_bench import Bench, call, reply, say
+from tests.support.exact_blocks import SPELLED, blocks, object_of, text_of
+from tests.support.fakes import FakePrompter, for_tool, yes
+
+posix = pytest.mark.skipif(os.name != "posix", reason="sh, signals and process groups")
+
+# --- hostile text ------------------------------------------------------------------------------
+
+ODD = (
+    "\x00\x07\x08\t\n\x0b\x0c\r\x1b\x7f\x85\x9b\xa0\xad\u034f\u0301\u0300\u0489\u061c\u115f\u1680"
+    "\u180e\u2000\u2003\u200b\u200d\u200e\u200f\u2024\u2028\u2029\u202a\u202e\u2044\u2060\u2066"
+    "\u2069\u2800\u3000\u3164\ufe0f\ufeff\uffa0\ufff9\ufffc\U000e0041\U000e0101\U0001d159\ud800"
+    "\udfff\u212a\u1100\u1161⟨⟩⇥│┊→é漢א"
+)
+IMITATIONS = [
+    "3 lines\n  │ a\n  │ b",
+    'a"\npath: "/etc/passwd',
+    "│ x",
+    "  │ x\n│ y\n┊ z",
+    "2 keys",
+    "⟨U+200B⟩",
+    r"\u200b",
+    "Arguments\n│ a: 1\nCommand line: 1 line\n│ ls",
+    "⇥\t",
+    "a\r\nb\r\n",
+    "x" * 99 + "漢字" + "y" * 250,
+    "ls \u009b>~/.bashrc",
+]
+texts = st.one_of(
+    st.text(),
+    st.text(alphabet=st.sampled_from(ODD)),
+    st.text(alphabet=st.sampled_from('abe \n\\"│:' + ODD), max_size=40),
+    st.sampled_from(IMITATIONS),
+    st.lists(st.sampled_from(IMITATIONS), max_size=3).map("\n".join),
+)
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)  # fmt: skip
+objects = st.dictionaries(texts, values, max_size=5).map(lambda x: json.loads(json.dumps(x)))
+"""As JSON has them: two halves of one character are that character."""
+
+
+# --- reader of the notation ----------------------------------------------------------------------
+
+
+def count_in(caption: str) -> str:
+    """Return the number of lines in a caption; one by default."""
+    return caption.partition(": ")[2] or "1 line"
+
+
+def same(one: JsonValue, other: JsonValue) -> bool:
+    """Return True if both are the same JSON: 1 is not true, and keys have an order."""
+    return json.dumps(one) == json.dumps(other)
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+@given(objects)
+@example({"path": "a", "content": "x\n\n"})
+@example({"a": "2 lines", "b": ["a\nb", {"c": "d\ne"}], "[0]": 1})
+def test_lines_of_an_object_spell_it_exactly(arguments: dict[str, JsonValue]) -> None:
+    assert same(object_of(object_lines(arguments)), arguments)
+    for line in object_lines(arguments):
+        assert_all_is_seen(line.replace("⇥\t", ""))
+
+
+@given(texts)
+def test_lines_of_a_text_spell_it_exactly(text: str) -> None:
+    assert text_of(*spelled_lines(text)) == text
+
+
+@given(texts)
+def test_edit_box_spells_the_text_exactly(text: str) -> None:
+    assert unspell(spell_editable(text)) == text
+    assert_all_is_seen(spell_editable(text).replace("\t", "").replace("\n", "⏎"))
+
+
+def test_edit_box_spells_trailing_white_space() -> None:
+    assert spell_editable("a\t\nb \t\nc ") == "a⟨U+0009⟩\nb ⟨U+0009⟩\nc⟨U+0020⟩"
+
+
+@given(texts, texts)
+def test_names_with_invisible_characters_look_different(one: str, other: str) -> None:
+    assert (spell_unseen(one) == spell_unseen(other)) == (one == other)
+    assert SPELLED.sub(lambda at: chr(int(at[1], 16)), spell_unseen(one)) == one
+    assert "  " not in spell_unseen(one) and spell_unseen(one).strip() == spell_unseen(one)  # noqa: PT018
+
+
+BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\ufffc\U0001d159"
+
+
+def assert_all_is_seen(line: str) -> None:
+    """Each character prints, none is blank but a space, and none looks like another text."""
+    assert all(char.isprintable() and char not in BLANK for char in line)
+    assert not re.search("(?<!│) (⏎|$)", line)
+    assert unicodedata.is_normalized("NFC", line)
+    marks = "".join("M" if unicodedata.category(x) in ("Mn", "Me") else " " for x in line)
+    assert "M" * 5 not in marks
+
+
+LOOKALIKES = [
+    ("e\u0301", r"e\u0301"),  # looks like é
+    ("\u1100\u1161", "\u1100" + r"\u1161"),  # looks like 가
+    ("\u212aelvin", r"\u212aelvin"),
+    ("a\u037eb", r"a\u037eb"),  # looks like a semicolon
+    ("good.example\u2215@evil", r"good.example\u2215@evil"),
+    ("x" + "\u0302" * 6, "x" + "\u0302" * 4 + r"\u0302\u0302"),
+    (" \u0302", r" \u0302"),
+]
+
+
+def test_lookalike_characters_are_escaped() -> None:
+    for text, shown in LOOKALIKES:
+        assert escape_unseen(text) == shown
+
+
+def test_natural_languages_are_not_escaped(subtests: pytest.Subtests) -> None:
+    for text in [
+        "Việt Nam",
+        "हिन्दी",
+        "ไทย",
+        "中文\uff0c\uff08是\uff09\uff01",
+        "Ελλάδα",
+        "Россия",
+        "한국어",
+        "שלום",
+        "👩 ≠ é",
+    ]:
+        with subtests.test(text=text):
+            assert escape_unseen(text) == spell_unseen(text) == text
+
+
+def test_prose_keeps_emoji_and_spells_invisible_characters() -> None:
+    assert spell_prose("⚠️ Delete\u200b it?\nReally") == "⚠️ Delete⟨U+200B⟩ it?\nReally"
+
+
+def test_file_content_is_shown_as_counted_lines() -> None:
+    content = "".join(f"line {n}\n" for n in range(120))
+    lines = object_lines({"path": "notes.md", "content": content})
+    assert lines[:3] == ['path: "notes.md"', "content: 120 lines", "  │ line 0"]
+    assert len(lines) == 122
+
+
+# --- permission ---------------------------------------------------------------------------------
+
+
+class Reader:
+    """A console whose person reads everything, and answers `typed`."""
+
+    def __init__(self, *typed: str) -> None:
+        self.typed = list(typed)
+        self.shown: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.shown += text.split("\n")
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        return self.typed.pop(0)
+
+
+def on_stdin(prompt: Prompt) -> dict[str, list[str]]:
+    reader = Reader("y")
+    assert isinstance(ask_on_stdin(prompt, reader, "stdin"), Answered)
+    return blocks(reader.shown)
+
+
+async def ran_with(arguments: dict[str, JsonValue]) -> tuple[ActionPrompt, dict[str, Any]]:
+    """Return the prompt, and the arguments that the tool then ran with."""
+    seen: list[dict[str, Any]] = []
+
+    def tool(value: Any) -> str:
+        seen.append(value)
+        return "done"
+
+    bench = Bench(
+        [reply(call("tool", text=json.dumps({"value": arguments}))), reply(say("Done."))],
+        tools=[PythonTool(tool)],
+        person=FakePrompter(yes("run")),
+        config=for_tool("tool", run="ask"),
+    )
+    await bench.run()
+    [prompt] = bench.person.asked
+    assert isinstance(prompt, ActionPrompt)
+    [value] = seen
+    return prompt, {"value": value}
+
+
+@given(objects)
+async def test_permission_prompt_shows_the_exact_arguments(arguments: dict[str, JsonValue]) -> None:
+    prompt, ran = await ran_with(arguments)
+    [(caption, lines)] = prompt_text.exhibits(prompt)
+    assert (caption, same(object_of(lines), ran)) == ("Arguments", True)
+    assert same(object_of(on_stdin(prompt)["Arguments"]), ran)
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+PRINTS_ITS_WORDS = "import json,os,sys; print(json.dumps([sys.argv[1:], os.getcwd()]))"
+
+
+async def run_command(
+    folder: Path, command: JsonValue, *ends: Any, text: str = "{}", **settings: Any
+) -> tuple[list[Prompt], ToolCallResponse]:
+    """The prompts about a call of the tool `cmd`, and its response."""
+    config: Any = {"source": "local", "command": command, "run": "ask"} | settings
+    bench = Bench(
+        [reply(call("cmd", text=text)), reply(say("Done."))],
+        person=FakePrompter(*ends),
+        config=for_tool("cmd", **config),
+    )
+    bench.loop.context = {"root": str(folder), "conversation_id": "jp-c1"}
+    await bench.run()
+    [response] = bench.of(ToolCallResponse)
+    return bench.person.asked, response
+
+
+HOSTILE_WORDS = [
+    "it's; rm -rf ~",
+    "\u009b>~/.bashrc",
+    "\u200b\u3164\U000e0041 e\u0301",
+    "a\nFolder: 1 line\n│ /tmp",
+    "a\u2028b",
+    " ends in a space ",
+    "$(evil) `evil` \\",
+    "-" * 300,
+    "\u202egnp.exe",
+]
+
+
+@posix
+async def test_shown_command_line_and_folder_are_the_executed_ones(tmp_path: Path) -> None:
+    for number, word in enumerate(HOSTILE_WORDS):
+        folder = tmp_path / f"my \u200bfolder {number}"
+        folder.mkdir()
+        command: JsonValue = {
+            "program": sys.executable,
+            "args": ["-c", PRINTS_ITS_WORDS, "{{tool.arguments.word}}", "{{tool.arguments}}"],
+        }
+        [prompt], response = await run_command(
+            folder,
+            command,
+            yes("run"),
+            text=json.dumps({"word": word}),
+            parameters={"word": {"type": "string"}},
+        )
+        words, place = json.loads(response.content)
+        assert words[0] == word
+        for shown in (dict(prompt_text.exhibits(prompt)), on_stdin(prompt)):
+            said = {caption.partition(":")[0]: (caption, x) for caption, x in shown.items() if x}
+            assert list(said) == ["Command line", "Folder", "Arguments"]
+            line, cwd = (
+                text_of(count_in(caption), lines)
+                for caption, lines in (said["Command line"], said["Folder"])
+            )
+            assert shlex.split(line) == [sys.executable, "-c", PRINTS_ITS_WORDS, *words]
+            assert cwd == place == str(folder)
+            assert object_of(said["Arguments"][1]) == {"word": word}
+
+
+@posix
+async def test_shell_command_is_shown_as_the_shell_reads_it(tmp_path: Path) -> None:
+    command: JsonValue = {
+        "program": "echo a; echo",
+        "args": ["{{tool.arguments.x}}"],
+        "shell": True,
+    }
+    [prompt], response = await run_command(
+        tmp_path, command, yes("run"), text='{"x": "b; echo c"}', parameters={"x": {}}
+    )
+    assert response.content == "a\nb; echo c\n"
+    [shell, *_] = prompt_text.exhibits(prompt)
+    assert shell.caption == "Command line, run by a shell (sh -c)"
+    assert shell.lines == ["echo a; echo 'b; echo c'"]
+
+
+@posix
+async def test_command_line_that_depends_on_answers_is_marked(tmp_path: Path) -> None:
+    for word, first in [
+        ("{{tool.answers.where}}", True),
+        ("{{ tool | tojson }}", True),
+        ("{{context.delta_rejection.reason}}", True),
+        ("{{tool.arguments}}", False),
+        ("answer my tool's context", True),  # rather once too often
+        ("{{tool['name']}}", False),
+    ]:
+        command: JsonValue = {"program": "echo", "args": [word]}
+        [prompt], _ = await run_command(tmp_path, command, yes("run"))
+        [line, *_] = prompt_text.exhibits(prompt)
+        said = "Command line (for the first run; answers to its questions go into the next run)"
+        assert line.caption == (said if first else "Command line")
+
+
+@posix
+async def test_invalid_command_template_is_shown_as_an_error(tmp_path: Path) -> None:
+    [prompt], response = await run_command(tmp_path, "echo {{1/0}}", yes("run"))
+    [problem] = prompt_text.exhibits(prompt)
+    assert problem.caption == "The tool cannot run: it has no command line"
+    assert problem.lines == ["Template error: ZeroDivisionError"]
+    assert response.is_error
+
+
+def test_random_functions_are_missing_in_templates() -> None:
+    for template in ("{{ [1, 2, 3, 4, 5] | random }}", "{{ lipsum() }}"):
+        with pytest.raises(TemplateError):
+            render(template, {})
+
+
+@posix
+async def test_formatter_text_is_shown_apart_from_the_arguments(tmp_path: Path) -> None:
+    faked = 'Arguments\n│ path: "notes.md"\x1b[8m'
+    (tmp_path / "shown").write_text(faked)
+    [prompt], _ = await run_command(
+        tmp_path,
+        "true",
+        yes("run"),
+        text='{"path": "/etc/passwd"}',
+        parameters={"path": {}},
+        format="unattended",
+        style={"parameters": "cat shown"},
+    )
+    captions = [caption for caption, _ in prompt_text.exhibits(prompt)]
+    assert captions == [
+        "Command line",
+        "Folder",
+        "Arguments",
+        "Arguments, formatted for display (the tool receives those above): "
+        "2 lines, no line break at the end",
+    ]
+    shown = on_stdin(prompt)
+    assert shown["Arguments"] == ['path: "/etc/passwd"']
+    assert shown[captions[-1]] == ["Arguments", '│ path: "notes.md"⟨U+001B⟩[8m']
+
+
+# --- edit boxes, results -------------------------------------------------------------------------
+
+
+@given(objects, st.booleans())
+async def test_unchanged_edit_box_gives_the_arguments_back(
+    arguments: dict[str, JsonValue], on_a_console: bool
+) -> None:
+    """The unchanged text changes nothing, and all its characters are visible."""
+    seen: list[Any] = []
+
+    async def submit() -> PromptEnd:
+        prompt = bench.person.asked[-1]
+        assert isinstance(prompt, QuestionPrompt)
+        box = prompt_text.draft(prompt)
+        assert_all_is_seen(box.shown.replace("\n", ""))
+        assert same(json.loads(box.shown), {"n": arguments})
+        if on_a_console:
+            return ask_on_stdin(prompt, Reader("="), "stdin")
+        return Answered(box.meant(box.shown), "form")
+
+    bench = Bench(
+        [reply(call("tool", text=json.dumps({"n": arguments}))), reply(say("Done."))],
+        tools=[PythonTool(_notes(seen), name="tool")],
+        person=FakePrompter(submit),
+        config=for_tool("tool", run="edit"),
+    )
+    await bench.run()
+    [value] = seen
+    assert same(value, arguments)
+    assert bench.of(ToolCallResponse)[0].metadata == {}
+
+
+@pytest.mark.parametrize(("typed", "runs"), [('{"n": true}', True), ('{"n": 1.0}', 1.0)])
+async def test_edit_from_one_to_true_is_an_edit(typed: str, runs: Any) -> None:
+    seen: list[Any] = []
+    bench = Bench(
+        [reply(call("tool", text='{"n": 1}')), reply(say("Done."))],
+        tools=[PythonTool(_notes(seen), name="tool")],
+        person=FakePrompter(yes("edit"), yes(typed)),
+        config=for_tool("tool", run="ask"),
+    )
+    await bench.run()
+    assert [repr(n) for n in seen] == [repr(runs)]
+
+
+def _notes(seen: list[Any]) -> Any:
+    def tool(n: Any) -> str:
+        seen.append(n)
+        return "done"
+
+    return tool
+
+
+@given(texts.filter(str.strip))
+async def test_result_is_shown_and_edited_exactly(content: str) -> None:
+    prompts: list[Prompt] = []
+
+    async def edit() -> PromptEnd:
+        prompts.append(bench.person.asked[-1])
+        return Answered("edit", "form")
+
+    async def submit() -> PromptEnd:
+        prompt = bench.person.asked[-1]
+        assert isinstance(prompt, QuestionPrompt)
+        box = prompt_text.draft(prompt)
+        assert_all_is_seen(box.shown.replace("\n", "⏎").replace("\t", ""))
+        return Answered(box.meant(f"{box.shown}!"), "form")
+
+    bench = Bench(
+        [reply(call("tool")), reply(say("Done."))],
+        tools=[PythonTool(lambda: content, name="tool")],
+        person=FakePrompter(edit, submit),
+        config=for_tool("tool", result="ask"),
+    )
+    await bench.run()
+    [(caption, lines)] = prompt_text.exhibits(prompts[0])
+    assert text_of(count_in(caption), lines) == content
+    assert bench.of(ToolCallResponse)[0].content == f"{content}!"
+
+
+def test_options_with_invisible_characters_look_different() -> None:
+    options = ("delete", "delete\u200b", "delete ", "del\u00adete", "dele\ufe0fte", "a b", "a  b")
+    labels = prompt_text.option_labels(options)
+    assert labels == [
+        "delete",
+        "delete⟨U+200B⟩",
+        "delete⟨U+0020⟩",
+        "del⟨U+00AD⟩ete",
+        "dele⟨U+FE0F⟩te",
+        "a b",
+        "a ⟨U+0020⟩b",
+    ]
+    asked = QuestionPrompt(
+        Question.select("q", "Which?", list(options)), label="Bot\u200b", tool="t\u3164"
+    )
+    assert prompt_text.static_record(asked, Answered("delete\u200b", "form")).plain == (
+        "Bot⟨U+200B⟩: Which? (asked by tool t⟨U+3164⟩) → delete⟨U+200B⟩"
+    )
+    reader = Reader("2")
+    assert ask_on_stdin(asked, reader, "stdin") == Answered("delete\u200b", "stdin")
+    assert "  2  delete⟨U+200B⟩" in reader.shown
+
+
+def test_options_with_lookalike_letters_are_told_apart_by_their_code() -> None:
+    for one, other in [
+        ("paypal", "p\u0430yp\u0430l"),
+        ("ohm", "\uff4fhm"),
+        ("\u05d01", "1\u05d0"),
+        ("A", "\u0391"),
+    ]:
+        first, second = prompt_text.option_labels((one, other))
+        assert first in (one, f"{one} ({json.dumps(one)})")
+        assert second == f"{other} ({json.dumps(other)})"
+        assert prompt_text.option_labels((other, "else")) == [other, "else"]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("text", ["e\u0301", "\u200b", "a\n", "אב", "漢", "\u1100\u1161", "x "])
+def test_spelling_takes_linear_time(text: str) -> None:
+    def calls(count: int) -> int:
+        made = 0
+
+        def count_calls(*_: object) -> None:
+            nonlocal made
+            made += 1
+
+        sys.setprofile(count_calls)
+        try:
+            spelled_lines(text * count)
+            spell_unseen(text * count)
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert calls(20_000) < 2.5 * calls(10_000) + 1000

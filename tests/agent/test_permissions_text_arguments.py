@@ -1,0 +1,216 @@
+"""Text arguments, such as code: shown, edited and run exactly."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+
+from jp_nb.agent.display import ToolBegins, ToolEnds
+from jp_nb.agent.prompts import (
+    ActionPrompt,
+    Answered,
+    Exhibit,
+    NotAnswered,
+    QuestionPrompt,
+    Unavailable,
+)
+from jp_nb.notebook.prompt.stdin import ask_on_stdin
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.rendering.tool_calls import call_markdown, call_plain
+from jp_nb.tools.parameters import TextArgument, text_arguments
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.turn_bench import Bench, call, reply, say
+from tests.support.fakes import CANCELLED, FakePrompter, for_tool, yes
+
+CODE = "print(1)\nif x:\n\treturn \u202e2 \n"
+Code = Annotated[str, Field(json_schema_extra={"contentMediaType": "text/x-python"})]
+Markup = Annotated[str, Field(json_schema_extra={"contentMediaType": "text/html; charset=utf-8"})]
+
+
+class Runner:
+    """Tools that note their arguments."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+        def run(code: Code) -> str:
+            self.seen.append(code)
+            return "ran"
+
+        def many(code: Code, page: Markup, times: int = 1) -> str:
+            self.seen.append((code, page, times))
+            return "ran"
+
+        self.tools = [PythonTool(run), PythonTool(many)]
+
+
+async def decided(name: str, arguments: dict[str, Any], *ends: Any) -> tuple[Bench, Runner]:
+    runner = Runner()
+    bench = Bench(
+        [reply(call(name, "c1", text=json.dumps(arguments))), reply(say("Done."))],
+        tools=runner.tools,
+        person=FakePrompter(*ends),
+        config=for_tool(name, run="ask"),
+    )
+    await bench.run()
+    return bench, runner
+
+
+def exhibits(bench: Bench, number: int = 0) -> tuple[Exhibit, ...]:
+    prompt = bench.person.asked[number]
+    assert isinstance(prompt, ActionPrompt)
+    return prompt.exhibits
+
+
+async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
+    given = {"times": 2, "code": CODE, "page": "<b>"}
+    bench, runner = await decided("many", given, yes("run"))
+    assert exhibits(bench) == (
+        Exhibit("code (python)", CODE, "python"),
+        Exhibit("page (html)", "<b>", "html"),
+        Exhibit("Arguments", {"times": 2}),
+    )
+    assert runner.seen == [(CODE, "<b>", 2)]
+
+
+async def test_edited_text_argument_runs() -> None:
+    bench, runner = await decided("run", {"code": CODE}, yes("edit"), yes("print(2)"))
+    edit = bench.person.asked[1]
+    assert isinstance(edit, QuestionPrompt)
+    assert (edit.question.text, edit.question.default) == ("code (python) of run:", CODE)
+    assert edit.is_code
+    assert edit.consents
+    assert runner.seen == ["print(2)"]
+    assert '{"code": "print(2)"}' in json.dumps(bench.of(ToolCallResponse)[0].metadata)
+    assert bench.shown_of(ToolBegins)[-1].arguments == {"code": "print(2)"}
+
+
+async def test_text_arguments_are_edited_before_the_others() -> None:
+    given = {"code": "1", "page": "<b>"}
+    ends = [yes("edit"), yes("2"), yes("<i>"), yes('{"times": }'), yes('{"times": 3}')]
+    bench, runner = await decided("many", given, *ends)
+    asked = [p.question.text for p in bench.person.asked if isinstance(p, QuestionPrompt)]
+    assert asked == ["code (python) of many:", "page (html) of many:"]
+    assert runner.seen == [("2", "<i>", 1)]
+    bench, runner = await decided("many", {**given, "times": 2}, *ends)
+    asked = [p.question.text for p in bench.person.asked if isinstance(p, QuestionPrompt)]
+    assert asked[2:] == ["Other arguments of many, as JSON:"] * 2
+    assert runner.seen == [("2", "<i>", 3)]
+
+
+@pytest.mark.parametrize("ends", [[CANCELLED], [yes(" ")]])
+async def test_cancelled_or_empty_edit_asks_again(ends: list[Any]) -> None:
+    bench, runner = await decided("run", {"code": "1"}, yes("edit"), *ends, yes("run"))
+    assert runner.seen == ["1"]
+    assert exhibits(bench, 2) == (Exhibit("code (python)", "1", "python"),)
+
+
+async def test_text_is_shown_below_its_call_after_the_prompt() -> None:
+    bench, _ = await decided("run", {"code": CODE}, yes("run"))
+    asked, runs = bench.shown_of(ToolBegins)
+    assert "print(1)" not in call_plain(asked, None)
+    assert "run(code=…3 lines)" in call_plain(asked, None)
+    assert call_plain(runs, None).split("\n") == [
+        "⚙ run(code=…3 lines) …",
+        "    print(1)",
+        "    if x:",
+        "    ⇥\treturn ⟨U+202E⟩2⟨U+0020⟩",
+    ]
+    assert "```python\nprint(1)\n" in call_markdown(runs, None, live=False)
+
+
+async def test_code_of_a_skipped_call_is_shown() -> None:
+    bench, runner = await decided("run", {"code": "rm()"}, yes("skip"))
+    (asked,) = bench.shown_of(ToolBegins)
+    assert "    rm()" in call_plain(asked, bench.shown_of(ToolEnds)[0])
+    assert runner.seen == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["```\n<b>x</b>\n````\n$a$", "\x1b[31mred\x1b]0;title\x07", "x" * 200_000, "a\n" * 60_000],
+)
+def test_hostile_code_stays_in_its_block(text: str) -> None:
+    begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
+    markdown = call_markdown(begins, None, live=False)
+    assert len(markdown) < 110_000
+    fence = next(line for line in markdown.split("\n") if line.startswith("```"))
+    assert markdown.removesuffix("\n\n</details>").endswith("\n" + fence.removesuffix("python"))
+    assert markdown.count(fence.removesuffix("python")) == 2
+    assert "\x1b" not in markdown
+
+
+@pytest.mark.parametrize(("lines", "folded"), [(40, False), (41, True)])
+def test_long_code_is_folded(lines: int, folded: bool) -> None:
+    text = "\n".join(["x"] * lines)
+    begins = ToolBegins("c", "run", {"code": text}, texts=(TextArgument("code", "python"),))
+    markdown = call_markdown(begins, None, live=False)
+    assert ("<details><summary>41 lines of python</summary>" in markdown) is folded
+    assert call_plain(begins, None).count("\n    x") == lines
+
+
+def test_language_comes_from_the_media_type(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, str | None]] = [
+        ("text/x-python", "python"),
+        ("text/plain", "text"),
+        ("TEXT/X-SQL", "sql"),
+        ("text/markdown; variant=GFM", "markdown"),
+        ("application/json", None),
+        (3, None),
+        ("text/", None),
+        ("text/x-`py`", None),
+        ("text/" + "a" * 50, None),
+    ]
+    for media_type, language in rows:
+        with subtests.test(media_type=media_type):
+            schema: Any = {"properties": {"a": {"contentMediaType": media_type}}}
+            found = text_arguments(schema, {"a": "x"})
+            assert [each.language for each in found] == ([] if language is None else [language])
+            assert text_arguments(schema, {"a": 1}) == ()
+
+
+class Lines:
+    """A console on which `lines` are typed."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = list(lines)
+        self.written: list[str] = []
+
+    def write(self, text: str) -> None:
+        self.written.append(text)
+
+    def read(self, prompt: str, *, secret: bool) -> str:
+        self.written.append(prompt)
+        return self._lines.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        (["="], "def f():\n    return 1\n"),
+        (["?", "="], "def f():\n    return 1\n"),
+        (["def g():", "    ?", "", "    return 2", "."], "def g():\n    ?\n\n    return 2"),
+        (["x⟨U+200B⟩", "."], "x⟨U+200B⟩"),
+        (["."], ""),
+    ],
+)
+def test_code_is_edited_line_by_line_on_stdin(lines: list[str], text: str) -> None:
+    question = Question.text("arguments", "code:").with_default("def f():\n    return 1\n")
+    console = Lines(*lines)
+    end = ask_on_stdin(QuestionPrompt(question, consents=True, is_code=True), console, "stdin")
+    assert end == Answered(text, "stdin")
+    assert console.written[1:4] == ["│ 1 def f():", "│ 2     return 1", "│ 3 "]
+
+
+def test_invisible_characters_are_spelled_on_stdin() -> None:
+    question = Question.text("arguments", "code:").with_default("a\u200b")
+    console = Lines("b⟨U+200B⟩", ".")
+    end: Answered | NotAnswered | Unavailable = ask_on_stdin(
+        QuestionPrompt(question, consents=True, is_code=True), console, "stdin"
+    )
+    assert end == Answered("b\u200b", "stdin")
+    assert "│ 1 a⟨U+200B⟩" in console.written

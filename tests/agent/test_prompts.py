@@ -1,0 +1,126 @@
+"""Answers files: precedence over the user, decisions, notices, reloading."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import ChangeEnds, Notice, QuestionEnds
+from jp_nb.agent.prompts import Given
+from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.record.events import InquiryResponse, ToolCallResponse
+from jp_nb.session.ask import SessionAnswers
+from jp_nb.storage.config_files import ConfigFiles
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.turn_bench import Bench, call, reply, say
+from tests.support.fakes import FakePrompter, for_tool, yes
+
+SURE = Question.boolean("sure", "Sure?")
+GIVEN = Given(True, "a.toml, line 1")
+
+
+def answers(tmp_path: Path, text: str) -> SessionAnswers:
+    (tmp_path / "a.toml").write_text(text, encoding="utf-8")
+    found = SessionAnswers()
+    found.load("a.toml", ConfigFiles(tmp_path))
+    return found
+
+
+def deploying(tmp_path: Path, text: str, person: FakePrompter, **config: Any) -> Bench:
+    """A turn in which the model calls a tool that asks and then changes the configuration."""
+
+    def deploy(ctx: ToolContext) -> Success | NeedsInput:
+        if "sure" not in ctx.answers:
+            return NeedsInput(SURE.with_exclusive())
+        if ctx.delta_rejection is not None:
+            return Success(f"not changed: {ctx.delta_rejection.reason}")
+        return Success("deployed", config={"assistant": {"name": "Ada"}})
+
+    tool = PythonTool(deploy, access=[ConfigRule("assistant.name", write=True)])
+    bench = Bench(
+        [reply(call("deploy", "c1")), reply(say("Done."))],
+        tools=[tool],
+        person=person,
+        config=for_tool("deploy", run="ask", result="ask", **config),
+    )
+    bench.loop.prepared = answers(tmp_path, text)
+    return bench
+
+
+ALL = (
+    '[permissions]\ndeploy = "run"\n[questions.deploy]\nsure = true\n'
+    '[changes]\ndeploy = "apply"\n[results]\ndeploy = "deliver"\n'
+)
+
+
+def of(bench: Bench, kind: type[Any]) -> list[Any]:
+    return [event for event in bench.shown if isinstance(event, kind)]
+
+
+@pytest.mark.parametrize("away", [None, "it runs headless"])
+async def test_answers_file_decides_with_and_without_a_user(
+    tmp_path: Path, away: str | None
+) -> None:
+    person = FakePrompter(away=away)
+    bench = deploying(tmp_path, ALL, person)
+    await bench.run()
+    assert person.asked == []
+    [response] = bench.of(ToolCallResponse)
+    assert (response.content, response.is_error) == ("deployed", False)
+    assert [end.channel for end in of(bench, QuestionEnds) + of(bench, ChangeEnds)] == [
+        "answers",
+        "answers",
+    ]
+    assert [notice.text for notice in of(bench, Notice)] == [
+        "▸ a.toml, line 2 allows deploy to run",
+        "▸ a.toml, line 8 allows the model to read the result of deploy",
+    ]
+    assert bench.app_config().assistant.name == "Ada"
+
+
+@pytest.mark.parametrize(
+    ("section", "content"),
+    [
+        ("permissions", "Tool skipped by user."),
+        ("results", "Result delivery skipped by user."),
+        ("changes", "not changed: user_rejected"),
+    ],
+)
+async def test_answers_file_may_skip_each_step(tmp_path: Path, section: str, content: str) -> None:
+    word = {"permissions": "run", "results": "deliver", "changes": "apply"}[section]
+    person = FakePrompter()
+    bench = deploying(tmp_path, ALL.replace(f'deploy = "{word}"', 'deploy = "skip"'), person)
+    await bench.run()
+    assert person.asked == []
+    [response] = bench.of(ToolCallResponse)
+    assert response.content == content
+    applied = "Ada" if section == "results" else None
+    assert bench.app_config().assistant.name == applied
+
+
+async def test_question_missing_in_the_answers_file_is_asked(tmp_path: Path) -> None:
+    without = ALL.replace("[questions.deploy]\nsure = true\n", "")
+    person = FakePrompter(yes(True))
+    bench = deploying(tmp_path, without, person)
+    await bench.run()
+    assert [prompt.question.id for prompt in person.asked] == ["sure"]
+    [end] = bench.of(InquiryResponse)
+    assert end.metadata["channel"] == "form"
+
+
+def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
+    found = answers(tmp_path, "[questions.t]\nsure = true\n")
+    assert found.answer("t", SURE) == Given(True, "a.toml, line 2")
+    (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")
+    found.load("a.toml", ConfigFiles(tmp_path))
+    assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")
+    found.load(None, ConfigFiles(tmp_path))
+    assert found.answer("t", SURE) is None
+    with pytest.raises(Exception, match=r"no such answers file\. .*--answers-template FILE`"):
+        found.load("b.toml", ConfigFiles(tmp_path))

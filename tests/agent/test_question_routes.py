@@ -1,0 +1,59 @@
+"""Routes of a question: the configuration, an answers file, memory, a model, the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jp_nb.agent.prompts import Declined, Given, Unfit
+from jp_nb.agent.questions import AskModel, AskPerson, Decline, Refuse, Route, UseAnswer, route
+from jp_nb.config.tree.tools import QuestionConfig
+from jp_nb.tools.question import Question
+
+SURE = Question.boolean("sure", "Sure?")
+
+
+TO_MODEL = QuestionConfig.model_validate({"target": "assistant"})
+
+
+SET = QuestionConfig.model_validate({"answer": False})
+
+
+GIVEN = Given(True, "a.toml, line 1")
+
+
+PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
+    (SET, None, GIVEN, UseAnswer(False, "configured")),
+    (None, False, GIVEN, UseAnswer(True, "answers")),
+    (TO_MODEL, None, GIVEN, UseAnswer(True, "answers")),
+    (TO_MODEL, None, None, AskModel()),
+    (None, None, GIVEN, UseAnswer(True, "answers")),
+    (None, None, Declined("a.toml, line 1"), Decline()),
+    (None, None, None, AskPerson()),
+]
+
+
+def test_prepared_answer_comes_after_the_configuration_and_before_all_else() -> None:
+    for config, remembered, prepared, way in PRECEDENCE:
+        found = route("t", SURE, config, remembered=remembered, nobody=None, prepared=prepared)
+        assert found == way
+
+
+def test_unfit_prepared_answer_is_refused() -> None:
+    for question, nobody in [
+        (SURE, None),
+        (SURE.with_exclusive(), "it runs headless"),
+        (SURE.with_required(False), "it runs headless"),
+    ]:
+        prepared = Unfit("a.toml, line 1: no")
+        found = route("t", question, TO_MODEL, remembered=None, nobody=nobody, prepared=prepared)
+        assert isinstance(found, Refuse)
+        assert found.open == "a.toml, line 1: no"
+
+
+OPEN = Question.boolean("sure", "Sure?")
+
+
+def test_remembered_answer_applies_without_a_user() -> None:
+    for nobody in (None, "it runs headless"):
+        way = route("deploy", OPEN, None, remembered=True, nobody=nobody)
+        assert way == UseAnswer(True, "remembered")

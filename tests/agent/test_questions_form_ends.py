@@ -1,0 +1,414 @@
+"""Ends of a form in whole turns: answers, reply, stop, deadlines, interrupts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.display import InterruptHeard, PersonSays, QuestionEnds
+from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
+from jp_nb.agent.permissions import STOPPED_FIRST, UNDELIVERED
+from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
+from jp_nb.agent.questions import REASON_NOT_ANSWERED, STOPPED_BY_USER
+from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallRequest, ToolCallResponse
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.ask_turns import (
+    DATABASE,
+    NAME,
+    PARTS,
+    bench_of,
+    configured,
+    ends,
+    form,
+    responses,
+    structured,
+)
+from tests.agent.turn_bench import Bench, call
+from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
+
+LEFT_OPEN = NotAnswered("declined", "form")
+
+
+LATE = NotAnswered("timed_out", "form")
+
+
+OUT = NotAnswered("cancelled", "form")
+
+
+@pytest.mark.req("RPI-34", "RPI-61", "HB-1", "HB-4")
+async def test_question_left_open_is_declined() -> None:
+    person = FakePrompter(FormEnd((LEFT_OPEN, yes([]), LEFT_OPEN)))
+    bench = bench_of(person, form(DATABASE, PARTS, NAME))
+    await bench.run()
+    assert responses(bench) == [
+        (
+            "User answers:\n"
+            "database: not answered (the user left it open on purpose)\n"
+            "parts: [] (none of these)\n"
+            "name: not answered (the user left it open on purpose)",
+            False,
+        )
+    ]
+    assert [end for *_, end in ends(bench)] == ["declined", "answered", "declined"]
+
+
+@pytest.mark.req("RPI-62", "HB-12")
+async def test_reply_is_sent_with_the_answers_so_far() -> None:
+    person = FakePrompter(FormEnd((yes("pg"), OUT), "reply", "What is a part?"))
+    bench = bench_of(person, form(DATABASE, PARTS))
+    assert (await bench.run()).status == "completed"
+    assert responses(bench) == [
+        (
+            "The user did not send the form, but replied to you: What is a part?\n"
+            "User answers so far:\n"
+            "database: PostgreSQL (value: pg)\n"
+            "parts: cancelled (the user replied instead)",
+            False,
+        )
+    ]
+    assert ends(bench) == [
+        ("call_1.database.1", "answered", None, "answered"),
+        ("call_1.parts.1", "cancelled", "user", "cancelled"),
+    ]
+    assert structured(bench)["reply"] == "What is a part?"
+    assert bench.shown_of(PersonSays) == [PersonSays("What is a part?")]
+    assert bench.turn.text == "Done."
+
+
+STOP = FormEnd((OUT, OUT), "stop")
+
+
+@pytest.mark.req("RPI-39", "RPI-62", "RPI-76", "HB-12")
+@pytest.mark.parametrize("end", [STOP, FormEnd((yes("pg"), OUT), "stop"), OUT])
+async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
+    bench = bench_of(FakePrompter(end), form(DATABASE, PARTS))
+    assert (await bench.run()).status == "stopped"
+    assert responses(bench) == [(STOPPED_BY_USER, True)]
+    assert ends(bench) == [
+        (f"call_1.{name}.1", "cancelled", "user", "cancelled") for name in ("database", "parts")
+    ]
+    assert [e.metadata["channel"] for e in bench.of(InquiryResponse)] == ["form", "form"]
+    assert len(bench.provider.requests) == 1
+    assert [event for event in bench.passing if isinstance(event, InterruptHeard)] == []
+
+
+async def test_stop_keeps_answers_from_before_the_form() -> None:
+    person = FakePrompter(FormEnd((OUT,), "stop"))
+    bench = bench_of(person, form(PARTS, DATABASE), config=configured(parts=["Page"]))
+    assert (await bench.run()).status == "stopped"
+    assert ends(bench) == [
+        ("call_1.parts.1", "answered", None, "answered"),
+        ("call_1.database.1", "cancelled", "user", "cancelled"),
+    ]
+
+
+class Slow:
+    """A tool that runs until it is cut."""
+
+    def __init__(self) -> None:
+        self.running = asyncio.Event()
+        self.cut = False
+
+        async def dig() -> str:
+            self.running.set()
+            try:
+                await forever()
+            finally:
+                self.cut = True
+            return ""
+
+        self.tools = [PythonTool(dig)]
+
+
+@pytest.mark.req("RPI-76", "RPI-77", "HB-11", "HB-12")
+async def test_stop_closes_the_other_calls_of_the_batch() -> None:
+    slow = Slow()
+
+    async def stop() -> FormEnd:
+        await slow.running.wait()
+        return STOP
+
+    person = FakePrompter(stop)
+    bench = bench_of(
+        person,
+        form(DATABASE, PARTS, call_id="c1", index=1),
+        call("dig", "c2", index=2),
+        form(NAME, call_id="c3", index=3),
+        tools=slow.tools,
+    )
+    async with asyncio.timeout(10):
+        assert (await bench.run()).status == "stopped"
+    assert slow.cut
+    assert [(each.id, each.content) for each in bench.of(ToolCallResponse)] == [
+        ("c1", STOPPED_BY_USER),
+        ("c2", LEFT_RUNNING),
+        ("c3", LEFT_RUNNING),
+    ]
+    asked = {entry.id for entry in bench.of(InquiryRequest)}
+    assert [(key, end) for key, _, _, end in ends(bench)] == [
+        (key, "cancelled") for key in ("c1.database.1", "c1.parts.1", "c3.name.1")
+    ]
+    assert asked == {key for key, *_ in ends(bench)}
+    assert {x.id for x in bench.of(ToolCallRequest)} == {"c1", "c2", "c3"}
+    assert "interrupt" not in "".join(each.content for each in bench.of(ToolCallResponse))
+    assert len(person.asked) == 1
+
+
+@pytest.mark.req("HB-12")
+async def test_stop_reports_finished_calls_as_undelivered() -> None:
+    async def stop() -> FormEnd:
+        await until(lambda: any(text.startswith("your decision on") for text in bench.waits()))
+        return FormEnd((OUT,), "stop")
+
+    bench = bench_of(
+        FakePrompter(stop),
+        form(DATABASE, call_id="c1"),
+        call("dig", "c2", index=2),
+        tools=[PythonTool(lambda: "dug", name="dig")],
+        config=for_tool("dig", result="ask"),
+    )
+    assert (await bench.run()).status == "stopped"
+    assert [text for text, _ in responses(bench)] == [
+        STOPPED_BY_USER,
+        UNDELIVERED.format(STOPPED_FIRST),
+    ]
+
+
+def test_stopped_call_is_reported_as_run_or_not_run() -> None:
+    assert stopped(LEFT, ran=False) == LEFT_UNRUN
+    assert stopped(LEFT, ran=True) == LEFT_RUNNING
+
+
+@pytest.mark.req("HB-11")
+async def test_two_forms_of_a_batch_are_shown_in_call_order() -> None:
+    person = FakePrompter(FormEnd((yes("pg"),)), FormEnd((yes("Ada"), yes([]))))
+    bench = bench_of(person, form(DATABASE, call_id="c1"), form(NAME, PARTS, call_id="c2", index=2))
+    await bench.run()
+    assert [len(prompt.pages) for prompt in person.asked] == [1, 2]
+    assert [text for text in bench.waits() if text.startswith("your answer")] == [
+        "your answer to a question from the assistant",
+        "your answer to 2 questions from the assistant",
+    ]
+    assert [text for text, _ in responses(bench)] == [
+        "User selected: PostgreSQL (value: pg)",
+        "User answers:\nname: custom input: Ada\nparts: [] (none of these)",
+    ]
+
+
+def late(value: JsonValue, *marks: Any) -> Answered:
+    return Answered(value, "form", marks=frozenset({"timed_out", *marks}))
+
+
+@pytest.mark.req("RPI-66", "RPI-67", "RPI-68", "RPI-69", "HB-2", "HB-3")
+async def test_answers_taken_at_the_deadline_are_marked() -> None:
+    person = FakePrompter(FormEnd((LATE, late(["API"], "auto"), late("a\nb"))))
+    free = {**NAME, "required": False}
+    bench = bench_of(person, form(DATABASE, PARTS, free))
+    await bench.run()
+    assert responses(bench) == [
+        (
+            "User answers:\n"
+            "database: timed out (the user did not answer in time)\n"
+            "parts (chosen automatically, because the user did not answer in time): [API]\n"
+            "name (selected before the time ran out, but not submitted): custom input:\n"
+            "  a\n  b",
+            False,
+        )
+    ]
+    marks = [entry.metadata for entry in bench.of(InquiryResponse)]
+    assert marks == [
+        {"end": "timed_out", "channel": "form"},
+        {"end": "answered", "channel": "form", "auto": True, "timed_out": True},
+        {"end": "answered", "channel": "form", "timed_out": True},
+    ]
+
+
+@pytest.mark.req("RPI-66", "RPI-67", "RPI-69", "RPI-70", "RPI-82", "HB-3")
+async def test_expired_form_chooses_for_optional_selections_alone() -> None:
+    best = {**DATABASE, "id": "best", "required": False, "recommended": 1}
+    own = {**PARTS, "id": "own", "options": []}
+    bench = bench_of(FakePrompter(LATE), form(DATABASE, PARTS, best, own))
+    assert (await bench.run()).status == "completed"
+    auto = "(chosen automatically, because the user did not answer in time)"
+    assert responses(bench) == [
+        (
+            "Answers:\n"
+            "database: timed out (the user did not answer in time)\n"
+            f"parts {auto}: [API]\n"
+            f"best {auto}: SQLite\n"
+            "own: timed out (the user did not answer in time)",
+            False,
+        )
+    ]
+
+
+@pytest.mark.req("RPI-39", "RPI-70", "RPI-82", "HB-2")
+async def test_expired_required_question_is_an_error() -> None:
+    bench = bench_of(FakePrompter(LATE), form(DATABASE))
+    assert (await bench.run()).status == "completed"
+    assert responses(bench) == [("Timed out: the user did not answer in time.", True)]
+    assert structured(bench)["outcome"] == "timed_out"
+    assert bench.turn.text == "Done."
+
+
+async def test_tool_that_needs_all_answers_gets_late_choices_or_none() -> None:
+    def plan(ctx: ToolContext) -> Outcome:
+        if ctx.answers:
+            return Success(json.dumps(dict(ctx.answers)))
+        size = Question.select("size", "Size?", ["S", "M"], recommended=1)
+        name = Question.text("name", "Name?")
+        return NeedsInput(size.with_required(False), name.with_required(False))
+
+    bench = bench_of(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    assert responses(bench) == [('{"size": "M", "name": null}', False)]
+
+    def must(ctx: ToolContext) -> Outcome:
+        return NeedsInput(Question.select("size", "Size?", ["S", "M"]), Question.text("a", "A?"))
+
+    bench = bench_of(FakePrompter(LATE), call("must"), tools=[PythonTool(must)])
+    await bench.run()
+    assert responses(bench) == [(REASON_NOT_ANSWERED["timed_out"], False)]
+    assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
+
+
+@pytest.mark.req("RPI-82", "HB-9")
+async def test_nothing_is_chosen_for_an_exclusive_optional_question() -> None:
+    size = Question.select("size", "Size?", ["S", "M"]).with_required(False).with_exclusive()
+
+    def plan(ctx: ToolContext) -> Outcome:
+        if ctx.ends:
+            return Success(json.dumps(dict(ctx.answers)))
+        return NeedsInput(size, Question.text("a", "A?"), partial=True)
+
+    bench = bench_of(FakePrompter(LATE), call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    assert responses(bench) == [("{}", False)]
+    assert [end for *_, end in ends(bench)] == ["timed_out", "timed_out"]
+
+
+async def test_question_is_recorded_with_default_and_required() -> None:
+    asked = Question.select("size", "Size?", ["S", "M"]).with_default("M").with_required(False)
+
+    def plan(ctx: ToolContext) -> Outcome:
+        return Success() if ctx.ends else NeedsInput(asked)
+
+    bench = bench_of(FakePrompter(yes("S")), call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    raw = next(entry for entry in bench.stream.raw if entry["type"] == "inquiry_request")
+    assert raw["question"] == {
+        "text": "Size?",
+        "answer_type": {"type": "select", "options": [{"value": "S"}, {"value": "M"}]},
+        "default": "M",
+        "required": False,
+    }
+
+
+@pytest.mark.parametrize("how", ["cancelled", "declined"])
+async def test_tool_that_takes_partial_answers_reads_each_end(
+    how: Any,
+) -> None:
+    seen: list[Any] = []
+
+    def plan(ctx: ToolContext) -> Outcome:
+        if not ctx.ends:
+            return NeedsInput(Question.text("a", "A?"), Question.text("b", "B?"), partial=True)
+        seen.append((dict(ctx.answers), {key: x.end for key, x in ctx.ends.items()}))
+        return Success("")
+
+    bench = bench_of(FakePrompter(NotAnswered(how, "form")), call("plan"), tools=[PythonTool(plan)])
+    await bench.run()
+    assert seen == [({}, {"a": how, "b": how})]
+
+
+def user_at_menu(*choices: Any, open_form: Any = forever) -> FakePrompter:
+    """Return a user who leaves a form open until the interrupt, and then chooses at the menu."""
+    return FakePrompter(open_form, *choices)
+
+
+async def interrupted(bench: Bench, *, forms: int = 1) -> Any:
+    task = asyncio.create_task(bench.run())
+    person = bench.person
+    await until(lambda: len(person.asked) >= forms)
+    bench.loop.interrupt()
+    async with asyncio.timeout(10):
+        return await task
+
+
+@pytest.mark.req("RPI-77", "RPI-80")
+async def test_interrupt_closes_the_form() -> None:
+    bench = bench_of(user_at_menu(yes("continue")), form(DATABASE, PARTS))
+    end = await interrupted(bench)
+    assert end.status == "completed"
+    assert responses(bench) == [(REASON_NOT_ANSWERED["interrupted"], False)]
+    assert [end for *_, end in ends(bench)] == ["interrupted", "interrupted"]
+    assert structured_or_none(bench) is None
+
+
+def structured_or_none(bench: Bench) -> Any:
+    return bench.of(ToolCallResponse)[0].metadata.get("structured")
+
+
+@pytest.mark.req("RPI-77", "RPI-78")
+async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
+    slow = Slow()
+    bench = bench_of(
+        user_at_menu(yes("stop")),
+        form(DATABASE, call_id="c1"),
+        call("dig", "c2", index=2),
+        tools=slow.tools,
+    )
+    end = await interrupted(bench)
+    assert end.status == "interrupted"
+    first, second = (text for text, _ in responses(bench))
+    assert first == REASON_NOT_ANSWERED["interrupted"]
+    assert second == bench.offer().tools["dig"].cancellation_response
+    assert [event.then for event in bench.passing if isinstance(event, InterruptHeard)] == [
+        *(None, "menu", "stop")
+    ]
+
+
+@pytest.mark.req("RPI-79", "RCP-86")
+@pytest.mark.parametrize("choice", ["stop", "continue"])
+async def test_form_after_an_interrupt_waits_for_the_decision(choice: str) -> None:
+    async def press() -> str:
+        bench.loop.interrupt()
+        await forever()
+        return ""
+
+    person = FakePrompter(yes(choice), FormEnd((yes("pg"),)))
+    bench = bench_of(
+        person,
+        call("press", "c1"),
+        form(DATABASE, call_id="c2", index=2),
+        tools=[PythonTool(press)],
+    )
+    task = asyncio.create_task(bench.run())
+    if choice == "continue":
+        await until(lambda: len(person.asked) == 2)
+        await until(lambda: bench.of(InquiryResponse))
+        bench.loop.interrupt()
+    async with asyncio.timeout(10):
+        assert (await task).status == "interrupted"
+    kinds = [isinstance(prompt, FormPrompt) for prompt in person.asked]
+    assert kinds == ([False] if choice == "stop" else [False, True])
+
+
+@pytest.mark.req("HB-19")
+async def test_configured_label_changes_the_display_alone() -> None:
+    config = for_tool("ask", questions={"database": {"prompt_label": "deploy"}})
+    bench = bench_of(
+        FakePrompter(FormEnd((yes("pg"), yes([])))), form(DATABASE, PARTS), config=config
+    )
+    await bench.run()
+    [prompt] = bench.person.asked
+    assert [page.label for page in prompt.pages] == ["deploy", "Assistant"]
+    assert {entry.source.source for entry in bench.of(InquiryRequest)} == {"assistant"}
+    assert [event.label for event in bench.shown_of(QuestionEnds)] == ["deploy", "Assistant"]

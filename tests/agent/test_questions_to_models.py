@@ -1,0 +1,405 @@
+"""Questions of tools that a model answers, in whole turns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import QuestionEnds, ShowText, ToolEnds
+from jp_nb.agent.inquiry import InquiryError, InquiryModel, LlmInquiryBackend
+from jp_nb.agent.provider import Flush, ProviderEvent, TextPart
+from jp_nb.config.partial import Partial, merge
+from jp_nb.errors import ProviderError
+from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.document import Document
+from jp_nb.record.events import (
+    ChatRequest,
+    InquiryRequest,
+    InquiryResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.rendering.turn import Transcript, log_report
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    EventProvider,
+    MockInquiryBackend,
+    call,
+    reply,
+    say,
+)
+from tests.support.entries import open_inquiries
+from tests.support.fakes import FakePrompter, for_tool, forever, until
+
+AWAY = "headless"
+SURE = Question.boolean("sure", "Create backups?")
+KEEP = Question.select("keep", "Keep it?", ["keep", "drop"])
+NAME = Question.text("name", "Which name?")
+BY_MODEL: Partial = {"target": "assistant"}
+FAILED = (
+    "The tool 'rename' asked a follow-up question (\"Create backups?\") that was routed to a "
+    "secondary assistant for resolution, but the secondary assistant failed to provide a valid "
+    "answer. Error: {}. You may retry the tool call or end the turn."
+)
+
+
+def asking(*questions: Question, name: str = "rename", runs: list[Any] | None = None) -> PythonTool:
+    """A tool that asks one question after the other and returns the answers."""
+
+    def function(ctx: ToolContext, path: str = "") -> Outcome:
+        if runs is not None:
+            runs.append((path, dict(ctx.answers)))
+        for question in questions:
+            if question.id not in ctx.answers:
+                return NeedsInput(question)
+        return Success(json.dumps(ctx.answers))
+
+    return PythonTool(function, name=name)
+
+
+def by_model(*names: str, **questions: Partial) -> Partial:
+    """A partial in which a model answers these questions of all `names`."""
+    partial: Partial = {}
+    for name in names:
+        partial = merge(partial, for_tool(name, questions=dict(questions)))
+    return partial
+
+
+def answering(answer: Any, call_id: str = "call_1", *, tool: str = "rename") -> list[Any]:
+    """Events of a structured answer with a thought before it."""
+    text = json.dumps({"inquiry_id": f"tool_call.{tool}.{call_id}", "answer": answer})
+    thought: list[ProviderEvent] = [TextPart(0, "reasoning", "Hm, let me think."), Flush(0)]
+    return reply(thought, [TextPart(1, "structured", text), Flush(1)])
+
+
+def llm(*scripts: Any) -> tuple[LlmInquiryBackend, EventProvider]:
+    """Return the real backend, and its provider."""
+    provider = EventProvider(*scripts)
+    return LlmInquiryBackend(InquiryModel(provider, "small")), provider
+
+
+def ends(bench: Bench) -> list[tuple[str, Any, str | None]]:
+    """Return the outcome, answer and reason of each inquiry."""
+    return [(e.outcome, e.answer, e.reason) for e in bench.of(InquiryResponse)]
+
+
+def results(bench: Bench) -> list[tuple[str, bool]]:
+    return [(response.content, response.is_error) for response in bench.of(ToolCallResponse)]
+
+
+@pytest.mark.req("R028-1", "R028-2", "R028-4", "R028-13", "R028-16", "R028-23")
+async def test_tool_runs_again_with_the_answer_of_a_model() -> None:
+    runs: list[Any] = []
+    backend, other = llm(answering(True))
+    bench = Bench(
+        [reply(say("Renaming."), call("rename", text='{"path": "a.txt"}')), DONE],
+        tools=[asking(SURE, runs=runs)],
+        config=by_model("rename", sure=BY_MODEL),
+        inquiry=backend,
+    )
+    assert (await bench.run("Rename a.txt, with backups.")).status == "completed"
+    assert runs == [("a.txt", {}), ("a.txt", {"sure": True})]
+    assert results(bench) == [('{"sure": true}', False)]
+    assert len(bench.of(ToolCallRequest)) == 1
+    # The main model was asked twice, and saw one request and one response of the call.
+    [(_, before), (_, after)] = bench.provider.requests
+    added = [entry.type for entry in after[len(before) :]]
+    assert added == ["chat_response", "tool_call_request", "tool_call_response"]
+    # The answering model saw the same conversation.
+    [(_, seen)] = other.requests
+    assert [entry.type for entry in seen] == [
+        "chat_request", "chat_response", "tool_call_request", "tool_call_response", "chat_request",
+    ]  # fmt: skip
+    assert seen[:3] == after[:3]
+    assert ends(bench) == [("answered", True, None)]
+
+
+@pytest.mark.req("R028-15", "R028-35")
+async def test_inquiry_leaves_its_request_and_response_alone() -> None:
+    backend, other = llm(answering(True))
+    bench = Bench(
+        [reply(call("rename")), DONE],
+        tools=[asking(SURE)],
+        config=by_model("rename", sure=BY_MODEL),
+        inquiry=backend,
+    )
+    await bench.run()
+    [(_, seen)] = other.requests
+    assert isinstance(seen[-1], ChatRequest)  # the question was put, and:
+    assert bench.kinds() == [
+        "turn_start", "chat_request", "tool_call_request", "inquiry_request", "inquiry_response",
+        "tool_call_response", "chat_response",
+    ]  # fmt: skip
+    kinds = [item.entry.type for item in thread_of(bench.stream)]
+    assert [item.entry.type for item in bench.loop.thread] == kinds
+    transcript = Transcript()
+    transcript.apply(bench.shown)
+    shown = log_report(Document(bench.stream), [bench.turn])
+    everything = [
+        json.dumps(list(bench.stream.raw)),
+        *[repr(item.entry) for item in bench.loop.thread],
+        transcript.plain_text(),
+        transcript.markdown(),
+        str(shown),
+        repr(shown),
+    ]
+    for text in everything:
+        for unwanted in ("Tool paused", "is paused and asks", "tool_call.rename", "let me think"):
+            assert unwanted not in text
+    [question] = bench.of(InquiryRequest)
+    assert question.id == "call_1.sure.1"
+    assert "Create backups?" in transcript.plain_text()
+
+
+@pytest.mark.req("R028-14")
+async def test_inquiry_shows_the_question_and_its_answer_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def bench(question: Partial) -> Bench:
+        return Bench(
+            [reply(call("rename")), DONE],
+            tools=[asking(SURE)],
+            config=by_model("rename", sure=question),
+            inquiry=llm([ProviderError("x", retry_after=0)], answering(True))[0],
+        )
+
+    asked, configured = bench(BY_MODEL), bench({"answer": True})
+    await asked.run()
+    await configured.run()
+    [ended] = asked.shown_of(QuestionEnds)
+    assert (ended.channel, ended.answer) == ("model", True)
+
+    def comparable(bench: Bench) -> list[Any]:
+        """Return the display events without the channel and the duration."""
+        shown: list[Any] = []
+        for event in bench.shown:
+            if isinstance(event, QuestionEnds):
+                event = replace(event, channel=None)
+            if isinstance(event, ToolEnds):
+                event = replace(event, seconds=0.0)
+            shown.append(event)
+        return shown
+
+    assert comparable(asked) == comparable(configured)
+    assert not any("Hm" in event.text for event in asked.shown_of(ShowText))
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.req("R028-22")
+async def test_thread_is_copied_only_when_a_model_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Thread] = []
+    init = Thread.__init__
+
+    def noted(self: Thread, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        if self.items:
+            made.append(self)
+
+    rows: list[tuple[Partial, int]] = [(BY_MODEL, 1), ({"answer": True}, 0)]
+    for question, copies in rows:
+        backend, other = llm(answering(True))
+        bench = Bench(
+            [reply(call("rename")), DONE],
+            tools=[asking(SURE)],
+            config=by_model("rename", sure=question),
+            person=FakePrompter(away=AWAY),
+            inquiry=backend,
+        )
+        made.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(Thread, "__init__", noted)
+            await bench.run()
+        assert len(made) == copies
+        assert [request.thread for request, _ in other.requests] == made
+        assert {id(sent.thread) for sent, _ in bench.provider.requests} == {id(bench.loop.thread)}
+        assert results(bench) == [('{"sure": true}', False)]
+
+
+@pytest.mark.req("R028-23", "R028-25", "R028-27")
+async def test_questions_of_one_call_are_asked_one_by_one() -> None:
+    runs: list[Any] = []
+    backend, other = llm(answering(True), answering("drop"), answering("b.txt"))
+    bench = Bench(
+        [reply(call("rename")), DONE],
+        tools=[asking(SURE, KEEP, NAME, runs=runs)],
+        config=by_model("rename", sure=BY_MODEL, keep=BY_MODEL, name=BY_MODEL),
+        inquiry=backend,
+    )
+    await bench.run()
+    assert [answers for _, answers in runs] == [
+        {},
+        {"sure": True},
+        {"sure": True, "keep": "drop"},
+        {"sure": True, "keep": "drop", "name": "b.txt"},
+    ]
+    assert len(other.requests) == 3
+    for request, seen in other.requests:
+        assert request.schema is not None
+        assert set(request.schema["properties"]) == {"inquiry_id", "answer"}  # type: ignore[arg-type]
+        assert sum(isinstance(entry, ChatRequest) for entry in seen) == 2
+    ids = [entry.id for entry in bench.of(InquiryRequest)]
+    assert ids == ["call_1.sure.1", "call_1.keep.1", "call_1.name.1"]
+    assert [answer for _, answer, _ in ends(bench)] == [True, "drop", "b.txt"]
+
+
+@pytest.mark.req("R028-3")
+async def test_other_tools_run_during_an_inquiry() -> None:
+    go = asyncio.Event()
+    ran: list[str] = []
+
+    async def slow_answer() -> Any:
+        await go.wait()
+        return True
+
+    async def look() -> str:
+        ran.append("begun")
+        await until(lambda: mock.running)
+        ran.append("done")
+        go.set()  # the answer comes only after the other tool is done
+        return "seen"
+
+    mock = MockInquiryBackend({"call_1.sure.1": slow_answer})
+    bench = Bench(
+        [reply(call("rename", "call_1"), call("look", "call_2", index=2)), DONE],
+        tools=[asking(SURE), PythonTool(look)],
+        config=by_model("rename", sure=BY_MODEL),
+        inquiry=mock,
+    )
+    await asyncio.wait_for(bench.run(), 5)
+    assert ran == ["begun", "done"]
+    assert results(bench) == [('{"sure": true}', False), ("seen", False)]
+
+
+@pytest.mark.req("R028-26")
+async def test_inquiries_of_parallel_calls_run_in_parallel() -> None:
+    everyone = asyncio.Event()
+
+    def answer(value: Any) -> Any:
+        async def wait() -> Any:
+            if mock.running == 3:
+                everyone.set()
+            await everyone.wait()
+            return value
+
+        return wait
+
+    mock = MockInquiryBackend(
+        {"c1.sure.1": answer(True), "c2.keep.1": answer("drop"), "c3.name.1": answer("x")}
+    )
+    names = ("one", "two", "three")
+    calls = [call(name, f"c{n}", index=n) for n, name in enumerate(names, start=1)]
+    bench = Bench(
+        [reply(*calls), DONE],
+        tools=[asking(q, name=n) for q, n in zip((SURE, KEEP, NAME), names, strict=True)],
+        config=by_model(*names, sure=BY_MODEL, keep=BY_MODEL, name=BY_MODEL),
+        inquiry=mock,
+    )
+    await asyncio.wait_for(bench.run(), 5)
+    assert mock.most_at_once == 3
+    assert [(asked.tool, asked.call_id) for asked, _ in mock.asked] == [
+        ("one", "c1"), ("two", "c2"), ("three", "c3"),
+    ]  # fmt: skip
+    assert results(bench) == [
+        ('{"sure": true}', False), ('{"keep": "drop"}', False), ('{"name": "x"}', False),
+    ]  # fmt: skip
+    assert sorted(end.id for end in bench.of(InquiryResponse)) == [
+        "c1.sure.1", "c2.keep.1", "c3.name.1",
+    ]  # fmt: skip
+
+
+@pytest.mark.req("R028-28", "R083-82", "R083-83")
+async def test_model_answers_if_configured_or_without_a_user() -> None:
+    rows: list[tuple[Any, str | None]] = [
+        (None, AWAY),
+        ("user", AWAY),
+        ("assistant", None),
+        ({"system_prompt": "Be brief."}, AWAY),
+    ]
+    for target, away in rows:
+        person = FakePrompter(away=away)
+        mock = MockInquiryBackend({"tool_call.rename.call_1": False})
+        bench = Bench(
+            [reply(call("rename")), DONE],
+            tools=[asking(SURE)],
+            config=by_model("rename", sure={"target": target}) if target else {},
+            person=person,
+            inquiry=mock,
+        )
+        await bench.run()
+        assert results(bench) == [('{"sure": false}', False)]
+        assert ends(bench) == [("answered", False, None)]
+        assert [asked.id for asked, _ in mock.asked] == ["call_1.sure.1"]
+        assert person.asked == []
+
+
+@pytest.mark.req("R028-24")
+async def test_failed_inquiry_ends_the_call_with_an_error() -> None:
+    runs: list[Any] = []
+    bench = Bench(
+        [reply(call("rename"), call("look", "call_2", index=2)), DONE],
+        tools=[asking(SURE, runs=runs), PythonTool(lambda: "seen", name="look")],
+        config=by_model("rename", sure=BY_MODEL),
+        inquiry=llm(reply(say("Yes.")))[0],
+    )
+    assert (await bench.run()).status == "completed"
+    told = FAILED.format("No structured data in the LLM response")
+    assert results(bench) == [(told, True), ("seen", False)]
+    assert ends(bench) == [("cancelled", None, "backend_error")]
+    assert len(runs) == 1
+
+
+@pytest.mark.req("R028-33")
+async def test_failed_inquiry_leaves_no_answers_for_the_next_call() -> None:
+    runs: list[Any] = []
+    failing = InquiryError("No structured data in the LLM response")
+    mock = MockInquiryBackend(
+        {"c1.sure.1": True, "c1.name.1": failing, "c2.sure.1": False, "c2.name.1": "b"}
+    )
+    bench = Bench(
+        [reply(call("rename", "c1")), reply(call("rename", "c2")), DONE],
+        tools=[asking(SURE, NAME, runs=runs)],
+        config=by_model("rename", sure=BY_MODEL, name=BY_MODEL),
+        inquiry=mock,
+    )
+    await bench.run()
+    assert [answers for _, answers in runs] == [
+        {}, {"sure": True}, {}, {"sure": False}, {"sure": False, "name": "b"},
+    ]  # fmt: skip
+    assert [is_error for _, is_error in results(bench)] == [True, False]
+
+
+@pytest.mark.req("R028-29")
+@pytest.mark.parametrize("how", ["interrupt", "cancel"])
+async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
+    closed = EventProvider([TextPart(0, "structured", "{"), forever], [forever])
+    bench = Bench(
+        [reply(call("one", "c1"), call("two", "c2", index=2))],
+        tools=[asking(SURE, name="one"), asking(SURE, name="two")],
+        person=FakePrompter(away=AWAY),
+        inquiry=LlmInquiryBackend(InquiryModel(closed, "small")),
+    )
+    task = asyncio.create_task(bench.run())
+    await until(lambda: len(closed.requests) == 2)
+    if how == "interrupt":
+        bench.loop.interrupt()
+        assert (await asyncio.wait_for(task, 5)).status == "interrupted"
+    else:
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert closed.closed == 2
+    assert ends(bench) == [("cancelled", None, "user")] * 2
+    assert len(bench.of(ToolCallResponse)) == 2
+    assert not bench.stream.unanswered()
+    assert not open_inquiries(bench.stream)

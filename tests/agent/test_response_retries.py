@@ -1,0 +1,168 @@
+"""Requests that fail: retries, backoff, partial answers."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import Notice, Waits
+from jp_nb.agent.provider import Finished, Flush, Retry, TextPart
+from jp_nb.agent.response import backoff
+from jp_nb.agent.turn import REQUEST_FAILED
+from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.errors import ProviderError, ProviderErrorKind
+from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
+from tests.agent.turn_bench import (
+    BROKEN,
+    DONE,
+    Bench,
+    call,
+    reply,
+    returning,
+    say,
+    well_formed,
+)
+
+FINAL: list[ProviderErrorKind] = ["quota", "output_limit", "other"]
+
+
+WORDS: dict[ProviderErrorKind, str] = {
+    "timeout": "no answer in time",
+    "connect": "no connection",
+    "rate_limit": "rate limit",
+    "transient": "server error",
+}
+
+
+async def test_transient_errors_are_retried_and_shown_while_waiting() -> None:
+    for kind, words in WORDS.items():
+        bench = Bench([[ProviderError("x", kind=kind)], DONE])
+        await bench.run()
+        name = "test/test-model"
+        assert bench.waits() == [name, f"{name}: {words}, attempt 2 of 6", name, ""]
+        [wait] = [event for event in bench.passing if isinstance(event, Waits) and event.until]
+        assert wait.until is not None
+        assert wait.until - monotonic() <= bench.slept[0]
+        assert bench.shown_of(Notice) == []  # a wait leaves nothing on screen
+        assert bench.turn.text == "Done."
+        assert len(bench.slept) == 1
+
+
+async def test_final_errors_are_raised_at_once() -> None:
+    for kind in FINAL:
+        bench = Bench([[*say("So far")[:1], ProviderError("x", kind=kind)]])
+        with pytest.raises(ProviderError):
+            await bench.run()
+        assert (bench.turn.text, bench.slept) == ("So far", [])
+        assert well_formed(bench.stream)
+
+
+async def test_retry_after_is_honored() -> None:
+    bench = Bench([[ProviderError("x", kind="other", retry_after=7.0)], DONE])
+    await bench.run()
+    assert bench.slept == [7.0]
+
+
+async def test_error_is_raised_after_the_configured_retries() -> None:
+    request = RequestConfig(max_retries=2, base_backoff_ms=1000)
+    bench = Bench([[BROKEN]] * 3, request=request)
+    with pytest.raises(ProviderError, match="reset"):
+        await bench.run()
+    assert [text.partition(": ")[2] for text in bench.waits() if ":" in text] == [
+        "server error, attempt 2 of 3",
+        "server error, attempt 3 of 3",
+    ]
+    assert bench.shown_of(Notice)[-1] == Notice(REQUEST_FAILED)
+    assert [int(seconds) for seconds in bench.slept] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("attempts", "retries", "times"),
+    [("---", 2, "3 times"), ("-", 0, "once"), ("-a-", 1, "3 times")],  # `a` is content
+)
+async def test_final_error_has_the_number_of_attempts(
+    attempts: str, retries: int, times: str
+) -> None:
+    def busy() -> ProviderError:
+        return ProviderError("slow down. Wait.", kind="rate_limit", status=429)
+
+    scripts: list[Any] = [[*say("a")[: each == "a"], busy()] for each in attempts]
+    bench = Bench(scripts, request=RequestConfig(max_retries=retries))
+    with pytest.raises(ProviderError) as caught:
+        await bench.run()
+    assert str(caught.value) == f"slow down. Wait. It was tried {times}."
+    assert caught.value.status == 429
+
+
+async def test_content_resets_the_count_of_retries() -> None:
+    request = RequestConfig(max_retries=1)
+    scripts: list[Any] = [[BROKEN], [*say("a")[:1], BROKEN], DONE]
+    bench = Bench(scripts, request=request)
+    await bench.run()
+    again = "test/test-model: server error, attempt 2 of 2"
+    assert bench.waits().count(again) == 2
+
+
+async def test_answer_that_breaks_off_again_and_again_is_given_up() -> None:
+    scripts = [[*say("a")[:1], ProviderError("reset", kind="transient")] for _ in range(20)]
+    bench = Bench(scripts, request=RequestConfig(max_retries=2))
+    with pytest.raises(ProviderError, match="It was tried 9 times"):
+        await bench.run()
+    assert len(bench.provider.requests) == 9
+
+
+async def test_partial_answer_is_kept_and_sent_with_the_retry() -> None:
+    partial: list[Any] = [*say("Once upon")[:1], *call("t", index=1)[:2]]
+    bench = Bench([[*partial, BROKEN], [BROKEN], reply(say(" a time."))], tools=[returning("x")])
+    await bench.run()
+    assert [r.message for r in bench.of(ChatResponse)] == ["Once upon", " a time."]
+    assert bench.of(ToolCallRequest) == []
+    assert bench.provider.requests[1][1][-1] == bench.of(ChatResponse)[0]
+    assert len(bench.of(ChatRequest)) == 1
+
+
+async def test_partial_structured_answer_is_not_kept() -> None:
+    half: list[Any] = [TextPart(0, "structured", '{"a": '), BROKEN]
+    whole: list[Any] = [TextPart(0, "structured", '{"a": 1}'), Flush(0), Finished()]
+    bench = Bench([half, whole])
+    await bench.run()
+    assert bench.turn.data == {"a": 1}
+    assert len(bench.of(ChatResponse)) == 1
+
+
+async def test_stream_without_an_end_is_a_transient_error() -> None:
+    bench = Bench([say("So far"), DONE])
+    await bench.run()
+    assert "test/test-model: server error, attempt 2 of 6" in bench.waits()
+    assert bench.turn.text == "So far\n\nDone."
+    assert bench.provider.closed == 2
+
+
+async def test_provider_that_corrects_its_request_is_called_again_within_limits() -> None:
+    bench = Bench([*[[Retry("bad signature")]] * 10, DONE])
+    await bench.run()
+    assert (bench.turn.text, bench.slept) == ("Done.", [])
+    bench = Bench([[Retry("bad signature")]] * 11)
+    with pytest.raises(ProviderError, match="keeps rejecting the conversation: bad signature"):
+        await bench.run()
+
+
+async def test_internal_error_of_a_provider_keeps_the_partial_answer() -> None:
+    bench = Bench([[*say("So far")[:1], ZeroDivisionError("bug")]])
+    with pytest.raises(ZeroDivisionError):
+        await bench.run()
+    assert bench.turn.text == "So far"
+
+
+def test_backoff_doubles_up_to_the_ceiling_unless_the_server_sets_it() -> None:
+    rows: list[tuple[int, float | None, float, float]] = [
+        (1, None, 1.0, 1.5),
+        (3, None, 4.0, 4.5),
+        (9, None, 60, 60),
+        (1, 2.5, 2.5, 2.5),
+        (1, 99, 60, 60),
+    ]
+    for attempt, retry_after, least, most in rows:
+        assert least <= backoff(RequestConfig(), attempt, retry_after) <= most

@@ -1,0 +1,290 @@
+"""Tokens of a turn: counted, limited, recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import Notice, TokensSoFar
+from jp_nb.agent.inquiry import InquiryModel, LlmInquiryBackend
+from jp_nb.agent.provider import Finished, Flush, TextPart, Usage
+from jp_nb.config.tree.models import Request as RequestConfig
+from jp_nb.errors import ProviderError
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.events import (
+    ChatResponse,
+    ConfigDelta,
+    InquiryResponse,
+    ToolCallRequest,
+)
+from jp_nb.record.marks import ModelUsage, TurnUsage, usage_in
+from jp_nb.record.stream import ConversationStream, no_answer
+from jp_nb.record.turns import Turn, read_turn
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.counted_calls import calls, contents_of, counting
+from tests.agent.over_http import over_http
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    EventProvider,
+    call,
+    reply,
+    say,
+)
+from tests.support.fakes import for_tool, forever, until
+from tests.support.loopback import LoopbackServer, Reply, ToolCall
+
+BROKEN = ProviderError("it broke", kind="transient")
+
+
+def t() -> str:
+    return "x"
+
+
+def took(*counts: int) -> Usage:
+    return Usage(*counts)
+
+
+def stored(bench: Bench) -> list[tuple[str, ModelUsage]]:
+    """Return the type and the recorded tokens of each entry with tokens."""
+    return [(e.type, used) for e in bench.entries for used in usage_in(e.metadata)]
+
+
+def used(*counts: int, model: str = "") -> ModelUsage:
+    return ModelUsage(model, TurnUsage(*counts))
+
+
+async def test_last_entry_of_each_response_has_its_tokens() -> None:
+    first: list[Any] = [took(30, 10), *reply(say("Well."), call("t", index=1))]
+    last: list[Any] = [took(50), Usage(output_tokens=4, cache_read_tokens=20), *DONE]
+    bench = Bench([first, last], tools=[PythonTool(t)])
+    end = await bench.run()
+    assert [kind for kind, _ in stored(bench)] == ["tool_call_request", "chat_response"]
+    [request] = bench.of(ToolCallRequest)
+    assert request.metadata["usage"] == {"model": "test/test-model", "input_tokens": 30,
+                                         "output_tokens": 10}  # fmt: skip
+    assert "usage" not in bench.of(ChatResponse)[0].metadata
+    assert bench.turn.usage == TurnUsage(80, 14, None, 20)
+    assert (end.usage.input_tokens, end.usage.output_tokens) == (80, 14)
+
+
+async def test_unreported_tokens_are_not_recorded() -> None:
+    bench = Bench([DONE])
+    await bench.run()
+    assert bench.turn.usage == TurnUsage()
+    assert "usage" not in json.dumps(bench.stream.raw)
+    assert not [event for event in bench.passing if isinstance(event, TokensSoFar)]
+
+
+async def test_tokens_of_failed_attempts_are_recorded() -> None:
+    silent: list[Any] = [took(7), BROKEN]
+    partial: list[Any] = [took(8), *say("Do")[:1], BROKEN]
+    bench = Bench([silent, partial, [took(9, 2), *DONE]])
+    await bench.run()
+    name = "test/test-model"
+    assert [u for _, u in stored(bench)] == [used(15, model=name), used(9, 2, model=name)]
+    assert bench.turn.usage == TurnUsage(24, 2)
+
+
+async def test_each_part_of_a_continued_answer_has_its_tokens() -> None:
+    first: list[Any] = [took(5, 4), *say("One and "), Finished("max_tokens")]
+    bench = Bench([first, [took(9, 3), *reply(say("two."))]], chains=True)
+    await bench.run()
+    assert bench.turn.text == "One and two."
+    assert [u.tokens for _, u in stored(bench)] == [TurnUsage(5, 4), TurnUsage(9, 3)]
+
+
+async def test_tokens_of_a_refusal_are_recorded_at_the_end_of_the_turn() -> None:
+    refused: list[Any] = [took(12), *say("No"), Finished("refused")]
+    bench = Bench([refused])
+    assert (await bench.run()).status == "completed"
+    assert stored(bench) == [("config_delta", used(12, model="test/test-model"))]
+    assert bench.turn.usage == TurnUsage(12)
+    assert bench.turn.config_changes == ()
+    again = Bench([[took(20), *DONE]], stream=bench.stream)
+    await again.run("And now?")
+    assert [read.usage.input_tokens for read in turns(again.stream)] == [12, 20]
+    assert [len(read.config_changes) for read in turns(again.stream)] == [0, 0]
+
+
+def turns(stream: ConversationStream) -> list[Turn]:
+    return [read_turn(turn.number, turn.entries) for turn in stream.turns()]
+
+
+async def test_tokens_of_a_failed_turn_are_recorded_with_its_mark() -> None:
+    bench = Bench([[took(12), ProviderError("no")]])
+    with pytest.raises(ProviderError):
+        await bench.run()
+    [mark] = bench.of(ConfigDelta)
+    assert no_answer(mark) is not None
+    assert usage_in(mark.metadata) == (used(12, model="test/test-model"),)
+    assert (bench.turn.usage, bench.turn.status) == (TurnUsage(12), "failed")
+
+
+def asking() -> PythonTool:
+    def rename(ctx: ToolContext) -> Outcome:
+        if "sure" not in ctx.answers:
+            return NeedsInput(Question.boolean("sure", "Sure?"))
+        return Success("Renamed.")
+
+    return PythonTool(rename)
+
+
+BY_MODEL = for_tool("rename", questions={"sure": {"target": "assistant"}})
+
+
+def answering(*scripts: Any) -> LlmInquiryBackend:
+    return LlmInquiryBackend(InquiryModel(EventProvider(*scripts), "small", full_name="test/small"))
+
+
+def sure() -> list[Any]:
+    answer = {"inquiry_id": "tool_call.rename.call_1", "answer": True}
+    return reply([TextPart(0, "structured", json.dumps(answer)), Flush(0)])
+
+
+async def test_tokens_of_an_inquiry_are_recorded_with_its_end() -> None:
+    backend = answering([took(5), BROKEN], [took(5, 2), *sure()])
+    backend.sleep = lambda _: until(lambda: True)
+    bench = Bench([[took(1), *reply(call("rename"))], DONE], [asking()], config=BY_MODEL,
+                  inquiry=backend)  # fmt: skip
+    await bench.run()
+    [end] = bench.of(InquiryResponse)
+    assert end.metadata["channel"] == "model"
+    assert usage_in(end.metadata) == (used(10, 2, model="test/small"),)
+    assert bench.turn.usage == TurnUsage(11, 2)
+
+
+async def test_tokens_of_a_cancelled_inquiry_are_recorded() -> None:
+    heard = asyncio.Event()
+
+    async def silence() -> None:
+        heard.set()
+        await forever()
+
+    backend = answering([took(5), silence])
+    bench = Bench([reply(call("rename")), DONE], [asking()], config=BY_MODEL, inquiry=backend)
+    task = asyncio.create_task(bench.run())
+    await heard.wait()
+    bench.loop.interrupt()
+    assert (await asyncio.wait_for(task, 5)).status == "interrupted"
+    [end] = bench.of(InquiryResponse)
+    assert (end.outcome, usage_in(end.metadata)) == ("cancelled", (used(5, model="test/small"),))
+
+
+async def test_inquiries_count_towards_the_token_limit() -> None:
+    backend = answering([took(500), *sure()])
+    bench = Bench([reply(call("rename")), DONE], [asking()], config=BY_MODEL, inquiry=backend,
+                  request=RequestConfig(max_total_tokens=100))  # fmt: skip
+    assert (await bench.run()).status == "interrupted"
+    assert len(bench.provider.requests) == 1  # the model is not asked again
+    [notice] = bench.shown_of(Notice)
+    limit = "assistant.request.max_total_tokens"
+    assert notice.text == (
+        f"⚠ The turn took 500 tokens; the limit {limit} is 100. The turn ends here. "
+        f"Allow more with `%jp config {limit}=N` (0: no limit), then ask again."
+    )
+    assert not bench.stream.repair()
+
+
+async def test_inquiry_is_refused_over_the_token_limit() -> None:
+    backend = answering([took(500), *sure()], [took(500), *sure()])
+
+    def rename(ctx: ToolContext) -> Outcome:
+        for name in ("sure", "really"):
+            if name not in ctx.answers:
+                return NeedsInput(Question.boolean(name, "Sure?"))
+        return Success("Renamed.")
+
+    both = {name: {"target": "assistant"} for name in ("sure", "really")}
+    bench = Bench([reply(call("rename")), DONE], [PythonTool(rename)], inquiry=backend,
+                  config=for_tool("rename", questions=both),
+                  request=RequestConfig(max_total_tokens=100))  # fmt: skip
+    assert (await bench.run()).status == "interrupted"
+    provider = backend.default.provider
+    assert isinstance(provider, EventProvider)
+    assert len(provider.requests) == 1
+    assert "The turn has reached its token limit" in str(bench.turn.tool_calls[0].content)
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai", "openrouter"])
+async def test_recorded_tokens_are_not_sent_to_a_provider(protocol: str) -> None:
+    replies: list[Reply | str] = [
+        Reply(reasoning="Hm.", tool_calls=(ToolCall("t"),)),
+        Reply(text="Done."),
+        "More.",
+    ]
+    with LoopbackServer(replies) as server:
+        provider = create_provider(protocol, {"base_url": server.url, "api_key_env": None})
+        bench = Bench([], tools=[PythonTool(t)])
+        over_http(bench, provider, protocol)
+        try:
+            await bench.run()
+            again = Bench([], tools=[PythonTool(t)], stream=bench.stream)
+            over_http(again, provider, protocol)
+            await again.run("And?")
+        finally:
+            await provider.aclose()
+    assert bench.stream is again.stream
+    assert len(stored(again)) == 3
+    for request in server.requests:
+        assert b'"usage"' not in request.raw.replace(b'"include_usage"', b"")
+        assert b"input_tokens" not in request.raw
+    assert again.turn.usage.input_tokens == 11
+
+
+async def test_token_total_is_shown_after_each_response() -> None:
+    bench = Bench([[took(30, 10), *reply(call("t"))], [took(40, 5), *DONE]], [PythonTool(t)])
+    await bench.run()
+    told = [event for event in bench.passing if isinstance(event, TokensSoFar)]
+    assert told == [TokensSoFar(30, 10), TokensSoFar(70, 15)]
+
+
+def notices(bench: Bench) -> list[str]:
+    return [notice.text for notice in bench.shown_of(Notice)]
+
+
+MUCH = Usage(input_tokens=90, output_tokens=20)
+
+
+async def test_turn_over_its_token_limit_ends_before_its_calls() -> None:
+    tool, runs = counting()
+    answer: list[Any] = [Usage(input_tokens=30, output_tokens=10), *reply(calls(1))]
+    more: list[Any] = [MUCH, *reply(say("Well."), calls(2))]
+    request = RequestConfig(max_total_tokens=149)
+    bench = Bench([answer, more], tools=[tool], request=request)
+    assert (await bench.run()).status == "interrupted"
+    assert len(runs) == 1
+    refused = "This tool call did not run. The turn has reached its token limit."
+    assert contents_of(bench)[1:] == [refused] * 2
+    [said] = notices(bench)
+    assert said.startswith(
+        "⚠ The turn took 150 tokens; the limit assistant.request.max_total_tokens is 149"
+    )
+    assert bench.turn.text == "Well."
+    assert not bench.stream.repair()
+
+
+@pytest.mark.parametrize("most", [0, 110])
+async def test_turn_at_its_token_limit_continues(most: int) -> None:
+    tool, _ = counting()
+    request = RequestConfig(max_total_tokens=most)
+    bench = Bench([[MUCH, *reply(calls(1))], DONE], tools=[tool], request=request)
+    assert (await bench.run()).status == "completed"
+    again = Bench([[MUCH, *DONE]], tools=[tool], request=request, stream=bench.stream)
+    assert (await again.run()).status == "completed"
+    assert not notices(bench) + notices(again)
+
+
+async def test_complete_answer_over_the_token_limit_is_kept() -> None:
+    bench = Bench([[MUCH, *DONE]], request=RequestConfig(max_total_tokens=5))
+    assert (await bench.run()).status == "completed"
+    assert bench.turn.text == "Done."
+    assert notices(bench) == [
+        "⚠ The turn took 110 tokens; the limit assistant.request.max_total_tokens is 5"
+    ]

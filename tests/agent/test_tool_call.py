@@ -1,0 +1,225 @@
+"""Images of requests and results: limits, record, delivery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.display import Notice, ToolEnds
+from jp_nb.agent.inquiry import ModelInquiry, paused
+from jp_nb.agent.prompts import ActionPrompt
+from jp_nb.images import Image
+from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.events import ImageEntry, ToolCallResponse
+from jp_nb.record.stream import ConversationStream
+from jp_nb.tools.base import ToolContext
+from jp_nb.tools.outcome import NeedsInput, Outcome, Success
+from jp_nb.tools.python import PythonTool
+from jp_nb.tools.question import Question
+from tests.agent.turn_bench import (
+    DONE,
+    Bench,
+    call,
+    reply,
+)
+from tests.support.entries import FakeClock
+from tests.support.fakes import FakePrompter, for_tool, yes
+from tests.support.images import figure
+
+
+def plot(*images: Image, content: str = "a plot") -> PythonTool:
+    return PythonTool(lambda: Success(content, images=images), name="plot")
+
+
+def bench(tool: PythonTool, *calls: list[Any], **how: Any) -> Bench:
+    return Bench([*(calls or [reply(call("plot"))]), DONE], tools=[tool], **how)
+
+
+def limits(**record: int) -> dict[str, Any]:
+    return {"record": record}
+
+
+def results_in(thread: Thread) -> list[tuple[str, tuple[Image, ...]]]:
+    return [
+        (item.entry.content, item.images)
+        for item in thread
+        if isinstance(item.entry, ToolCallResponse)
+    ]
+
+
+def restored(made: Bench) -> ConversationStream:
+    return ConversationStream(made.stream.head, clock=FakeClock(), raw=list(made.stream.raw))
+
+
+async def test_image_is_recorded_before_its_result_and_sent_with_it() -> None:
+    made = bench(plot(figure()))
+    await made.run()
+    assert made.kinds()[2:] == ["tool_call_request", "image", "tool_call_response", "chat_response"]
+    kept = made.stream.raw[3]
+    assert list(kept) == ["event_id", "timestamp", "type", "digest", "media_type", "name", "data"]
+    assert kept["digest"] == figure().digest
+    assert made.stream.raw[4]["metadata"] == {"images": [figure().digest]}
+    assert results_in(made.loop.thread) == [("a plot", (figure(),))]
+    assert made.turn.tool_calls[0].images == (figure(),)
+    assert "1 image" in repr(made.turn)
+    (ends,) = made.shown_of(ToolEnds)
+    assert ends.images == (figure(),)
+
+
+async def test_reloaded_record_sends_the_same_images() -> None:
+    shared = figure("shared", shade=1)
+    made = bench(
+        plot(shared, figure("large", padding=500), figure("third", shade=2), figure(shade=3)),
+        reply(call("plot", "c1"), call("plot", "c2", index=1)),
+        reply(call("plot", "c3")),
+        config=limits(image_max_bytes=400, images_per_turn=4),
+    )
+    await made.run("Look.", [figure("asked", shade=9)])
+    assert [item.images for item in thread_of(restored(made))] == [
+        item.images for item in made.loop.thread
+    ]
+    assert results_in(thread_of(restored(made))) == results_in(made.loop.thread)
+    assert [len(images) for _, images in results_in(made.loop.thread)] == [3, 0, 0]
+
+
+async def test_image_of_two_results_is_recorded_once() -> None:
+    made = bench(plot(figure()), reply(call("plot")), reply(call("plot")))
+    await made.run()
+    assert len(made.of(ImageEntry)) == 1
+    assert [images for _, images in results_in(made.loop.thread)] == [(figure(),)] * 2
+
+
+async def test_large_image_is_described_in_words() -> None:
+    large = figure("figure 1", padding=1_200_000)
+    made = bench(plot(large), config=limits(image_max_bytes=262144))
+    await made.run()
+    words = (
+        "[image: figure 1, image/png 4×3, 1.2 MB: omitted, because record.image_max_bytes is "
+        "262144]"
+    )
+    assert results_in(made.loop.thread) == [(f"a plot\n{words}", ())]
+    assert not made.of(ImageEntry)
+    (ends,) = made.shown_of(ToolEnds)
+    assert (ends.images, ends.left_out) == ((), (words,))
+
+
+async def test_images_are_counted_per_turn() -> None:
+    tool = plot(*(figure(shade=shade) for shade in range(3)))
+    made = bench(tool, reply(call("plot")), reply(call("plot")), config=limits(images_per_turn=5))
+    await made.run("Go.", [figure("asked", shade=200)])
+    assert [len(images) for _, images in results_in(made.loop.thread)] == [3, 1]
+    assert results_in(made.loop.thread)[1][0].count("record.images_per_turn is 5") == 2
+
+
+async def test_hundreds_of_omitted_images_take_few_lines() -> None:
+    made = bench(plot(*(figure(width=1 + n) for n in range(300))))
+    await made.run()
+    ((content, images),) = results_in(made.loop.thread)
+    assert len(images) == 20
+    assert len(content.splitlines()) == 22
+    assert content.endswith("[260 more omitted]")
+
+
+async def test_invalid_image_is_not_sent() -> None:
+    made = bench(plot(Image("image/png", b"<svg onload=alert(1)>", "x")))
+    await made.run()
+    assert "its bytes are not image/png" in results_in(made.loop.thread)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("result", "ends", "images"),
+    [
+        ("ask", [yes("deliver")], 1),
+        ("ask", [yes("skip")], 0),
+        ("ask", [yes("edit"), yes("other")], 0),
+        ("ask", [yes("edit"), yes("a plot")], 1),
+        ("skip", [], 0),
+    ],
+)
+async def test_images_are_delivered_with_the_unedited_result(
+    result: str, ends: list[Any], images: int
+) -> None:
+    person = FakePrompter(*ends)
+    made = bench(plot(figure()), person=person, config=for_tool("plot", result=result))
+    await made.run()
+    assert [len(found) for _, found in results_in(made.loop.thread)] == [images]
+    assert len(made.of(ImageEntry)) == images
+    if ends:
+        prompt = person.asked[0]
+        assert isinstance(prompt, ActionPrompt)
+        assert repr(figure()) in [exhibit.value for exhibit in prompt.exhibits]
+
+
+async def test_undelivered_images_are_not_counted() -> None:
+    made = bench(
+        plot(figure()),
+        reply(call("plot")),
+        reply(call("plot")),
+        person=FakePrompter(yes("skip"), yes("deliver")),
+        config={**for_tool("plot", result="ask"), **limits(images_per_turn=1)},
+    )
+    await made.run()
+    assert [len(images) for _, images in results_in(made.loop.thread)] == [0, 1]
+
+
+async def test_duplicate_image_of_a_result_is_sent_once() -> None:
+    made = bench(plot(figure(), figure(shade=1), figure()), config=limits(images_per_turn=2))
+    await made.run()
+    assert results_in(made.loop.thread) == [("a plot", (figure(), figure(shade=1)))]
+
+
+async def test_only_the_last_run_of_a_tool_sends_images() -> None:
+    def proposes(ctx: ToolContext) -> Outcome:
+        if not ctx.answers:
+            return NeedsInput(Question.boolean("sure", "Sure?"))
+        if ctx.delta_rejection is None:  # it may not: it is run again
+            return Success("", config={"user": {"name": "Ada"}}, images=(figure(shade=1),))
+        return Success("refused", images=(figure(shade=2),))
+
+    made = bench(PythonTool(proposes, name="plot"), person=FakePrompter(yes(True)))
+    await made.run()
+    assert results_in(made.loop.thread) == [("refused", (figure(shade=2),))]
+
+
+async def test_images_are_kept_while_a_change_is_decided() -> None:
+    def changes() -> Outcome:
+        return Success("changed", config={"assistant": {"name": "Ada"}}, images=(figure(),))
+
+    access = {"config": [{"path": "assistant.name", "write": True}]}
+    made = bench(
+        PythonTool(changes, name="plot"),
+        person=FakePrompter(yes("apply")),
+        config=for_tool("plot", access=access),
+    )
+    await made.run()
+    assert results_in(made.loop.thread) == [("changed", (figure(),))]
+
+
+async def test_request_is_recorded_with_its_images() -> None:
+    made = Bench([DONE])
+    large = figure("large", padding=3_000)
+    made.config = limits(image_max_bytes=2_000)
+    await made.run("What is that?", [figure(), large])
+    assert made.kinds() == ["turn_start", "image", "chat_request", "chat_response"]
+    request = made.loop.thread.items[0]
+    assert request.images == (figure(),)
+    (line,) = (notice.text for notice in made.shown_of(Notice))
+    assert line.removeprefix("⚠ ") in made.turn.request
+    assert made.turn.images == (figure(),)
+
+
+async def test_inquiry_includes_the_images() -> None:
+    made = bench(plot(figure()))
+    await made.run("Look.", [figure("asked", shade=9)])
+    inquiry = ModelInquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
+    seen_then = [item.images for item in paused(made.loop.thread, inquiry)]
+    assert seen_then == [*(item.images for item in made.loop.thread), ()]
+    assert sum(map(len, seen_then)) == 2
+
+
+async def test_secret_in_an_image_name_is_hidden() -> None:
+    made = bench(plot(figure("of hunter2-hunter2")))
+    made.loop.secrets.add("hunter2-hunter2")
+    await made.run()
+    assert made.of(ImageEntry)[0].name == "of (secret)"

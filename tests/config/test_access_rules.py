@@ -1,0 +1,453 @@
+"""Rules of `access.config`: the rights that they grant, and the values that they show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.config import access_rules
+from jp_nb.config.access_rules import (
+    SENSITIVE,
+    Grants,
+    overlaps_sensitive,
+    rule_problems,
+)
+from jp_nb.config.aliases import resolve_partial
+from jp_nb.config.partial import Partial, build, changed_leaves, get_path
+from jp_nb.config.proposal import ConfigSnapshot
+from jp_nb.config.schema import parse_path
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.tools import ConfigRule
+from jp_nb.config.validation import checked, validate
+from jp_nb.errors import ConfigError
+from tests.config.config_strategies import partials
+from tests.config.grants import RULES, allowed, grants, not_acknowledged
+
+# --- one rule --------------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-1", "R078-2", "R078-3", "R078-4", "R078-22")
+def test_rule_grants_nothing_by_default() -> None:
+    partial = build(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
+    access = validate(partial).conversation.tools["x"].access
+    assert access is not None
+    assert [rule.model_dump() for rule in access.config] == [
+        {"path": "user", "read": False, "write": False, "delete": False, "apply": "ask"},
+        {"path": "style", "read": False, "write": "insecure_allow", "delete": False,
+         "apply": "ask"},
+    ]  # fmt: skip
+
+
+@pytest.mark.req("R078-2", "R078-4", "R078-5")
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("write", "allow", "expected true, false or insecure_allow, found 'allow'"),
+        ("apply", "never", "expected one of ask, unattended, found 'never'"),
+        ("read", "yes", "expected true or false, found 'yes'"),
+        ("delete", 1, "expected true or false, found 1"),
+        ("create", True, "unknown key"),
+    ],
+)
+def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, expected: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        checked(build(RULES, [{"path": "user", field: value}]), layer="test")
+    assert caught.value.path == f"{RULES}.0.{field}"
+    assert expected in str(caught.value)
+
+
+@pytest.mark.req("R078-8", "R078-9", "R078-10")
+def test_read_write_and_delete_are_independent() -> None:
+    for rule, rights in [
+        (ConfigRule("user"), ""),
+        (ConfigRule("user", read=True), "r"),
+        (ConfigRule("user", write=True), "w"),
+        (ConfigRule("user", delete=True), "d"),
+        (ConfigRule("user", write=False, read=True, delete=True), "rd"),
+    ]:
+        assert allowed(grants(rule), "user.name") == allowed(grants(rule), "user") == rights
+
+
+@pytest.mark.req("R078-6", "R078-25")
+def test_every_part_of_the_tree_needs_a_grant_and_can_be_granted() -> None:
+    for path in sorted(AppConfig.model_fields):
+        rule = ConfigRule(path, write="insecure_allow", read=True)
+        assert allowed(grants(rule), path) == "rw"
+        assert allowed(grants(), path) == ""
+        assert grants().asks(parse_path(path))
+        assert grants().rule(parse_path(path)) is None
+
+
+@pytest.mark.req("R078-11", "R078-21", "R078-22")
+def test_rule_alone_decides_if_the_user_is_asked() -> None:
+    name = parse_path("user.name")
+    for fields in ({"write": True}, {"write": "insecure_allow"}, {"delete": True}):
+        assert grants(ConfigRule("user", **fields)).asks(name)
+        assert not grants(ConfigRule("user", **fields, apply="unattended")).asks(name)
+
+
+# --- the rule that decides -------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-23", "R078-24", "R078-27")
+def test_example_of_the_design() -> None:
+    rules = [
+        ConfigRule("conversation", read=True),
+        ConfigRule("conversation.tools", read=True, write="insecure_allow"),
+        ConfigRule("conversation.tools.toggle_tools.access"),
+    ]
+    for order in (rules, rules[::-1]):
+        assert allowed(Grants(order), "conversation.attachments") == "r"
+        assert allowed(Grants(order), "conversation.tools.fs_read_file") == "rw"
+        assert allowed(Grants(order), "conversation.tools.toggle_tools.access.config") == ""
+        assert allowed(Grants(order), "user.name") == ""
+
+
+@pytest.mark.req("R078-24")
+def test_longer_rule_inherits_nothing_from_a_shorter_one() -> None:
+    above = ConfigRule("assistant", read=True, write=True, delete=True, apply="unattended")
+    found = grants(above, ConfigRule("assistant.model"))
+    assert allowed(found, "assistant.name") == "rwd"
+    assert allowed(found, "assistant.model.id") == ""
+    assert not found.asks(("assistant", "name"))
+    assert found.asks(("assistant", "model", "id"))
+
+
+@pytest.mark.req("R078-26")
+def test_rules_match_keys_and_not_characters() -> None:
+    found = grants(ConfigRule("conversation.tools.fs", read=True))
+    assert allowed(found, "conversation.tools.fs_read.run") == ""
+    assert allowed(found, "conversation.tools") == ""
+    assert allowed(found, "conversation.tools.fs.run") == "r"
+
+
+@pytest.mark.req("R078-16")
+def test_star_matches_exactly_one_key() -> None:
+    found = grants(ConfigRule("conversation.tools.*.run", read=True))
+    assert allowed(found, "conversation.tools.a.run") == "r"
+    assert allowed(found, "conversation.tools.*.run") == "r"
+    assert allowed(found, "conversation.tools.run") == ""
+    assert allowed(found, "conversation.tools.a.b.run") == ""
+    assert allowed(found, "conversation.tools.a.style") == ""
+
+
+def test_last_rule_of_the_same_length_decides() -> None:
+    literal = ConfigRule("conversation.tools.a.run", read=True)
+    star = ConfigRule("conversation.tools.*.run", write=True)
+    assert allowed(grants(literal, star), "conversation.tools.a.run") == "w"
+    assert allowed(grants(star, literal), "conversation.tools.a.run") == "r"
+    assert allowed(grants(star, literal), "conversation.tools.b.run") == "w"
+
+
+def test_item_of_a_list_matches_in_every_spelling() -> None:
+    item = {"type": "file", "path": "a"}
+    path = f"conversation.tools.t.access.fs[{json.dumps(item)}]"
+    everything = ConfigRule("conversation", read=True, write="insecure_allow", delete=True)
+    found = grants(everything, ConfigRule('conversation.tools.t.access.fs["a"]'))
+    assert allowed(found, path) == ""
+    assert allowed(found, 'conversation.tools.t.access.fs["b"]') == "rwd"
+    found = grants(everything, ConfigRule(path))
+    assert allowed(found, 'conversation.tools.t.access.fs["a"]') == ""
+
+
+# --- values with parts -----------------------------------------------------------------------
+
+
+def test_whole_value_needs_grants_for_all_its_parts() -> None:
+    all_of_it = ConfigRule("conversation", read=True, write="insecure_allow", delete=True,
+                           apply="unattended")  # fmt: skip
+    found = grants(all_of_it, ConfigRule("conversation.tools.*.access"))
+    for path in ("conversation", "conversation.tools", "conversation.tools.x"):
+        assert allowed(found, path) == ""
+        assert found.asks(parse_path(path))
+    assert allowed(found, "conversation.tools.x.run") == "rwd"
+    assert not found.asks(parse_path("conversation.tools.x.run"))
+    asking = ConfigRule("conversation.tools.x.run", read=True, write=True, delete=True)
+    found = grants(all_of_it, asking)
+    assert allowed(found, "conversation.tools.x") == "rwd"
+    assert found.asks(parse_path("conversation.tools.x"))
+    assert not found.asks(parse_path("conversation.tools.y"))
+
+
+def test_overridden_denial_of_a_part_does_not_matter() -> None:
+    deny = ConfigRule("conversation.tools.x.run")
+    allow = ConfigRule("conversation.tools.*.run", read=True)
+    above = ConfigRule("conversation.tools", read=True)
+    assert allowed(grants(above, deny, allow), "conversation.tools") == "r"
+    assert allowed(grants(above, allow, deny), "conversation.tools") == ""
+    assert allowed(grants(above, allow, deny), "conversation.tools.y") == "r"
+
+
+# --- properties, against a plain definition --------------------------------------------------
+
+_KEYS = ["conversation", "tools", "access", "x"]
+_FRESH = "a key of no rule"
+_DEPTH = 5
+_rules = st.lists(
+    st.builds(
+        lambda keys, **fields: ConfigRule(".".join(keys), **fields),
+        st.lists(st.sampled_from([*_KEYS, "*"]), min_size=1, max_size=4).filter(
+            lambda keys: "*" not in keys[:2]  # no map is there
+        ),
+        read=st.booleans(),
+        write=st.sampled_from([True, False, "insecure_allow"]),
+        delete=st.booleans(),
+        apply=st.sampled_from(["ask", "unattended"]),
+    ),
+    max_size=5,
+)
+_targets = st.lists(st.sampled_from(_KEYS), min_size=1, max_size=3)
+
+
+def _matches(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    if not pattern:
+        return True
+    return bool(keys) and pattern[0] in ("*", keys[0]) and _matches(pattern[1:], keys[1:])
+
+
+def _deciding_rule(rules: Sequence[ConfigRule], keys: Sequence[str]) -> ConfigRule | None:
+    best = None
+    for rule in rules:
+        longest = len(best.path.split(".")) if best else 0
+        if _matches(rule.path.split("."), keys) and len(rule.path.split(".")) >= longest:
+            best = rule
+    return best
+
+
+def _places(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield `keys` and all keys below, as far as rules reach."""
+    for more in range(_DEPTH - len(keys)):
+        for tail in product([*_KEYS, _FRESH], repeat=more):
+            yield (*keys, *tail)
+
+
+@pytest.mark.req("R078-16", "R078-23", "R078-24", "R078-26")
+@given(_rules, _targets)
+def test_longest_match_that_was_declared_last_decides(
+    rules: list[ConfigRule], keys: list[str]
+) -> None:
+    assert Grants(rules).rule(tuple(keys)) is _deciding_rule(rules, keys)
+
+
+@given(_rules, _targets)
+def test_whole_value_is_granted_if_all_its_parts_are(
+    rules: list[ConfigRule], keys: list[str]
+) -> None:
+    def everywhere(allows: Callable[[ConfigRule, Sequence[str]], bool]) -> bool:
+        found = ((_deciding_rule(rules, place), place) for place in _places(keys))
+        return all(rule is not None and allows(rule, place) for rule, place in found)
+
+    def writes(rule: ConfigRule, place: Sequence[str]) -> bool:
+        sensitive = ("conversation", "tools", *place[2:3], "access")
+        size = min(len(place), 4)
+        met = tuple(place[:size]) == sensitive[:size]
+        return rule.write == "insecure_allow" if met else bool(rule.write)
+
+    made = Grants(rules)
+    assert made.reads(keys) is everywhere(lambda rule, _: rule.read)
+    assert made.may_write(keys) is everywhere(writes)
+    assert made.may_unset(keys) is everywhere(lambda rule, _: rule.delete)
+    assert made.asks(keys) is not everywhere(lambda rule, _: rule.apply == "unattended")
+
+
+# --- sensitive paths -------------------------------------------------------------------------
+
+
+@pytest.mark.req("R078-14")
+def test_access_rules_and_all_paths_above_and_below_are_sensitive(
+    subtests: pytest.Subtests,
+) -> None:
+    for path, yes in [
+        ("conversation.tools.*.access", True),
+        ("conversation.tools.x.access", True),
+        ("conversation.tools[a.b].access", True),
+        ("conversation.tools.x.access.fs", True),
+        ("conversation.tools.x.access.config.0.write", True),
+        ("conversation.tools.x", True),
+        ("conversation.tools.*", True),
+        ("conversation.tools", True),
+        ("conversation", True),
+        ("conversation.tools.x.enable", False),
+        ("conversation.tools.*.enable", False),
+        ("conversation.attachments", False),
+        ("assistant", False),
+    ]:
+        with subtests.test(path=path):
+            assert overlaps_sensitive(parse_path(path)) is yes
+            problems = list(rule_problems("X", [ConfigRule(path, write=True)]))
+            assert [message for _, message in problems] == [not_acknowledged(path)] * yes
+
+
+@pytest.mark.req("R078-19", "R078-20", "R078-21")
+def test_sensitive_path_may_be_granted_with_insecure_allow() -> None:
+    rows: list[tuple[str, Literal["ask", "unattended"]]] = [
+        ("conversation.tools", "ask"),
+        ("conversation.tools.*.access", "unattended"),
+        ("assistant", "ask"),
+    ]
+    for path, apply in rows:
+        rule = ConfigRule(path, write="insecure_allow", apply=apply)
+        assert list(rule_problems("X", [rule])) == []
+        validate(build(RULES, [rule.model_dump()]))
+        inside = path.replace("*", "y")
+        assert allowed(grants(rule), inside) == "w"
+        assert grants(rule).asks(parse_path(inside)) is (apply == "ask")
+
+
+@pytest.mark.req("R078-20")
+def test_insecure_allow_is_the_same_as_true_elsewhere() -> None:
+    for write in (True, "insecure_allow"):
+        assert allowed(grants(ConfigRule("assistant", write=write)), "assistant.name") == "w"
+
+
+def test_plain_write_never_covers_a_sensitive_path() -> None:
+    found = grants(ConfigRule("conversation", write=True, delete=True))
+    assert allowed(found, "conversation.tools.x.access.fs") == "d"
+    assert allowed(found, "conversation.tools.x") == "d"
+    assert allowed(found, "conversation.tools.x.run") == "wd"
+
+
+@pytest.mark.req("R078-15")
+def test_sensitive_paths_cannot_be_configured() -> None:
+    assert isinstance(SENSITIVE, tuple)
+    assert SENSITIVE == (("conversation", "tools", "*", "access"),)
+    assert "sensitive" not in json.dumps(AppConfig.model_json_schema()).lower()
+
+
+def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    more = (*SENSITIVE, ("user", "name"))
+    monkeypatch.setattr(access_rules, "SENSITIVE", more)
+    (found,) = rule_problems("X", [ConfigRule("user", write=True)])
+    assert found == (f"{RULES}.0.write".replace(".x.", ".X."), not_acknowledged("user"))
+    assert allowed(grants(ConfigRule("user", write=True)), "user.name") == ""
+
+
+# --- visible values --------------------------------------------------------------------------
+
+CONFIG: Partial = {
+    "user": {"name": "Ada"},
+    "assistant": {
+        "model": {"id": "fast", "parameters": {"stop_words": ["a", "b"], "extra": {"k": [1]}}}
+    },
+    "conversation": {
+        "attachments": ["file:a", "file:b"],
+        "tools": {
+            "t": {
+                "source": "local",
+                "command": {"program": "run", "args": ["-v", "x", "x"]},
+                "options": {"k": {"deep": 1, "other": 2}, "l": 3},
+            }
+        },
+    },
+    "providers": {"llm": {"aliases": {"fast": "quick", "quick": "anthropic/opus"}}},
+}
+TOOL = "conversation.tools.t"
+
+
+def values(config: AppConfig) -> Partial:
+    return ConfigSnapshot(config=config).values
+
+
+def visible(*rules: ConfigRule) -> Partial:
+    return Grants(rules).visible(values(validate(CONFIG)))
+
+
+@pytest.mark.req("R078-8", "R078-10", "R078-25")
+def test_values_without_a_grant_to_read_are_not_visible() -> None:
+    assert visible() == {}
+    assert visible(ConfigRule("user", write=True, delete=True)) == {}
+    assert visible(ConfigRule("user", read=True)) == {"user": {"name": "Ada"}}
+
+
+def test_alias_is_visible_as_its_model() -> None:
+    assert visible(ConfigRule("assistant.model.id", read=True)) == {
+        "assistant": {"model": {"id": {"provider": "anthropic", "name": "opus"}}}
+    }
+    assert visible(ConfigRule("assistant.model.id.name", read=True)) == {
+        "assistant": {"model": {"id": {"name": "opus"}}}
+    }
+
+
+def test_unset_values_are_not_visible() -> None:
+    assert visible(ConfigRule("assistant.name", read=True)) == {}
+    assert visible(ConfigRule("conversation.tools.t.enable", read=True)) == {}
+
+
+def test_items_of_a_list_are_visible_one_by_one() -> None:
+    words = ConfigRule("conversation.attachments", read=True)
+    hidden = ConfigRule('conversation.attachments["file:a"]')
+    assert get_path(visible(words), "conversation.attachments") == ["file:a", "file:b"]
+    assert visible(words, hidden) == {"conversation": {"attachments": ["file:b"]}}
+    alone = ConfigRule('conversation.attachments["file:a"]', read=True)
+    assert visible(alone) == {"conversation": {"attachments": ["file:a"]}}
+
+
+def test_list_with_repeats_is_visible_as_a_whole_or_not_at_all() -> None:
+    tool = ConfigRule(f"{TOOL}.command", read=True)
+    assert get_path(visible(tool), f"{TOOL}.command.args") == ["-v", "x", "x"]
+    assert "args" not in get_path(
+        visible(tool, ConfigRule(f"{TOOL}.command.args[x]")), f"{TOOL}.command"
+    )
+
+
+def test_free_json_is_visible_as_a_whole_or_not_at_all() -> None:
+    options = ConfigRule(f"{TOOL}.options", read=True)
+    assert get_path(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
+    hidden = ConfigRule(f"{TOOL}.options.k.deep")
+    assert visible(options, hidden) == build(f"{TOOL}.options", {"l": 3})
+    assert visible(ConfigRule(f"{TOOL}.options.k.deep", read=True)) == {}
+    assert visible(ConfigRule("assistant.model.parameters.extra", read=True)) == build(
+        "assistant.model.parameters.extra", {"k": [1]}
+    )
+
+
+EVERYTHING = [ConfigRule(name, read=True) for name in AppConfig.model_fields]
+
+
+def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
+    options: Partial = {"k": {"value": 1, "strategy": "append"}}
+    config = validate(build(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"}))
+    seen = grants(ConfigRule(f"{TOOL}.options", read=True)).visible(values(config))
+    assert seen == build(f"{TOOL}.options", options)
+
+
+@given(partials)
+def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
+    config = validate(checked(partial, layer="test"))
+    dumped = config.model_dump(mode="json", exclude_none=True)
+    seen = Grants(EVERYTHING).visible(values(config))
+    assert list(changed_leaves(seen)) == list(changed_leaves(resolve_partial(dumped, {})))
+
+
+@given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
+def test_denied_part_is_invisible_and_the_rest_visible(partial: Any, denied: str) -> None:
+    config = validate(checked(partial, layer="test"))
+    everything = dict(changed_leaves(Grants(EVERYTHING).visible(values(config))))
+    seen = dict(changed_leaves(Grants([*EVERYTHING, ConfigRule(denied)]).visible(values(config))))
+    parts = denied.split(".")
+    assert seen == {keys: value for keys, value in everything.items() if not _matches(parts, keys)}
+
+
+def test_defaults_of_all_tools_need_grants_for_every_tool() -> None:
+    for granted, denied, target in [
+        ("conversation.tools", "conversation.tools.guard", "conversation.tools.*.run"),
+        ("conversation.tools.*.run", "conversation.tools.guard.run", "conversation.tools.*.run"),
+        ("conversation.tools", "conversation.tools.guard.run", "conversation.tools.*"),
+    ]:
+        found = grants(ConfigRule(granted, write="insecure_allow"), ConfigRule(denied))
+        assert not found.may_write(parse_path(target))
+        assert found.may_write(parse_path(target.replace("*", "other")))
+
+
+def test_rule_for_an_item_of_a_list_needs_brackets() -> None:
+    """Without them the path names nothing (D30)."""
+    words = "assistant.model.parameters.stop_words"
+    target = parse_path(f'{words}["END"]')
+    assert not Grants([ConfigRule(f"{words}.END", write=True)]).may_write(target)
+    assert Grants([ConfigRule(f'{words}["END"]', write=True)]).may_write(target)

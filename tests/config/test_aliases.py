@@ -1,0 +1,169 @@
+"""Model aliases: chains, circles, whole configurations and layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.config.aliases import (
+    check_aliases,
+    parse_model_id,
+    references,
+    resolve_model,
+    with_models,
+)
+from jp_nb.config.aliases import resolve_partial as settle
+from jp_nb.config.schema import SchemaNode
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.config.tree.models import AVAILABLE, PROVIDER_NAMES, ModelChoice, ModelId
+from jp_nb.errors import ConfigError
+from tests.config.config_spellings import partials
+
+GPT = ModelId(provider="openai", name="gpt")
+TABLE = {"provider": "openai", "name": "gpt"}
+
+
+def test_alias_is_resolved_to_a_model() -> None:
+    rows: list[tuple[Any, Any]] = [
+        (GPT, {}),
+        ("openai/gpt", {}),
+        ("a", {"a": GPT}),
+        ("a", {"a": "openai/gpt"}),
+        ("a", {"a": TABLE}),
+        (" a ", {"a": "b", "b": "c", "c": "openai/gpt"}),
+        ("openai", {"openai": "openai/gpt"}),
+    ]
+    for reference, aliases in rows:
+        assert resolve_model(reference, aliases) == GPT
+
+
+def test_model_id_is_parsed() -> None:
+    for text in ("openrouter/a/b/c", " openrouter / a/b/c "):
+        assert parse_model_id(text) == ModelId(provider="openrouter", name="a/b/c")
+    assert parse_model_id(" fast ") == "fast"
+
+
+def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any, str, str]] = [
+        ("c", {"a": GPT}, "p", r"'c' is neither an alias \(known: a\) nor `provider/name`"),
+        ("c", {}, "p", "none is defined"),
+        ("gpt-5", {}, "p", r"nor `provider/name`: did you mean 'openai/gpt-5'\?"),
+        ("claude-opus-4", {}, "p", "did you mean 'anthropic/claude-opus-4'"),
+        ("fats", {"fast": GPT}, "p", "did you mean 'fast'"),
+        ("opnai/x", {}, "p", r"unknown provider 'opnai' \(did you mean 'openai'\?\), expected one"),
+        ("a", {"a": "b"}, "providers.llm.aliases.a", "'b' is neither an alias"),
+        ("a", {"a": "acme/x"}, "providers.llm.aliases.a", "unknown provider 'acme', expected"),
+        ("a", {"a": {"name": "x"}}, "providers.llm.aliases.a", "a table of provider and name"),
+        ("openai/a b", {}, "p", "may contain only letters, digits"),
+        ("a", {"a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
+        (GPT, {"x": "a", "a": "b", "b": "a"}, "providers.llm.aliases", "a -> b -> a"),
+        (GPT, {"a": "a"}, "providers.llm.aliases", "a -> a"),
+    ]
+    for reference, aliases, path, expected in rows:
+        with subtests.test(reference=reference, aliases=aliases):
+            with pytest.raises(ConfigError, match=expected) as caught:
+                resolve_model(reference, aliases, path="p")
+            assert caught.value.path == path
+
+
+def test_malformed_model_id_is_refused() -> None:
+    for text in ("", " ", "acme/x", "openai/", "/x", "openai/ö"):
+        with pytest.raises(ConfigError) as caught:
+            parse_model_id(text)
+        assert caught.value.path == "assistant.model.id"
+
+
+names = st.sampled_from("abcde")
+
+
+@given(st.dictionaries(names, names | st.just("openai/gpt")))
+def test_circular_aliases_are_refused_and_no_others(aliases: dict[str, str]) -> None:
+    def ends(name: str) -> bool:
+        for _ in range(len(aliases) + 1):
+            if name not in aliases:
+                return True
+            name = aliases[name]
+        return False
+
+    if all(ends(name) for name in aliases):
+        check_aliases(aliases)
+    else:
+        with pytest.raises(ConfigError, match="form a cycle"):
+            check_aliases(aliases)
+
+
+EVERYWHERE: dict[str, Any] = {
+    "assistant": {"model": {"id": "fast"}},
+    "conversation": {
+        "inquiry": {"assistant": {"model": {"id": "fast"}}},
+        "tools": {"t.u": {"questions": {"q": {"target": {"model": {"id": "fast"}}}}}},
+    },
+}
+PATHS = [
+    "assistant.model.id",
+    'conversation.tools["t.u"].questions.q.target.model.id',
+    "conversation.inquiry.assistant.model.id",
+]
+ALIASES = {"fast": "quick", "quick": "openai/gpt"}
+
+
+def test_all_references_of_a_configuration_are_found() -> None:
+    config = AppConfig.model_validate({**EVERYWHERE, "providers": {"llm": {"aliases": ALIASES}}})
+    assert references(config) == [(path, "fast") for path in PATHS]
+    whole = AppConfig.model_validate(settle(EVERYWHERE, ALIASES))
+    assert references(whole) == [(path, GPT) for path in PATHS]
+
+
+def test_known_aliases_of_a_layer_are_resolved() -> None:
+    resolved: Any = settle(EVERYWHERE, ALIASES)
+    text = repr(resolved)
+    assert "fast" not in text
+    assert text.count(repr(TABLE)) == len(PATHS)
+    assert settle(EVERYWHERE, {}) == EVERYWHERE
+    assert settle(EVERYWHERE, {"fast": "fast"}) == EVERYWHERE
+    assert settle(EVERYWHERE, {"fast": {"name": "x"}}) == EVERYWHERE
+
+
+@pytest.mark.parametrize(
+    "partial",
+    [
+        {"assistant": {"model": {"id": {"name": "x"}}}},
+        {"providers": {"llm": {"aliases": {"a": "fast"}}}},
+        {"assistant": {"name": "fast", "model": {"parameters": {"id": "fast"}}}},
+        {"conversation": {"tools": {"t": {"options": {"model": {"id": "fast"}}}}}},
+        {"conversation": {"tools": {"t": {"questions": {"q": {"target": "assistant"}}}}}},
+        {"assistant": {"model": None}, "unknown": {"model": {"id": "fast"}}},
+    ],
+)
+def test_values_that_are_no_references_are_unchanged(partial: Any) -> None:
+    assert settle(partial, ALIASES) == partial
+
+
+def test_models_in_a_list_with_a_strategy_are_resolved() -> None:
+    node = SchemaNode(list[ModelChoice])
+    written: Any = {"value": [{"id": "fast"}, {}], "strategy": "replace"}
+    resolved = with_models(node, written, lambda path, reference: f"{path}:{reference}", ("m",))
+    assert resolved == {"value": [{"id": "m.0.id:fast"}, {}], "strategy": "replace"}
+
+
+def test_model_id_in_a_layer_becomes_a_table() -> None:
+    assert settle({"assistant": {"model": {"id": "openai/gpt"}}}, {}) == {
+        "assistant": {"model": {"id": TABLE}}
+    }
+
+
+@given(partials)
+def test_resolving_a_layer_is_idempotent(partial: dict[str, Any]) -> None:
+    once = settle(partial, ALIASES)
+    assert settle(once, ALIASES) == once
+
+
+def test_error_of_an_unknown_provider_lists_the_available_ones() -> None:
+    with pytest.raises(ConfigError, match="unknown provider 'acme'") as caught:
+        parse_model_id("acme/x")
+    listed = str(caught.value).partition("expected one of ")[2].split(", ")
+    assert listed == [name for name in PROVIDER_NAMES if name in AVAILABLE]
+    assert {"google", "test", "xai"}.isdisjoint(listed)

@@ -1,0 +1,240 @@
+"""`pytest --jp` runs each notebook as a test, and leaves its file unchanged."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from jp_nb.errors import StorageError
+from jp_nb.headless.files import MAX_TEXT, shown_text
+from jp_nb.headless.open_decisions import Decisions, Undecided, report_lines
+from jp_nb.headless.pytest_notebooks import failures, settings_for
+from jp_nb.headless.report import (
+    ReportedCell,
+    ReportedEnd,
+    ReportedQuestion,
+    ReportedTurn,
+    RunReport,
+    turn_lines,
+    undecided_lines,
+    went_wrong,
+)
+from jp_nb.record.turns import Inquiry, ToolCall, Turn
+from jp_nb.tools.question import Question
+from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TALK, TOOLS, write_walk
+from tests.support.notebook_runs import NOTEBOOKS, run
+
+
+def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest in `folder`; warnings are errors."""
+    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
+    return run(["-m", "pytest", "-q", "-p", "no:cacheprovider", *options], folder)
+
+
+def test_notebook_is_one_test_and_is_not_changed(tmp_path: Path) -> None:
+    path = write_walk(tmp_path, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
+    (tmp_path / "test_other.py").write_text("def test_it() -> None:\n    pass\n")
+    before = path.read_bytes()
+    done = pytest_in(tmp_path, "--jp", "--junitxml", "../report.xml")
+    assert "2 passed" in done.stdout, done.stdout
+    assert path.read_bytes() == before
+    names = {each.name for each in tmp_path.iterdir()} - {"ipython", "__pycache__"}
+    assert names == {"walk.ipynb", "walk.toml", "test_other.py", "pytest.ini"}
+    report = ElementTree.parse(tmp_path.parent / "report.xml")
+    facts = {each.get("name"): each.get("value") for each in report.iter("property")}
+    assert facts["turns"] == "2"
+    assert facts["unanswered_questions"] == "1"
+
+
+KEY = "sk-abcdefgh1234567890123"
+LEAKS = f"""print('so far')
+print("key: {KEY[:5]}" "{KEY[5:]}")
+raise ValueError("no such key: {KEY[:5]}" "{KEY[5:]}")
+"""
+
+
+@pytest.mark.runners
+def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path) -> None:
+    write_walk(tmp_path, LOAD, TOOLS, ANSWER, PLAN, LEAKS)
+    (tmp_path / "broken.ipynb").write_text("{")
+    done = pytest_in(tmp_path, "--jp")
+    assert "2 failed" in done.stdout
+    assert "broken.ipynb is not a notebook" in done.stdout
+    assert "walk.ipynb: cell 6 failed: print('so far')" in done.stdout
+    assert "no such key: (set, not shown)" in done.stdout
+    assert "question call_1_1.place.1 of plan: 'Where do you walk?'" in done.stdout
+    assert "so far\n" in done.stdout
+    assert "jp_nb/headless" not in done.stdout, "no traceback of jp_nb"
+    assert KEY not in done.stdout + done.stderr
+    assert "\x1b" not in done.stdout, "as in the traceback of the kernel"
+
+
+def before_a_key(limit: int) -> str:
+    """Return a text with a key around character `limit`, at which it is cut."""
+    return f"{'x' * (limit - 8)} {KEY}"
+
+
+def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
+    call = ToolCall("c1", "plan", {}, content=before_a_key(500), is_error=True)
+    asked = ReportedQuestion(Inquiry("q1", before_a_key(200)), "plan", "unavailable")
+    turn = ReportedTurn("jp-c1", Turn(0, before_a_key(200), tool_calls=(call,)), 1, (asked,), {})
+    cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
+    key = ("questions", "plan", "q1")
+    question = Question.text("q1", before_a_key(200))
+    left = Undecided(key, "question", before_a_key(300), question=question)
+    report = RunReport("walk.ipynb", None, (cell,), (turn,), "", (left,))
+    ends = report_lines(Decisions([left]), None)
+    shown = [*went_wrong(cell), *turn_lines(turn), *undecided_lines(report), *ends]
+    shown.append(shown_text(before_a_key(MAX_TEXT)))
+    assert len(shown) > 7
+    assert [line for line in shown if "sk-" in line] == []
+
+
+@pytest.mark.runners
+def test_strict_test_fails_for_open_decisions_and_unused_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_walk(tmp_path, LOAD, TOOLS, ANSWER, PLAN)
+    answers = {
+        "unused": 'dogs = true\nplace = "Wood"\nday = "Monday"',
+        "skipped": "dogs = true\nplace = { skip = true }",
+    }
+    for name, content in answers.items():
+        write_walk(tmp_path, LOAD, TOOLS, PLAN, name=f"{name}.ipynb")
+        (tmp_path / f"{name}.answers.toml").write_text(f"[questions.plan]\n{content}\n")
+    monkeypatch.setenv("CI", "true")  # there pytest shortens nothing
+    done = pytest_in(tmp_path, "--jp-strict", "--junitxml", "../report.xml")
+    assert "2 failed, 1 passed" in done.stdout, done.stdout
+    lines = done.stdout.splitlines()
+    unused = "unused.answers.toml, line 4: questions.plan.day was not used: "
+    assert {line for line in lines if line.startswith("unused.answers.toml")} == {
+        f"{unused}the notebook did not ask for it"
+    }
+    place = "walk.ipynb: cell 5 failed: %%jp -m scripted/walk Plan a walk."
+    assert place in lines
+    assert f"FAILED walk.ipynb::jp - {place}" in lines
+    failures = ElementTree.parse(tmp_path.parent / "report.xml").findall(".//failure")
+    texts = {each.get("message"): str(each.text) for each in failures}
+    assert texts[place].startswith(f"{place}\nin turn 0 of jp-c")
+    [turn] = [line for line in lines if line.startswith("in turn 0 of jp-c")]
+    assert turn.endswith(": 'Plan a walk.'")
+    asked = "  question call_1_1.place.1 of plan: 'Where do you walk?': no user was available"
+    assert asked in lines
+    file = "walk.answers.toml"
+    assert f"Prepare these decisions in an answers file {file} next to the notebook." in lines
+
+
+def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
+    ends: list[ReportedEnd] = ["automatic", "answered", "declined", "failed"]
+    asked = tuple(ReportedQuestion(Inquiry(end, f"{end}?"), "assistant", end) for end in ends)
+    turn = ReportedTurn("jp-c1", Turn(0, "Plan it."), 1, asked, {})
+    cell = ReportedCell(1, "", "passed", 0.0, "", "", (turn,))
+    report = RunReport("walk.ipynb", None, (cell,), (turn,))
+    assert list(failures(report, strict=False)) == []
+    assert list(failures(report, strict=True)) == [
+        "walk.ipynb: cell 2, turn 0 of jp-c1: 'Plan it.'",
+        "  question automatic of assistant: 'automatic?': chosen automatically",
+        "Prepare these decisions in an answers file walk.answers.toml next to the notebook.",
+    ]
+
+
+@pytest.mark.runners
+def test_notebook_is_not_a_test_without_the_option(tmp_path: Path) -> None:
+    write_walk(tmp_path, "1 / 0")
+    assert "no tests ran" in pytest_in(tmp_path).stdout
+
+
+@pytest.mark.runners
+def test_nbval_can_run_in_the_same_session(tmp_path: Path) -> None:
+    pytest.importorskip("nbval", reason="pip install -e '.[tiers]'")
+    write_walk(tmp_path, "1 + 1", "2 + 2")
+    done = run(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--jp", "--nbval-lax"], tmp_path)
+    assert "3 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.runners
+def test_cell_that_exceeds_the_timeout_fails_the_test(tmp_path: Path) -> None:
+    write_walk(tmp_path, "import time\ntime.sleep(600)")
+    done = pytest_in(tmp_path, "--jp", "--jp-timeout", "2")
+    assert done.returncode == 1
+    assert "walk.ipynb: cell 2 failed" in done.stdout
+    assert "TimeoutError" in done.stdout
+
+
+# --- files beside a notebook -----------------------------------------------------------------
+
+
+@pytest.mark.runners
+def test_cassette_must_have_every_request_and_strictly_no_others(tmp_path: Path) -> None:
+    write_walk(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
+    assert pytest_in(tmp_path, "--jp-record").returncode == 0
+    write_walk(tmp_path, LOAD, PLAN, name="unused.ipynb")
+    write_walk(tmp_path, LOAD, PLAN.replace("walk.", "swim."), name="swim.ipynb")
+    for name in ("unused", "swim"):
+        shutil.copy(tmp_path / "walk.cassette.jsonl", tmp_path / f"{name}.cassette.jsonl")
+    (tmp_path / "walk.toml").unlink()  # only the cassettes can answer now
+    done = pytest_in(tmp_path, "--jp-strict")
+    assert "2 failed, 1 passed" in done.stdout, done.stdout
+    assert "swim.ipynb: cell 3 failed: %%jp -m scripted/walk Plan a swim." in done.stdout
+    assert ": 'Plan a swim.'\n" in done.stdout
+    assert '"Plan a walk." → "Plan a swim."' in done.stdout
+    assert "1 of 2 exchanges of unused.cassette.jsonl" in done.stdout
+    assert pytest_in(tmp_path, "--jp", "unused.ipynb").returncode == 0
+
+
+def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "talk.cassette.jsonl").symlink_to(tmp_path.parent / ".bash_profile")
+    with pytest.raises(StorageError, match="is a link to"):
+        settings_for(tmp_path / "talk.ipynb", record=True)
+
+
+def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
+    call = ToolCall("c1", "\x1b[2Jsweep", {}, content="no\x1b[2J such tool", is_error=True)
+    asked = ReportedQuestion(Inquiry("q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J", "cancelled")
+    turn = ReportedTurn("jp-c1", Turn(0, "Plan it.\x1b[2J", tool_calls=(call,)), 1, (asked,), {})
+    cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
+    lines = [*went_wrong(cell), *turn_lines(turn)]
+    assert any("sweep: error" in line for line in lines)
+    assert "\x1b" not in "".join(lines)
+
+
+def test_files_beside_a_notebook_become_settings(tmp_path: Path) -> None:
+    replayed = {"mode": "replay", "path": "walk.cassette.jsonl"}
+    recorded = {"mode": "record", "path": "walk.cassette.jsonl"}
+    rows: list[tuple[bool, str, dict[str, str]]] = [
+        (False, "", {}),
+        (False, "walk.cassette.jsonl", replayed),
+        (False, "walk.answers.toml", {"answers": "walk.answers.toml"}),
+        (True, "", recorded),
+        (True, "walk.cassette.jsonl", recorded),
+    ]
+    for number, (record, name, settings) in enumerate(rows):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for file in filter(None, (name, "other.cassette.jsonl", "other.answers.toml")):
+            (folder / file).touch()
+        found = settings_for(folder / "walk.ipynb", record=record)
+        said = {path.rpartition(".")[2]: Path(text).name for path, text in found.items()}
+        assert said == settings
+
+
+def test_plugin_loads_no_library_before_the_option_is_given() -> None:
+    code = "import jp_nb.headless.pytest_plugin, sys; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not set(done.stdout.split()) & {"nbclient", "nbformat", "pydantic", "IPython"}
+
+
+@pytest.mark.deep  # a step of `.ci/run` does this
+def test_tutorials_pass_as_tests(tmp_path: Path) -> None:
+    folder = tmp_path / "notebooks"
+    shutil.copytree(NOTEBOOKS, folder, ignore=shutil.ignore_patterns("*.png"))
+    done = pytest_in(folder, "--jp")
+    count = len(list(NOTEBOOKS.glob("*.ipynb")))
+    assert f"{count} passed" in done.stdout, done.stdout

@@ -1,0 +1,383 @@
+"""The kernel's side of the live protocol, against pages that behave well and badly."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import StorageError
+from jp_nb.notebook.page.stores import IN_NOTEBOOK
+from jp_nb.record.events import ToolCallRequest
+from tests.notebook.page.page_in_process import Pages, pages
+from tests.support.scripted_page import View
+
+__all__ = ["pages"]
+
+
+def doc(*contents: str, **head: Any) -> dict[str, Any]:
+    """A `jp` object with one request for each of `contents`."""
+    events = [
+        {"type": "chat_request", "timestamp": f"2025-01-31 09:00:0{i}.0", "content": text}
+        for i, text in enumerate(contents)
+    ]
+    conversation = {"id": "jp-c1", "made": "live", **head}
+    return {"version": 1, "conversation": conversation, "base_config": {}, "events": events}
+
+
+def copy_of(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def test_entries_are_sent_with_the_first_turn_and_loading_writes_nothing(pages: Pages) -> None:
+    assert pages.begin() == IN_NOTEBOOK
+    assert not pages.opened.restored
+    assert pages.stays_silent()
+    pages.tell("one", "two")
+    assert pages.store.save() == "kept in this notebook, saved as talk.ipynb"
+    assert pages.view.contents() == ["one", "two"]
+    assert pages.view.received[0]["type"] == "switch"
+    assert {m["type"] for m in pages.view.received[1:]} <= {"append", "save"}
+    assert all(m["v"] == 1 and m["ctl"] for m in pages.view.received)
+
+
+def test_conversation_of_the_notebook_continues(pages: Pages) -> None:
+    pages.view.jp = doc("before") | {"future": {"kept": True}}
+    pages.begin()
+    assert pages.opened.restored
+    assert pages.stays_silent()
+    pages.tell("after")
+    assert pages.view.contents() == ["before", "after"]
+    assert (pages.view.received[0]["type"], pages.view.received[0]["base"]) == ("append", 1)
+    assert pages.view.jp["future"] == {"kept": True}
+
+
+def test_new_conversation_is_sent_without_those_that_the_page_holds(pages: Pages) -> None:
+    pages.view.tells = ["exchange"]
+    pages.begin()
+    pages.say("one", "x" * 300_000)
+    pages.tell("one more")
+    pages.new()
+    pages.tell("two")
+    assert pages.view.contents() == ["two"]
+    (old,) = pages.view.jp["others"]
+    assert len(old["events"]) == 6
+    (message,) = pages.view.of_type("exchange")
+    assert len(json.dumps(message)) < 2_000
+    reloaded = View(copy_of(pages.view.jp), page="page-2")  # an older script
+    pages.views = [reloaded]
+    pages.send(reloaded, reloaded.hello())
+    pages.new()
+    pages.tell("three")
+    assert [reloaded.contents(), len(reloaded.jp["others"])] == [["three"], 2]
+
+
+def test_head_is_sent_when_it_changes(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.tell("two")
+    assert all("head" not in m for m in pages.view.of_type("append"))
+    pages.document.conversation.head["title"] = "Bread"
+    pages.store.changed()
+    assert pages.flush()
+    assert pages.view.jp["conversation"]["title"] == "Bread"
+    assert pages.view.of_type("append")[-1]["events"] == []
+
+
+def test_many_entries_are_sent_in_batches_of_bounded_size(pages: Pages) -> None:
+    pages.view.jp = doc("x")
+    pages.begin()
+    for number in range(30):
+        pages.say(str(number), "ä" * 25_000)
+    assert pages.flush()
+    assert pages.view.contents() == ["x", *map(str, range(30))]
+    sizes = [len(json.dumps(m, ensure_ascii=False).encode()) for m in pages.view.received]
+    assert max(sizes) < 257 * 1024
+    assert len(sizes) < 60  # coalesced: fewer messages than entries
+
+
+def test_entry_above_the_bound_and_long_document_are_sent_in_pieces(pages: Pages) -> None:
+    pages.begin()
+    pages.say("big", "ä😀" * 100_000)
+    assert pages.flush()
+    assert pages.view.jp["events"][2]["message"] == "ä😀" * 100_000
+    pages.new()
+    pages.tell("next")
+    assert pages.view.contents() == ["next"]
+    assert len(pages.view.of_type("chunk")) > 2
+    assert pages.view.jp["others"][0]["events"][2]["message"] == "ä😀" * 100_000
+
+
+def test_lost_message_is_sent_again_once_and_then_the_page_is_asked(pages: Pages) -> None:
+    pages.view.jp = doc("x")
+    pages.begin()
+    pages.view.forget = 3
+    pages.tell("one")
+    assert pages.view.contents() == ["x", "one"]
+    kinds = [m["type"] for m in pages.view.received]
+    assert kinds[:3] == ["append", "append", "pull"]
+    assert kinds.count("append") <= 4
+
+
+def test_page_that_went_back_to_an_older_file_gets_what_it_lacks(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one", "two")
+    pages.view.jp["events"] = pages.view.jp["events"][:1]
+    pages.tell("three")
+    assert pages.view.contents() == ["one", "two", "three"]
+
+
+def test_reloaded_page_gets_what_it_missed(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.view.awake = False
+    pages.say("two")
+    pages.say("three")
+    assert not pages.flush(0.2)
+    reloaded = View(copy_of(pages.view.jp), page="page-2")
+    pages.views = [reloaded]
+    pages.send(reloaded, reloaded.hello())
+    assert pages.flush()
+    assert reloaded.contents() == ["one", "two", "three"]
+
+
+def test_page_that_appears_late_gets_everything(pages: Pages) -> None:
+    pages.view.awake = False
+    assert pages.begin(timeout=0.05).startswith("kept in memory only: ")
+    pages.say("early")
+    pages.view.jp, pages.view.awake = doc("older"), True
+    pages.send(pages.view, pages.view.hello())
+    pages.until(lambda: pages.view.contents() == ["early"])
+    assert pages.view.jp["others"][0]["events"][0]["content"] == "older"
+    assert "did not have" in str(pages.store.take_notices())
+    assert pages.store.where == IN_NOTEBOOK
+
+
+def test_two_pages_of_one_document_end_with_the_same(pages: Pages) -> None:
+    pages.views.append(View(page="page-2"))
+    pages.begin()
+    pages.tell("one")
+    pages.views[1].jp["events"] = []  # this one was restored from an older file
+    pages.tell("two")
+    pages.until(lambda: all(v.contents() == ["one", "two"] for v in pages.views))
+
+
+def test_other_notebook_on_the_same_kernel_is_left_alone(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    other = View(doc("other"), page="page-9", path="other.ipynb")
+    pages.views.append(other)
+    pages.send(other, other.hello())
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+    assert other.contents() == ["other"]
+    assert "others" not in pages.view.jp
+
+
+def test_new_conversation_keeps_the_old_one(pages: Pages) -> None:
+    pages.begin()
+    pages.say("one")
+    pages.new()
+    pages.tell("two")
+    assert pages.view.contents() == ["two"]
+    assert [len(o["events"]) for o in pages.view.jp["others"]] == [3]
+
+
+DAMAGED = {"version": 1, "conversation": {"id": "jp-c1"}, "events": [{"type": "chat_request"}]}
+
+
+@pytest.mark.parametrize("damaged", [DAMAGED, None, 7], ids=["event", "null", "number"])
+def test_damaged_record_is_kept_until_a_new_conversation_sets_it_aside(
+    pages: Pages, damaged: Any
+) -> None:
+    pages.view.jp = damaged
+    hello = pages.view.hello
+    pages.view.hello = lambda: hello() | {"doc": pages.view.jp}  # type: ignore[method-assign]
+    assert pages.begin().startswith("kept in memory only: the record in this notebook is damaged")
+    pages.say("one")
+    assert pages.stays_silent()
+    with pytest.raises(StorageError, match="damaged"):
+        pages.store.save()
+    pages.new()
+    pages.tell("two")
+    assert pages.view.contents() == ["two"]
+    assert damaged in pages.view.jp["others"]
+    assert len(pages.view.jp["others"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("view", "why"),
+    [
+        (View(doc("one") | {"version": 2}), "version 2"),
+        (View(doc("one"), read_only=True), "this notebook is read-only"),
+        (View(doc("one"), protocol=2), "the page uses another protocol"),
+    ],
+    ids=["newer record", "read-only", "other protocol"],
+)
+def test_notebook_that_must_not_be_written_is_not_written(
+    pages: Pages, view: View, why: str
+) -> None:
+    pages.views = [view]
+    where = pages.begin()
+    assert where.startswith("kept in memory only: ")
+    assert why in where
+    assert pages.opened.restored is ("version" not in why)
+    pages.say("two")
+    pages.new()
+    pages.say("three")
+    assert pages.stays_silent()
+    assert not pages.flush(0)
+
+
+def test_other_entries_of_the_same_conversation_are_not_overwritten(pages: Pages) -> None:
+    pages.view.jp = doc("one")
+    pages.begin()
+    pages.tell("two")
+    pages.view.jp = doc("one", "elsewhere")
+    pages.send(pages.view, pages.view.hello())
+    assert "different entries" in pages.store.where
+    pages.view.received.clear()
+    pages.say("three")
+    assert pages.stays_silent()
+    assert pages.view.contents() == ["one", "elsewhere"]
+    pages.new()
+    pages.tell("four")
+    assert pages.view.contents() == ["four"]
+    kept = [[e.get("content") for e in o["events"]] for o in pages.view.jp["others"]]
+    assert ["one", "elsewhere"] in kept
+
+
+def test_failed_save_gives_the_reason(pages: Pages) -> None:
+    pages.view.save_error = "disk full"
+    pages.begin()
+    pages.say("one")
+    with pytest.raises(StorageError, match=r"^The record is not saved: disk full$"):
+        pages.store.save()
+
+
+def test_one_page_of_two_writes_the_file_and_the_other_one_once_that_is_gone(pages: Pages) -> None:
+    pages.views.append(View(page="page-2"))
+    pages.begin()
+    pages.say("one")
+    assert pages.store.save() == "kept in this notebook, saved as talk.ipynb"
+    assert sum(view.saves for view in pages.views) == 1
+    [saved] = [view for view in pages.views if view.saves]
+    saved.awake = False
+    assert pages.store.save(timeout=0.6) == "kept in this notebook, saved as talk.ipynb"
+    assert [view.saves for view in pages.views] == [1, 1]
+    pages.views.clear()
+    with pytest.raises(StorageError, match="the page did not answer in time"):
+        pages.store.save(timeout=0.1)
+
+
+def test_entries_saved_before_a_repair_are_not_counted(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.store.save()
+    stream, entries = pages.document.conversation.id, len(pages.view.jp["events"])
+    saved = {"type": "saved", "stream": stream, "n": entries}
+    assert pages.store.saved_entries(stream) == entries
+    pages.view.awake = False
+    pages.store.replaced()
+    assert pages.store.saved_entries(stream) == 0
+    pages.send(pages.view, saved)  # the page does not know yet
+    pages.view.awake = True
+    assert pages.flush()
+    assert pages.store.saved_entries(stream) == 0
+    pages.send(pages.view, saved)
+    assert pages.store.saved_entries(stream) == entries
+
+
+def test_values_that_no_file_can_hold_are_replaced(pages: Pages) -> None:
+    pages.begin()
+    pages.say("Use the tool.")
+    arguments: dict[str, Any] = {"a": float("nan"), "b": "\ud800x", "__proto__": {"c": 1}}
+    pages.document.conversation.append(ToolCallRequest(id="c", name="t", arguments=arguments))
+    assert pages.flush()
+    stored = pages.view.jp["events"][-1]["arguments"]
+    assert stored == {"a": None, "b": "\ufffdx", "__proto__": {"c": 1}}
+
+
+def test_malformed_messages_of_a_page_do_no_harm(pages: Pages) -> None:
+    pages.begin()
+    malformed: list[dict[str, Any]] = [
+        {"type": "ack"},
+        {"type": "ack", "seq": {}, "n": -1},
+        {"type": "nack", "seq": None, "n": "x", "stream": []},
+        {"type": "chunk", "i": 10**9, "text": 7},
+        {"type": "saved", "seq": "1"},
+        {"type": ["hello"]},
+        {"type": "ack", "page": ["page-1"]},
+        {"type": "hello", "page": {}, "path": [], "stream": 7, "n": "x", "chunks": -1},
+    ]
+    for data in malformed:
+        pages.send(pages.view, data)
+    pages.tell("one")
+    assert pages.view.contents() == ["one"]
+
+
+def test_closed_store_sends_nothing_and_the_next_one_continues(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.store.close()
+    pages.view.received.clear()
+    pages.say("lost")
+    assert pages.stays_silent()
+    assert pages.begin() == IN_NOTEBOOK
+    assert pages.opened.restored
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+
+
+def test_copy_of_the_notebook_on_the_same_kernel_does_not_take_the_record(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    copied = View(copy_of(pages.view.jp), page="page-9", path="copy.ipynb")
+    pages.views.append(copied)
+    pages.send(copied, copied.hello())
+    pages.until(lambda: pages.view.of_type("pull"))  # is the first one still there?
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+    assert copied.contents() == ["one"]
+
+
+def test_renamed_and_reloaded_notebook_is_followed(pages: Pages) -> None:
+    pages.begin()
+    pages.tell("one")
+    pages.views[0] = View(pages.view.jp, page="page-2", path="renamed.ipynb")
+    pages.send(pages.view, pages.view.hello())
+    pages.tell("two")
+    assert pages.view.contents() == ["one", "two"]
+
+
+# --- the end of a cell -------------------------------------------------------------------------
+
+
+def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(pages: Pages) -> None:
+    pages.begin()
+    pages.view.slow = 0.05
+    pages.say("one")
+    pages.say("two")  # waits for the acknowledgement of the first
+    pages.store.cell_ends()
+    assert pages.view.contents() == ["one", "two"]
+
+
+@pytest.mark.parametrize("gone", ["asleep", "never there"])
+def test_end_of_a_cell_does_not_wait_for_a_page_that_is_gone(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    monkeypatch.setattr("jp_nb.notebook.page.live_store.END_OF_CELL_S", 3600)
+    if gone == "never there":
+        pages.views.clear()
+    pages.begin(timeout=10.0 if pages.views else 0.01)
+    for view in pages.views:
+        pages.tell("one")
+        view.awake = False
+    pages.say("two")
+    pages.store.cell_ends()
+    pages.say("three")
+    pages.store.cell_ends()
+    for view in pages.views:
+        view.awake = True
+        pages.until(lambda: view.contents() == ["one", "two", "three"])

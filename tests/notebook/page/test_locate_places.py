@@ -1,0 +1,151 @@
+"""The program around a kernel: its name, and where the record is kept there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.notebook.commands import run_subcommand
+from jp_nb.notebook.host import NotebookHost
+from jp_nb.notebook.page import locate
+from jp_nb.notebook.page.locate import (
+    COLAB,
+    CONSOLE,
+    PAGE,
+    TERMINAL,
+    VS_CODE,
+    VS_CODE_FILE,
+    notebook_path,
+    place_of,
+)
+from jp_nb.session.session import Session
+from tests.support.sessions import FakeShell
+
+NO_NOTEBOOK = "a console or program has no notebook"
+IN_JOURNAL = f"kept in your journal, not in a notebook: {NO_NOTEBOOK}"
+
+
+class Kernel:
+    """A kernel in which a cell runs; a console's has no id."""
+
+    control_handlers: dict[str, Any] = {}  # noqa: RUF012 - nothing is added to it
+    control_thread = object()
+
+    def __init__(self, *, cell_id: str | None = None, allow_stdin: bool = True) -> None:
+        self._metadata = {"cellId": cell_id} if cell_id else {}
+        self._allow_stdin = allow_stdin
+
+    def get_parent(self, channel: str) -> dict[str, Any]:
+        return {"header": {"msg_id": "r"}, "metadata": self._metadata, "content": {}}
+
+
+class ColabKernel(Kernel):
+    """A kernel of Google Colab's, by the name of its module."""
+
+    __module__ = "google.colab._kernel"
+
+
+@pytest.fixture(autouse=True)
+def no_front_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("JPY_SESSION_NAME", "VSCODE_PID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(locate, "CONSOLE_TIMEOUT_S", 0.0)
+
+
+def test_place_is_named_by_kernel_variables_and_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cell, console = Kernel(cell_id="a"), Kernel()
+    assert place_of(None, {}) == TERMINAL
+    assert place_of(console, {}) == CONSOLE
+    assert place_of(cell, {}) == PAGE
+    assert place_of(ColabKernel(cell_id="a"), {}) == COLAB
+    assert place_of(cell, {VS_CODE_FILE: "talk.ipynb"}) == VS_CODE
+    assert place_of(console, {VS_CODE_FILE: "talk.ipynb"}) == CONSOLE
+    monkeypatch.setenv("VSCODE_PID", "1")
+    assert place_of(cell, {}) == VS_CODE
+    monkeypatch.setenv("JPY_SESSION_NAME", "talk.ipynb")
+    assert place_of(console, {}) == PAGE
+
+
+def test_path_of_the_notebook_is_taken_from_the_front_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "talk.ipynb"
+    path.touch()
+    assert notebook_path({}) is None
+    assert notebook_path({VS_CODE_FILE: str(path)}) == path
+    assert notebook_path({VS_CODE_FILE: "talk.ipynb"}) is None
+    monkeypatch.setenv("JPY_SESSION_NAME", str(path))
+    assert notebook_path({}) == path
+    path.unlink()
+    assert notebook_path({}) is None
+
+
+@pytest.fixture
+def load(folder: Path) -> Iterator[Callable[..., Session]]:
+    """Load the extension in a kernel."""
+    made: list[Session] = []
+
+    def load(kernel: Kernel) -> Session:
+        shell = FakeShell()
+        vars(shell)["kernel"] = kernel
+        vars(shell)["events"] = SimpleNamespace(
+            register=lambda *_: None, unregister=lambda *_: None
+        )
+        made.append(Session(NotebookHost(shell)))
+        return made[-1]
+
+    yield load
+    for session in made:
+        session.close()
+
+
+def run(session: Session, name: str, text: str = "") -> str:
+    """Run a subcommand; return what it displays."""
+    host: Any = session.host
+    run_subcommand(host.shell, session, name, text)
+    return "\n".join(host.shell.shown)
+
+
+def test_save_and_doctor_name_the_same_place(load: Callable[..., Session]) -> None:
+    session = load(Kernel())
+    assert session.summary().endswith(f"new conversation · {IN_JOURNAL}")
+    with pytest.raises(StorageError, match=f"It is {IN_JOURNAL}. `%jp export DIR`"):
+        run(session, "save")
+    table = run(session, "doctor")
+    assert IN_JOURNAL in table
+    assert "a console or program" in table
+
+
+def test_conversation_is_in_memory_only_without_a_journal(
+    load: Callable[..., Session], folder: Path
+) -> None:
+    with (folder / ".jp" / "config.toml").open("a") as file:
+        file.write("[record]\njournal = false\n")
+    where = f"kept in memory only (`record.journal` is off): {NO_NOTEBOOK}"
+    assert load(Kernel()).summary().endswith(where)
+
+
+def test_record_of_a_program_is_kept_by_the_program(
+    load: Callable[..., Session],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(locate, "_parent", lambda: ([], folder))
+    session = load(Kernel(allow_stdin=False))
+    where = "kept in the notebook that the runner writes, if it writes one"
+    assert session.summary().endswith(where)
+    run(session, "save")
+    assert capsys.readouterr().out.endswith(f"{where}, at the end of the run\n")
+
+
+def test_unknown_conversation_cannot_be_resumed(load: Callable[..., Session]) -> None:
+    with pytest.raises(UsageError, match="the journal has no conversation jp-c1x"):
+        run(load(Kernel()), "resume", "jp-c1x")

@@ -1,0 +1,57 @@
+"""Which pages are there, and which of those that share a document puts in outputs."""
+
+from __future__ import annotations
+
+from jp_nb.notebook.page.protocol import Hello, Pages
+
+
+def hello(page: str) -> Hello:
+    return Hello(page, "talk.ipynb", collaborative=True, session=f"session of {page}")
+
+
+def three() -> Pages:
+    pages = Pages(patience=1)
+    pages.follow(hello("a"))
+    pages.join(hello("b"))
+    pages.join(hello("c"))
+    pages.newcomers.clear()
+    return pages
+
+
+def test_page_that_asked_adds_outputs_and_another_one_once_it_is_gone() -> None:
+    pages = three()
+    asked = "session of b"
+    assert not any(pages.puts_outputs(page, asked) for page in "abc")
+    assert pages.leave("b")
+    assert list(pages.newcomers) == ["a"]
+    assert [pages.puts_outputs(page, asked) for page in "ac"] == [True, False]
+    pages.leave("a")
+    assert [pages.puts_outputs("c", session) for session in (asked, "session of a")] == [True] * 2
+    assert not pages.puts_outputs("c", "a session that no page has named")
+
+
+def test_page_that_returns_after_its_goodbye_is_known_again() -> None:
+    pages = three()
+    pages.leave("b")
+    pages.join(hello("b"))
+    assert not pages.puts_outputs("a", "session of b")
+
+
+def test_writer_that_leaves_or_is_silent_is_replaced_by_the_next_page() -> None:
+    pages = three()
+    assert pages.only_reads(hello("b"))
+    pages.leave("a")
+    assert not pages.only_reads(hello("b"))
+    pages.follow(hello("b"))
+    pages.writer_is_silent()
+    pages.follow(hello("c"))
+    assert pages.puts_outputs("c", "session of b")
+
+
+def test_goodbye_of_an_unknown_or_the_last_page_asks_no_page() -> None:
+    pages = three()
+    assert not pages.leave("x")
+    assert pages.leave("a")
+    assert not pages.leave("a")
+    assert pages.leave("b")
+    assert not pages.leave("c")

@@ -1,0 +1,472 @@
+"""The controls of a form read the messages of a page, forged ones included.
+
+Settled otherwise: RPI-52 has the button of a page always there, and an answer without a pick is
+confirmed; RCP-13 has an unknown option refused, instead of taken as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import EMPTY_MARK, Answered, Mark, QuestionPrompt
+from jp_nb.notebook.prompt.controls import (
+    Choices,
+    FormControl,
+    Unread,
+    field_control,
+    question_controls,
+)
+from jp_nb.tools.answer_types import OTHER, IntegerAnswer, Option, SelectAnswer, TextAnswer
+from jp_nb.tools.question import Question
+
+NO_MARKS: frozenset[Mark] = frozenset()
+COLOURS = ("red", "green", "blue")
+
+
+def select(**more: Any) -> Question:
+    return Question.select("q", "Which?", more.pop("options", COLOURS), **more)
+
+
+def field(question: Question) -> FormControl:
+    return field_control(QuestionPrompt(question))
+
+
+def text(**more: Any) -> Question:
+    return Question(id="q", text="Why?", answer_type=TextAnswer(**more))
+
+
+def values(*answers: JsonValue) -> list[Answered]:
+    return [Answered(answer, "form") for answer in answers]
+
+
+def own(custom: str, *selected: str, marks: frozenset[Mark] = NO_MARKS) -> Answered:
+    value: JsonValue = {"selected": [*selected], "custom": custom}
+    return Answered(value, "form", marks=marks)
+
+
+# --- which control ---------------------------------------------------------------------------
+
+
+def test_question_has_the_simplest_control_that_does(subtests: pytest.Subtests) -> None:
+    for question, alone, beside in [
+        (select(), "RadioButtons", "RadioButtons"),
+        (select(options=range(8)), "RadioButtons", "RadioButtons"),
+        (select(options=range(9)), "Dropdown", "Choices"),
+        (select().with_required(False), "RadioButtons", "Choices"),
+        (select(multi=True), "Choices", "Choices"),
+        (select(other=True), "Choices", "Choices"),
+        (select(recommended=1), "Choices", "Choices"),
+        (select(options=[Option(value=1, description="one")]), "Choices", "Choices"),
+        (Question.boolean("q", "Sure?"), None, "RadioButtons"),
+        (Question.boolean("q", "Sure?").with_required(False), None, "Choices"),
+        (text(), "Textarea", "Textarea"),
+        (text(lines=False), "Text", "Text"),
+        (text(format="email"), "Text", "Text"),
+        (text(format="time"), "Text", "Text"),
+        (text(format="date"), "DatePicker", "DatePicker"),
+        (Question.number("q", "How much?"), "Text", "Text"),
+        (Question.integer("q", "How many?"), "Text", "Text"),
+        (Question.secret("q", "Key?"), None, None),
+    ]:
+        with subtests.test(question=question):
+            found = [question_controls(QuestionPrompt(question)), field(question)]
+            names = [type(each.widget).__name__ if each.widget else None for each in found]
+            assert names == [alone, beside]
+
+
+def test_yes_and_no_are_buttons_alone_and_options_in_a_form() -> None:
+    question = Question.boolean("q", "Sure?")
+    alone = question_controls(QuestionPrompt(question))
+    assert list(alone.buttons or {}) == ["Yes", "No"]
+    beside = field(question)
+    assert beside.buttons is None
+    assert beside.read({}) == Unread("Please choose an option first.", blank=True)
+    assert [beside.read({"index": i}) for i in (0, 1)] == values(True, False)
+    assert field(question.with_default(False)).read({}) == Answered(False, "form")
+
+
+# --- options ---------------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-16")
+def test_one_of_several_is_the_rule() -> None:
+    assert select(other=True).answer_type == SelectAnswer(
+        options=tuple(Option(value=colour) for colour in COLOURS), other=True, multi=False
+    )
+    control = field(select(other=True))
+    assert control.read({"picks": [1], "custom": None}) == Answered("green", "form")
+
+
+@pytest.mark.req("RPI-32", "RCP-20", "HB-5")
+def test_custom_text_replaces_one_pick_and_joins_several() -> None:
+    one, several = field(select(other=True)), field(select(other=True, multi=True))
+    assert one.read({"picks": [2], "custom": "pink"}) == own("pink")
+    assert one.read({"picks": [2], "custom": None}) == Answered("blue", "form")
+    assert several.read({"picks": [2, 0], "custom": "pink"}) == own("pink", "blue", "red")
+    assert several.read({"picks": [2, 0], "custom": None}) == Answered(["blue", "red"], "form")
+
+
+@pytest.mark.req("RPI-14", "RCP-7", "RPI-20", "HB-8", "RPI-37")
+def test_option_may_have_the_text_of_a_row_of_the_form() -> None:
+    options = [OTHER, "__other__", "red (recommended)"]
+    control = field(select(options=options, other=True, recommended=2))
+    assert isinstance(control.widget, Choices)
+    assert [option["label"] for option in control.widget.options] == options
+    picked = [control.read({"picks": [index], "custom": None}) for index in range(3)]
+    assert picked == values(*options)
+
+
+@pytest.mark.req("RCP-12", "RPI-55")
+def test_equal_labels_are_numbered() -> None:
+    options = [Option(value=n, label="same") for n in range(3)]
+    control = field(select(options=options, multi=True))
+    assert isinstance(control.widget, Choices)
+    labels = [option["label"] for option in control.widget.options]
+    assert labels == ["same", "same (2)", "same (3)"]
+    assert control.read({"picks": [2, 1], "custom": None}) == Answered([2, 1], "form")
+
+
+@pytest.mark.req("RPI-21", "HB-8")
+@pytest.mark.parametrize("recommended", [-1, 3, 99, None])
+def test_recommendation_of_nothing_marks_nothing(recommended: int | None) -> None:
+    control = field(select(other=True, recommended=recommended))
+    assert isinstance(control.widget, Choices)
+    assert (control.widget.recommended, control.widget.picks) == (None, [])
+
+
+@pytest.mark.req("RPI-22", "RPI-19")
+def test_recommended_option_is_picked_at_first_where_one_is_picked() -> None:
+    recommended = field(select(recommended=1))
+    preset = field(select(recommended=1).with_default("blue"))
+    several = field(select(recommended=1, multi=True))
+    given = own("pink", "blue")
+    both = field(select(recommended=1, multi=True, other=True).with_default(given.value))
+    shown = [each.widget for each in (recommended, preset, several, both)]
+    assert [x.picks for x in shown if x] == [[1], [2], [], [2]]
+    assert [x.recommended for x in shown if x] == [1, 1, None, None]
+    assert both.read({}) == given
+
+
+@pytest.mark.parametrize("options", [(1, True), (True, 1), (0, False, "0")])
+def test_default_is_the_option_that_it_is(options: tuple[int | str, ...]) -> None:
+    for value in options:
+        for ask in (select(options=options), select(options=options, other=True)):
+            found = field(ask.with_default(value)).read({})
+            assert isinstance(found, Answered)
+            assert (found.value, type(found.value)) == (value, type(value))
+
+
+@pytest.mark.req("HB-4", "RPI-52")
+def test_no_pick_among_several_is_an_answer_once_it_is_confirmed() -> None:
+    control = field(select(multi=True))
+    nothing: dict[str, JsonValue] = {"picks": [], "custom": None}
+    asked = control.read(nothing)
+    assert isinstance(asked, Unread)
+    assert (asked.blank, asked.confirmable) == (True, True)
+    assert "none of these" in asked.why
+    assert control.read(nothing | {"confirmed": True}) == Answered([], "form")
+    assert control.read(nothing | {"confirmed": "yes"}) == asked
+
+
+def bounded(least: int, most: int | None, *, other: bool = False) -> FormControl:
+    options = tuple(Option(value=colour) for colour in COLOURS)
+    kind = SelectAnswer(options=options, multi=True, other=other, min_picks=least, max_picks=most)
+    return field(Question(id="q", text="Which?", answer_type=kind))
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "said"),
+    [
+        (1, None, "Please pick at least 1."),
+        (0, 2, "Please pick at most 2."),
+        (2, 2, "Please pick 2."),
+        (1, 2, "Please pick 1 to 2."),
+    ],
+)
+def test_number_of_picks_is_limited(least: int, most: int | None, said: str) -> None:
+    control = bounded(least, most)
+    assert isinstance(control.widget, Choices)
+    assert control.widget.wanted == said
+    for count in range(4):
+        found = control.read({"picks": [*range(count)], "custom": None, "confirmed": True})
+        if least <= count <= (3 if most is None else most):
+            assert found == Answered([*COLOURS[:count]], "form")
+        else:
+            assert found == Unread(said, blank=count == 0)
+    own_too = bounded(2, 2, other=True)
+    assert own_too.read({"picks": [1], "custom": "pink"}) == own("pink", "green")
+    assert own_too.read({"picks": [1], "custom": None}) == Unread("Please pick 2.")
+
+
+@pytest.mark.req("RCP-10")
+def test_no_pick_of_one_is_no_answer_however_often_it_is_sent() -> None:
+    control = field(select(other=True))
+    unread = Unread("Please choose an option first.", blank=True)
+    for confirmed in (False, True):
+        assert control.read({"picks": [], "custom": None, "confirmed": confirmed}) == unread
+
+
+@pytest.mark.req("RPI-36", "RCP-19")
+@pytest.mark.parametrize("blank", ["", " \n\t"])
+def test_blank_own_text_is_sent_once_it_is_confirmed(blank: str) -> None:
+    for multi, picks in ((False, [1]), (True, []), (True, [1])):
+        control = field(select(other=True, multi=multi))
+        shown: dict[str, JsonValue] = {"picks": [*picks], "custom": blank}
+        asked = control.read(shown)
+        assert isinstance(asked, Unread)
+        assert "empty" in asked.why
+        assert asked.confirmable
+        assert asked.blank is not (multi and bool(picks))  # of several, something is picked
+        selected = ["green"] if multi and picks else []
+        sent = control.read(shown | {"confirmed": True})
+        assert sent == own(blank, *selected, marks=EMPTY_MARK)
+
+
+@pytest.mark.req("RPI-12")
+def test_without_options_the_own_text_is_the_answer() -> None:
+    control = field(select(options=[], other=True))
+    said = control.read({"picks": [], "custom": "mine"})
+    assert said == own("mine")
+    asked = control.read({"picks": [], "custom": None})
+    assert isinstance(asked, Unread)
+    assert (asked.blank, asked.confirmable) == (True, True)
+
+
+@pytest.mark.req("RPI-35", "RCP-17", "RPI-37", "RPI-38")
+@pytest.mark.parametrize("typed", ["  two\n  lines \n", "<b>$x$ {y}</b>", OTHER, "red"])
+def test_own_text_is_sent_as_it_was_typed(typed: str) -> None:
+    control = field(select(other=True))
+    assert control.read({"picks": [], "custom": typed}) == own(typed)
+
+
+NO_PICKS: list[Any] = [[3], [-1], [True], [1.0], ["1"], [[1]], None, "1", 1, {}, [0, 1]]
+NO_TEXTS: list[Any] = [1, False, ["x"], {}]
+FORGED = [
+    *({"picks": picks, "custom": None} for picks in NO_PICKS),
+    *({"picks": [0], "custom": custom} for custom in NO_TEXTS),
+]
+
+
+@pytest.mark.req("RCP-13")
+@pytest.mark.parametrize("index", [-1, 3, True, "0", 1.0, None])
+def test_index_that_no_option_has_is_no_answer(index: JsonValue) -> None:
+    assert isinstance(field(select()).read({"index": index}), Unread)
+
+
+@pytest.mark.req("RCP-13")
+def test_forged_message_is_no_answer(subtests: pytest.Subtests) -> None:
+    for forged in FORGED:
+        with subtests.test(forged=forged):
+            control = field(select(other=True))
+            found = control.read({**forged, "confirmed": True})
+            assert isinstance(found, Unread)
+            assert "not one of the options" in found.why
+
+
+@pytest.mark.req("RPI-55", "RCP-8")
+def test_nothing_is_picked_twice_and_no_own_text_is_taken_where_none_is_offered() -> None:
+    several = field(select(multi=True))
+    assert isinstance(several.read({"picks": [1, 1], "custom": None}), Unread)
+    assert isinstance(several.read({"picks": [1], "custom": "pink"}), Unread)
+    assert isinstance(several.widget, Choices)
+    assert several.widget.other == ""
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 5)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=6,
+)
+
+
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(["picks", "custom"], json_values)),
+    json_values,
+    st.booleans(),
+    st.booleans(),
+)
+def test_any_message_gives_a_fitting_answer_or_none(
+    message: dict[str, Any], confirmed: Any, multi: bool, other: bool
+) -> None:
+    question = select(multi=multi, other=other, recommended=0)
+    found = field(question).read({**message, "confirmed": confirmed})
+    assert isinstance(found, Unread) or question.misfit(found.value) is None
+
+
+@given(json_values, json_values)
+def test_any_message_of_the_other_controls_gives_a_fitting_answer_or_none(
+    value: Any, confirmed: Any
+) -> None:
+    for question in (
+        select(),
+        Question.boolean("q", "Sure?"),
+        text(min_length=2, max_length=2),
+        text(format="date"),
+        Question.number("q", "How much?", minimum=0),
+        Question.integer("q", "How many?"),
+        Question.secret("q", "Key?"),
+    ):
+        for sent in ({"value": value}, {"index": value}):
+            found = field(question).read({**sent, "confirmed": confirmed})
+            assert isinstance(found, Unread) or question.misfit(found.value) is None
+
+
+# --- texts, numbers, dates -------------------------------------------------------------------
+
+
+def test_empty_text_alone_is_an_answer_as_ever() -> None:
+    alone = question_controls(QuestionPrompt(text()))
+    assert [alone.read({"value": x}) for x in ("", " ")] == values("", " ")
+
+
+@pytest.mark.req("RCP-18", "RPI-36")
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_empty_text_among_others_is_confirmed(blank: str) -> None:
+    control = field(text())
+    asked = control.read({"value": blank})
+    assert isinstance(asked, Unread)
+    assert (asked.blank, asked.confirmable) == (True, True)
+    confirmed = control.read({"value": blank, "confirmed": True})
+    assert confirmed == Answered(blank, "form", marks=EMPTY_MARK)
+
+
+@pytest.mark.req("RCP-17", "RPI-35")
+def test_text_is_sent_as_it_was_typed() -> None:
+    assert field(text()).read({"value": "  a\n b "}) == Answered("  a\n b ", "form")
+
+
+@pytest.mark.parametrize(
+    ("kind", "typed", "why"),
+    [
+        ({"format": "email"}, "nobody", "expected an e-mail address such as name@example.org"),
+        ({"format": "uri"}, "example org", "expected an address such as https://example.org"),
+        ({"format": "time"}, "25:00", "expected a time such as 17:30"),
+        ({"format": "date"}, "unfinished", "expected a date such as 2026-11-23"),
+        ({"min_length": 3, "max_length": 5}, "no", "expected a text of 3 to 5 characters"),
+    ],
+)
+def test_text_that_does_not_fit_has_a_message(kind: dict[str, Any], typed: str, why: str) -> None:
+    control = field(text(**kind))
+    assert control.read({"value": typed, "confirmed": True}) == Unread(why)
+    assert control.read({"value": "", "confirmed": True}) == Unread(
+        "Nothing was typed.", blank=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "answer"),
+    [
+        ("email", " me@example.org ", "me@example.org"),
+        ("time", "17:30+02:00", "17:30+02:00"),
+        ("date-time", "2026-11-23T17:30", "2026-11-23T17:30"),
+        ("date", "2026-11-23T00:00:00.000Z", "2026-11-23"),  # as a page writes a date
+        ("date", "2026-11-23", "2026-11-23"),
+    ],
+)
+def test_text_in_a_format(kind: str, sent: str, answer: str) -> None:
+    assert field(text(format=kind)).read({"value": sent}) == Answered(answer, "form")
+
+
+def test_date_keeps_its_default_until_it_is_changed_or_cleared() -> None:
+    control = field(text(format="date").with_default("2026-11-23"))
+    assert control.read({}) == Answered("2026-11-23", "form")
+    assert control.read({"value": None}) == Unread("Nothing was typed.", blank=True)
+
+
+NUMBER = Question.number("q", "How much?", minimum=0, maximum=2.5)
+INTEGER = Question.integer("q", "How many?", minimum=1, maximum=5)
+
+
+@pytest.mark.parametrize(
+    ("question", "typed", "answer"),
+    [
+        (INTEGER, " 3 ", 3),
+        (INTEGER, "+5", 5),
+        (NUMBER, "2", 2),
+        (NUMBER, "1e-1", 0.1),
+        (NUMBER, "2.50", 2.5),
+    ],
+)
+def test_number_is_read_as_one(question: Question, typed: str, answer: float) -> None:
+    found = field(question).read({"value": typed})
+    assert isinstance(found, Answered)
+    assert (found.value, type(found.value)) == (answer, type(answer))
+
+
+def test_no_number_is_bent_into_the_bounds(subtests: pytest.Subtests) -> None:
+    for question, typed in [
+        *((INTEGER, typed) for typed in ("0", "6", "2.0", "1e0", "three", "9" * 5000)),
+        *((NUMBER, typed) for typed in ("-0.1", "2.6", "nan", "inf", "1,5", "9" * 5000)),
+    ]:
+        with subtests.test(question=question):
+            control = field(question)
+            assert control.widget is not None
+            control.widget.value = typed
+            expected = (
+                "a whole number from 1 to 5" if question is INTEGER else "a number from 0 to 2.5"
+            )
+            assert control.read({}) == Unread(f"expected {expected}")
+            assert control.widget.value == typed
+            assert isinstance(question.answer_type, IntegerAnswer) is (question is INTEGER)
+
+
+# --- state and clock -------------------------------------------------------------------------
+
+
+@pytest.mark.req("RPI-71", "HB-2")
+def test_own_text_is_in_use_while_it_is_written_or_there() -> None:
+    control = field(select(other=True))
+    assert isinstance(control.widget, Choices)
+    state: list[tuple[dict[str, Any], bool]] = [
+        ({"writing": True}, False),  # the focus alone chooses nothing
+        ({"custom": ""}, True),
+        ({"writing": False}, False),
+        ({"custom": "x"}, True),
+        ({"custom": None, "draft": "x"}, False),
+    ]
+    for changed, in_use in state:
+        for name, value in changed.items():
+            setattr(control.widget, name, value)
+        assert control.in_use() is in_use, changed
+
+
+@pytest.mark.req("RPI-71")
+def test_text_is_in_use_once_it_is_another_than_was_proposed() -> None:
+    control = field(text().with_default("so"))
+    assert control.widget is not None
+    seen = []
+    for value in ("so", "so be it", "  "):
+        control.widget.value = value
+        seen.append(control.in_use())
+    assert seen == [False, True, False]
+
+
+@pytest.mark.req("RPI-73")
+@pytest.mark.parametrize(
+    ("question", "name", "value"),
+    [
+        (select(), "index", 1),
+        (select(other=True), "picks", [1]),
+        (select(other=True), "custom", "x"),
+        (select(other=True), "draft", "x"),
+        (select(other=True), "search", "x"),
+        (text(), "value", "x"),
+        (INTEGER, "value", "x"),
+    ],
+)
+def test_every_change_is_heard(question: Question, name: str, value: Any) -> None:
+    control, heard = field(question), list[int]()
+    control.observe(lambda: heard.append(1))
+    assert isinstance(control.widget, ipywidgets.DOMWidget)
+    setattr(control.widget, name, value)
+    assert heard == [1]

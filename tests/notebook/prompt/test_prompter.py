@@ -1,0 +1,187 @@
+"""The prompter without a kernel, in a terminal or without a user. With one: `test_kernel.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from jp_nb.agent.prompts import Answered, NotAnswered, QuestionPrompt, Unavailable
+from jp_nb.notebook.prompt import prompter as prompter_module
+from jp_nb.notebook.prompt.presence import Deadline, Expired, Presence, PromptSettings, Route
+from jp_nb.notebook.prompt.prompter import NotebookPrompter
+from jp_nb.session.cell_loop import CellLoop
+from jp_nb.tools.question import Question
+
+WHY = QuestionPrompt(Question.text("why", "Why?"))
+KEY = QuestionPrompt(Question.secret("key", "Key?"))
+
+
+@pytest.fixture
+def prompter(monkeypatch: pytest.MonkeyPatch) -> NotebookPrompter:
+    """A prompter in a terminal."""
+    monkeypatch.setattr(Presence, "here", lambda: Presence(terminal=True))
+    made = NotebookPrompter(CellLoop())
+    made.cell_begins(PromptSettings())
+    return made
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def type_(*lines: str) -> None:
+        left = list(lines)
+        for read in ("builtins.input", "getpass.getpass"):
+            monkeypatch.setattr(read, lambda _prompt: left.pop(0))
+
+    return type_
+
+
+def test_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., None]) -> None:
+    typed("because", "hunter2")
+    assert prompter.nobody() is None
+    assert prompter.ask_here(WHY) == Answered("because", "terminal")
+    assert prompter.ask_here(KEY) == Answered("hunter2", "terminal")
+
+
+def test_prompt_that_is_withdrawn_as_it_comes_up_is_not_read(
+    prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    route = Presence.route
+
+    def withdrawn(self: Presence, settings: PromptSettings) -> Route:
+        if prompter._queue.shown is not None:
+            prompter._withdraw(prompter._queue.shown)
+        return route(self, settings)
+
+    monkeypatch.setattr(Presence, "route", withdrawn)
+    monkeypatch.setattr("builtins.input", lambda _: pytest.fail("it was read"))
+    assert prompter.ask_here(WHY) == NotAnswered("cancelled", "terminal")
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_deadline_that_expired_before_its_block_ends_it(elsewhere: bool) -> None:
+    deadline = Deadline()
+    deadline.expire()
+    began: list[bool] = []
+
+    def enter() -> None:
+        with pytest.raises(Expired), deadline:
+            began.append(True)
+
+    if elsewhere:
+        thread = threading.Thread(target=enter)
+        thread.start()
+        thread.join()
+    else:
+        enter()
+    assert began == []
+
+
+def test_agent_asks_from_its_own_thread(
+    prompter: NotebookPrompter, typed: Callable[..., None]
+) -> None:
+    typed("first", "second")
+    cell = prompter._loop
+
+    async def batch() -> list[object]:
+        return list(await asyncio.gather(prompter.ask(WHY), prompter.ask(WHY)))
+
+    ends: list[object] = []
+
+    def agent() -> None:
+        ends.extend(asyncio.run(batch()))
+        cell.wake()
+
+    thread = threading.Thread(target=agent)
+    thread.start()
+    cell.serve(lambda: bool(ends))
+    thread.join()
+    assert ends == [Answered("first", "terminal"), Answered("second", "terminal")]
+
+
+def test_worker_thread_may_ask_while_the_cell_serves(
+    prompter: NotebookPrompter, typed: Callable[..., None]
+) -> None:
+    typed("from the worker")
+    ends: list[object] = []
+    started = threading.Event()
+
+    def worker() -> None:
+        started.wait()
+        ends.append(prompter.ask_here(WHY))
+        prompter._loop.wake()
+
+    thread = threading.Thread(target=worker)
+    thread.start()
+    prompter._loop.post(started.set)
+    prompter._loop.serve(lambda: bool(ends))
+    thread.join()
+    assert ends == [Answered("from the worker", "terminal")]
+
+
+def test_no_prompt_outlives_its_cell(prompter: NotebookPrompter) -> None:
+    waiting = [prompter._hand_over(WHY, keeps_record=False) for _ in range(2)]
+    prompter.cell_ends()
+    ended = [each.future.result(timeout=0) for each in waiting]
+    assert ended == [NotAnswered("cancelled", each.channel) for each in waiting]
+
+
+def test_end_of_the_input_is_no_empty_answer(
+    prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end_of_input(_prompt: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", end_of_input)
+    assert prompter.ask_here(WHY) == NotAnswered("cancelled", "terminal")
+
+
+def test_interrupt_while_the_cell_asks_is_an_interrupt_of_the_cell(
+    prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_prompt: str) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("builtins.input", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prompter.ask_here(WHY)
+    assert not prompter._open
+
+
+def test_refused_input_makes_the_user_unavailable(
+    prompter: NotebookPrompter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from IPython.core.error import StdinNotImplementedError
+
+    def refused(_prompt: str) -> str:
+        raise StdinNotImplementedError
+
+    monkeypatch.setattr("builtins.input", refused)
+    assert prompter.ask_here(WHY) == Unavailable("the front end does not allow input")
+
+
+def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
+    prompter.cell_begins(PromptSettings(channel="never"))
+    assert prompter.nobody() == Unavailable("prompt.channel is 'never'")
+    assert prompter.ask_here(WHY) == Unavailable("prompt.channel is 'never'")
+    assert asyncio.run(prompter.ask(WHY)) == Unavailable("prompt.channel is 'never'")
+    prompter.cell_begins(PromptSettings())
+    assert prompter.nobody() is None
+
+
+def test_before_the_first_cell_no_user_is_available() -> None:
+    assert isinstance(NotebookPrompter(CellLoop()).nobody(), Unavailable)
+
+
+def test_importing_it_brings_no_widgets() -> None:
+    code = (
+        f"import sys, jp_nb.session.cell_loop, {prompter_module.__name__}\n"
+        "heavy = {'ipywidgets', 'anywidget', 'httpx', 'IPython', 'zmq'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,80 @@
+"""Who sent what arrives: the names that pages claim, and what comes of them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.prompts import Answered, AnyEnd, FormEnd, NotAnswered, Unavailable, sent_by
+from jp_nb.notebook.cells import MAX_SESSIONS, People, read_name
+from jp_nb.notebook.page.protocol import Hello
+
+
+def sent(session: Any) -> dict[str, Any]:
+    return {"header": {"session": session}}
+
+
+def test_message_has_the_last_name_of_its_page() -> None:
+    people = People.of(SimpleNamespace())
+    people.greet("a", "Ada")
+    people.greet("b", "Bo")
+    people.greet("", "nobody's")
+    people.greet("a", "Ada L.")
+    assert [people.sender_of(sent(x)) for x in ("a", "b", "", "c")] == ["Ada L.", "Bo", None, None]
+    people.greet("a", None)
+    assert people.sender_of(sent("a")) is None
+    assert people.sender_of(sent([])) is people.sender_of({}) is None
+
+
+def test_number_of_known_pages_is_bounded() -> None:
+    kernel = SimpleNamespace()
+    for number in range(MAX_SESSIONS + 1):
+        People.of(kernel).greet(f"page {number}", "Ada")
+    assert People.of(kernel).sender_of(sent("page 0")) is None
+    assert People.of(kernel).sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
+
+
+def test_name_is_one_short_line_without_hidden_characters(subtests: pytest.Subtests) -> None:
+    for said, name in [
+        (" Ada Lovelace ", "Ada Lovelace"),
+        ("بندر", "بندر"),
+        ("a\nb\x1b[2J\u202ec\u200b", "a⟨U+000A⟩b⟨U+001B⟩[2J⟨U+202E⟩c⟨U+200B⟩"),
+        ("x" * 10_000, "x" * 60),
+        ("\u202e" * 10_000, ("⟨U+202E⟩" * 60)[:120]),
+        ("", None),
+        (" \n", None),
+        (None, None),
+        ({"name": "Ada"}, None),
+    ]:
+        with subtests.test(said=said):
+            assert read_name(said) == name
+            assert Hello.read({"user": said}).user == name
+
+
+ADA = Answered("x", "form", by="Ada")
+LATE = Answered("x", "form", marks=frozenset({"timed_out"}))
+AUTO = Answered("x", "form", marks=frozenset({"auto"}))
+LEFT = NotAnswered("declined", "form", "Ada")
+OVER = NotAnswered("timed_out", "form")
+
+
+@pytest.mark.parametrize(
+    ("end", "named"),
+    [
+        (Answered("x", "form"), ADA),
+        (LATE, LATE),
+        (NotAnswered("cancelled", "form"), NotAnswered("cancelled", "form", "Ada")),
+        (NotAnswered("interrupted"), NotAnswered("interrupted")),
+        (OVER, OVER),
+        (
+            FormEnd((Answered("x", "form"), NotAnswered("declined", "form"), AUTO, OVER)),
+            FormEnd((ADA, LEFT, AUTO, OVER)),
+        ),
+        (Unavailable("headless"), Unavailable("headless")),
+    ],
+)
+def test_sender_of_a_form_is_named_for_chosen_answers(end: AnyEnd, named: AnyEnd) -> None:
+    assert sent_by(end, "Ada") == named
+    assert sent_by(end, None) == end

@@ -1,0 +1,74 @@
+"""What the kernel says while cells run, against a kernel that only notes what is published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jp_nb.notebook.cells import CellOutputs, RunningCells
+
+
+def request(name: str, kind: str = "execute_request", **content: Any) -> dict[str, Any]:
+    header = {"msg_id": name, "msg_type": kind}
+    return {"header": header, "metadata": {"cellId": f"cell of {name}"}, "content": content}
+
+
+class Kernel:
+    """Stands in for ipykernel's; `said` is what pages are told: status, request, its type."""
+
+    def __init__(self) -> None:
+        self.parents = {"shell": request("first", code="1"), "control": request("c", "comm_msg")}
+        self.said: list[tuple[str, str, str]] = []
+
+    def get_parent(self, channel: str) -> dict[str, Any]:
+        return self.parents[channel]
+
+    def _publish_status(self, status: str, channel: str, parent: Any = None) -> None:
+        header = (parent or self.get_parent(channel))["header"]
+        self.said.append((status, header["msg_id"], header["msg_type"]))
+
+
+def status_of_page(kernel: Kernel) -> str:
+    """What a page shows: the last status that it follows."""
+    return [s for s, _, kind in kernel.said if kind != "kernel_info_request"][-1]
+
+
+def test_kernel_is_idle_only_after_the_last_cell() -> None:
+    kernel = Kernel()
+    assert RunningCells.of(kernel) is RunningCells.of(kernel)
+    kernel._publish_status("busy", "control")
+    kernel._publish_status("idle", "control")
+    assert kernel.said[-2:] == [
+        ("idle", "c", "kernel_info_request"),
+        ("busy", "first", "execute_request"),
+    ]
+    kernel._publish_status("busy", "shell", request("second"))  # in a subshell
+    kernel._publish_status("idle", "shell")
+    assert status_of_page(kernel) == "busy"
+    kernel._publish_status("idle", "shell", request("second"))
+    assert kernel.said[-1] == ("idle", "second", "execute_request")
+    kernel._publish_status("idle", "control")
+    assert kernel.said[-1] == ("idle", "c", "comm_msg")
+
+
+def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
+    kernel = Kernel()
+    cells = RunningCells.of(kernel)
+    assert cells is not None
+    first = kernel.get_parent("shell")
+    cells.shows(first, "a", {"text/plain": "1"}, {})
+    cells.shows(first, "b", {"text/plain": "2"}, {})
+    cells.shows(first, "a", {"text/plain": "3"}, {"x": 1})
+    cells.shows(request("unknown"), "c", {}, {})
+    outputs: Any = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
+    found: list[CellOutputs] = []
+    cells.show_again(found.append)
+    assert found == [CellOutputs("first", "", "cell of first", "1", outputs)]
+    kernel._publish_status("idle", "shell")
+    found.clear()
+    cells.show_again(found.append)
+    assert found == []
+
+
+def test_unknown_kind_of_kernel_is_left_alone() -> None:
+    assert RunningCells.of(None) is None
+    assert RunningCells.of(object()) is None

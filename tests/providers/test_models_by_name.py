@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.provider import Provider
+from jp_nb.config.tree.models import AVAILABLE, PROVIDERS, ProviderConfig, SpeaksChat
+from jp_nb.errors import ConfigError
+from jp_nb.providers.endpoint import ProviderSettings
+from jp_nb.providers.registry import create_provider
+from tests.providers.helpers import ask, collect
+from tests.support.loopback import LoopbackServer
+
+
+def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) -> None:
+    for name in AVAILABLE:
+        with subtests.test(name=name):
+            provider: Provider = create_provider(name)
+            assert provider
+
+
+def test_table_lists_each_provider_once_and_planned_ones_are_refused() -> None:
+    classes = [each for each in PROVIDERS.values() if each is not ProviderConfig]
+    subclasses = {*ProviderConfig.__subclasses__(), *SpeaksChat.__subclasses__()} - {SpeaksChat}
+    assert {*classes} == subclasses
+    assert len(classes) == len(subclasses)
+    for name in PROVIDERS.keys() - {*AVAILABLE}:
+        with pytest.raises(ConfigError, match=f"'{name}' is not available yet; available: ant"):
+            create_provider(name)
+
+
+def test_null_setting_is_the_default() -> None:
+    assert create_provider("deepseek", {"base_url": None, "api_key_env": None})
+
+
+def test_unknown_provider_is_refused_with_the_known_names() -> None:
+    with pytest.raises(ConfigError, match=r"anthropic, cerebras, deepseek, .*, scripted") as caught:
+        create_provider("antropic")
+    assert caught.value.path == "assistant.model.id.provider"
+
+
+def test_wrong_setting_is_refused_with_its_path(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({"base_url": "localhost:8080"}, "base_url"),
+        ({"base_url": "http://"}, "base_url"),
+        ({"base_url": 3}, "base_url"),
+        ({"api_key_env": ["X"]}, "api_key_env"),
+    ]
+    for settings, path in rows:
+        with subtests.test(settings=settings, path=path):
+            with pytest.raises(ConfigError) as caught:
+                create_provider("openai", settings)
+            assert caught.value.path == f"providers.llm.openai.{path}"
+
+
+def test_settings_are_read_by_type() -> None:
+    defaults = {"ending": "!", "times": 2, "loud": True, "words": ["a"], "unset": None}
+    settings = ProviderSettings("echo", {"times": 0.5, "loud": None}, defaults)
+    assert (settings.text("ending"), settings.texts("words")) == ("!", ["a"])
+    assert (settings.number("times"), settings.flag("loud")) == (0.5, True)
+    assert (settings.text("unset"), settings.number("unset")) == (None, None)
+    assert settings.flag("no_such_field") is False
+
+
+def test_setting_of_another_type_is_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Callable[[ProviderSettings, str], object], object, str]] = [
+        (ProviderSettings.number, "2", "expected a number, found '2'"),
+        (ProviderSettings.number, True, "expected a number, found true"),
+        (ProviderSettings.flag, 1, "expected true or false, found 1"),
+        (ProviderSettings.flag, "true", "expected true or false, found 'true'"),
+    ]
+    for read, value, message in rows:
+        with subtests.test(read=read, value=value):
+            with pytest.raises(ConfigError, match=message) as caught:
+                read(ProviderSettings("echo", {"field": value}, {}), "field")
+            assert caught.value.path == "providers.llm.echo.field"
+
+
+async def test_settings_become_headers() -> None:
+    with LoopbackServer(["A.", "B."]) as server:
+        betas = create_provider(
+            "anthropic", {"base_url": server.url, "beta_headers": ["a-1", "b-2"]}
+        )
+        await collect(betas, ask())
+        router = create_provider(
+            "openrouter", {"base_url": server.url, "app_referrer": "https://x.y"}
+        )
+        await collect(router, ask())
+        await betas.aclose()
+        await router.aclose()
+    assert server.requests[0].headers["anthropic-beta"] == "a-1,b-2"
+    assert server.requests[0].headers["anthropic-version"] == "2023-06-01"
+    assert server.requests[1].path == "/api/v1/chat/completions"
+    assert server.requests[1].headers["x-title"] == "jp_nb"
+    assert server.requests[1].headers["http-referer"] == "https://x.y"

@@ -1,0 +1,156 @@
+"""Decoding the stream of chat completions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Finished,
+    Flush,
+    ProviderEvent,
+    TextPart,
+    ToolCallArguments,
+    ToolCallStart,
+)
+from jp_nb.errors import ProviderError
+from jp_nb.providers.chat_profiles import PROFILES
+from jp_nb.providers.openai_chat import DETAILS, ChatDecoder
+
+
+def decode(
+    *deltas: dict[str, Any], finish: str = "stop", profile: str = "openai", request: bytes = b""
+) -> list[ProviderEvent]:
+    decoder = ChatDecoder(PROFILES[profile], request=request)
+    events: list[ProviderEvent] = []
+    for delta in deltas:
+        events += decoder.feed({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    events += decoder.feed({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+    return events + decoder.finish()
+
+
+def calls(*parts: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": list(parts)}
+
+
+def test_calls_without_an_index_are_distinguished_by_id() -> None:
+    events = decode(
+        calls({"id": "a", "function": {"name": "f", "arguments": "{"}}),
+        calls({"function": {"arguments": "}"}}),
+        calls({"id": "b", "function": {"name": "g", "arguments": "{}"}}),
+        finish="tool_calls",
+    )
+    assert events == [
+        ToolCallStart(2, "a", "f"),
+        ToolCallArguments(2, "{"),
+        ToolCallArguments(2, "}"),
+        ToolCallStart(3, "b", "g"),
+        ToolCallArguments(3, "{}"),
+        Flush(2),
+        Flush(3),
+        Finished(),
+    ]
+
+
+def test_complete_calls_with_the_same_index_are_several() -> None:
+    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}
+    second = {"index": 0, "id": "b", "function": {"name": "f", "arguments": "{}"}}
+    events = decode(calls(first, second), finish="tool_calls")
+    assert [e.id for e in events if isinstance(e, ToolCallStart)] == ["a", "b"]
+
+
+def test_first_id_and_name_are_kept_and_arguments_wait_for_the_name() -> None:
+    events = decode(
+        calls({"index": 0, "id": "a", "function": {"arguments": '{"x"'}}),
+        calls({"index": 0, "id": "", "function": {"name": "f", "arguments": ":1}"}}),
+        calls({"index": 0, "id": "z", "function": {"name": "", "arguments": ""}}),
+    )
+    assert events[:2] == [ToolCallStart(2, "a", "f"), ToolCallArguments(2, '{"x":1}')]
+    assert len(events) == 4
+
+
+def test_missing_id_is_generated_and_arguments_may_be_an_object() -> None:
+    call = {"function": {"name": "f", "arguments": {"a": 1}}}
+    start, arguments, *_ = decode(calls(call))
+    assert isinstance(start, ToolCallStart)
+    assert start.id.startswith("call_")
+    assert arguments == ToolCallArguments(2, '{"a": 1}')
+
+
+def test_generated_ids_are_unique_and_reproducible() -> None:
+    def ids(request: bytes) -> list[str]:
+        several = [{"index": n, "function": {"name": "f", "arguments": "{}"}} for n in range(12)]
+        events = decode(calls(*several), request=request)
+        return [e.id for e in events if isinstance(e, ToolCallStart)]
+
+    assert len({*ids(b"one"), *ids(b"another")}) == 24
+    assert ids(b"one") == ids(b"one")
+
+
+def test_call_without_a_name_is_tried_again() -> None:
+    with pytest.raises(ProviderError, match="without a name") as caught:
+        decode(calls({"index": 0, "id": "a", "function": {"arguments": "{}"}}))
+    assert caught.value.retryable
+
+
+def test_call_cut_by_the_token_limit_is_not_completed() -> None:
+    events = decode(
+        calls({"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}}),
+        calls({"index": 1, "id": "b", "function": {"name": "f", "arguments": '{"x": "y'}}),
+        finish="length",
+    )
+    assert [e.index for e in events if isinstance(e, Flush)] == [2]
+    assert events[-1] == Finished("max_tokens")
+
+
+def test_finish_reasons(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[str, Finished]] = [
+        ("stop", Finished()),
+        ("function_call", Finished()),
+        ("content_filter", Finished("refused", "content_filter")),
+        ("eos", Finished("other", "eos")),
+    ]
+    for reason, finished in rows:
+        with subtests.test(reason=reason, finished=finished):
+            assert decode(finish=reason) == [finished]
+
+
+def test_refusal_keeps_its_text() -> None:
+    assert decode({"refusal": "I can"}, {"refusal": "not."}) == [Finished("refused", "I cannot.")]
+
+
+def test_error_inside_the_stream_is_classified_by_its_code(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({"error": {"code": 429, "message": "slow down"}}, "rate_limit"),
+        ({"error": {"code": "insufficient_quota", "message": "x"}}, "quota"),
+        ({"choices": [{"finish_reason": "insufficient_system_resource"}]}, "transient"),
+        ({"choices": [{"finish_reason": "error", "error": {"code": 502}}]}, "transient"),
+    ]
+    for message, kind in rows:
+        with subtests.test(message=message, kind=kind):
+            with pytest.raises(ProviderError) as caught:
+                ChatDecoder(PROFILES["openrouter"]).feed(message)
+            assert caught.value.kind == kind
+
+
+def test_reasoning_details_of_openrouter_are_joined() -> None:
+    kind: dict[str, JsonValue] = {
+        "type": "reasoning.text",
+        "index": 0,
+        "format": "anthropic-claude-v1",
+    }
+    events = decode(
+        {"reasoning": "Zwei ", "reasoning_details": [{**kind, "text": "Zwei "}]},
+        {"reasoning": "Städte", "reasoning_details": [{**kind, "text": "Städte"}]},
+        {"reasoning_details": [{**kind, "signature": "c2ln"}]},
+        {"content": "So."},
+        profile="openrouter",
+    )
+    joined: list[JsonValue] = [{**kind, "text": "Zwei Städte", "signature": "c2ln"}]
+    assert events[:3] == [
+        TextPart(0, "reasoning", "Zwei "),
+        TextPart(0, "reasoning", "Städte"),
+        Flush(0, {DETAILS: joined}),
+    ]

@@ -1,0 +1,698 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.agent.inquiry import ModelInquiry
+from jp_nb.agent.inquiry import answer_schema as inquiry_schema
+from jp_nb.errors import UsageError
+from jp_nb.providers import schemas as schemas_module
+from jp_nb.providers.schemas import (
+    check_anthropic,
+    check_references,
+    for_anthropic,
+    for_json_mode,
+    for_openai,
+    plain,
+)
+from jp_nb.tools.question import Question
+
+NESTED: dict[str, Any] = {
+    "type": "object",
+    "title": "Trip",
+    "properties": {
+        "city": {"type": "string", "minLength": 2, "description": "Where."},
+        "mode": {"const": "train"},
+        "days": {"type": "integer", "default": 1, "minimum": 1},
+        "kind": {"type": "string", "enum": ["a", "b"]},
+        "stops": {"type": "array", "items": {"$ref": "#/$defs/Stop"}, "maxItems": 3},
+        "pay": {"oneOf": [{"type": "number"}, {"type": "string", "format": "money"}]},
+    },
+    "required": ["city", "mode"],
+    "$defs": {
+        "Stop": {
+            "type": "object",
+            "properties": {"name": {"type": "string"}, "next": {"$ref": "#/$defs/Stop"}},
+            "required": ["name"],
+        }
+    },
+}
+
+
+both = pytest.mark.parametrize("transform", [for_openai, for_anthropic])
+
+
+def test_openai_strict_makes_optional_properties_nullable() -> None:
+    before = json.dumps(NESTED)
+    sent = for_openai(NESTED)
+    properties: Any = sent.schema["properties"]
+    assert sent.strict
+    assert sent.schema["required"] == list(properties)
+    assert sent.schema["additionalProperties"] is False
+    assert properties["mode"] == {"enum": ["train"]}
+    assert properties["city"] == {"type": "string", "description": "Where. {minLength: 2}"}
+    assert properties["days"] == {"type": ["integer", "null"], "description": "{minimum: 1}"}
+    assert properties["kind"] == {"type": ["string", "null"], "enum": ["a", "b", None]}
+    assert properties["pay"]["anyOf"][1] == {"type": "null"}
+    assert json.dumps(NESTED) == before
+
+
+def test_openai_answers_are_restored() -> None:
+    answer = {
+        "city": "Delft", "mode": "train", "days": None, "kind": None, "pay": 1,
+        "stops": [{"name": "x", "next": {"name": "y", "next": None}}],
+    }  # fmt: skip
+    sent = for_openai(NESTED)
+    jsonschema.validate(answer, sent.schema)
+    restored = json.loads(sent.restore(json.dumps(answer)))
+    assert restored == {
+        "city": "Delft", "mode": "train", "pay": 1, "stops": [{"name": "x", "next": {"name": "y"}}],
+    }  # fmt: skip
+    jsonschema.validate(restored, NESTED)
+    assert sent.restore('{"city": "De') == '{"city": "De'
+
+
+def test_schema_that_cannot_be_strict_is_sent_unchanged(subtests: pytest.Subtests) -> None:
+    schemas: list[dict[str, Any]] = [
+        {},
+        {"type": "object"},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "object", "properties": {"x": {}}},
+        {"type": "object", "properties": {"x": True}},
+        {"type": "object", "properties": {"x": {"title": "Anything"}}},
+        {"type": "object", "properties": {"x": {"type": "array"}}},
+        {"type": "object", "properties": {"x": {"type": "array", "items": True}}},
+        {"type": "object", "properties": {"x": {"type": "array", "items": [{"type": "null"}]}}},
+        {"type": "object", "properties": {"x": {"type": "array", "prefixItems": []}}},
+        {"type": "object", "properties": {"x": {"type": "null"}, "y": {"$ref": "#/properties/x"}}},
+        {"type": "object", "properties": {"x": {"type": "string", "allOf": [{"type": "null"}]}}},
+    ]
+    for schema in schemas:
+        with subtests.test(schema=schema):
+            sent = for_openai(schema)
+            assert not sent.strict
+            assert not sent.nullable
+
+
+@both
+def test_answers_that_are_no_objects_are_wrapped(transform: Any) -> None:
+    sent = transform({"type": "string", "enum": ["yes", "no"]})
+    assert sent.schema["properties"] == {"value": {"type": "string", "enum": ["yes", "no"]}}
+    assert sent.restore('{"value": "yes"}') == '"yes"'
+
+
+def test_reference_at_the_root_is_resolved() -> None:
+    schema: dict[str, Any] = {
+        "$ref": "#/$defs/A",
+        "$defs": {"A": {"type": "object", "properties": {}}},
+    }
+    sent = for_anthropic(schema)
+    assert sent.schema["type"] == "object"
+    assert "$defs" in sent.schema
+    looping: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}
+    assert for_anthropic(looping).wrapped
+
+
+def test_anthropic_keeps_choices_and_describes_bounds() -> None:
+    sent = for_anthropic(NESTED)
+    properties: Any = sent.schema["properties"]
+    assert sent.as_is
+    assert sent.schema["required"] == ["city", "mode"]
+    assert properties["mode"] == {"const": "train"}
+    assert properties["kind"] == {"type": "string", "enum": ["a", "b"]}
+    assert properties["stops"]["description"] == "{maxItems: 3}"
+    assert properties["pay"]["anyOf"][1]["description"] == '{format: "money"}'
+    stop: Any = sent.schema["$defs"]
+    assert stop["Stop"]["additionalProperties"] is False
+
+
+def test_plain_schema_is_unchanged() -> None:
+    assert plain(NESTED).schema == NESTED
+    assert plain(NESTED).as_is
+
+
+# --- references and compositions ------------------------------------------------------------
+
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "born": {"type": "integer"}},
+    "required": ["name"],
+}
+
+
+@both
+def test_reference_with_other_keywords_is_written_out(transform: Any) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "boss": {"$ref": "#/$defs/Person", "description": "Who decides.", "default": {}},
+            "plain": {"$ref": "#/$defs/Person", "default": {}},
+        },
+        "required": ["boss", "plain"],
+        "$defs": {"Person": {**PERSON, "description": "A person."}},
+    }
+    properties: Any = transform(schema).schema["properties"]
+    assert properties["plain"] == {"$ref": "#/$defs/Person"}
+    assert "$ref" not in properties["boss"]
+    assert properties["boss"]["description"] == "Who decides."
+    assert list(properties["boss"]["properties"]) == ["name", "born"]
+    assert properties["boss"]["additionalProperties"] is False
+
+
+def test_recursive_reference_with_other_keywords_ends() -> None:
+    node: dict[str, Any] = {
+        "type": "object",
+        "properties": {"next": {"$ref": "#/$defs/Node", "description": "Below."}},
+    }
+    schema: dict[str, Any] = {"$ref": "#/$defs/Node", "$defs": {"Node": node}}
+    sent = for_openai(schema)
+    assert sent.strict
+    text = json.dumps(sent.schema)
+    assert text.count("Below.") < 5
+    assert '{"$ref": "#/$defs/Node"}' in text
+    restored = json.loads(sent.restore('{"next": {"next": {"next": null}}}'))
+    assert restored == {"next": {"next": {}}}
+
+
+@both
+def test_all_of_becomes_one_object(transform: Any) -> None:
+    schema: dict[str, Any] = {
+        "allOf": [
+            {"$ref": "#/$defs/Person"},
+            {"type": "object", "properties": {"pay": {"type": "number"}}, "required": ["pay"]},
+        ],
+        "description": "Who works here.",
+        "$defs": {"Person": PERSON},
+    }
+    check_anthropic(schema)
+    sent = transform(schema)
+    assert sent.strict
+    assert not sent.wrapped
+    assert "allOf" not in sent.schema
+    assert list(sent.schema["properties"]) == ["name", "born", "pay"]
+    assert sent.schema["description"] == "Who works here."
+    assert sorted(sent.schema["required"])[-2:] == ["name", "pay"]
+    restored = json.loads(sent.restore('{"name": "A", "born": 1, "pay": 2}'))
+    jsonschema.validate(restored, schema)
+
+
+def test_reference_to_a_wrapped_root_is_moved() -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"const": 1}]}}
+    sent = for_openai(schema)
+    jsonschema.validate({"value": [1, [1, []]]}, sent.schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"value": [{"value": [1]}]}, sent.schema)
+    assert json.loads(sent.restore('{"value": [1, [1, []]]}')) == [1, [1, []]]
+
+
+def test_pointers_with_escapes_are_followed() -> None:
+    schema: dict[str, Any] = {
+        "$ref": "#/$defs/a~1b%20c",
+        "$defs": {"a/b c": {"type": "object", "properties": {}}},
+    }
+    check_references(schema)
+    assert not for_openai(schema).wrapped
+
+
+# --- what comes back -------------------------------------------------------------------------
+
+
+def test_nulls_are_removed_by_the_alternative_that_fits_the_answer(
+    subtests: pytest.Subtests,
+) -> None:
+    for answer, restored in [
+        ({"who": {"name": "A", "born": None}}, {"who": {"name": "A"}}),
+        ({"who": {"kind": "firm", "note": None}}, {"who": {"kind": "firm"}}),
+        ({"who": {"kind": "club", "note": None}}, {"who": {"kind": "club", "note": None}}),
+        ({"who": [{"name": "A", "born": None}, None]}, {"who": [{"name": "A"}, None]}),
+        ({"who": 7}, {"who": 7}),
+        ({"who": None}, {}),
+        ({"who": "of no type"}, {"who": "of no type"}),
+        ([1], [1]),
+    ]:
+        with subtests.test(answer=answer):
+            firm = {"kind": {"const": "firm"}, "note": {"type": "string"}}
+            club = {"kind": {"const": "club"}, "note": {"type": ["string", "null"]}}
+            schema: dict[str, Any] = {
+                "type": "object",
+                "properties": {
+                    "who": {
+                        "anyOf": [
+                            {"type": "integer"},
+                            {"$ref": "#/$defs/Person"},
+                            {"type": "object", "properties": firm, "required": ["kind"]},
+                            {"type": "object", "properties": club, "required": ["kind", "note"]},
+                            {
+                                "type": "array",
+                                "items": {"oneOf": [{"type": "null"}, {"$ref": "#/$defs/Person"}]},
+                            },
+                        ]
+                    }
+                },
+                "$defs": {"Person": PERSON},
+            }
+            sent = for_openai(schema)
+            assert sent.strict
+            assert json.loads(sent.restore(json.dumps(answer))) == restored
+
+
+Asked = tuple[dict[str, Any], Any, Any]
+"""A schema, a value that fits it, and the same as a strict answer says it."""
+SCALARS: st.SearchStrategy[Asked] = st.sampled_from(
+    [
+        ({"type": "string", "maxLength": 9}, "ü", "ü"),
+        ({"type": "integer"}, 7, 7),
+        ({"type": ["number", "null"]}, None, None),
+        ({"const": "c"}, "c", "c"),
+        ({"enum": [1, None]}, 1, 1),
+    ]
+)
+
+
+def objects(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
+    """Objects with properties that must, may and happen to be there."""
+
+    def build(members: list[tuple[Asked, str]]) -> Asked:
+        named = {f"p{number}": member for number, member in enumerate(members)}
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {name: asked[0] for name, (asked, _) in named.items()},
+            "required": [name for name, (_, how) in named.items() if how == "must"],
+        }
+        # An optional property that is null is one that is absent.
+        there = {
+            name: asked
+            for name, (asked, how) in named.items()
+            if how == "must" or (how == "is" and asked[1] is not None)
+        }
+        value = {name: asked[1] for name, asked in there.items()}
+        answer = {name: there[name][2] if name in there else None for name in named}
+        return schema, value, answer
+
+    return st.lists(st.tuples(inner, st.sampled_from(["must", "is", "may"]))).map(build)
+
+
+def lists_and_alternatives(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
+    """Lists, and alternatives to null."""
+    lists = inner.map(lambda a: ({"type": "array", "items": a[0]}, [a[1]] * 2, [a[2]] * 2))
+    either = inner.map(lambda a: ({"anyOf": [{"type": "null"}, a[0]]}, a[1], a[2]))
+    return lists | either
+
+
+@given(
+    asked=st.recursive(
+        SCALARS, lambda inner: objects(inner) | lists_and_alternatives(inner), max_leaves=12
+    )
+)
+def test_strict_answer_is_restored_to_its_value(asked: Asked) -> None:
+    schema, value, answer = asked
+    jsonschema.validate(value, schema)
+    sent = for_openai(schema)
+    assert sent.strict
+    received = {"value": answer} if sent.wrapped else answer
+    jsonschema.validate(received, sent.schema)
+    assert json.loads(sent.restore(json.dumps(received))) == value
+    check_anthropic(schema)
+    sent = for_anthropic(schema)
+    received = {"value": value} if sent.wrapped else value
+    jsonschema.validate(received, sent.schema)
+    assert json.loads(sent.restore(json.dumps(received))) == value
+
+
+def test_answer_that_is_no_json_is_unchanged(subtests: pytest.Subtests) -> None:
+    for text in ['{"a": ' * 2000 + "1" + "}" * 2000, "[" * 200_000, "{", ""]:
+        with subtests.test(text=text):
+            recursive = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
+            schema: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": recursive}}
+            assert for_openai(schema).nullable
+            assert for_openai(schema).restore(text) == text
+
+
+def test_json_mode_wraps_and_restores_a_list() -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"type": "string", "maxLength": 3}}
+    sent = for_json_mode(schema)
+    assert sent.schema["properties"] == {"value": schema}  # words say what no grammar can
+    assert sent.restore('{"value": ["a"]}') == '["a"]'
+    assert for_json_mode(NESTED).schema == NESTED
+
+
+# --- schemas that are refused ----------------------------------------------------------------
+
+
+def in_object(schema: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": schema}}
+
+
+def test_keyword_that_anthropic_cannot_enforce_is_refused_with_its_place(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[Any, str, str]] = [
+        (NESTED, "$.$defs.Stop.properties.next", "the schema is recursive"),
+        (in_object({"$ref": "#"}), "$.properties.x", "the schema is recursive"),
+        *(
+            (in_object({"type": "array", "items": {"type": "null", word: {}}}),
+             "$.properties.x.items", f"`{word}`")
+            for word in schemas_module.UNENFORCEABLE
+        ),
+        ({"type": "object", "properties": {}, "if": {"type": "object"}}, "$", "`if`"),
+        (in_object({"type": "array", "items": [{"type": "null"}]}), "$.properties.x", "`items`"),
+        (in_object({}), "$.properties.x", "add a `type`"),
+        (in_object({"title": "Anything"}), "$.properties.x", "add a `type`"),
+        (in_object(True), "$.properties.x", "`true`"),
+        (in_object({"enum": [1, [2]]}), "$.properties.x", "`enum`"),
+        (in_object({"type": "object"}), "$.properties.x", "an object needs fixed keys"),
+        (in_object({"type": "object", "additionalProperties": {"type": "string"}}),
+         "$.properties.x", "list them under `properties`"),
+        (in_object({"type": "object", "properties": {}, "additionalProperties": {}}),
+         "$.properties.x", "an object needs fixed keys"),
+        (in_object({"type": "string", "allOf": [{"type": "integer"}]}),
+         "$.properties.x", "cannot be merged"),
+        ({"anyOf": [{"type": "string"}, {"type": "object"}]}, "$.anyOf[1]",
+         "an object needs fixed keys"),
+    ]  # fmt: skip
+    for schema, place, what in rows:
+        with subtests.test(schema=schema):
+            with pytest.raises(UsageError) as caught:
+                check_anthropic(schema)
+            message = str(caught.value)
+            assert message.startswith(f"anthropic does not support this schema: {place}: ")
+            assert what in message
+
+
+def test_schemas_that_anthropic_accepts(subtests: pytest.Subtests) -> None:
+    schemas: list[dict[str, Any]] = [
+        {"type": "string"},
+        {"enum": ["a", 1, None, True]},
+        {"const": "a"},
+        {"type": ["array", "null"], "items": {"type": "number", "minimum": 1}, "maxItems": 3},
+        {"type": "object", "properties": {}, "additionalProperties": True},
+        {"type": "object", "additionalProperties": False},
+        in_object({"oneOf": [{"type": "null"}, {"$ref": "#/$defs/A"}]}) | {"$defs": {"A": PERSON}},
+        in_object({"$ref": "#/$defs/A", "description": "d"}) | {"$defs": {"A": PERSON}},
+        # a property may have any name
+        {"type": "object", "properties": {"not": {"type": "string"}, "if": {"type": "string"}}},
+    ]
+    for schema in schemas:
+        with subtests.test(schema=schema):
+            check_anthropic(schema)
+            text = json.dumps(for_anthropic(schema).schema)
+            for word in ("minimum", "maxItems", "oneOf"):
+                assert f'"{word}":' not in text
+
+
+def test_broken_references_are_refused(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        (in_object({"$ref": "#/$defs/Gone"}), "$.properties.x.$ref: '#/$defs/Gone' points to"),
+        (
+            {"$ref": "https://example.org/a"},
+            "$.$ref: 'https://example.org/a' points outside of this",
+        ),
+        ({"$ref": "#"}, "$: the schema only refers to itself"),
+    ]
+    for schema, message in rows:
+        with subtests.test(schema=schema, message=message):
+            for check in (check_references, check_anthropic):
+                with pytest.raises(UsageError) as caught:
+                    check(schema)
+                assert message in str(caught.value)
+
+
+def deep(levels: int) -> dict[str, Any]:
+    schema = PERSON
+    for _ in range(levels - 1):
+        schema = in_object(schema)
+    return schema
+
+
+def wide(properties: int) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {f"p{number}": {"type": "null"} for number in range(properties)},
+    }
+
+
+@pytest.mark.parametrize(
+    ("make", "most"),
+    [(deep, 10), (wide, 5000), (lambda n: in_object({"enum": list(range(n))}), 1000)],
+)
+def test_schema_too_large_for_openai_is_sent_unchanged(make: Any, most: int) -> None:
+    assert for_openai(make(most)).strict
+    sent = for_openai(make(most + 1))
+    assert not sent.strict
+    assert sent.schema == make(most + 1)
+
+
+def in_definitions(levels: int, make: Any) -> dict[str, Any]:
+    """Definitions each of which names the next one twice, as `make` says."""
+    names = {f"A{n}": make({"$ref": f"#/$defs/A{n + 1}"}) for n in range(levels)}
+    return {"$ref": "#/$defs/A0", "$defs": {**names, f"A{levels}": PERSON}}
+
+
+def twice_with_words(below: dict[str, Any]) -> dict[str, Any]:
+    """An object with two properties of the form `below`, each with a description."""
+    both = {"x": {**below, "description": "One."}, "y": {**below, "description": "Other."}}
+    return {"type": "object", "properties": both, "required": ["x", "y"]}
+
+
+def test_schema_that_grows_without_bound_when_written_out_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schemas_module, "_MAX_NODES", 2000)
+    schema = in_definitions(40, twice_with_words)
+    sent = for_openai(schema)
+    assert not sent.strict
+    assert sent.schema["$defs"] == schema["$defs"]
+    with pytest.raises(UsageError, match=r"this schema: \$: the schema with .* is too large"):
+        check_anthropic(schema)
+    assert for_openai(in_definitions(2, twice_with_words)).strict
+    check_anthropic(in_definitions(2, twice_with_words))
+
+
+def test_long_chain_of_references_is_followed() -> None:
+    schema = in_definitions(1100, lambda below: in_object({**below, "description": "Next."}))
+    assert not for_openai(schema).strict
+    pure = in_definitions(1100, lambda below: below)
+    assert for_openai(pure).wrapped
+
+
+def test_repeated_member_of_all_of_is_written_out_once() -> None:
+    schema = in_definitions(40, lambda below: {"allOf": [below, below]})
+    check_anthropic(schema)
+    sent = for_openai(schema)
+    assert sent.strict
+    assert list(sent.schema["properties"]) == ["name", "born"]  # type: ignore[arg-type]
+
+
+# --- several types ---------------------------------------------------------------------------
+
+MAYBE: dict[str, Any] = {**PERSON, "type": ["object", "null"], "description": "If any."}
+
+
+def test_object_or_null_becomes_an_alternative() -> None:
+    sent = for_openai(in_object(MAYBE) | {"required": ["x"]})
+    properties: Any = sent.schema["properties"]
+    person = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "born": {"type": ["integer", "null"]}},
+        "required": ["name", "born"],
+        "additionalProperties": False,
+    }
+    assert sent.strict
+    assert properties["x"] == {"anyOf": [person, {"type": "null"}], "description": "If any."}
+    restored = sent.restore('{"x": {"name": "A", "born": null}}')
+    assert json.loads(restored) == {"x": {"name": "A"}}
+    assert json.loads(sent.restore('{"x": null}')) == {"x": None}
+    anthropic: Any = for_anthropic(in_object(MAYBE)).schema["properties"]
+    assert anthropic["x"]["anyOf"] == [{**PERSON, "additionalProperties": False}, {"type": "null"}]
+
+
+def test_nullable_root_is_wrapped(subtests: pytest.Subtests) -> None:
+    for schema in [
+        MAYBE,
+        {"$ref": "#/$defs/A", "$defs": {"A": MAYBE}},
+        {"type": ["array", "null"]},
+    ]:
+        for transform in [for_openai, for_anthropic, for_json_mode]:
+            with subtests.test(transform=transform, schema=schema):
+                sent = transform(schema)
+                assert sent.wrapped
+                assert sent.restore('{"value": null}') == "null"
+
+
+@both
+def test_each_of_several_types_keeps_its_keywords(transform: Any) -> None:
+    person = {**PERSON, "type": ["object"]}
+    own = {"items": person, "maxItems": 3, "pattern": "^a", "minimum": 2}
+    sent = transform({"type": ["array", "string", "integer", "null"], **own})
+    array, string, integer, null = sent.schema["properties"]["value"]["anyOf"]
+    assert (array["type"], array["description"]) == ("array", "{maxItems: 3}")
+    assert array["items"]["type"] == "object"
+    assert array["items"]["additionalProperties"] is False
+    assert string == {"type": "string", "description": '{pattern: "^a"}'}
+    assert integer == {"type": "integer", "description": "{minimum: 2}"}
+    assert null == {"type": "null"}
+    one = transform(person)
+    assert not one.wrapped
+    assert one.schema["type"] == "object"
+
+
+def test_reference_into_a_rewritten_part_is_written_out() -> None:
+    schema = in_object(MAYBE)
+    schema["properties"]["y"] = {"$ref": "#/properties/x/properties/name"}
+    check_anthropic(schema)
+    sent: Any = for_anthropic(schema).schema["properties"]
+    assert sent["y"] == {"type": "string"}
+    assert not for_openai(schema).strict
+
+
+def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[dict[str, Any], str, str]] = [
+        (in_object({**MAYBE, "anyOf": [PERSON]}), "$.properties.x", "among several types"),
+        (in_object({"type": ["object", "null"]}), "$.properties.x", "an object needs fixed keys"),
+        (
+            in_object({**PERSON, "required": ["name", "pay"]}),
+            "$.properties.x",
+            "`required` names 'pay'",
+        ),
+        (
+            {
+                "type": "array",
+                "items": {"$ref": "#/$defs/A", "required": ["pay"]},
+                "$defs": {"A": PERSON},
+            },
+            "$.items",
+            "`required` names 'pay'",
+        ),
+    ]
+    for schema, place, what in rows:
+        with subtests.test(schema=schema, place=place):
+            assert not for_openai(schema).strict
+            with pytest.raises(UsageError) as caught:
+                check_anthropic(schema)
+            message = str(caught.value)
+            assert message.startswith(f"anthropic does not support this schema: {place}: ")
+            assert what in message
+
+
+def test_required_property_may_be_declared_in_another_member() -> None:
+    pay = {"type": "object", "properties": {"pay": {"type": "number"}}, "required": ["name"]}
+    schema: dict[str, Any] = {"allOf": [PERSON, pay]}
+    check_anthropic(schema)
+    assert for_openai(schema).strict
+    beside: dict[str, Any] = {"$ref": "#/$defs/A", "required": ["born"], "$defs": {"A": PERSON}}
+    check_anthropic(beside)
+
+
+# --- small things ----------------------------------------------------------------------------
+
+
+@both
+def test_wrapped_list_keeps_its_definitions_at_the_root(transform: Any) -> None:
+    schema = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": PERSON}}
+    sent = transform(schema)
+    assert sent.wrapped
+    assert sent.schema["properties"]["value"] == {"type": "array", "items": {"$ref": "#/$defs/A"}}
+    assert sent.schema["$defs"]["A"]["additionalProperties"] is False
+    jsonschema.validate({"value": [{"name": "A", "born": 1}]}, sent.schema)
+
+
+def test_optional_property_may_be_null(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[Any, Any]] = [
+        ({"type": "string", "enum": ["a"]}, {"type": ["string", "null"], "enum": ["a", None]}),
+        (
+            {"type": "string", "enum": ["a", None]},
+            {"type": ["string", "null"], "enum": ["a", None]},
+        ),
+        (
+            {"type": "object", "properties": {}},
+            {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "properties": {},
+                        "additionalProperties": False,
+                        "required": [],
+                    },
+                    {"type": "null"},
+                ]
+            },
+        ),
+        (
+            {"type": "array", "items": {"type": "null"}},
+            {"anyOf": [{"type": "array", "items": {"type": "null"}}, {"type": "null"}]},
+        ),
+    ]
+    for schema, nullable in rows:
+        with subtests.test(schema=schema, nullable=nullable):
+            sent: Any = for_openai(in_object(schema)).schema["properties"]
+            assert sent == {"x": nullable}
+
+
+def test_anthropic_enforces_that_a_list_is_not_empty(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[int, bool]] = [(0, True), (1, True), (2, False)]
+    for least, stays in rows:
+        with subtests.test(least=least, stays=stays):
+            schema: dict[str, Any] = {"type": "array", "items": {"type": "null"}, "minItems": least}
+            sent: Any = for_anthropic(schema).schema["properties"]
+            assert (sent["value"].get("minItems") == least) is stays
+            assert ("description" in sent["value"]) is not stays
+            strict: Any = for_openai(schema).schema["properties"]
+            assert strict["value"]["description"] == f"{{minItems: {least}}}"
+
+
+# --- `const` ---------------------------------------------------------------------------------
+
+
+def tree(constant: dict[str, Any]) -> dict[str, Any]:
+    """A schema with `constant` wherever a schema may occur."""
+
+    def closed(properties: dict[str, Any]) -> dict[str, Any]:
+        kind = {"type": "object", "additionalProperties": False}
+        return {**kind, "properties": properties, "required": list(properties)}
+
+    inner = closed({"deep": constant})
+    whole = closed(
+        {
+            "top": constant,
+            "typed": {"type": "string", "description": "Which.", **constant},
+            "list": {"type": "array", "items": constant},
+            "nested": {"type": "array", "items": {"type": "array", "items": inner}},
+            "either": {"anyOf": [constant, {"type": "null"}, inner]},
+            "chosen": {"type": "string", "enum": ["a", "b"]},
+            "named": {"$ref": "#/$defs/Named"},
+        }
+    )
+    return {**whole, "$defs": {"Named": inner}}
+
+
+@pytest.mark.req("R028-9")
+def test_const_becomes_an_enum_of_one_for_openai_and_stays_elsewhere() -> None:
+    for value in ("call_1", 7, True, None):
+        sent = for_openai(tree({"const": value}))
+        assert sent.strict
+        assert sent.schema == tree({"enum": [value]})
+    for transform in (for_anthropic, plain):
+        assert transform(tree({"const": "call_1"})).schema == tree({"const": "call_1"})
+
+
+@pytest.mark.req("R028-9")
+def test_schema_of_an_inquiry_for_both_protocols() -> None:
+    question = Question.select("keep", "Keep it?", ["keep", "drop"])
+    inquiry = ModelInquiry("call_17.keep.1", "call_17", "rename_files", question)
+    schema: dict[str, Any] = inquiry_schema(inquiry)
+    assert for_anthropic(schema).schema == schema
+    sent = for_openai(schema)
+    assert sent.strict
+    assert sent.as_is
+    assert sent.schema == {
+        **schema,
+        "properties": {
+            "inquiry_id": {"type": "string", "enum": ["tool_call.rename_files.call_17"]},
+            "answer": {"type": "string", "enum": ["keep", "drop"]},
+        },
+    }

@@ -1,0 +1,201 @@
+"""Ids of entries, and links of entries to the request that they answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from jp_nb.record.clock import random_id
+from jp_nb.record.context import thread_of
+from jp_nb.record.conversations import notices
+from jp_nb.record.events import (
+    LINKABLE,
+    ChatRequest,
+    ChatResponse,
+    ConfigDelta,
+    Entry,
+    InquiryQuestion,
+    InquiryRequest,
+    InquiryResponse,
+    InquirySource,
+    ToolCallRequest,
+    ToolCallResponse,
+    decode,
+)
+from jp_nb.record.stream import ConversationStream
+from tests.support.entries import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    STRANGE,
+    FakeClock,
+    called,
+    new_stream,
+    result,
+)
+from tests.support.record_strategies import records
+
+
+def ids(stream: ConversationStream) -> list[str]:
+    return [stream.event_id(index) for index in range(len(stream))]
+
+
+def test_id_is_seven_random_lowercase_letters_and_digits() -> None:
+    drawn = {random_id() for _ in range(1000)}
+    assert len(drawn) == 1000
+    assert all(re.fullmatch("[a-z0-9]{7}", one) for one in drawn)
+
+
+QUESTION = InquiryQuestion.model_validate({"text": "?", "answer_type": {"type": "boolean"}})
+ANSWERS: list[Entry] = [
+    ChatResponse(message="a"),
+    ToolCallRequest(id="a", name="t"),
+    InquiryRequest(id="a.q.1", source=InquirySource.tool("t"), question=QUESTION),
+    InquiryResponse(id="a.q.1", outcome="redacted"),
+    ToolCallResponse(id="a", content="", is_error=False),
+]
+
+
+def test_appended_entry_has_an_id_and_links_to_the_newest_request() -> None:
+    stream = new_stream()
+    stream.start_turn(ChatRequest(content="q"))
+    stream.append(*ANSWERS)
+    stream.append(ConfigDelta(delta={}), ChatRequest(content="and?"), ChatResponse(message="b"))
+    assert {entry.type for entry in ANSWERS} == LINKABLE
+    assert [raw["event_id"] for raw in stream.raw] == ids(stream)
+    linked = ["id-2"] * 5 + [None, None, "id-9"]
+    assert [raw.get("request_id") for raw in stream.raw] == [None, None, *linked]
+    assert list(stream.raw[2]) == ["event_id", "request_id", "timestamp", "type", "message"]
+    assert list(stream.raw[7]) == ["event_id", "type", "timestamp", "delta"]
+    assert [decode(raw, 0) for raw in stream.raw] == stream.entries
+
+
+def test_ids_of_the_caller_are_replaced() -> None:
+    brought = {"event_id": "mine", "request_id": "other"}
+    stream = new_stream(START, {"event_id": "asked", **ASKED})
+    stream.append(ChatResponse(message="a", **brought))
+    assert stream.raw[2]["event_id"] == stream.event_id(2) == "id-1"
+    assert stream.raw[2]["request_id"] == "asked"
+    stream = new_stream(START, {"event_id": "asked", **ASKED}, START)
+    stream.append(ChatResponse(message="a"))  # no request in its turn
+    assert "request_id" not in stream.raw[3]
+
+
+def test_request_without_a_unique_stored_id_is_not_linked(subtests: pytest.Subtests) -> None:
+    rows: list[list[dict[str, Any]]] = [
+        [START, ASKED],
+        [START, {"event_id": "", **ASKED}],
+        [{"event_id": "x", **START}, {"event_id": "x", **ASKED}],
+        [START, {"event_id": "x", **ASKED}, {"event_id": "x", **SAID}],
+    ]
+    for stored in rows:
+        with subtests.test(stored=stored):
+            stream = new_stream(*stored)
+            assert stream.event_id(1)
+            stream.append(ChatResponse(message="a"))
+            assert "request_id" not in stream.raw[-1]
+            assert new_stream(*stream.raw).unresolved() == []
+
+
+def test_stored_ids_are_kept_and_missing_ones_exist_in_memory_only() -> None:
+    stored = [
+        {"event_id": "Any text!", **START},
+        ASKED,
+        {"event_id": "", **SAID},
+        {"event_id": 5, **SAID},
+        {"event_id": "h", **STRANGE},
+        {"event_id": "h", **CHANGED},
+    ]
+    before = json.dumps(stored)
+    stream = new_stream(*stored)
+    assert ids(stream) == ["Any text!", "id-1", "id-2", "id-3", "h", "id-4"]
+    assert ids(stream) == ["Any text!", "id-1", "id-2", "id-3", "h", "id-4"]
+    assert json.dumps(stream.raw) == before
+
+
+def test_ids_are_drawn_on_demand() -> None:
+    def draw() -> str:
+        raise AssertionError
+
+    stream = ConversationStream({"id": "x"}, clock=FakeClock(), raw=[START, ASKED, SAID], draw=draw)
+    assert not stream.repair()
+    assert stream.unresolved() == []
+    assert len(thread_of(stream)) == 2
+
+
+def test_used_id_is_drawn_again() -> None:
+    drawn = iter(["one", "one", "two", "one", "three"])
+    stream = ConversationStream(
+        {"id": "x"}, clock=FakeClock(), raw=[{"event_id": "two", **START}], draw=lambda: next(drawn)
+    )
+    stream.append(ChatResponse(message="a"), ChatResponse(message="b"))
+    assert ids(stream) == ["two", "one", "three"]
+
+
+@given(records)
+def test_no_two_entries_have_the_same_id(entries: list[dict[str, Any]]) -> None:
+    stream = new_stream(*entries)
+    stream.append(ChatResponse(message="a"))
+    stream.repair()
+    stream.start_turn(ChatRequest(content="q"))
+    found = ids(stream)
+    assert len({*found}) == len(found) == len(stream)
+    again = new_stream(*stream.raw)
+    for index, entry in enumerate(again.raw):
+        stored = entry.get("event_id")
+        if stored in found and found.index(stored) == index:
+            assert again.event_id(index) == stored
+
+
+# --- links -----------------------------------------------------------------------------------
+
+LINKED_ASKED = {"event_id": "q", **ASKED}
+
+
+def answer(target: Any, entry: dict[str, Any] = SAID) -> dict[str, Any]:
+    return {"request_id": target, **entry}
+
+
+def test_link_resolves_to_the_only_request_with_its_id(subtests: pytest.Subtests) -> None:
+    rows: list[tuple[list[dict[str, Any]], list[int]]] = [
+        ([START, LINKED_ASKED, answer("q")], []),
+        ([START, LINKED_ASKED, answer("gone")], [2]),
+        ([{"event_id": "s", **START}, LINKED_ASKED, answer("s")], [2]),
+        ([START, LINKED_ASKED, answer("q"), START, LINKED_ASKED, answer("q")], [2, 5]),
+        ([START, LINKED_ASKED, answer("h"), {"event_id": "h", **STRANGE}], [2]),
+        ([START, LINKED_ASKED, answer(None), answer(""), answer(5)], []),
+        ([answer("gone", START), answer("gone", ASKED), answer("gone", STRANGE)], []),
+    ]
+    for entries, unresolved in rows:
+        with subtests.test(entries=entries):
+            stream = new_stream(*entries)
+            assert stream.unresolved() == unresolved
+            assert len(notices(stream)) == len(unresolved)
+
+
+def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() -> None:
+    stream = new_stream(
+        START, LINKED_ASKED,
+        called("a"), answer("gone", result("a")),
+        answer("gone", called("b")), called("b"), result("b"), result("b"),
+        answer("gone"), SAID,
+        START, {"event_id": "r", **ASKED}, called("a"), result("a"),
+    )  # fmt: skip
+    before = json.dumps(stream.raw)
+    seen = [(item.entry.type, getattr(item.entry, "id", "")) for item in thread_of(stream)]
+    assert seen == [
+        ("chat_request", ""),
+        ("tool_call_request", "b"),
+        ("tool_call_response", "b"),
+        ("chat_response", ""),
+        ("chat_request", ""),
+        ("tool_call_request", "a"),
+        ("tool_call_response", "a"),
+    ]
+    assert json.dumps(stream.raw) == before
+    assert notices(stream)[0].startswith("events[3].request_id: ")

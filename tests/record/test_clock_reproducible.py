@@ -1,0 +1,98 @@
+"""Reproducible times and ids, made of an epoch and the position of an entry."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from jp_nb.errors import UsageError
+from jp_nb.record.clock import EARLIEST, LAST_EPOCH, PositionClock, parse_timestamp, position_clock
+from jp_nb.record.conversations import fork
+from jp_nb.record.events import ChatRequest, ChatResponse
+from jp_nb.record.stream import ConversationStream
+
+LATE = "9999-12-31 23:59:59.999999"
+
+
+def talk(stream: ConversationStream, turns: int) -> None:
+    for number in range(turns):
+        stream.start_turn(ChatRequest(content=f"Question {number}"))
+        stream.append(ChatResponse(message="Yes."), ChatResponse(message="No."))
+
+
+def times(stream: ConversationStream) -> list[str]:
+    return [entry.timestamp for entry in stream.entries]
+
+
+def test_equal_requests_make_equal_records() -> None:
+    made = [ConversationStream.new(clock=EARLIEST, made="headless") for _ in range(2)]
+    for stream in made:
+        talk(stream, 40)
+    assert made[0].head == made[1].head == {"id": "jp-c3155328000", "made": "headless"}
+    assert made[0].raw == made[1].raw
+    ids = [str(entry["event_id"]) for entry in made[0].raw]
+    assert len(set(ids)) == len(ids) == 160
+    assert all(re.fullmatch("[0-9a-z]{7}", each) for each in ids)
+    assert times(made[0])[:2] == ["1980-01-01 00:00:00.0", "1980-01-01 00:00:01.0"]
+    assert times(made[0]) == sorted(set(times(made[0])))
+
+
+def test_times_do_not_depend_on_the_size_of_an_append() -> None:
+    at_once, one_by_one = (ConversationStream({"id": "x"}, clock=EARLIEST) for _ in range(2))
+    talk(at_once, 1)
+    one_by_one.start_turn(ChatRequest(content="Question 0"))
+    one_by_one.append(ChatResponse(message="Yes."))
+    one_by_one.append(ChatResponse(message="No."))
+    assert at_once.raw == one_by_one.raw
+
+
+def test_ids_depend_on_epoch_and_conversation() -> None:
+    streams = [
+        ConversationStream({"id": name}, clock=position_clock(epoch))
+        for name, epoch in (("a", "0"), ("b", "0"), ("a", "1"))
+    ]
+    for stream in streams:
+        talk(stream, 1)
+    ids = {str(entry["event_id"]) for stream in streams for entry in stream.raw}
+    assert len(ids) == 12
+
+
+def test_continued_and_forked_conversations_get_later_times_and_new_ids() -> None:
+    stored = ConversationStream({"id": "x"}, clock=lambda: datetime(2026, 3, 18, tzinfo=UTC))
+    talk(stored, 3)
+    again = ConversationStream(stored.head, clock=position_clock("0"), raw=stored.raw)
+    talk(again, 2)
+    branch = fork(again, keep_turns=4, clock=position_clock("0"), made="headless", not_ids=())
+    talk(branch, 1)
+    for stream in (again, branch):
+        assert times(stream)[12:] == sorted(set(times(stream)[12:]))
+        assert times(stream)[12] > times(stream)[11]
+        ids = [entry["event_id"] for entry in stream.raw]
+        assert len(set(map(str, ids))) == len(ids) == 20
+
+
+def test_times_end_with_the_year_9999() -> None:
+    clock = position_clock(str(LAST_EPOCH))
+    assert clock.at(10**9, "").year == 9999
+    at_the_end = parse_timestamp(LATE)
+    assert at_the_end is not None
+    assert clock.at(5, LATE) > clock.epoch
+
+
+def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subtests) -> None:
+    for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", str(LAST_EPOCH + 1), "9" * 5000]:
+        with subtests.test(text=text):
+            with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH is") as caught:
+                position_clock(text)
+            assert "git log -1 --format=%ct" in str(caught.value)
+            assert len(str(caught.value)) < 300
+
+
+def test_widget_ids_are_in_order_of_opening() -> None:
+    clock = PositionClock(datetime(2026, 3, 18, tzinfo=UTC))
+    ids = [clock.widget_id(number) for number in range(300)]
+    assert ids == sorted(set(ids))
+    assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
+    assert position_clock("0").widget_id(0) != ids[0]

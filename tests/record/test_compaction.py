@@ -1,0 +1,193 @@
+"""Compactions of a record: which are effective, and how one is reverted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.config.tree.app import TurnBound, read_bound
+from jp_nb.interop.dialect import for_head
+from jp_nb.record.compaction import (
+    TurnRange,
+    counting,
+    in_one_step,
+    made_together,
+    placed_compactions,
+    takes_back,
+    taking_back,
+)
+from jp_nb.record.context import Thread, thread_of, thread_of_turns
+from jp_nb.record.conversations import fork
+from jp_nb.record.events import (
+    ChatResponse,
+    Compaction,
+    Summary,
+    ToolCallPolicy,
+    ToolCallRequest,
+    ToolCallResponse,
+)
+from jp_nb.record.stream import ConversationStream
+from tests.record.hourly_turns import summarized, turns
+from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, result
+from tests.support.record_strategies import records
+
+
+def test_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
+    for text, bound in [
+        ("3", TurnBound("count", 3)),
+        ("@1", TurnBound("turn", 0)),
+        ("-2", TurnBound("from_end", 2)),
+        ("5h", TurnBound("duration", 18000)),
+        (" 1h 30m ", TurnBound("duration", 5400)),
+        ("2days", TurnBound("duration", 172800)),
+        ("Last", TurnBound("last")),
+        ("last-compaction", TurnBound("last")),
+    ]:
+        with subtests.test(text=text):
+            assert read_bound(text) == bound
+
+
+def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subtests) -> None:
+    for text in ["", "@0", "@", "--3", "5 parsecs", "1.5h", "h", "9" * 20, "-5h"]:
+        with (
+            subtests.test(text=text),
+            pytest.raises(ValueError, match="expected a number of turns"),
+        ):
+            read_bound(text)
+
+
+# --- reverted --------------------------------------------------------------------------------
+
+
+def test_reverted_compaction_stays_in_the_record_without_effect() -> None:
+    stream = turns(4)
+    before = [item.entry for item in thread_of(stream)]
+    stream.append(summarized(0, 2))
+    assert len(thread_of(stream)) == 4
+    stream.append(taking_back(summarized(0, 2)))
+    assert [item.entry for item in thread_of(stream)] == before
+    assert [entry["type"] for entry in stream.raw[-2:]] == ["compaction"] * 2
+    assert stream.raw[-1]["metadata"] == {"takes_back": True}
+    again = ConversationStream(stream.head, clock=FakeClock(), raw=stream.raw)
+    assert [item.entry for item in thread_of(again)] == before
+
+
+def test_each_revert_entry_reverts_the_newest_compaction_of_its_range() -> None:
+    stream = turns(4)
+    stream.append(summarized(0, 2, "first"))
+    stream.append(summarized(0, 2, "second"))
+    stream.append(taking_back(summarized(0, 2)))
+    assert [placed.taken_back for placed in placed_compactions(stream.entries)] == [False, True]
+    stream.append(taking_back(summarized(1, 2)))  # there is none such
+    [placed] = counting(stream.entries)
+    assert placed.entry.summary == Summary(summary="first")
+
+
+def test_compactions_of_one_step_are_reverted_together() -> None:
+    stream = turns(4)
+    stream.append(summarized(0, 1, "older"))
+    stream.append(*in_one_step([summarized(0, 1), summarized(2, 2)]))
+    found = made_together(counting(stream.entries))
+    assert [placed.entry.from_turn for placed in found] == [0, 2]
+    stream.append(*(taking_back(placed.entry) for placed in found[::-1]))
+    [left] = made_together(counting(stream.entries))
+    assert left.entry.summary == Summary(summary="older")
+    assert made_together([]) == []
+
+
+def test_fork_has_a_compaction_and_its_revert_or_neither() -> None:
+    stream = turns(5)
+    stream.append(summarized(0, 3), summarized(0, 1))
+    stream.append(taking_back(summarized(0, 1)), taking_back(summarized(0, 3)))
+    for keep in range(1, 6):
+        made = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", not_ids=())
+        assert counting(made.entries) == []
+        assert sum(map(takes_back, made.entries)) == len(placed_compactions(made.entries))
+
+
+@pytest.mark.deep
+def test_many_reverted_compactions() -> None:
+    stream = turns(2)
+    entry = summarized(0, 1)
+    stream.append(*[entry] * 5000, *[taking_back(entry)] * 5000)
+    assert counting(stream.entries) == []
+
+
+def test_export_to_jp_omits_reverted_compactions() -> None:
+    stream = turns(3)
+    stream.append(summarized(0, 0, "gone"), summarized(1, 1, "stays"))
+    stream.append(taking_back(summarized(0, 0)))
+    model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
+    _, entries, dropped = for_head(model, stream.raw)  # type: ignore[arg-type]  # JSON
+    found = [entry for entry in entries if entry["type"] == "compaction"]
+    assert [entry["summary"] for entry in found] == [{"summary": "stays"}]
+    assert any("undone" in line for line in dropped)
+
+
+def test_export_to_jp_has_only_fields_of_jp() -> None:
+    stream = turns(3)
+    used = {"usage": {"model": "openai/m", "input_tokens": 7}}
+    stream.append(summarized(0, 1).model_copy(update={"metadata": used}))
+    model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
+    entry = for_head(model, stream.raw).entries[-1]  # type: ignore[arg-type]  # JSON
+    assert list(entry) == ["type", "timestamp", "from_turn", "to_turn", "summary"]
+    assert entry["summary"] == {"summary": "S"}
+
+
+def test_turns_to_summarize_are_uncompacted_with_whole_calls() -> None:
+    stream = new_stream(START, ASKED, SAID, START, ASKED, called(), result(), SAID)
+    stream.append(summarized(0, 1))
+    kinds = [item.entry.type for item in thread_of_turns(stream, ("",), TurnRange(1, 1))]
+    assert kinds == ["chat_request", "tool_call_request", "tool_call_response", "chat_response"]
+    assert all(
+        not isinstance(item.entry, ChatResponse) or item.entry.message != "S"
+        for item in thread_of_turns(stream, ("",), TurnRange(0, 1))
+    )
+
+
+POLICIES = st.sampled_from(
+    [
+        {"summary": Summary(summary="S")},
+        {"reasoning": "strip"},
+        {"tool_calls": ToolCallPolicy(policy="omit")},
+        {"tool_calls": ToolCallPolicy(policy="strip", request=True, response=True)},
+        {"reasoning": "strip", "tool_calls": ToolCallPolicy(policy="omit")},
+    ]
+)
+RANGES = st.tuples(st.integers(0, 6), st.integers(0, 6))
+
+
+def is_well_paired(thread: Thread) -> bool:
+    """True if each call is followed by its response, and no response by itself."""
+    waiting: Counter[str] = Counter()
+    for item in thread:
+        if isinstance(item.entry, ToolCallRequest):
+            waiting[item.entry.id] += 1
+        elif isinstance(item.entry, ToolCallResponse):
+            waiting[item.entry.id] -= 1
+            if waiting[item.entry.id] < 0:
+                return False
+    return not any(waiting.values())
+
+
+@given(records, st.lists(st.tuples(RANGES, POLICIES, st.booleans()), max_size=6))
+def test_no_compaction_separates_a_call_from_its_result(
+    entries: list[dict[str, Any]], made: list[tuple[tuple[int, int], dict[str, Any], bool]]
+) -> None:
+    stream = new_stream(*(entry for entry in entries if entry.get("type") != "compaction"))
+    stream.repair()
+    before = [item.entry for item in thread_of(stream)]
+    assert is_well_paired(thread_of(stream))
+    for (first, last), policies, is_reverted in made:
+        entry = Compaction(from_turn=first, to_turn=last, **policies)
+        stream.append(entry, *([taking_back(entry)] if is_reverted else []))
+        assert is_well_paired(thread_of(stream))
+    for turn in range(stream.turn_count):
+        assert is_well_paired(thread_of_turns(stream, ("",), TurnRange(turn, turn)))
+    for placed in reversed(counting(stream.entries)):
+        stream.append(taking_back(placed.entry))
+    assert [item.entry for item in thread_of(stream)] == before

@@ -1,0 +1,235 @@
+"""Projection of an untrusted record: settings with authority are not applied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.config.authority import has_authority
+from jp_nb.config.layers import Layer
+from jp_nb.config.partial import Partial, get_path, leaves, merge, strip_strategies
+from jp_nb.config.schema import parse_path
+from jp_nb.record import config_history
+from jp_nb.record.config_history import Projection
+from jp_nb.record.events import ChatRequest, ConfigDelta
+from tests.config.config_strategies import partials
+from tests.record.projections import NAMED, delta, projection
+from tests.support.entries import ASKED, START, T, new_stream
+
+EVIL = "http://evil.example"
+HOST: Partial = {"providers": {"llm": {"openai": {"base_url": EVIL}}}}
+
+
+def host(found: Projection) -> str | None:
+    return found.config().providers.llm.openai.base_url
+
+
+def stop_words(found: Projection) -> list[str]:
+    return found.config().assistant.model.parameters.stop_words
+
+
+MINE: Any = {
+    "conversation": {
+        "attachments": ["file:mine"],
+        "tools": {
+            "rm": {
+                "source": "local",
+                "run": "ask",
+                "enable": {"state": False, "allow_toggle": "never"},
+                "command": {"program": "rm", "args": ["-i", "x"]},
+                "access": {"fs": [{"path": "."}, {"path": "secret", "read": False}]},
+            }
+        },
+    },
+    "providers": {"llm": {"anthropic": {"beta_headers": ["mine"]}}},
+}
+
+
+def test_untrusted_record_unsets_nothing_that_widens_access(subtests: pytest.Subtests) -> None:
+    for path in [
+        "assistant",
+        "conversation",
+        "conversation.tools",
+        "conversation.tools.rm",
+        'conversation.tools["rm"]',
+        "conversation.tools.rm.run",
+        "conversation.tools.rm.enable",
+        "conversation.tools.rm.enable.state",
+        "conversation.tools.rm.access.fs.1",
+        'conversation.tools.rm.access.fs["secret"]',
+        "conversation.tools.rm.access.fs[secret].read",
+        "conversation.tools.rm.command.args.0",
+        "conversation.attachments",
+        'conversation.attachments["file:mine"]',
+        "providers.llm.anthropic.beta_headers.0",
+    ]:
+        with subtests.test(path=path):
+            entry: Any = {"type": "config_delta", "timestamp": T, "unsets": [path]}
+            begun = new_stream(base_config={"base": {}, "init": [entry]})
+            for stream in (new_stream(entry), begun):
+                found = projection(stream, MINE, trusted=False)
+                assert found.partial() == strip_strategies(MINE)
+                assert found.config() == projection(new_stream(), MINE).config()
+                assert found.ignored == {path: None}
+
+
+def test_untrusted_record_unsets_harmless_paths() -> None:
+    entry = {"type": "config_delta", "timestamp": T, "unsets": ["user.name"]}
+    assert projection(new_stream(entry), NAMED, trusted=False).config().user.name is None
+
+
+@given(st.lists(st.builds(delta, partials), max_size=4), partials)
+def test_untrusted_deltas_change_no_leaf_with_authority(entries: Any, below: Any) -> None:
+    mine = strip_strategies(merge({}, below))
+    found = Projection(
+        new_stream(*entries), lambda: [Layer("file", merge({}, below))], trusted=False
+    )
+    for path, value in leaves(found.partial()):
+        keys = parse_path(path)
+        if has_authority(keys):
+            assert get_path(mine, path) == value
+
+
+def test_untrusted_record_does_not_set_the_host() -> None:
+    stream = new_stream(delta({**HOST, **NAMED}), base_config=HOST)
+    found = projection(stream, trusted=False)
+    assert (host(found), found.config().user.name) == ("https://api.openai.com", "Ada")
+    assert found.ignored == {"providers.llm.openai.base_url": EVIL}
+    assert host(projection(stream, trusted=True)) == EVIL
+    assert host(projection(new_stream(base_config=HOST), trusted=False)) != EVIL
+
+
+def test_changes_of_this_process_apply_to_an_untrusted_record() -> None:
+    stream = new_stream(delta(NAMED))
+    mine: Partial = {"conversation": {"tools": {"t": {"source": "python", "run": "ask"}}}}
+    found = projection(stream, mine, trusted=False)
+    stream.append(ConfigDelta(unsets=("conversation.tools.t.run",)))
+    assert found.config().conversation.tools["t"].run is None
+    stream.append(ConfigDelta(delta={"providers": {"llm": {"openai": {"base_url": "http://my"}}}}))
+    assert host(found) == "http://my"
+    assert found.ignored == {}
+
+
+OPEN_CALL = {"type": "tool_call_request", "timestamp": T, "id": "a", "name": "t"}
+
+
+def test_repair_that_moves_entries_keeps_untrusted_changes_untrusted() -> None:
+    stream = new_stream(START, ASKED, OPEN_CALL, delta(HOST))
+    found = projection(stream, trusted=False)
+    found.config()
+    assert stream.repair()  # the response moves the entries after it
+    stream.start_turn(ChatRequest(content="q"))
+    assert host(found) != EVIL
+
+
+def test_own_change_applies_after_a_repair_that_removes_entries() -> None:
+    stream = new_stream(START, ASKED, START)
+    found = projection(stream, trusted=False)
+    found.config()
+    stream.append(ConfigDelta(delta=NAMED))
+    assert stream.repair()  # takes the empty turn away
+    assert found.config().user.name == "Ada"
+
+
+def test_untrusted_record_sets_no_leaf_with_authority(subtests: pytest.Subtests) -> None:
+    rows: list[Any] = [
+        {"providers": {"llm": {"anthropic": {"api_key_env": "AWS_SECRET"}}}},
+        {"interpolation": {"max_chars": 5}},
+        {"conversation": {"tools": {"t": {"source": "builtin"}}}},
+        {"conversation": {"tools": {"*": {"run": "unattended"}}}},
+        {"conversation": {"tools": {"t": {"result": "unattended"}}}},
+        {"conversation": {"tools": {"t": {"questions": {"q": {"answer": True}}}}}},
+    ]
+    for partial in rows:
+        with subtests.test(partial=partial):
+            found = projection(new_stream(delta(partial)), trusted=False)
+            assert found.config() == projection(new_stream()).config().model_copy(
+                update={"conversation": found.config().conversation}
+            )
+            assert len(found.ignored) == 1
+            for tool in found.config().conversation.tools.values():
+                assert (tool.source, tool.run, tool.result) == (None, None, None)
+                assert all(question.answer is None for question in tool.questions.values())
+
+
+def test_untrusted_reset_does_not_drop_the_files_of_the_user() -> None:
+    reset = {"type": "config_delta", "timestamp": T, "op": "reset"}
+    found = projection(
+        new_stream(reset), {"conversation": {"tools": {"*": {"run": "ask"}}}}, trusted=False
+    )
+    assert found.config().conversation.tools["*"].run == "ask"
+    assert "(reset)" in found.ignored
+
+
+def test_untrusted_record_switches_tools_off_and_not_on(subtests: pytest.Subtests) -> None:
+    mine: Any = {"source": "python", "enable": {"state": False}}
+    for enable in (True, "on", "always", {"state": True}):
+        with subtests.test(enable=enable):
+            value: Any = {"enable": enable, "style": {"hidden": True}}
+            found = projection(
+                new_stream(delta({"conversation": {"tools": {"rm": value}}})),
+                {"conversation": {"tools": {"rm": mine}}},
+                trusted=False,
+            )
+            tool = found.config().conversation.tools["rm"]
+            assert tool.enable is not None
+            assert (tool.enable.state, tool.style.hidden) == (False, None)
+            assert found.ignored
+    off = delta({"conversation": {"tools": {"rm": {"enable": False}}}})
+    known: Partial = {"conversation": {"tools": {"rm": {"source": "python"}}}}
+    tool = projection(new_stream(off), known, trusted=False).config().conversation.tools["rm"]
+    assert tool.enable is not None
+    assert tool.enable.state is False
+
+
+def test_invalid_path_unsets_nothing_and_is_reported(subtests: pytest.Subtests) -> None:
+    for path in ("a..b", "[" * 3000, "template.values" + "[" * 3000, "x" * 100_000):
+        with subtests.test(path=path[:20]):
+            unsets = {"type": "config_delta", "timestamp": T, "unsets": [path, "user.name"]}
+            base: Any = {"base": {"user": {"name": "A"}}, "init": [{"unsets": [path]}]}
+            began = projection(new_stream(base_config=base), trusted=False)
+            assert began.config().user.name == "A"
+            assert path in began.not_understood or len(path) > 10_000
+            found = projection(new_stream(unsets, base_config=base), trusted=False)
+            assert found.config().user.name is None
+            assert path in found.not_understood or len(path) > 10_000
+
+
+def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_history, "MAX_FOREIGN_WORK", 10_000)
+    words = [
+        delta({"assistant": {"model": {"parameters": {"stop_words": [str(i)]}}}})
+        for i in range(200)
+    ]
+    stream = new_stream(START, *words)
+    found = projection(stream, trusted=False)
+    followed = len(stop_words(found))
+    assert 50 < followed < 200
+    said = f"ignored from events[{followed + 1}] on"
+    assert [said in path for path in found.ignored] == [True]
+    assert stop_words(found) == [str(i) for i in range(followed)]
+    assert len(stop_words(projection(stream, trusted=True))) == 200
+    stream.append(ConfigDelta(delta={"user": {"name": "A"}}))  # by this process
+    assert found.config().user.name == "A"
+    assert [_read_again(found) for _ in range(2)] == [_read_again(found)] * 2
+
+
+def _read_again(found: Projection) -> tuple[int, int, list[str]]:
+    """Return the numbers of steps and providers, and the ignored paths."""
+    return len(found.steps()), len(found.providers()), list(found.ignored)
+
+
+def test_work_for_the_initial_changes_of_a_record_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(config_history, "MAX_FOREIGN_WORK", 1000)
+    names = [{"delta": {"user": {"name": str(i)}}} for i in range(1000)]
+    base: Any = {"base": {}, "init": names}
+    found = projection(new_stream(base_config=base), trusted=False)
+    name = found.config().user.name
+    assert name is not None
+    assert 0 < int(name) < 999
+    assert list(found.not_understood) == [f"base_config.init[{int(name) + 1}]"]

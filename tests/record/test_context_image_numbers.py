@@ -1,0 +1,80 @@
+"""Positions of the model requests in a record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from jp_nb.record.context import request_places, thread_of
+from tests.support.entries import ASKED, CHANGED, SAID, START, called, new_stream, raw, result
+from tests.support.record_strategies import records
+
+THOUGHT = raw("chat_response", reasoning="hm")
+GOES_ON = raw("chat_response", message="b", metadata={"continues": True})
+MARK = raw("config_delta", metadata={"no_answer": {"ended": "failed", "takes_back": 0}})
+
+
+def test_positions_of_requests(subtests: pytest.Subtests) -> None:
+    for entries, places in [
+        ([], []),
+        ([START, ASKED, SAID], [("0.1", 2, 3, True)]),
+        ([START, ASKED, THOUGHT, SAID], [("0.1", 2, 4, True)]),
+        ([START, ASKED, SAID, START, ASKED, SAID], [("0.1", 2, 3, True), ("1.1", 5, 6, True)]),
+        (  # two calls in one answer, then what it made of the results
+            [START, ASKED, SAID, called("a"), called("b"), result("a"), result("b"), SAID],
+            [("0.1", 2, 5, True), ("0.2", 7, 8, True)],
+        ),
+        (  # the change of a tool applies to the next request
+            [START, ASKED, called(), result(), CHANGED, SAID],
+            [("0.1", 2, 3, True), ("0.2", 5, 6, True)],
+        ),
+        ([START, ASKED, SAID, GOES_ON], [("0.1", 2, 3, True), ("0.2", 3, 4, False)]),
+        (  # what is thought ahead of a continuation is part of it
+            [START, ASKED, THOUGHT, SAID, THOUGHT, GOES_ON],
+            [("0.1", 2, 4, True), ("0.2", 4, 6, False)],
+        ),
+        ([START, ASKED, THOUGHT, GOES_ON], [("0.1", 2, 4, True)]),
+        (  # another request while the response is streamed
+            [START, ASKED, SAID, ASKED, SAID],
+            [("0.1", 2, 3, True), ("0.2", 4, 5, False)],
+        ),
+        ([START, ASKED, MARK], [("0.1", 2, 2, True)]),  # it got no answer
+        ([START, ASKED, MARK, START, ASKED, SAID], [("0.1", 2, 2, True), ("1.1", 5, 6, True)]),
+        ([ASKED, SAID], [("0.1", 1, 2, True)]),
+    ]:
+        with subtests.test(entries=entries):
+            found = request_places(new_stream(*entries))
+            assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
+
+
+@given(records)
+def test_positions_are_in_order_and_within_the_record(raw_entries: list[Any]) -> None:
+    stream = new_stream(*raw_entries)
+    found = request_places(stream)
+    positions = [place.position for place in found]
+    assert positions == sorted(set(positions))
+    assert all(0 < place.position <= place.end <= len(stream) or not place.turn for place in found)
+    for place in found:
+        earlier = stream.until(place.position)
+        assert earlier.entries == stream.entries[: place.position]
+        assert all(a is b for a, b in zip(earlier.raw, stream.raw, strict=False))
+        thread_of(earlier, in_turn=True)
+
+
+def test_earlier_state_shares_the_entries() -> None:
+    stream = new_stream(START, ASKED, SAID, CHANGED, START, ASKED, SAID)
+    before = list(stream.raw)
+    earlier = stream.until(3)
+    assert (len(earlier), earlier.turn_count, len(earlier.deltas)) == (3, 1, 0)
+    assert all(a is b for a, b in zip(earlier.entries, stream.entries, strict=False))
+    assert stream.raw == before
+    assert stream.turn_count == 2
+
+
+def test_running_turn_is_sent_and_failed_turns_are_not() -> None:
+    stream = new_stream(START, {**ASKED, "content": "lost"}, MARK, START, ASKED)
+    assert len(thread_of(stream)) == 0
+    (item,) = thread_of(stream, in_turn=True)
+    assert item.entry.to_raw()["content"] == "q"

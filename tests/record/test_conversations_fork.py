@@ -1,0 +1,164 @@
+"""Fork a conversation, and undo its last turn."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.errors import StorageError, UsageError
+from jp_nb.record.conversations import fork, undo
+from jp_nb.record.events import ChatRequest
+from jp_nb.record.integrity import INTERRUPTED
+from jp_nb.record.stream import ConversationStream
+from tests.support.entries import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    STRANGE,
+    FakeClock,
+    NumberedIds,
+    called,
+    new_stream,
+    raw,
+    result,
+    without_ids,
+)
+from tests.support.record_strategies import records
+
+UNSET = raw("config_delta", delta={}, unsets=["user.name"], claims={"user.name": None})
+OWNED = raw("config_delta", delta={"user": {"name": "B"}}, claims={"user.name": ["h:dev"]})
+COMPACTED = raw("compaction", from_turn=0, to_turn=0, summary={"summary": "s"})
+KEPT = {**called(), "verbatim": ["/arguments/x"], "later": {"x": [1]}}
+FIRST = [CHANGED, START, {"event_id": "q", **ASKED}, KEPT, result(), UNSET, SAID]
+SECOND = [OWNED, STRANGE, START, ASKED, SAID]
+THIRD = [CHANGED, START, ASKED, SAID, COMPACTED, STRANGE, OWNED]
+
+
+def forked(stream: ConversationStream, keep_turns: int | None = None) -> ConversationStream:
+    return fork(
+        stream,
+        keep_turns=keep_turns,
+        clock=FakeClock(),
+        made="live",
+        not_ids={stream.id},
+        draw=NumberedIds(),
+    )
+
+
+def undone(stream: ConversationStream) -> ConversationStream:
+    return undo(stream, clock=FakeClock(), made="live", not_ids=set(), draw=NumberedIds())
+
+
+def test_fork_copies_entries_as_they_are_stored() -> None:
+    stream = new_stream(*FIRST, *SECOND, *THIRD, base_config={"who": ["knows"]})
+    stream.head |= {"title": "Bread", "made": "imported", "origin": {"directory": "1-bread"}}
+    other = forked(stream)
+    assert other.raw == [*FIRST, *SECOND, *THIRD]
+    assert other.base_config == {"who": ["knows"]}
+    assert other.head == {
+        "id": other.id,
+        "made": "live",
+        "parent": {"id": "jp-c1", "turn": 2},
+        "title": "Bread",
+    }
+    assert other.id not in ("jp-c1", "")
+    assert stream.raw == [*FIRST, *SECOND, *THIRD]
+
+
+def test_fork_drops_config_changes_made_for_dropped_turns() -> None:
+    stream = new_stream(*FIRST, *SECOND, *THIRD)
+    assert forked(stream, 2).raw == [*FIRST, *SECOND, COMPACTED, STRANGE]
+    assert forked(stream, 1).raw == [*FIRST, STRANGE, COMPACTED, STRANGE]
+    assert forked(stream, 1).head["parent"] == {"id": "jp-c1", "turn": 0}
+    assert forked(stream, 3).raw == stream.raw
+    nothing = forked(stream, 0)
+    assert nothing.raw == [CHANGED, STRANGE, STRANGE]
+    assert nothing.head["parent"] == {"id": "jp-c1"}
+
+
+def test_undo_drops_the_last_turn() -> None:
+    stream = new_stream(*FIRST, *SECOND)
+    stream.start_turn(ChatRequest(content="no!"))
+    once = undone(stream)
+    assert once.raw == [*FIRST, *SECOND]
+    assert once.head["parent"] == {"id": "jp-c1", "turn": 1}
+    assert undone(undone(once)).raw == [CHANGED, STRANGE]
+
+
+def test_unknown_turn_is_an_error_that_names_the_valid_range() -> None:
+    stream = new_stream(*FIRST, *SECOND)
+    with pytest.raises(UsageError, match="no turn 2 in this conversation: its turns are 0 to 1"):
+        forked(stream, 3)
+    with pytest.raises(UsageError):
+        forked(stream, -1)
+    with pytest.raises(UsageError, match="it has no turn yet"):
+        forked(new_stream(CHANGED), 1)
+    with pytest.raises(UsageError, match="no turn to undo"):
+        undone(new_stream(CHANGED))
+
+
+def test_fork_drops_compactions_of_dropped_turns() -> None:
+    first, both, third = (
+        raw("compaction", from_turn=a, to_turn=b) for a, b in ((0, 0), (0, 1), (2, 2))
+    )
+    turn = [START, ASKED, SAID]
+    stream = new_stream(*turn, CHANGED, *turn, first, both, STRANGE, *turn, third, CHANGED)
+    assert forked(stream, 2).raw == [*turn, CHANGED, *turn, first, both, STRANGE]
+    assert forked(stream, 1).raw == [*turn, first, STRANGE]
+    assert forked(stream, 0).raw == [STRANGE]
+
+
+def test_empty_conversation_can_be_forked() -> None:
+    other = forked(new_stream(CHANGED))
+    assert other.raw == [CHANGED]
+    assert other.head["parent"] == {"id": "jp-c1"}
+
+
+def test_fork_is_repaired_and_the_original_is_not() -> None:
+    stream = new_stream(START, {"event_id": "q", **ASKED}, called(), START, ASKED)
+    other = forked(stream, 1)
+    assert without_ids(other.raw[3])["content"] == INTERRUPTED
+    assert (other.event_id(1), other.raw[3]["request_id"]) == ("q", "q")
+    assert len(stream) == 5
+
+
+def test_damaged_conversation_is_not_forked() -> None:
+    stream = ConversationStream(
+        {"id": "x"}, clock=FakeClock(), raw=[START, raw("chat_request")], tolerant=True
+    )
+    with pytest.raises(StorageError, match=r"events\[1\]\.content"):
+        forked(stream)
+
+
+def containers(value: Any) -> Iterator[int]:
+    if isinstance(value, dict | list):
+        yield id(value)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from containers(item)
+
+
+@given(records, st.integers(0, 3))
+def test_fork_of_any_record_shares_nothing_and_is_well_formed(
+    entries: list[dict[str, Any]], less: int
+) -> None:
+    base: dict[str, Any] = {"a": {"b": [1]}}
+    stream = new_stream(*entries, base_config=base)
+    before = json.dumps(entries)
+    keep = max(stream.turn_count - less, 0)
+    other = forked(stream, keep)
+    assert json.dumps(stream.raw) == before
+    mine = {*containers(stream.raw), *containers(stream.base_config), *containers(stream.head)}
+    assert mine.isdisjoint(containers([other.raw, other.base_config, other.head]))
+    assert other.turn_count <= keep + 1  # a repair may open the first turn
+    assert not other.repair()
+    if less == 0:
+        kept = [delta for delta in stream.deltas if delta in other.deltas]
+        assert len(kept) == len(stream.deltas) == len(other.deltas)
+    other.start_turn(ChatRequest(content="more"))
+    assert json.dumps(stream.raw) == before

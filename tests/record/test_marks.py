@@ -1,0 +1,46 @@
+"""Token usage in the record, and the entry that holds it after a response without entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import JsonValue
+
+from jp_nb.record.clock import utc_now
+from jp_nb.record.conversations import undo
+from jp_nb.record.events import ConfigDelta, is_usage_mark
+from jp_nb.record.marks import ModelUsage, TurnUsage, usage_in, with_usage
+from jp_nb.record.stream import counting_deltas
+from tests.support.entries import ASKED, CHANGED, SAID, START, new_stream, raw
+
+TOOK: dict[str, Any] = {"usage": {"model": "p/m", "input_tokens": 3}}
+MARK = raw("config_delta", delta={}, metadata=TOOK)
+
+
+def test_usage_entry_is_not_a_config_change() -> None:
+    stream = new_stream(START, ASKED, SAID, MARK, CHANGED)
+    assert [number for number, _ in counting_deltas(stream.deltas)] == [1]
+    both = raw("config_delta", delta={"user": {"name": "Ada"}}, metadata=TOOK)
+    assert counting_deltas(new_stream(both).deltas)
+
+
+def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
+    stream = new_stream(START, ASKED, SAID, START, ASKED, MARK, CHANGED)
+    first, second = stream.turns()
+    assert [is_usage_mark(entry) for entry in second.entries] == [False, False, True]
+    assert not any(map(is_usage_mark, first.entries))
+    kept = undo(stream, clock=utc_now, made="live", not_ids=())
+    assert not any(map(is_usage_mark, kept.entries))
+
+
+def test_malformed_usage_is_skipped() -> None:
+    said: JsonValue = {"model": "m" * 301, "input_tokens": 2**53, "output_tokens": 5, "other": 1}
+    assert usage_in({"usage": [said, None, "x"]}) == (ModelUsage("", TurnUsage(None, 5)),)
+
+
+def test_written_usage_is_read_and_empty_usage_is_not_written() -> None:
+    mark = ConfigDelta()
+    assert with_usage(mark, ModelUsage("p/m")) is mark
+    one, other = ModelUsage("p/m", TurnUsage(3)), ModelUsage("p/n", TurnUsage(None, 4))
+    for used in ((one,), (one, other)):
+        assert usage_in(with_usage(mark, *used).metadata) == used

@@ -1,0 +1,68 @@
+"""Turns and conversations as values for code."""
+
+from __future__ import annotations
+
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.record.marks import TurnUsage
+from jp_nb.record.turns import ConfigChange, Conversation, Inquiry, ToolCall, Turn, read_turn
+from tests.support.entries import (
+    ASKED,
+    CHANGED,
+    SAID,
+    START,
+    called,
+    closed,
+    inquiry,
+    new_stream,
+    raw,
+    result,
+)
+
+EVERYTHING = [
+    CHANGED,
+    START,
+    ASKED,
+    raw("chat_response", reasoning="hm"),
+    SAID,
+    called("a"),
+    called("a"),
+    inquiry(),
+    {**closed(), "metadata": {"channel": "form"}},
+    inquiry("b.q.1"),
+    result("a"),
+    raw("chat_request", content="and?"),
+    raw("chat_response", data=None, metadata={"usage": {"model": "p/m", "input_tokens": 3}}),
+    raw("chat_response", message="b", metadata={"usage": {"input_tokens": 2, "output_tokens": 1}}),
+]
+
+
+def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
+    stream = new_stream(*EVERYTHING)
+    entries = stream.last_turn()
+    assert entries is not None
+    assert read_turn(0, entries.entries) == Turn(
+        number=0,
+        request="q\n\nand?",
+        text="a\n\nb",
+        data=None,
+        tool_calls=(ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {})),
+        inquiries=(Inquiry("a.q.1", "?", "answered", True, None, "form"), Inquiry("b.q.1", "?")),
+        config_changes=(ConfigChange({"user": {"name": "Ada"}}),),
+        usage=TurnUsage(input_tokens=5, output_tokens=1),
+    )
+
+
+def test_repr_of_a_turn_is_short() -> None:
+    turn = Turn(3, "q", text="word " * 50, tool_calls=(ToolCall("a", "t", {}),), status="failed")
+    assert repr(turn) == f"<turn 3: '{('word ' * 14)[:67]}…', 1 tool call, failed>"
+    assert repr(Turn(0, "q", text="Hi.")) == "<turn 0: 'Hi.'>"
+
+
+def test_conversation_view_is_a_snapshot() -> None:
+    stream = new_stream(START, ASKED)
+    view = Conversation.of(stream, [Turn(0, "q")], AppConfig())
+    stream.raw[1]["content"] = "changed"
+    stream.append(new_stream(SAID).entries[0])
+    assert len(view.events) == 2
+    assert view.events[1]["content"] == "q"
+    assert (view.id, view.title) == ("jp-c1", None)

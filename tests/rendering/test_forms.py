@@ -1,0 +1,164 @@
+"""The text that a finished form leaves in its cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.prompts import (
+    Answered,
+    FormEnd,
+    FormPrompt,
+    Mark,
+    NotAnswered,
+    QuestionPrompt,
+    Unavailable,
+)
+from jp_nb.rendering.forms import record_of, without_form
+from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.tools.answer_types import Option
+from jp_nb.tools.question import FormAnswer, Question
+
+STORES = [
+    Option(value="pg", label="Postgres"),
+    Option(value="rd", label="Redis"),
+    Option(value="SQLite"),
+]
+ONE = Question.select("store", "Which store?", STORES, other=True)
+MANY = Question.select("extras", "Which extras?", STORES, multi=True, other=True)
+WHY = Question.text("why", "Why?")
+COUNT = Question.integer("count", "How many?", minimum=1)
+FORM = FormPrompt(
+    tuple(QuestionPrompt(x, label="Assistant", tool="ask") for x in (ONE, MANY, WHY, COUNT))
+)
+
+
+def answered(value: JsonValue, *marks: Mark) -> Answered:
+    return Answered(value, "form", marks=frozenset(marks))
+
+
+def not_answered(end: Any) -> NotAnswered:
+    return NotAnswered(end, "form")
+
+
+@pytest.mark.req("RPI-83", "RPI-84", "RPI-85", "RPI-88")
+def test_form_leaves_an_entry_with_all_options_for_each_question() -> None:
+    ends = (answered("rd"), answered({"selected": ["SQLite", "pg"], "custom": "files"}))
+    record = record_of(FORM, FormEnd((*ends, answered("because"), answered(3))))
+    assert record.plain == (
+        "Assistant (asked by tool ask)\n"
+        "Which store? → Redis\n"
+        "    ○ Postgres\n    ◉ Redis\n    ○ SQLite\n"
+        'Which extras? → SQLite, Postgres, "files"\n'
+        "    ☑ Postgres\n    ☐ Redis\n    ☑ SQLite\n    ✎ files\n"
+        "Why? → because\n"
+        "How many? → 3"
+    )
+    assert record.markdown.split("\n\n") == [
+        "Assistant (asked by tool ask)",
+        "Which store? → **Redis**",
+        "- ○ Postgres\n- ◉ Redis\n- ○ SQLite",
+        'Which extras? → **SQLite, Postgres, "files"**',
+        "- ☑ Postgres\n- ☐ Redis\n- ☑ SQLite",
+        "> ✎ files",
+        "Why? → **because**",
+        "How many? → **3**",
+    ]
+
+
+@pytest.mark.req("RPI-34", "HB-1", "HB-4")
+def test_every_outcome_has_its_own_text() -> None:
+    ends: dict[str, Answered | NotAnswered | Unavailable] = {
+        "none of these": answered([]),
+        '""': answered({"selected": [], "custom": ""}, "empty"),
+        "Postgres": answered(["pg"]),
+        "Postgres (chosen automatically)": answered(["pg"], "auto"),
+        "Postgres (chosen automatically when time ran out)": answered(["pg"], "auto", "timed_out"),
+        "Postgres (the input when time ran out)": answered(["pg"], "timed_out"),
+        "not answered": not_answered("declined"),
+        "cancelled": not_answered("cancelled"),
+        "timed out": not_answered("timed_out"),
+        "interrupted": not_answered("interrupted"),
+        "not asked (the cell runs without input)": Unavailable("the cell runs without input"),
+    }
+    found = {}
+    for words, end in ends.items():
+        if isinstance(end, Unavailable):
+            record = record_of(FormPrompt((QuestionPrompt(MANY),)), end)
+        else:
+            record = record_of(FormPrompt((QuestionPrompt(MANY),)), FormEnd((end,)))
+        found[words] = record.plain.split("\n")[0].partition(" → ")[2]
+    assert found == {w: w + (" (left blank on purpose)" if w == '""' else "") for w in ends}
+
+
+def test_outcome_of_a_whole_form_is_shown_for_each_question() -> None:
+    for end, text in [("cancelled",) * 2, ("interrupted",) * 2, ("timed_out", "timed out")]:
+        record = record_of(FORM, not_answered(end))
+        assert record.plain.count(f"→ {text}") == 4
+        assert "◉" not in record.plain
+        assert "☑" not in record.plain
+
+
+@pytest.mark.req("RPI-86")
+def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
+    assert without_form(FORM) == (
+        "Assistant (asked by tool ask)\n"
+        "1. Which store?\n    ○ Postgres\n    ○ Redis\n    ○ SQLite\n"
+        "2. Which extras?\n    ☐ Postgres\n    ☐ Redis\n    ☐ SQLite\n"
+        "3. Why?\n"
+        "4. How many?\n"
+        "[You can answer only while the form is shown. Without a form, you are asked as text.]"
+    )
+    assert without_form(QuestionPrompt(ONE)).split("\n")[:2] == ["Which store?", "    ○ Postgres"]
+
+
+def test_single_choice_among_plain_values_is_one_line() -> None:
+    bare = QuestionPrompt(Question.select("q", "Which?", ["a", "b"]))
+    assert record_of(bare, answered("b")) == StaticRecord("Which? → b", "Which? → **b**")
+    worded = QuestionPrompt(Question.select("q", "Which?", STORES))
+    assert "    ○ Postgres\n    ◉ Redis" in record_of(worded, answered("rd")).plain
+    kept = record_of(worded, Answered("rd", "form", remember=True)).plain
+    assert kept.startswith("Which? → Redis, for this turn\n")
+    labelled = record_of(QuestionPrompt(ONE), answered("rd")).plain
+    assert labelled.startswith("Which store? → Redis\n    ○ Postgres\n    ◉ Redis")
+
+
+@pytest.mark.req("RPI-35", "RPI-85")
+def test_custom_text_keeps_its_lines() -> None:
+    own = "first\n  second\n\n- third"
+    record = record_of(QuestionPrompt(MANY), answered({"selected": ["pg"], "custom": own}))
+    assert record.plain.endswith("    │ first\n    │   second\n    │ \n    │ - third")
+    assert record.plain.startswith('Which extras? → Postgres, "first …"\n')
+    assert "> ```text\n> first\n>   second\n>\n> - third\n> ```" in record.markdown
+    prose = record_of(FormPrompt((QuestionPrompt(WHY),)), FormEnd((answered(own),)))
+    assert prose.plain.startswith("Why? → first …\n    │ first\n    │   second\n")
+
+
+def test_fields_of_a_form_are_entries_and_secrets_are_hidden() -> None:
+    fields = [COUNT, MANY, Question.secret("key", "API key"), WHY.with_required(False)]
+    page = QuestionPrompt(
+        Question(id="all", text="Set it up", answer_type=FormAnswer(fields=tuple(fields)))
+    )
+    answer: JsonValue = {"count": 3, "extras": ["rd"], "key": "hunter2"}
+    record = record_of(page, answered(answer))
+    assert "hunter2" not in record.plain + record.markdown
+    assert record.plain.split("\n") == [
+        "Set it up → How many?: 3; Which extras?: Redis; API key: (secret)",
+        "    How many?: 3",
+        "    Which extras?: Redis",
+        *("        ☐ Postgres", "        ☑ Redis", "        ☐ SQLite"),
+        "    API key: (secret)",
+        "    Why?: not answered",
+    ]
+
+
+@pytest.mark.req("RPI-84", "RPI-89")
+def test_number_of_listed_options_is_limited_except_for_chosen_ones() -> None:
+    many = Question.select("q", "Which?", [f"n{n}" for n in range(1000)], multi=True)
+    lines = record_of(QuestionPrompt(many), answered(["n999", "n3"])).plain.split("\n")
+    assert lines[0] == "Which? → n999, n3"
+    assert sum("☐" in line for line in lines) == 20
+    assert [line.strip() for line in lines if "☑" in line] == ["☑ n3", "☑ n999"]
+    assert lines[-1] == "    … 978 more options, not chosen"

@@ -1,0 +1,82 @@
+"""The difference of two requests, and their shared beginning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
+from jp_nb.images import Image
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.events import ToolCallResponse
+from jp_nb.rendering.request_diff import request_difference, shared_beginning
+from jp_nb.rendering.requests import TracedRequest
+from tests.providers.helpers import TODAY, WEATHER, ask, called, result, said, user
+
+TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("c1", "sun"))
+
+
+def traced(request: ModelRequest, name: str = "0.1") -> TracedRequest:
+    provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
+    return TracedRequest(name, "openai", request, provider.preview(request), ("exact request",))
+
+
+def test_difference_of_two_requests_is_listed_part_by_part() -> None:
+    long = "\n".join(f"Rule {number}." for number in range(40))
+    before = ask(*TALK, system=(long,), tools=(WEATHER, TODAY), attachments=())
+    after = ask(
+        *TALK[:3],
+        result("c1", "rain"),
+        said("Rain."),
+        model="other",
+        system=(long.replace("Rule 7.", "Rule seven."),),
+        tools=(WEATHER, ToolDefinition("later", "Later.", {})),
+        attachments=(Attachment("a.md", "text/plain", "A"),),
+        tool_choice="none",
+    )
+    text = request_difference(traced(before), traced(after, "1.1")).text
+    for part in (
+        "request 0.1 → request 1.1",
+        'model: "openai/test-model" → "openai/other"',
+        'tool choice: "auto" → "none"',
+        "system: text, 40 lines → text, 40 lines",
+        "    - Rule 7.",
+        "    + Rule seven.",
+        "attachments added: a.md",
+        "tools removed: today",
+        "tools added: later",
+        "messages: 3 alike, then 1 in 0.1 and 2 in 1.1",
+        'message 4: "sun" → "rain"',
+        "shared prefix for a prompt cache: none, because each model has its own cache",
+    ):
+        assert part in text, text
+    assert "Rule 30." not in text
+
+
+def test_shared_beginning_of_two_requests_is_described() -> None:
+    tools, system = {"tools": (WEATHER,)}, {"system": ("s",)}
+    rows: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        ({}, {}, "about 3 tokens (1 message); all of the first request"),
+        (tools, {}, "none; tools differ"),
+        (tools, {**tools, **system}, "(tools); then system"),
+        (system, system, "(system, 1 message); all of the first request"),
+    ]
+    for before, after, shared in rows:
+        one = traced(ask(user("Hello world."), **before))
+        other = traced(ask(user("Hello world."), said("Hi."), **after))
+        assert shared in shared_beginning(one, other)
+
+
+def test_messages_with_different_images_differ() -> None:
+    def with_image(content: bytes) -> TracedRequest:
+        item = ThreadItem(
+            ToolCallResponse(id="c", content="", is_error=False),
+            "openai",
+            (Image("image/png", content),),
+        )
+        return traced(ModelRequest("m", Thread([item])))
+
+    same = request_difference(with_image(b"1"), with_image(b"1")).text
+    other = request_difference(with_image(b"1"), with_image(b"2")).text
+    assert "no differences" in same
+    assert "messages: 0 alike" in other

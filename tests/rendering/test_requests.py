@@ -1,0 +1,191 @@
+"""Reports on a request: complete, safe and of limited size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.agent.provider import (
+    Attachment,
+    ModelRequest,
+    SentRequest,
+    ToolDefinition,
+)
+from jp_nb.agent.tokens import image_tokens, text_tokens
+from jp_nb.images import Image
+from jp_nb.providers.registry import create_provider
+from jp_nb.record.context import ThreadItem, thread_of
+from jp_nb.record.events import ChatRequest
+from jp_nb.rendering.request_diff import request_difference
+from jp_nb.rendering.requests import TracedRequest, request_report
+from tests.providers.helpers import TODAY, WEATHER, ask, called, result, said, thought, user
+from tests.rendering.markdown_readers import dangers, markdowns
+from tests.rendering.reports import HOSTILE
+from tests.support.entries import new_stream
+from tests.support.record_strategies import json_values, records
+
+SIZE = (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
+PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + SIZE + b"\x08\2" + b"\0" * 31_000
+TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("c1", "sun"))
+
+
+def traced(request: ModelRequest) -> TracedRequest:
+    provider = create_provider("openai", {"base_url": "http://127.0.0.1:1"})
+    return TracedRequest("0.1", "openai", request, provider.preview(request), ("exact request",))
+
+
+def test_report_has_all_parts_with_their_tokens() -> None:
+    request = ask(
+        *TALK,
+        provider="openai",
+        system=("Be brief.",),
+        tools=(WEATHER,),
+        attachments=(
+            Attachment("notes.md", "text/plain", "a" * 400),
+            Attachment("sky.png", "image/png", PNG),
+            Attachment("old.bmp", "image/bmp", b"BM"),
+        ),
+        schema={"type": "object"},
+    )
+    request.thread.items.append(
+        ThreadItem(ChatRequest(content="See:"), "openai", (Image("image/png", PNG, "figure 1"),))
+    )
+    shown = traced(request)
+    text = request_report(shown).text
+    for line in (
+        "request 0.1 · openai/test-model · exact request",
+        "sent to          POST http://127.0.0.1:1/v1/chat/completions",
+        "stream           true",
+        "tool choice      auto",
+        'response schema  {"type": "object"}',
+        "not sent         conversation.attachments['old.bmp'] (image/bmp): this provider accepts",
+        "1  Be brief.  3",
+        "sky.png   [image: image/png 640×480, 31.0 kB]",
+        "old.bmp   [file image/bmp 2 B]",
+        "weather  Forecast.    city?: string",
+        '3  assistant calls weather  {"city":"Delft"}',
+        "4  result of weather        sun",
+        "5  user                     See: [image: figure 1, image/png 640×480, 31.0 kB]",
+    ):
+        assert line in text, text
+    assert shown.estimated["attachments"] == 100 + 2 + 410 + 2
+    assert "iVBOR" not in text + request_report(shown, full=True).text
+    assert f"about {sum(shown.estimated.values()):,} tokens" in text
+
+
+def test_tokens_are_estimated_from_bytes_and_pixels() -> None:
+    for text, tokens in [("", 0), ("word", 1), ("words", 2), ("日本語", 3), ("\ud800", 1)]:
+        assert text_tokens(text) == tokens
+    sizes: list[tuple[tuple[int, int] | None, int]] = [
+        ((640, 480), 410), ((1, 1), 1), ((3_136, 784), 820), ((20_000, 20_000), 1_600),
+        (None, 1_600),
+    ]  # fmt: skip
+    for size, tokens in sizes:
+        assert image_tokens(size) == tokens
+
+
+def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
+    plain = traced(ask(user("Hi")))
+    counted = TracedRequest(
+        *(plain.name, plain.provider, plain.request, plain.sent, plain.remarks),
+        ({}, {"usage": {"input_tokens": 1234, "output_tokens": 5}}),
+    )
+    assert "the provider counted" not in request_report(plain).text
+    assert "tokens (messages 1); the provider counted 1,234" in request_report(counted).text
+
+
+# --- hostile, secret and huge content ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_hostile_text_is_shown_as_text(full: bool) -> None:
+    tool = ToolDefinition("weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}})
+    request = ask(
+        *(user(HOSTILE), said(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
+        result("c", HOSTILE),
+        system=(HOSTILE,),
+        tools=(tool,),
+        attachments=(Attachment(HOSTILE, "text/plain", HOSTILE),),
+        schema={"title": HOSTILE},
+    )
+    other = ask(user("Hi"), system=(HOSTILE * 9,), tools=(WEATHER,))
+    for report in (
+        request_report(traced(request), full=full),
+        request_difference(traced(request), traced(other)),
+    ):
+        assert dangers(report.markdown) == []
+        for shown in (report.markdown, report.text):
+            assert not {"\x1b", "\u202e", "\x07"} & set(shown)
+
+
+@given(st.lists(markdowns, min_size=1, max_size=4), st.booleans())
+def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> None:
+    request = ask(*(user(text) for text in texts), system=tuple(texts))
+    assert dangers(request_report(traced(request), full=full).markdown) == []
+
+
+@given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
+def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) -> None:
+    thread = thread_of(new_stream(*raw), ("openai",), in_turn=True)
+    tools = (ToolDefinition("t", "", schema), TODAY)
+    request = ModelRequest("m", thread, tools=tools, schema=schema)
+    sent = SentRequest("POST", "http://h", {}, json.dumps({"x": schema}).encode())
+    shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
+    before = traced(ask(user("Hi")))
+    assert request_report(shown, full=full).text
+    assert request_difference(before, shown).text
+    assert "no differences" in request_difference(shown, shown).text
+
+
+def test_huge_conversation_has_a_short_report() -> None:
+    entries = [user("x" * 5_000) for _ in range(2_000)]
+    request = ask(*entries, system=("y" * 20_000,) * 100, tools=(TODAY,) * 300)
+    shown = traced(request)
+    report = request_report(shown)
+    assert len(report.text) < 60_000
+    assert len(report.markdown) < 60_000
+    assert "… 1,985 messages not shown" in report.text
+    assert "… and 60 more" in report.text
+    assert "Show the full texts: `%jp request 0.1 --full`" in report.text
+    full = request_report(shown, full=True)
+    assert "1999 · user" in full.text
+    assert "not shown" not in full.text
+
+
+def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "k-0123456789abcdef0123"
+    monkeypatch.setenv("REPORT_KEY", key)
+    provider = create_provider(
+        "openai", {"base_url": "http://127.0.0.1:1", "api_key_env": "REPORT_KEY"}
+    )
+    request = ask(
+        *(user(key), said(key), called("c", key, x=key), result("c", key)),
+        system=(key,),
+        tools=(ToolDefinition(key, key, {"properties": {key: {"description": key}}}),),
+        attachments=(Attachment(key, "text/plain", key),),
+        schema={"title": key},
+        tool_choice=f"tool:{key}",
+    )
+    sent = provider.preview(request)
+    shown = TracedRequest("0.1", "openai", request, sent, ("exact request",))
+    other = traced(ask(user("Hi")))
+    for report in (
+        request_report(shown),
+        request_report(shown, full=True),
+        request_difference(shown, other),
+        request_difference(other, shown),
+    ):
+        assert key not in report.text + report.markdown
+
+
+def test_parameter_named_like_a_secret_is_masked() -> None:
+    body = {"temperature": 1, "password": "hush", "extra": {"token": "hush"}}
+    sent = SentRequest("POST", "http://h", {}, json.dumps(body).encode())
+    shown = TracedRequest("0.1", "x", ask(user("Hi")), sent, ("exact request",))
+    assert "hush" not in request_report(shown).text
+    assert shown.body["password"] == "(set, not shown)"
+    assert shown.body["temperature"] == 1

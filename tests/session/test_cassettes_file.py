@@ -1,0 +1,100 @@
+"""A cassette in use: replayed exchanges, and recordings that replace or extend a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jp_nb.agent.recording import Failed
+from jp_nb.config.tree.models import CassetteMode
+from jp_nb.errors import StorageError
+from jp_nb.session.cassettes import CassetteChoice, CassetteTape
+from jp_nb.storage.cassette import read_cassette
+from tests.support.asked_requests import exchanges, requests, write_cassette
+
+
+def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
+    failed, good, *_ = exchanges()
+    choice = CassetteChoice("replay-or-record", tmp_path / "a.jsonl")
+    tape = CassetteTape(choice)
+    tape.keep(failed)
+    assert not choice.path or not choice.path.exists()
+    again = CassetteTape(choice)
+    assert again.replay(failed.asked) is None
+    again.keep(failed)
+    again.keep(good)
+    last = CassetteTape(choice)
+    assert [last.replay(failed.asked), last.replay(failed.asked)] == [failed, good]
+
+
+def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Path) -> None:
+    failed, good, _, broke_off = exchanges()
+    path = write_cassette(tmp_path / "a.jsonl")
+    before = path.read_bytes()
+    tape = CassetteTape(CassetteChoice("record", path))
+    tape.keep(failed)
+    tape.keep(broke_off)
+    assert path.read_bytes() == before
+    assert tape.is_unanswered
+    tape.keep(good)
+    tape.keep(failed)
+    assert not tape.is_unanswered
+    content = read_cassette(path)
+    kept = [content.exchange(each) for each in content.exchanges]
+    assert kept == [failed, broke_off, good, failed]
+
+
+def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path) -> None:
+    failed = exchanges()[0]
+    path = write_cassette(tmp_path / "a.jsonl", failed)
+    assert CassetteTape(CassetteChoice("replay", path)).replay(failed.asked) == failed
+    assert CassetteTape(CassetteChoice("replay-or-record", path)).replay(failed.asked) is None
+
+
+def test_replayed_error_is_raised_without_delay() -> None:
+    error = Failed("busy", "rate_limit", 429, 20.0).error()
+    assert (error.kind, error.status, error.retryable, error.retry_after) == (
+        "rate_limit", 429, True, 0.0
+    )  # fmt: skip
+    final = Failed("no", "quota", 402).error()
+    assert (final.retryable, final.retry_after) == (False, None)
+
+
+def test_missing_cassette_is_an_error_in_replay_mode_only(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="there is no cassette"):
+        CassetteTape(CassetteChoice("replay", tmp_path / "a.jsonl"))
+    modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
+    for mode in modes:
+        tape = CassetteTape(CassetteChoice(mode, tmp_path / "a.jsonl"))
+        assert tape.replay(requests()[0]) is None
+
+
+def test_other_files_are_not_overwritten(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    rows: list[str] = ['{"cells": []}', "plain", '{"jp_nb":"cas', "\0\xff"]
+    for content in rows:
+        with subtests.test(content=content):
+            path = tmp_path / "talk.ipynb"
+            path.write_text(content, "utf-8")
+            with pytest.raises(StorageError, match="is not a cassette and is not overwritten"):
+                CassetteTape(CassetteChoice("record", path))
+            assert path.read_text("utf-8") == content
+
+
+def test_damaged_cassette_can_be_recorded_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.jsonl"
+    for content in ("", '{"jp_nb":"cassette","version":9}\n', '{"jp_nb":"cassette"}\nnonsense'):
+        path.write_text(content, "utf-8")
+        CassetteTape(CassetteChoice("record", path)).keep(exchanges()[1])
+        assert len(read_cassette(path).exchanges) == 1
+
+
+def test_pipe_is_refused_and_not_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(StorageError, match="a device or a pipe"):
+        CassetteTape(CassetteChoice("record", path))
+    assert path.is_fifo()

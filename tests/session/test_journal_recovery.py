@@ -1,0 +1,72 @@
+"""Journals that kernels left, and the stored notebooks that they belong to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jp_nb.json_values import JsonObject
+from jp_nb.record.journal import JournalHead, RunningMark, entry_lines, line_of
+from jp_nb.session.journal import completed
+from jp_nb.storage.journal import JournalFolder
+
+HAD: list[JsonObject] = [{"event_id": "a"}, {"event_id": "b"}]
+LATER: JsonObject = {"event_id": "c"}
+DOCUMENT: JsonObject = {
+    "version": 1,
+    "conversation": {"id": "jp-c1"},
+    "events": [{"event_id": "x"}],
+    "signature": "2:of the first",
+    "others": [{"conversation": {"id": "jp-c2"}, "events": [*HAD], "signature": "2:of before"}],
+}
+
+
+@pytest.fixture
+def made() -> str:
+    return "headless"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, made: str) -> JournalFolder:
+    """Has a journal of the second conversation, which begins with its second entry."""
+    folder = JournalFolder(tmp_path / "journal")
+    file = folder.make("jp-c2", "/nb.ipynb")
+    mark = RunningMark().at(HAD, 1)
+    head = JournalHead({"id": "jp-c2", "made": made}, {}, 1, mark, notebook="/nb.ipynb")
+    file.append(head.line() + entry_lines([HAD[1], LATER]) + line_of(signature="2:of now"))
+    file.close()
+    return folder
+
+
+def test_journal_entries_are_appended_to_the_stored_conversation(folder: JournalFolder) -> None:
+    found = completed(folder, DOCUMENT, notebook="/nb.ipynb")
+    assert found["others"] == [
+        {
+            "conversation": {"id": "jp-c2", "made": "headless"},
+            "events": [*HAD, LATER],
+            "signature": "2:of now",
+        }
+    ]
+    assert {**found, "others": DOCUMENT["others"]} == DOCUMENT
+    assert completed(folder, found, notebook="/nb.ipynb") == found
+
+
+def test_journal_of_other_entries_adds_nothing(
+    folder: JournalFolder, subtests: pytest.Subtests
+) -> None:
+    rows: list[JsonObject] = [{"event_id": "another"}, HAD[0]]
+    for first in rows:
+        with subtests.test(first=first):
+            second: JsonObject = HAD[1] if first != HAD[0] else {"event_id": "another"}
+            document: JsonObject = {"conversation": {"id": "jp-c2"}, "events": [first, second]}
+            assert completed(folder, document, notebook="/nb.ipynb") == document
+
+
+def test_journal_of_another_notebook_adds_nothing(folder: JournalFolder) -> None:
+    assert completed(folder, DOCUMENT, notebook="/other.ipynb") == DOCUMENT
+
+
+@pytest.mark.parametrize("made", ["live"])
+def test_journal_of_a_live_kernel_is_not_added_to_a_headless_run(folder: JournalFolder) -> None:
+    assert completed(folder, DOCUMENT, notebook="/nb.ipynb") == DOCUMENT

@@ -1,0 +1,110 @@
+"""`{{name}}` in a request: replaced expressions, literal braces and errors."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.errors import UsageError
+from jp_nb.session.notebook_values import interpolate
+from jp_nb.values.base import ValueBudget
+from tests.values.sample_values import figure
+
+
+class Table:
+    columns = ("a", "b")
+
+    def __str__(self) -> str:
+        return "<table>"
+
+    @property
+    def broken(self) -> str:
+        raise RuntimeError("no")
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+NAMESPACE: dict[str, Any] = {
+    "name": "Ada {{name}}",
+    "table": Table(),
+    "rows": [{"key": 1}, {"key": 2}],
+    "mute": Mute(),
+    "long": "0123456789" * 100,
+    "figure": figure(),
+}
+
+
+def put_in(text: str, max_chars: int = 100) -> str:
+    return interpolate(text, NAMESPACE, ValueBudget(chars=max_chars)).text
+
+
+@given(st.text(alphabet="{} ab\n\"':", max_size=20).filter(lambda t: "{{" not in t))
+def test_single_braces_are_unchanged(text: str) -> None:
+    assert put_in(text) == text
+
+
+def test_names_with_attributes_and_subscripts_are_replaced(subtests: pytest.Subtests) -> None:
+    for text, result in [
+        ("{{name}}", "Ada {{name}}"),
+        ("{{ name }}!", "Ada {{name}}!"),
+        ("{{table}}: {{table.columns}}", "<table>: ('a', 'b')"),
+        ("{{rows[0]}} {{rows[-1]['key']}} {{rows[1][\"key\"]}}", "{'key': 1} 2 2"),
+        ("{{rows[:1]}} {{rows[-1:][0]['key']}}", "[{'key': 1}] 2"),
+        (r"\{{name}} and {x}", "{{name}} and {x}"),
+        ("{{name", "{{name"),
+        ("{a} }} {", "{a} }} {"),
+    ]:
+        with subtests.test(text=text):
+            assert put_in(text) == result
+
+
+def test_invalid_expressions_are_errors(subtests: pytest.Subtests) -> None:
+    for text, says in [
+        ("{{nmae}}", "no variable 'nmae' in this notebook; did you mean 'name'?"),
+        ("{{table.rows}}", "cannot read 'rows' of it: AttributeError"),
+        ("{{table.broken}}", "cannot read 'broken' of it: RuntimeError: no"),
+        ("{{rows[9]}}", "cannot read 9 of it: IndexError"),
+        ("{{print('x')}}", "Function calls are not possible"),
+        ("{{rows[name:1]}}", "is not a name"),
+        ("{{rows['a':]}}", "is not a name"),
+        ("{{table[(1, x)]}}", "is not a name"),
+        ("{{1 + 1}}", "is not a name"),
+        ("{{}}", "is not a name"),
+        ("{{a b}}", "is not a name"),
+        ("{{\x00}}", "is not a name"),
+        ("{{" + "(" * 5000 + "}}", "is not a name"),
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(UsageError) as caught:
+                put_in(text)
+            assert says in str(caught.value)
+
+
+def test_value_without_a_text_is_described() -> None:
+    assert "Mute: no text available: RuntimeError: no text" in put_in("{{mute}}")
+
+
+def test_long_text_is_truncated_in_the_middle_with_its_range() -> None:
+    text = put_in("<{{long}}>", max_chars=100)
+    assert len(text) <= 102
+    found = re.search(r"characters omitted; long\[(\d+):(\d+)\] has them", text)
+    assert found is not None
+    start, end = map(int, found.groups())
+    assert text.startswith(f"<{NAMESPACE['long'][:start]}\n…")
+    assert text.endswith(f"…\n{NAMESPACE['long'][end:]}>")
+
+
+def test_figure_is_attached_once_as_an_image() -> None:
+    asked = interpolate("{{figure}} and {{ figure }}", NAMESPACE, ValueBudget(side=300))
+    assert asked.text.count("matplotlib.Figure, 600 x 400 pixels") == 2
+    [image] = asked.images
+    assert (image.media_type, image.name) == ("image/png", "figure")
+    assert struct.unpack(">II", image.content[16:24]) == (300, 200)

@@ -1,0 +1,135 @@
+"""The answers file: answers with their lines, patterns and errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tomlkit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jp_nb.errors import ConfigError
+from jp_nb.storage.answers_file import (
+    AnswersFile,
+    PreparedAnswer,
+    Variable,
+    parse_answers,
+    read_answers_file,
+)
+
+
+def parsed(text: str) -> AnswersFile:
+    return parse_answers(text, "a.toml")
+
+
+def test_each_form_of_an_answer_is_read_with_its_line() -> None:
+    file = parsed(
+        'questions.u.i = ["p",\n  "q"]\n'
+        '[questions.t]  # a comment\na = "x"\n\n  b = { skip = true }\nc = { env = "NAME" }\n'
+        'd = { name = "Ada", pin = { env = "PIN" }, left = { skip = true } }\n'
+        'e = { answer = { env = "a field of that name" } }\n'
+        "f = 2026-11-23\n"
+        'g = """\n[questions.t]\nh = 1\n"""\n'
+        '[permissions]\nt = "run"\n'
+    )
+    assert file.answers == (
+        PreparedAnswer(("questions", "u", "i"), 1, value=["p", "q"]),
+        PreparedAnswer(("questions", "t", "a"), 4, value="x"),
+        PreparedAnswer(("questions", "t", "b"), 6, skip=True),
+        PreparedAnswer(("questions", "t", "c"), 7, value=Variable("NAME")),
+        PreparedAnswer(("questions", "t", "d"), 8, value={"name": "Ada", "pin": Variable("PIN")}),
+        PreparedAnswer(("questions", "t", "e"), 9, value={"env": "a field of that name"}),
+        PreparedAnswer(("questions", "t", "f"), 10, value="2026-11-23"),
+        PreparedAnswer(("questions", "t", "g"), 11, value="[questions.t]\nh = 1\n"),
+        PreparedAnswer(("permissions", "t"), 16),
+    )
+
+
+def test_errors_name_the_line(subtests: pytest.Subtests) -> None:
+    for text, line, what in [
+        ("[question.t]\n", 1, "unknown table [question]: did you mean [questions]? Expected "),
+        ("\n[questions]\nt = 1\n", 3, "under its tool"),
+        ('[permissions]\na = "run"\n\nt = "apply"\n', 4, 'expected "run" or "skip"'),
+        ("[changes]\nt = true\n", 2, 'expected "apply" or "skip"'),
+        ("[questions.t]\na = 1\nb = { skip = false }\n", 3, "{ skip = true }"),
+        ("[questions.t]\na = { env = 1 }\n", 2, "name of an environment variable"),
+        ('[questions.t]\na = { b = { env = "" } }\n', 2, "name of an environment variable"),
+        ("[questions.t]\na = [1, [inf]]\n", 2, "inf is not a valid answer"),
+        ("[questions.t]\r\na = 1\r\n[x]\r\n", 3, "unknown table [x]"),
+        ("results = 1\n", 1, "[results] must be a table"),
+        ("[results]\na = \n", 2, "is not TOML"),
+    ]:
+        with subtests.test(text=text):
+            with pytest.raises(ConfigError) as error:
+                parsed(text)
+            assert what in str(error.value)
+            assert f"line {line}" in str(error.value)
+
+
+def test_unreadable_toml_is_an_error_of_the_file(subtests: pytest.Subtests) -> None:
+    rows: list[str] = ["a = " + "[" * 5000 + "]" * 5000, "a = " + "9" * 5000]
+    for text in rows:
+        with subtests.test(text=text), pytest.raises(ConfigError, match=r"a\.toml"):
+            parsed(text)
+
+
+def test_exact_name_precedes_patterns_and_the_first_pattern_wins() -> None:
+    file = parsed('[questions."*"]\nid = 1\n[questions.t]\n"i*" = 2\nid = 3\n"*" = 4\n')
+    assert [file.find("questions", *key) for key in (("t", "id"), ("u", "id"), ("t", "ix"))] == [
+        PreparedAnswer(("questions", "t", "id"), 5, value=3),
+        PreparedAnswer(("questions", "*", "id"), 2, value=1),
+        PreparedAnswer(("questions", "t", "i*"), 4, value=2),
+    ]
+    assert file.find("questions", "u", "other") is None
+    assert file.find("permissions", "t") is None
+
+
+def test_bracket_in_a_pattern_is_literal() -> None:
+    file = parsed('[questions.t]\n"size[*]" = 1\n')
+    assert file.find("questions", "t", "size[0]") is not None
+    assert file.find("questions", "t", "size*") is None
+
+
+def test_file_with_windows_line_ends_and_byte_order_mark_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_bytes(b"\xef\xbb\xbf[questions.t]\r\nid = 'a'\r\n")
+    [answer] = read_answers_file(file).answers
+    assert (answer.value, answer.line) == ("a", 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [(b"\xff", "not UTF-8"), (b"\n" * 10_001, "has more than 10000 lines"), (None, "no such")],
+)
+def test_error_of_an_unreadable_file_gives_the_reason(
+    tmp_path: Path, content: bytes | None, what: str
+) -> None:
+    file = tmp_path / "a.toml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(ConfigError, match=what) as error:
+        read_answers_file(file)
+    assert str(file) in str(error.value)
+
+
+names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
+answers = st.one_of(
+    st.text(max_size=20), st.booleans(), st.integers(-(2**60), 2**60), st.lists(st.text(max_size=3))
+)
+
+
+@given(st.dictionaries(names, st.dictionaries(names, answers, max_size=4), max_size=4))
+def test_any_names_and_answers_are_read_at_their_lines(
+    tools: dict[str, dict[str, object]],
+) -> None:
+    text = tomlkit.dumps({"questions": tools})
+    found = parsed(text)
+    assert {x.key[1:]: x.value for x in found.answers} == {
+        (tool, question): value
+        for tool, questions in tools.items()
+        for question, value in questions.items()
+    }
+    lines = text.split("\n")
+    for each in found.answers:
+        assert tomlkit.key(each.key[2]).as_string() in lines[each.line - 1]

@@ -1,0 +1,259 @@
+"""Cassettes as files: written, read back, and checked for later edits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from jp_nb.agent.provider import (
+    Finished,
+    KeepAlive,
+    TextPart,
+    Usage,
+)
+from jp_nb.agent.recording import Exchange, Failed, Listening, part_of
+from jp_nb.errors import ProviderError, StorageError, UnrecordedError
+from jp_nb.json_values import JsonObject, compact_json
+from jp_nb.session.cassettes import CassetteChoice, CassetteTape
+from jp_nb.storage import cassette
+from jp_nb.storage.cassette import HEADER, CassetteWriter, exchange_lines, part_line, read_cassette
+from tests.support.asked_requests import (
+    ANSWER,
+    SPEC,
+    asked,
+    changed,
+    exchanges,
+    requests,
+    write_cassette,
+)
+
+
+def replayed(path: Path) -> list[Exchange]:
+    tape = CassetteTape(CassetteChoice("replay", path))
+    found = [tape.replay(each) for each in requests()]
+    return [each for each in found if each is not None]
+
+
+def test_written_cassette_is_read_back(tmp_path: Path) -> None:
+    path = write_cassette(tmp_path / "a.jsonl")
+    assert replayed(path) == exchanges()
+    content = read_cassette(path)
+    assert [content.exchange(each) for each in content.exchanges] == exchanges()
+
+
+def test_each_message_and_tool_is_stored_once(tmp_path: Path) -> None:
+    text = write_cassette(tmp_path / "a.jsonl").read_text("utf-8")
+    assert text.count("How will it be in Bern?") == 1
+    assert text.count("Tell the weather.") == 1
+
+
+def edited(content: bytes, chance: random.Random) -> bytes:
+    """`content` with one change of a kind that people, editors and merges make."""
+    lines = content.splitlines(keepends=True)
+    one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    place, size = chance.randrange(len(content)), chance.randrange(1, 40)
+    match chance.randrange(7):
+        case 0:
+            flipped = bytes([content[place] ^ (1 << chance.randrange(8))])
+            return content[:place] + flipped + content[place + 1 :]
+        case 1:
+            return content[:place] + content[place + size :]
+        case 2:
+            return content[:place] + chance.randbytes(size) + content[place:]
+        case 3:
+            return b"".join([*lines[:one], lines[other], *lines[one:]])
+        case 4:
+            del lines[one]
+            return b"".join(lines)
+        case 5:
+            lines[one], lines[other] = lines[other], lines[one]
+            return b"".join(lines)
+    return content[:place]
+
+
+def test_200_edits_give_a_clear_error_or_the_same_conversation(tmp_path: Path) -> None:
+    content = write_cassette(tmp_path / "a.jsonl").read_bytes()
+    chance, said = random.Random(20261123), list[str]()
+    for _ in range(200):
+        path = tmp_path / "edited.jsonl"
+        path.write_bytes(edited(content, chance))
+        try:
+            assert replayed(path) == exchanges()
+        except (StorageError, UnrecordedError) as exc:
+            said.append(str(exc))
+    assert len(said) > 100
+    assert all("edited.jsonl" in text for text in said)
+    assert all(text.startswith(("edited.jsonl:", "this request")) for text in said)
+
+
+def test_cassette_with_windows_line_ends_is_read(tmp_path: Path) -> None:
+    path = write_cassette(tmp_path / "a.jsonl")
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert replayed(path) == exchanges()
+
+
+def message_after(after: JsonValue) -> str:
+    """A cassette whose message has the id that it would have if `after` were a text."""
+    part = part_of("message", {"role": "user", "text": "Go on."}, str(after))
+    line = compact_json({**part_line(part), "after": after})
+    return f"{compact_json(HEADER)}\n{line}\n"
+
+
+def test_errors_of_a_malformed_cassette_name_the_line(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    rows: list[tuple[str, str]] = [
+        ("", ":1: the file is empty"),
+        ("{}", ":1: this is not a cassette"),
+        ("[1]", ":1: expected a JSON object"),
+        ('{"jp_nb":"cassette","version":2}', ":1: this cassette has version 2, and this jp_nb"),
+        ('{"jp_nb":"cassette","version":1}\n{"x":1}', ":2: the line is not a part"),
+        (
+            '{"jp_nb":"cassette","version":1}\n' + "[" * 5000 + "]" * 5000,
+            ":2: not JSON: nested too deeply",
+        ),
+        ('{"jp_nb":"cassette","version":1}\n{"tool":"0","name":"x"}', ":2: this tool was changed"),
+        ('{"jp_nb":"cassette","version":1}\n{"request":"0"}', ":2: this request was changed"),
+        ('{"jp_nb":"cassette","version":1}\n\xff', ":2: not JSON"),
+        (message_after(["x"]), ":2: `after` of the message is not a text"),
+    ]
+    for text, said in rows:
+        with subtests.test(text=text):
+            path = tmp_path / "a.jsonl"
+            path.write_text(text, "utf-8")
+            with pytest.raises(StorageError) as raised:
+                read_cassette(path)
+            assert str(raised.value).startswith(f"a.jsonl{said}")
+
+
+# --- while it is recorded ----------------------------------------------------------------------
+
+
+def inquiries() -> list[Exchange]:
+    specs = [
+        changed(SPEC, ("message", 8), {"user": f"Question {number}?", "inquiry": "ask.q"})
+        for number in range(4)
+    ]
+    return [Exchange(asked(spec), ANSWER, Finished()) for spec in specs]
+
+
+def test_inquiries_that_end_in_any_order_give_the_same_file(tmp_path: Path) -> None:
+    first, last = exchanges()[1], exchanges()[2]
+    one = write_cassette(tmp_path / "1.jsonl", first, *inquiries(), last)
+    other = write_cassette(tmp_path / "2.jsonl", first, *reversed(inquiries()), last)
+    assert one.read_bytes() == other.read_bytes()
+    content = read_cassette(one)
+    kinds = [content.asked(each).is_inquiry for each in content.exchanges]
+    assert kinds == [False, True, True, True, True, False]
+
+
+def test_recording_appends_to_an_existing_cassette(tmp_path: Path) -> None:
+    first, second, *_ = exchanges()
+    path = write_cassette(tmp_path / "a.jsonl", first)
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    CassetteWriter(path, read_cassette(path)).add(second)
+    content = read_cassette(path)
+    assert [content.exchange(each) for each in content.exchanges] == [first, second]
+
+
+def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> None:
+    first, last = exchanges()[1], exchanges()[2]
+    path = write_cassette(tmp_path / "a.jsonl", first)
+    path.write_bytes(path.read_bytes().removesuffix(b"\n"))
+    writer = CassetteWriter(path, read_cassette(path))
+    for each in (*sorted(inquiries(), key=lambda one: one.asked.id, reverse=True), last):
+        writer.add(each)
+    assert (
+        path.read_bytes()
+        == write_cassette(tmp_path / "b.jsonl", first, *inquiries(), last).read_bytes()
+    )
+
+
+def test_inquiry_is_written_at_once_and_at_most_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = changed(SPEC, ("message", 8), {"user": "Question?", "inquiry": "ask.q"})
+    many = [
+        Exchange(asked(changed(spec, ("model",), f"m{number}")), ANSWER, Finished())
+        for number in range(40)
+    ]
+    lines = list[Exchange]()
+
+    def counted(exchange: Exchange) -> Iterator[JsonObject]:
+        lines.append(exchange)
+        return exchange_lines(exchange)
+
+    monkeypatch.setattr(cassette, "exchange_lines", counted)
+    path = tmp_path / "a.jsonl"
+    writer = CassetteWriter(path)
+    for number, each in enumerate(many, 1):
+        writer.add(each)
+        assert len(read_cassette(path).exchanges) == number
+    writer.add(exchanges()[2])
+    assert len(lines) <= 2 * len(many) + 1
+
+
+def test_two_writers_of_one_cassette_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    one, other = CassetteWriter(path), CassetteWriter(path)
+    one.add(exchanges()[0])
+    other.add(exchanges()[0])  # it is as long as before
+    with pytest.raises(StorageError, match="another program wrote"):
+        one.add(exchanges()[1])
+    read_cassette(path)
+
+
+def test_link_to_a_cassette_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "link.jsonl"
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    path.symlink_to(tmp_path / "a.jsonl")
+    CassetteWriter(path).add(exchanges()[0])
+    assert path.is_symlink()
+    assert len(read_cassette(tmp_path / "a.jsonl").exchanges) == 1
+
+
+def test_error_of_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"file/a.jsonl cannot be written"):
+        CassetteWriter(tmp_path / "file" / "a.jsonl").add(exchanges()[0])
+
+
+def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:
+    listening = Listening(requests()[0])
+    for event in (
+        TextPart(0, "message", "a"),
+        KeepAlive(),
+        TextPart(0, "message", "b"),
+        TextPart(1, "message", "c"),
+        Usage(output_tokens=1),
+        TextPart(1, "message", "d"),
+    ):
+        assert listening.hear(event) is None
+    exchange = listening.hear(Finished("max_tokens"))
+    assert exchange is not None
+    assert exchange.events == (
+        TextPart(0, "message", "ab"),
+        TextPart(1, "message", "c"),
+        Usage(output_tokens=1),
+        TextPart(1, "message", "d"),
+    )
+    assert exchange.end == Finished("max_tokens")
+
+
+def test_recorded_error_hides_the_address_of_the_server() -> None:
+    error = ProviderError(
+        "cannot connect to llamacpp at http://intern.example:8080/v1/chat: the certificate is not "
+        "that of Intern.example. See https://docs.intern.example/",
+        kind="connect",
+    )
+    error.address = "http://intern.example:8080/v1/chat"
+    end = Listening(requests()[0]).failed(error).end
+    assert end == Failed(
+        "cannot connect to llamacpp at [address]: the certificate is not that of [address]. "
+        "See https://docs.intern.example/",
+        "connect",
+    )
