@@ -42,16 +42,16 @@ from jp_nb.agent.permissions import (
     Consent,
     Delivery,
 )
-from jp_nb.agent.prompts import ActionPrompt, Dialogues, Prompter, PromptEvent, Unavailable
+from jp_nb.agent.prompts import ActionPrompt, Prompter, PromptEvent, Prompts, Unavailable
 from jp_nb.agent.questions import Asking, BatchContext, TurnState
 from jp_nb.agent.recording import RecordedResult
-from jp_nb.agent.tasks import BatchEvents, CellFunctions, CellOfRun, was_interrupted
+from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
 from jp_nb.agent.tool_call import NONE, Call, admit, prepare
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
 from jp_nb.json_values import copied, json_copy
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ConfigDelta,
     Entry,
@@ -194,7 +194,7 @@ class CallRunner:
     def __init__(
         self,
         events: BatchEvents,
-        prompts: Dialogues,
+        prompts: Prompts,
         cell: CellFunctions,
         *,
         record: Callable[[InquiryEntry], None],
@@ -216,7 +216,7 @@ class CallRunner:
         self.stop_turn = stop_turn
         self._faulted = faulted
         self._reached = reached
-        self._batch = BatchContext(Thread())
+        self._batch = BatchContext(RequestContext())
         self._asking = Asking(
             self,
             record=record,
@@ -489,7 +489,7 @@ class CallRunner:
         )
 
 
-def _settling(cell: CellOfRun, event: PromptEvent) -> PromptEvent:
+def _settling(cell: CellCall, event: PromptEvent) -> PromptEvent:
     """Return `event`, after which the next function may run on the cell's thread."""
 
     def settle() -> None:
@@ -563,7 +563,7 @@ class Coordinator:
         self._display = display
         self._interrupts = interrupts
         self._events = BatchEvents()
-        self._prompts = Dialogues(prompter, self._events.spawn)
+        self._prompts = Prompts(prompter, self._events.spawn)
         self._functions = CellFunctions(cell, display, self._function_ended)
         self._runner = CallRunner(
             self._events,

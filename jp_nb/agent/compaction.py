@@ -17,10 +17,16 @@ from typing import Final
 
 from jp_nb.agent.display import MODEL_WAITS, Display, Notice, Waits
 from jp_nb.agent.inquiry import InquiryModel, whole_response
-from jp_nb.agent.prompts import Action, ActionPrompt, Answered, Exhibit, Prompter, asking
+from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Prompter, asking
 from jp_nb.agent.provider import ModelRequest, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
-from jp_nb.agent.tokens import ThreadTokens, TokenCount, attachment_tokens, text_tokens, tool_tokens
+from jp_nb.agent.tokens import (
+    ThreadTokens,
+    UsageCounter,
+    attachment_tokens,
+    text_tokens,
+    tool_tokens,
+)
 from jp_nb.agent.turn_state import Resolved, TurnRecord
 from jp_nb.config.tree.app import (
     AutoCompaction,
@@ -43,7 +49,7 @@ from jp_nb.record.compaction import (
     turn_treatments,
     with_summaries,
 )
-from jp_nb.record.context import Thread, ThreadItem, thread_of, thread_of_turns
+from jp_nb.record.context import ContextItem, RequestContext, thread_of, thread_of_turns
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -55,7 +61,7 @@ from jp_nb.record.events import (
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import error_summary
 
-Summarize = Callable[["Cut", Thread], Awaitable[str]]
+Summarize = Callable[["Cut", RequestContext], Awaitable[str]]
 """Has a model sum up the turns of a cut.
 
 Raises:
@@ -234,7 +240,7 @@ async def carry_out(
         text = None
         if cut.rule.summary is not None:
 
-            def turns_in(turns: TurnRange) -> Thread:
+            def turns_in(turns: TurnRange) -> RequestContext:
                 return thread_of_turns(stream, providers, turns)
 
             text = await _summed_up(cut, cut.turns, turns_in, summarize)
@@ -245,7 +251,7 @@ async def carry_out(
 async def _summed_up(
     cut: Cut,
     turns: TurnRange,
-    turns_in: Callable[[TurnRange], Thread],
+    turns_in: Callable[[TurnRange], RequestContext],
     summarize: Summarize,
 ) -> str:
     """Return the summary of `turns`: in parts if they are too long for the model that writes it.
@@ -268,16 +274,16 @@ async def _summed_up(
     return "\n\n".join(filter(None, parts))
 
 
-def _without_results(thread: Thread) -> Thread:
+def _without_results(thread: RequestContext) -> RequestContext:
     """Return a copy of `thread` in which what tools returned is left out."""
-    return Thread([_without_result(item) for item in thread])
+    return RequestContext([_without_result(item) for item in thread])
 
 
-def _without_result(item: ThreadItem) -> ThreadItem:
+def _without_result(item: ContextItem) -> ContextItem:
     if not isinstance(item.entry, ToolCallResponse):
         return item
     entry = item.entry.model_copy(update={"content": LEFT_OUT})
-    return ThreadItem(entry, item.provider)
+    return ContextItem(entry, item.provider)
 
 
 INSTRUCTIONS: Final = """\
@@ -318,7 +324,7 @@ class Summarizer:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def summary(
-        self, thread: Thread, *, waits: WaitCallback, spent: Callable[[str, Usage], None]
+        self, thread: RequestContext, *, waits: WaitCallback, spent: Callable[[str, Usage], None]
     ) -> str:
         """Return what stands for `thread`. Cancelling the task cancels the request.
 
@@ -340,15 +346,15 @@ class Summarizer:
             raise ProviderError(f"{self.model.full_name} returned an empty summary")
         return text
 
-    def _request(self, thread: Thread) -> ModelRequest:
+    def _request(self, thread: RequestContext) -> ModelRequest:
         content = f"{REQUEST}\n\n{self.context}" if self.context else REQUEST
         asked = ChatRequest(content=content, metadata={MARK: True})
         items = list(thread)
-        items.append(ThreadItem(asked, items[-1].provider if items else ""))
+        items.append(ContextItem(asked, items[-1].provider if items else ""))
         model = self.model
         return ModelRequest(
             model=model.model,
-            thread=Thread(items),
+            thread=RequestContext(items),
             system=model.system,
             tools=self.tools,
             tool_choice="none",
@@ -396,7 +402,7 @@ class SentSize:
 
 
 @dataclass(slots=True)
-class Shortening:
+class CompactionSettings:
     """What it takes to make a conversation shorter.
 
     Attributes:
@@ -415,14 +421,14 @@ class Shortening:
 
 
 @dataclass(slots=True)
-class TurnCompaction:
+class Compactor:
     """Makes the conversation of one turn shorter."""
 
     record: TurnRecord
-    tokens: TokenCount
+    tokens: UsageCounter
     prompter: Prompter
     display: Display
-    shortening: Shortening
+    shortening: CompactionSettings
 
     # --- before the turn ---------------------------------------------------------------------
 
@@ -502,7 +508,9 @@ class TurnCompaction:
             _TOO_LONG,
             tuple(actions),
             label="Too long",
-            exhibits=tuple(Exhibit(_NAMES[way], _in_words(plan)) for way, plan in plans.items()),
+            exhibits=tuple(
+                PromptDetail(_NAMES[way], _in_words(plan)) for way, plan in plans.items()
+            ),
             help=_HELP,
         )
         match await asking(self.prompter)(prompt):
@@ -523,7 +531,7 @@ class TurnCompaction:
     ) -> bool:
         """Do what is planned, and say so; return whether that worked."""
 
-        async def summarize(cut: Cut, thread: Thread) -> str:
+        async def summarize(cut: Cut, thread: RequestContext) -> str:
             made = self.shortening.summarizer(resolved, cut.rule)
             return await made.summary(thread, waits=self._wait, spent=self.tokens.add)
 

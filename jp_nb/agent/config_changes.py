@@ -21,12 +21,12 @@ from jp_nb.agent.display import ChangeEnds, Display, Notice, Waits
 from jp_nb.agent.permissions import Approval, approval
 from jp_nb.agent.prompts import (
     ANSWERS,
-    Declined,
-    Dialogues,
-    Given,
+    DeclinedByFile,
+    GivenAnswer,
     OpenDecision,
     PreparedAnswers,
     Prompter,
+    Prompts,
     ProposedChange,
     Unavailable,
 )
@@ -213,7 +213,7 @@ class Changes:
         *,
         display: Display,
         prompter: Prompter,
-        prompts: Dialogues,
+        prompts: Prompts,
         prepared: PreparedAnswers,
     ) -> None:
         self._calls = calls
@@ -307,10 +307,10 @@ class Changes:
 
     def _confirm(self, proposed: _Proposed, *, again: bool = False) -> None:
         match self._prepared.decision("change", proposed.tool.name):
-            case Given():
+            case GivenAnswer():
                 self._approve(proposed, "person", ANSWERS)
                 return
-            case Declined():
+            case DeclinedByFile():
                 self._declined(proposed, ANSWERS)
                 return
         nobody = self._prompter.nobody()

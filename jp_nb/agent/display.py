@@ -142,7 +142,7 @@ class ShowRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonSays:
+class UserMessage:
     """The person said something to the model in the middle of the turn."""
 
     text: str
@@ -212,7 +212,7 @@ DisplayEvent = (
     | ChangeEnds
     | Notice
     | ShowRequest
-    | PersonSays
+    | UserMessage
     | Passing
 )
 Display = Callable[[DisplayEvent], None]

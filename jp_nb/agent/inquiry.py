@@ -30,7 +30,7 @@ from jp_nb.agent.response import ResponseBuilder, WaitCallback, with_retries
 from jp_nb.config.aliases import background_request
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import JpNbError, ProviderError
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -99,7 +99,7 @@ class ModelInquiry:
 class InquiryBackend(Protocol):
     """Answers questions by asking a model."""
 
-    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
+    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """Return an answer that is valid for the question. Cancelling the task cancels the request.
 
         Args:
@@ -129,21 +129,21 @@ def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     }
 
 
-def paused(thread: Thread, inquiry: ModelInquiry) -> Thread:
+def paused(thread: RequestContext, inquiry: ModelInquiry) -> RequestContext:
     """Return a copy of `thread` in which the call is paused and its question is asked.
 
     No call in it stays without a response: that of the running batch which asks is paused, the
     others of the batch have no result yet, and those of earlier turns were interrupted.
     """
-    items: list[ThreadItem] = []
-    open_calls: list[ThreadItem] = []
+    items: list[ContextItem] = []
+    open_calls: list[ContextItem] = []
 
     def respond(*, now: bool) -> None:
         same = 0
         for call in open_calls:
             same += _id(call) == inquiry.call_id
             asks = now and _id(call) == inquiry.call_id and same == inquiry.number
-            items.append(ThreadItem(_response(call, inquiry, asks=asks, now=now), call.provider))
+            items.append(ContextItem(_response(call, inquiry, asks=asks, now=now), call.provider))
         open_calls.clear()
 
     for item in thread:
@@ -159,16 +159,16 @@ def paused(thread: Thread, inquiry: ModelInquiry) -> Thread:
                 respond(now=False)
         items.append(item)
     respond(now=True)
-    items.append(ThreadItem(_question(inquiry), items[-1].provider if items else ""))
-    return Thread(items)
+    items.append(ContextItem(_question(inquiry), items[-1].provider if items else ""))
+    return RequestContext(items)
 
 
-def _id(item: ThreadItem) -> str:
+def _id(item: ContextItem) -> str:
     return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
 
 
 def _response(
-    call: ThreadItem, inquiry: ModelInquiry, *, asks: bool, now: bool
+    call: ContextItem, inquiry: ModelInquiry, *, asks: bool, now: bool
 ) -> ToolCallResponse:
     text = PAUSED + inquiry.question.text if asks else BESIDE if now else INTERRUPTED
     return ToolCallResponse(id=_id(call), content=text, is_error=not now)
@@ -271,7 +271,7 @@ class LlmInquiryBackend:
     conversation_id: str = ""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
-    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
+    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """See `InquiryBackend`."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
         request = self._request(model, paused(thread, inquiry), inquiry)
@@ -294,7 +294,9 @@ class LlmInquiryBackend:
             raise InquiryError(f"LLM provider error: {type(exc).__name__}") from exc
         return extract_answer(entries, inquiry)
 
-    def _request(self, model: InquiryModel, thread: Thread, inquiry: ModelInquiry) -> ModelRequest:
+    def _request(
+        self, model: InquiryModel, thread: RequestContext, inquiry: ModelInquiry
+    ) -> ModelRequest:
         return ModelRequest(
             model=model.model,
             thread=thread,

@@ -38,10 +38,10 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.agent.response import ResponseBuilder, Seam, with_retries
-from jp_nb.agent.tokens import TokenCount
+from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import ToolSet
-from jp_nb.agent.turn_state import Resolved, SentNote, TurnRecord
+from jp_nb.agent.turn_state import LastRequest, Resolved, TurnRecord
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
@@ -300,7 +300,7 @@ class AnswerStream:
     def __init__(
         self,
         record: TurnRecord,
-        tokens: TokenCount,
+        tokens: UsageCounter,
         *,
         interrupts: Interrupts,
         prompter: Prompter,
@@ -414,7 +414,7 @@ class AnswerStream:
         self._attempt = one
         self._note_host(resolved)
         record, last = self._record, self._record.stream.entries[-1]
-        record.sent = SentNote(
+        record.sent = LastRequest(
             resolved.provider, resolved.provider_name, request, len(record.thread), last
         )
         try:

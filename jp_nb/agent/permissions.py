@@ -23,15 +23,15 @@ from jp_nb.agent.prompts import (
     Ask,
     Channel,
     DecisionKind,
-    Declined,
-    Dialogues,
-    Exhibit,
-    Given,
+    DeclinedByFile,
+    GivenAnswer,
     NotAnswered,
     OpenDecision,
+    PromptDetail,
     PromptEnd,
     Prompter,
     PromptEvent,
+    Prompts,
     ProposedChange,
     QuestionPrompt,
     Unavailable,
@@ -206,25 +206,25 @@ class _Asked:
             return call, edited
         return call, None
 
-    def exhibits(self) -> Iterator[Exhibit]:
+    def exhibits(self) -> Iterator[PromptDetail]:
         """Return what is decided about."""
         command = self.command(self.arguments)
         if isinstance(command, Failure):
-            yield Exhibit(NO_COMMAND_LINE, command.message)
+            yield PromptDetail(NO_COMMAND_LINE, command.message)
         elif command is not None:
             caption = SHELL if command.shell else COMMAND
-            yield Exhibit(f"{caption} {FIRST}" if command.first else caption, command.text)
-            yield Exhibit(FOLDER, command.folder)
+            yield PromptDetail(f"{caption} {FIRST}" if command.first else caption, command.text)
+            yield PromptDetail(FOLDER, command.folder)
         texts, others = _apart(self.tool, self.arguments)
         for each, text in texts.items():
             caption = spell_unseen(each.caption)
             changed = self.edited and text != self.own.get(each.name)
             shown = EDITED_TEXT.format(caption) if changed else caption
-            yield Exhibit(shown, text, language=each.language)
+            yield PromptDetail(shown, text, language=each.language)
         if others:
-            yield Exhibit(EDITED if self.edited else ARGUMENTS, others)
+            yield PromptDetail(EDITED if self.edited else ARGUMENTS, others)
         if self.formatted:
-            yield Exhibit(FORMATTED, self.formatted)
+            yield PromptDetail(FORMATTED, self.formatted)
 
     def prompt(self) -> ActionPrompt:
         """Return the prompt that asks if it runs."""
@@ -430,10 +430,10 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
                 return _not_delivered(end)
 
 
-def _result_exhibits(result: Delivery) -> Iterator[Exhibit]:
-    yield Exhibit("Error" if result.is_error else "Result", result.content)
+def _result_exhibits(result: Delivery) -> Iterator[PromptDetail]:
+    yield PromptDetail("Error" if result.is_error else "Result", result.content)
     if result.images:
-        yield Exhibit(IMAGES, "\n".join(map(repr, result.images)))
+        yield PromptDetail(IMAGES, "\n".join(map(repr, result.images)))
 
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
@@ -543,7 +543,7 @@ class Consent:
         *,
         display: Display,
         prompter: Prompter,
-        prompts: Dialogues,
+        prompts: Prompts,
         state: TurnState,
     ) -> None:
         self._calls = calls
@@ -555,11 +555,11 @@ class Consent:
     def to_run(self, call: Call, tool: OfferedTool) -> None:
         """Have a person decide if `tool` runs, if it was not decided beforehand."""
         match self._state.prepared.decision("permission", tool.name):
-            case Given(place=place):
+            case GivenAnswer(place=place):
                 self._display(Notice(PERMITTED.format(place, spell_unseen(tool.name))))
                 self._calls.start(call, tool)
                 return
-            case Declined(place=place):
+            case DeclinedByFile(place=place):
                 self._display(Notice(NOT_PERMITTED.format(place, spell_unseen(tool.name))))
                 self._calls.finish(call, SKIPPED, skipped=True)
                 return
@@ -645,11 +645,11 @@ class Consent:
             )
 
         match self._state.prepared.decision("result", tool.name):
-            case Given(place=place):
+            case GivenAnswer(place=place):
                 self._display(Notice(DELIVERED.format(place, spell_unseen(tool.name))))
                 settle(result)
                 return
-            case Declined(place=place):
+            case DeclinedByFile(place=place):
                 self._display(Notice(WITHHELD.format(place, spell_unseen(tool.name))))
                 settle(Delivery(NOT_DELIVERED, withheld=True))
                 return

@@ -51,7 +51,7 @@ class QuestionPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Exhibit:
+class PromptDetail:
     """Something that is decided about, shown exactly and whole under its `caption`.
 
     Attributes:
@@ -84,7 +84,7 @@ class ActionPrompt:
     text: str
     actions: tuple[Action, ...]
     label: str | None = None
-    exhibits: tuple[Exhibit, ...] = ()
+    exhibits: tuple[PromptDetail, ...] = ()
     changes: tuple[ProposedChange, ...] = ()
     last_line: str | None = None
     help: str | None = None
@@ -364,7 +364,7 @@ class _WaitingDialogue(Generic[T]):
     task: asyncio.Task[None] | None = None
 
 
-class Dialogues:
+class Prompts:
     """The dialogues of a turn, one at a time. All of it in the coordinator's loop.
 
     Args:
@@ -436,7 +436,7 @@ ANSWERS: Final = "answers"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenAnswer:
     """The answer, or that a call runs, its result is delivered or its change applied.
 
     Attributes:
@@ -449,20 +449,20 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Declined:
-    """It is not to be answered, run, delivered or applied; `place` as with `Given`."""
+class DeclinedByFile:
+    """It is not to be answered, run, delivered or applied; `place` as with `GivenAnswer`."""
 
     place: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class InvalidAnswer:
     """What is written there is no answer; `why` names the place."""
 
     why: str
 
 
-Beforehand = Given | Declined | Unfit
+Beforehand = GivenAnswer | DeclinedByFile | InvalidAnswer
 
 
 @dataclass(frozen=True, slots=True)

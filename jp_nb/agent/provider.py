@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class ModelRequest:
     """
 
     model: str
-    thread: Thread
+    thread: RequestContext
     system: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     tools: tuple[ToolDefinition, ...] = ()

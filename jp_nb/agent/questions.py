@@ -15,7 +15,7 @@ from typing import Final, Literal, Protocol, assert_never, get_args
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import Display, PersonSays, QuestionEnds, Waits
+from jp_nb.agent.display import Display, QuestionEnds, UserMessage, Waits
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import (
     ANSWERS,
@@ -24,12 +24,12 @@ from jp_nb.agent.prompts import (
     Ask,
     Beforehand,
     Channel,
-    Declined,
-    Dialogues,
+    DeclinedByFile,
     FormEnd,
     FormPrompt,
     FormPromptEnd,
-    Given,
+    GivenAnswer,
+    InvalidAnswer,
     Mark,
     NotAnswered,
     OpenDecision,
@@ -37,24 +37,24 @@ from jp_nb.agent.prompts import (
     PromptEnd,
     Prompter,
     PromptEvent,
+    Prompts,
     QuestionPrompt,
     Spawn,
     Unavailable,
-    Unfit,
     ask_form,
     chosen_late,
     needs_form,
 )
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.recording import RecordedResult
-from jp_nb.agent.tokens import TokenCount
+from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call, EndCallbacks
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.config.tree.tools import QuestionConfig
 from jp_nb.json_values import sorted_json
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     BY,
     CancelReason,
@@ -162,11 +162,11 @@ def route(
 
 def _beforehand(tool: str, prepared: Beforehand) -> Route:
     match prepared:
-        case Given(value=value):
+        case GivenAnswer(value=value):
             return UseAnswer(value, ANSWERS)
-        case Declined():
+        case DeclinedByFile():
             return Decline()
-        case Unfit(why=why):
+        case InvalidAnswer(why=why):
             return Refuse(f"{tool}: {why}. Do not retry.", "invalid_static_answer", why)
         case _:
             assert_never(prepared)
@@ -427,12 +427,12 @@ class BatchContext:
         results: The results of the calls, in their order, if they are known: then no tool runs.
     """
 
-    thread: Thread
+    thread: RequestContext
     inquiry: InquiryBackend | None = None
     catalog: Mapping[str, str] = field(default_factory=dict)
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
-    tokens: TokenCount = field(default_factory=TokenCount)
+    tokens: UsageCounter = field(default_factory=UsageCounter)
     results: Sequence[RecordedResult] | None = None
 
 
@@ -524,7 +524,7 @@ class Asking:
         record: Callable[[InquiryEntry], None],
         display: Display,
         prompter: Prompter,
-        prompts: Dialogues,
+        prompts: Prompts,
         spawn: Spawn,
         when_idle: Callable[[], Awaitable[None]],
         state: TurnState,
@@ -805,7 +805,7 @@ class Asking:
                     self._take(each, one)
                 asked.call.reply = end.text if end.then == "reply" else None
                 if asked.call.reply is not None:
-                    self._display(PersonSays(asked.call.reply))
+                    self._display(UserMessage(asked.call.reply))
             case NotAnswered():
                 self._unanswered(asked, rounds, end)
                 return

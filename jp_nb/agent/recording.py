@@ -37,7 +37,7 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.images import Image
 from jp_nb.json_values import JsonObject, compact_json, sorted_json, storable, to_utf8
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import USAGE, ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import ARGUMENTS, CONTINUES
 
@@ -137,7 +137,7 @@ class AskedRequests:
     def __init__(self, provider: str, hide: Hide = str) -> None:
         self._provider = provider
         self._hide = hide
-        self._threads: list[tuple[Thread, _Messages]] = []
+        self._threads: list[tuple[RequestContext, _Messages]] = []
         self._known: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
 
     def of(self, request: ModelRequest) -> AskedRequest:
@@ -171,12 +171,12 @@ class AskedRequests:
             self._known[kind] = given, parts
         return parts
 
-    def last_message(self, thread: Thread) -> str:
+    def last_message(self, thread: RequestContext) -> str:
         """Return the id of the last message of `thread`; `NO_MESSAGE` if it has none."""
         parts = self._messages(thread).parts
         return parts[-1].id if parts else NO_MESSAGE
 
-    def _messages(self, thread: Thread) -> _Messages:
+    def _messages(self, thread: RequestContext) -> _Messages:
         found = next((known for known in self._threads if known[0] is thread), None)
         if found is None:
             found = (thread, _Messages(self._provider, self._part))
@@ -205,12 +205,12 @@ class _Messages:
         self._waiting: dict[str, deque[int]] = {}
         self._calls = 0
 
-    def follow(self, thread: Thread) -> None:
+    def follow(self, thread: RequestContext) -> None:
         for item in thread.since(len(self.parts)):
             after = self.parts[-1].id if self.parts else NO_MESSAGE
             self.parts.append(self._part("message", self._value(item), after))
 
-    def _value(self, item: ThreadItem) -> JsonObject:
+    def _value(self, item: ContextItem) -> JsonObject:
         entry, images = item.entry, _images(item.images)
         match entry:
             case ChatRequest(content=text):
@@ -313,11 +313,11 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokeOff:
+class IncompleteResponse:
     """The response ended without an end, and without an error."""
 
 
-End = Finished | Retry | Failed | BrokeOff
+End = Finished | Retry | Failed | IncompleteResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,10 +337,10 @@ class Exchange:
     @property
     def has_failed(self) -> bool:
         """True if the model did not answer."""
-        return isinstance(self.end, Failed | BrokeOff)
+        return isinstance(self.end, Failed | IncompleteResponse)
 
 
-class Listening:
+class ExchangeRecorder:
     """Writes down one exchange while it happens.
 
     Args:
@@ -394,7 +394,7 @@ class Listening:
 
     def broke_off(self) -> Exchange:
         """Return the exchange that ended without an end."""
-        return self._ended(BrokeOff())
+        return self._ended(IncompleteResponse())
 
     def _ended(self, end: End) -> Exchange:
         self._join()
@@ -414,7 +414,7 @@ _ENDS: Final[Mapping[str, type[Any]]] = {
     "finished": Finished,
     "retry": Retry,
     "failed": Failed,
-    "broke-off": BrokeOff,
+    "broke-off": IncompleteResponse,
 }
 _NAMES: Final = {kind: name for table in (_EVENTS, _ENDS) for name, kind in table.items()}
 
@@ -532,5 +532,5 @@ class RecordedResult:
     is_error: bool
 
 
-RecordedResults = Callable[[Thread], Sequence[RecordedResult] | None]
+RecordedResults = Callable[[RequestContext], Sequence[RecordedResult] | None]
 """Returns the results of the calls that a thread ends in, in their order; None: they run."""

@@ -162,24 +162,24 @@ class CellFunctions:
         self.cell = cell
         self.display = display
         self.ended = ended
-        self.running: set[CellOfRun] = set()
+        self.running: set[CellCall] = set()
         self.interrupts = 0
         self.settled = Event()
         self.settled.set()
 
-    def for_run(self, call: Call, starts: Callable[[], None]) -> CellOfRun:
+    def for_run(self, call: Call, starts: Callable[[], None]) -> CellCall:
         """Return the cell's thread for one run of the tool of `call`.
 
         `starts` is called there before each function.
         """
-        return CellOfRun(self, call, starts)
+        return CellCall(self, call, starts)
 
     def forget_runs(self) -> None:
         """Let the next function run whatever became of the one before: its run was cut."""
         self.settled.set()
 
 
-class CellOfRun:
+class CellCall:
     """The cell's thread for one run of a tool.
 
     Functions wait for each other, and for what an interrupt of the one before comes to: what was

@@ -16,7 +16,7 @@ from jp_nb.agent.display import Display, TokensSoFar
 from jp_nb.agent.provider import Attachment, ToolDefinition, Usage
 from jp_nb.images import MEDIA_TYPES, size_of
 from jp_nb.json_values import compact_json
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import KEYS, ModelUsage, TurnUsage, with_usage
 
@@ -26,7 +26,7 @@ def _unseen(event: object) -> None:
 
 
 @dataclass(slots=True)
-class TokenCount:
+class UsageCounter:
     """The tokens of a turn so far, with those of the questions that a model answered.
 
     Attributes:
@@ -126,7 +126,7 @@ def attachment_tokens(attachment: Attachment) -> int:
     return image_tokens(size_of(attachment.content)) + text_tokens(attachment.source)
 
 
-def item_tokens(item: ThreadItem) -> int:
+def item_tokens(item: ContextItem) -> int:
     """Return about how many tokens an entry takes, with its images."""
     match item.entry:
         case ChatRequest() as asked:
@@ -144,11 +144,11 @@ def item_tokens(item: ThreadItem) -> int:
 class ThreadTokens:
     """Counts the tokens of a thread as it grows: what was counted is not counted again."""
 
-    _thread: Thread | None = None
+    _thread: RequestContext | None = None
     _counted: int = 0
     _tokens: int = 0
 
-    def of(self, thread: Thread) -> int:
+    def of(self, thread: RequestContext) -> int:
         """Return about how many tokens `thread` takes."""
         if thread is not self._thread:
             self._thread, self._counted, self._tokens = thread, 0, 0

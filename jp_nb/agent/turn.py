@@ -16,19 +16,19 @@ from typing import Any, Literal, TypeVar, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, BatchEnd, Coordinator, nobody_debugs
-from jp_nb.agent.compaction import Shortening, TurnCompaction
+from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import Display, InterruptHeard, Notice
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
-from jp_nb.agent.tokens import TokenCount
+from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call, admit
-from jp_nb.agent.turn_state import Resolved, SentNote, TurnRecord
+from jp_nb.agent.turn_state import LastRequest, Resolved, TurnRecord
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -111,7 +111,7 @@ class TurnLoop:
     """
 
     stream: ConversationStream
-    thread: Thread
+    thread: RequestContext
     resolve: Callable[[], Awaitable[Resolved]]
     prompter: Prompter
     cell: CellThread
@@ -120,7 +120,7 @@ class TurnLoop:
     context: SharedContext = field(default_factory=SharedContext)
     secrets: Secrets = field(default_factory=Secrets)
     faulted: Callable[[Call, BaseException], None] = nobody_debugs
-    shortening: Shortening | None = None
+    shortening: CompactionSettings | None = None
     compacts: bool = False
     progress: Callable[[str, CallProgress], None] | None = None
     prepared: PreparedAnswers = NOTHING_PREPARED
@@ -132,7 +132,7 @@ class TurnLoop:
     interrupts_heard: int = 0
     left_out: bool = False
     _record: TurnRecord = field(init=False)
-    _tokens: TokenCount = field(init=False)
+    _tokens: UsageCounter = field(init=False)
     _phase: Callable[[], object] | None = None
     _problems: list[str] = field(default_factory=list)
     _began: bool = False
@@ -141,13 +141,13 @@ class TurnLoop:
     _over: bool = False
     _images: int = 0
     _why: str = ""
-    _compaction: TurnCompaction | None = None
+    _compaction: Compactor | None = None
 
     def __post_init__(self) -> None:
         self._record = TurnRecord(self.stream, self.thread, last_host=self.last_host)
-        self._tokens = TokenCount(self.display)
+        self._tokens = UsageCounter(self.display)
         if self.shortening is not None:
-            self._compaction = TurnCompaction(
+            self._compaction = Compactor(
                 self._record, self._tokens, self.prompter, self.display, self.shortening
             )
 
@@ -157,12 +157,12 @@ class TurnLoop:
         return self._tokens.usage
 
     @property
-    def view(self) -> Thread:
+    def view(self) -> RequestContext:
         """The provider's view of the record: another one than `thread` if it was made shorter."""
         return self._record.thread
 
     @property
-    def sent(self) -> SentNote | None:
+    def sent(self) -> LastRequest | None:
         """The last request that went out."""
         return self._record.sent
 

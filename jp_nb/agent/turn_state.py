@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import Display, PersonSays
+from jp_nb.agent.display import Display, UserMessage
 from jp_nb.agent.inquiry import InquiryBackend
 from jp_nb.agent.provider import (
     Attachment,
@@ -27,7 +27,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.images import Image
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest, Entry, InquiryEntry, ToolCallRequest
 from jp_nb.record.marks import LastHost
 from jp_nb.record.stream import ConversationStream
@@ -66,7 +66,7 @@ class Resolved:
 
     def model_request(
         self,
-        thread: Thread,
+        thread: RequestContext,
         *,
         choice: ToolChoice,
         schema: Mapping[str, JsonValue] | None,
@@ -99,7 +99,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class SentNote:
+class LastRequest:
     """A request that went out.
 
     Attributes:
@@ -119,7 +119,7 @@ class SentNote:
     @property
     def as_sent(self) -> ModelRequest:
         """The request with the thread of that time."""
-        return replace(self.request, thread=Thread(self.request.thread.items[: self.items]))
+        return replace(self.request, thread=RequestContext(self.request.thread.items[: self.items]))
 
 
 @dataclass(slots=True)
@@ -133,9 +133,9 @@ class TurnRecord:
     """
 
     stream: ConversationStream
-    thread: Thread
+    thread: RequestContext
     provider: str = ""
-    sent: SentNote | None = None
+    sent: LastRequest | None = None
     last_host: LastHost | None = None
     _held: list[InquiryEntry] = field(default_factory=list)
 
@@ -174,7 +174,7 @@ class TurnRecord:
     def say(self, text: str, display: Display) -> None:
         """Append, and show, what the person says to the model in the middle of a turn."""
         self.add(ChatRequest(content=text))
-        display(PersonSays(text))
+        display(UserMessage(text))
 
 
 def in_call_order(

@@ -30,7 +30,7 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, stored_id, utc_now
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.conversations import notices
 from jp_nb.record.document import KEY, OF_A_CONVERSATION, VERSION, Document, events_of, others_of
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, Entry, ToolCallRequest
@@ -381,13 +381,13 @@ def _first_unknown(metadata: Any, content: CassetteContent) -> str | None:
     return None
 
 
-def _messages(thread: Thread, provider: str) -> list[tuple[str, str]]:
+def _messages(thread: RequestContext, provider: str) -> list[tuple[str, str]]:
     """Return the messages of `thread`, as `provider` is sent them, by kind and id."""
     asked = AskedRequests(provider).of(ModelRequest(model="", thread=thread))
     return [(part.kind, part.id) for part in asked.messages]
 
 
-def _sent(thread: Thread) -> Iterator[tuple[int, ChatRequest]]:
+def _sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
     """Yield the number of each item of `thread` that was sent, and the request it belongs to."""
     items = [item.entry for item in thread]
     while items and isinstance(items[-1], ChatResponse):

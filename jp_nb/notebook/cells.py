@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jp_nb.tools.notebook_access import CellState, NotebookCell
 
 
-class RanCells:
+class ExecutedCells:
     """Keeps the source of each cell, and how it ended; of those before, what IPython kept.
 
     Args:
@@ -165,7 +165,7 @@ MAX_SESSIONS: Final = 64
 """Pages that are known, each reload of one counted: the oldest is forgotten."""
 
 
-class People:
+class Collaborators:
     """The names of a kernel's pages, by session. Safe from any thread.
 
     Attributes:
@@ -178,7 +178,7 @@ class People:
         self._names: dict[str, str] = {}
 
     @classmethod
-    def of(cls, kernel: Any) -> People:
+    def of(cls, kernel: Any) -> Collaborators:
         """Return those of `kernel`."""
         found = getattr(kernel, _KEPT, None)
         if not isinstance(found, cls):

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jp_nb.notebook.cells import LastErrors, People, RanCells
+from jp_nb.notebook.cells import Collaborators, ExecutedCells, LastErrors
 from jp_nb.notebook.page.locate import find
-from jp_nb.session.host import CellRun, Home
+from jp_nb.session.host import CellRun, NotebookStorage
 from jp_nb.text import plain
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class NotebookHost:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.errors = LastErrors(shell)
-        self.ran_cells = RanCells(shell)
+        self.ran_cells = ExecutedCells(shell)
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -36,7 +36,7 @@ class NotebookHost:
         namespace: dict[str, Any] = self.shell.user_ns
         return namespace
 
-    def find_home(self) -> Home:
+    def find_home(self) -> NotebookStorage:
         """Find out which notebook this is and who keeps it."""
         return find(self.shell)
 
@@ -47,7 +47,7 @@ class NotebookHost:
         return CellRun(
             _text(request.get("metadata", {}).get("cellId")),
             _text(request.get("header", {}).get("msg_id")),
-            People.of(kernel).sender_of(request) if request else None,
+            Collaborators.of(kernel).sender_of(request) if request else None,
         )
 
     def front_end(

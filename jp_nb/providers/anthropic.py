@@ -66,7 +66,7 @@ from jp_nb.providers.messages import (
 from jp_nb.providers.models import list_anthropic
 from jp_nb.providers.schemas import AnswerText, is_json_object
 from jp_nb.providers.streaming import StreamDecoder, WireObject, events
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
 NAME: Final = "anthropic"
@@ -282,7 +282,7 @@ class AnthropicRendering(Rendering):
         """Return an empty rendering of what begins as this thread does."""
         return type(self)(self._unsigned_items)
 
-    def add(self, item: ThreadItem) -> None:
+    def add(self, item: ContextItem) -> None:
         """Render the next item."""
         match item.entry:
             case ChatRequest(content=text):
@@ -306,7 +306,7 @@ class AnthropicRendering(Rendering):
             case ToolCallResponse() as result:
                 self._result(result, item.images)
 
-    def encode(self, thread: Thread, *, front: bytes = b"") -> bytes:
+    def encode(self, thread: RequestContext, *, front: bytes = b"") -> bytes:
         """Return the messages of `thread`, which is rendered here, as JSON.
 
         `front` is as in `MessageList.encode`.

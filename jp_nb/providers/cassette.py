@@ -17,15 +17,15 @@ from jp_nb.agent.provider import ModelList, ModelRequest, Provider, ProviderEven
 from jp_nb.agent.recording import (
     AskedRequest,
     AskedRequests,
-    BrokeOff,
     Exchange,
+    ExchangeRecorder,
     Failed,
     Hide,
-    Listening,
+    IncompleteResponse,
     RecordedResult,
 )
 from jp_nb.errors import ProviderError
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 
 
 class Tape(Protocol):
@@ -105,14 +105,14 @@ class CassetteProvider:
             yield event
         if isinstance(exchange.end, Failed):
             raise exchange.end.error()
-        if not isinstance(exchange.end, BrokeOff):
+        if not isinstance(exchange.end, IncompleteResponse):
             yield exchange.end
 
     async def _recorded(
         self, request: ModelRequest, asked: AskedRequest
     ) -> AsyncGenerator[ProviderEvent, None]:
         """Stream what the provider answers; it is kept before its end is told."""
-        listening, ended = Listening(asked, self._hide), False
+        listening, ended = ExchangeRecorder(asked, self._hide), False
         try:
             async with aclosing(self._provider.stream(request)) as events:
                 async for event in events:
@@ -127,7 +127,7 @@ class CassetteProvider:
         if not ended:
             self._tape.keep(listening.broke_off())
 
-    def results(self, thread: Thread) -> Sequence[RecordedResult] | None:
+    def results(self, thread: RequestContext) -> Sequence[RecordedResult] | None:
         """Return the results of the calls that `thread` ends in; None: they run."""
         return self._tape.results(self._asked.last_message(thread))
 

@@ -26,7 +26,7 @@ from jp_nb.agent.provider import Attachment, ToolDefinition
 from jp_nb.images import MEDIA_TYPES, Image
 from jp_nb.json_values import compact_json, to_utf8
 from jp_nb.providers.endpoint import Warnings
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatResponse
 
 Message = dict[str, Any]
@@ -121,7 +121,7 @@ class Rendering(ABC):
         self.messages = MessageList()
         self.items = 0
 
-    def follow(self, thread: Thread) -> None:
+    def follow(self, thread: RequestContext) -> None:
         """Render what was appended to `thread` since the last call."""
         for item in thread.since(self.items):
             self.add(item)
@@ -135,7 +135,7 @@ class Rendering(ABC):
         """
 
     @abstractmethod
-    def add(self, item: ThreadItem) -> None:
+    def add(self, item: ContextItem) -> None:
         """Render the next item."""
 
 
@@ -147,9 +147,9 @@ class Renderings(Generic[R]):
 
     def __init__(self, make: Callable[[], R]) -> None:
         self._make = make
-        self._kept: list[tuple[Thread, R]] = []
+        self._kept: list[tuple[RequestContext, R]] = []
 
-    def of(self, thread: Thread) -> R:
+    def of(self, thread: RequestContext) -> R:
         """The rendering of `thread` as it is now."""
         for entry in self._kept:
             if entry[0] is thread and entry[1].items <= len(thread):
@@ -159,7 +159,7 @@ class Renderings(Generic[R]):
                 return entry[1]
         return self.replace(thread, self._make())
 
-    def beside(self, thread: Thread) -> R:
+    def beside(self, thread: RequestContext) -> R:
         """A rendering of `thread` that is not kept: those that are stay as they are.
 
         What was learnt of a kept thread counts for its beginnings, too.
@@ -170,7 +170,7 @@ class Renderings(Generic[R]):
         rendering.follow(thread)
         return rendering
 
-    def replace(self, thread: Thread, rendering: R) -> R:
+    def replace(self, thread: RequestContext, rendering: R) -> R:
         """Keep `rendering`, a fresh one, for `thread`."""
         others = [entry for entry in self._kept if entry[0] is not thread]
         self._kept = [*others, (thread, rendering)][-KEPT_THREADS:]
@@ -178,7 +178,7 @@ class Renderings(Generic[R]):
         return rendering
 
 
-def _begins(thread: Thread, beginning: Thread) -> bool:
+def _begins(thread: RequestContext, beginning: RequestContext) -> bool:
     """Return True if `thread` begins with the very entries of `beginning`."""
     last = len(beginning) - 1
     if last < 0 or len(thread) <= last:
@@ -186,7 +186,7 @@ def _begins(thread: Thread, beginning: Thread) -> bool:
     return thread.items[last].entry is beginning.items[last].entry
 
 
-def continues_answer(thread: Thread) -> bool:
+def continues_answer(thread: RequestContext) -> bool:
     """Return True if the thread ends in assistant text, so that the model has to go on with it.
 
     Few models take up an assistant message that they are sent last, so they are asked to.

@@ -61,7 +61,7 @@ from jp_nb.providers.messages import (
 from jp_nb.providers.models import list_chat
 from jp_nb.providers.schemas import AnswerText, ThinkSplitter, is_json_object
 from jp_nb.providers.streaming import StreamDecoder, WireObject, events
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.text import one_line
 
@@ -241,7 +241,7 @@ class ChatRendering(Rendering):
         """Return an empty rendering of what begins as this thread does."""
         return type(self)(self._profile)
 
-    def add(self, item: ThreadItem) -> None:
+    def add(self, item: ContextItem) -> None:
         """Render the next item."""
         match item.entry:
             case ChatRequest(content=text):
@@ -267,7 +267,7 @@ class ChatRendering(Rendering):
             case ToolCallResponse() as result:
                 self._result(result, item.images)
 
-    def encode(self, thread: Thread, *, before: Sequence[Message | bytes] = ()) -> bytes:
+    def encode(self, thread: RequestContext, *, before: Sequence[Message | bytes] = ()) -> bytes:
         """Return the messages of `thread`, which is rendered here, behind those `before`, as JSON.
 
         An answer that was cut is asked to go on.

@@ -48,7 +48,7 @@ from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.errors import classify
 from jp_nb.providers.messages import encode
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
 NAME: Final = "scripted"
@@ -398,14 +398,14 @@ def create(settings: ProviderSettings) -> ScriptedProvider:
     return ScriptedProvider(folders=[Path(folder) for folder in settings.texts("folders")])
 
 
-def _question(thread: Thread) -> str | None:
+def _question(thread: RequestContext) -> str | None:
     """The `tool.question` that the thread ends in, if it is a copy that asks one."""
     last = thread.items[-1].entry if len(thread) else None
     mark = last.metadata.get(MARK) if isinstance(last, ChatRequest) else None
     return mark if isinstance(mark, str) else None
 
 
-def _wants_summary(thread: Thread) -> bool:
+def _wants_summary(thread: RequestContext) -> bool:
     """Return True if the last entry asks for a summary of turns."""
     last = thread.items[-1].entry if len(thread) else None
     return isinstance(last, ChatRequest) and SUMMARY_MARK in last.metadata
@@ -430,7 +430,7 @@ def _inquiry_events(
     yield Finished()
 
 
-def position(thread: Thread, script: str) -> int:
+def position(thread: RequestContext, script: str) -> int:
     """Return how many replies of `script` the thread has used up.
 
     What a reply left says its number. A response without a number, such as one that was
@@ -454,7 +454,7 @@ def position(thread: Thread, script: str) -> int:
     return used
 
 
-def _is_response(item: ThreadItem) -> bool:
+def _is_response(item: ContextItem) -> bool:
     return isinstance(item.entry, ChatResponse | ToolCallRequest)
 
 
@@ -476,7 +476,7 @@ def _applies(reply: Reply, latest: str) -> bool:
     return all(text in latest for text in reply.when)
 
 
-def _latest(thread: Thread) -> str:
+def _latest(thread: RequestContext) -> str:
     """Return the text that came after the last response."""
     last = 0
     for number, item in enumerate(thread):
@@ -494,7 +494,7 @@ def _attachment_text(attachment: Attachment) -> str:
     return f"{attachment.source}\n{content}" if isinstance(content, str) else attachment.source
 
 
-def _text_of(item: ThreadItem) -> str:
+def _text_of(item: ContextItem) -> str:
     """The text of `item`; an image is in it in words."""
     match item.entry:
         case ChatRequest() | ToolCallResponse() as entry:

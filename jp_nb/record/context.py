@@ -43,7 +43,7 @@ FULL = (
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadItem:
+class ContextItem:
     """A visible entry and the provider in force when it was made.
 
     `provider` tells whose signatures the entry carries; reasoning of another one is replayed as
@@ -56,24 +56,24 @@ class ThreadItem:
 
 
 @dataclass(slots=True, eq=False)
-class Thread:
+class RequestContext:
     """The visible entries of one conversation, oldest first. Only ever appended to.
 
     A provider may keep what it rendered of the first `n` items and go on from there: the items
-    never change. Whatever changes them (repair, fork) makes another `Thread`.
+    never change. Whatever changes them (repair, fork) makes another `RequestContext`.
     """
 
-    items: list[ThreadItem] = field(default_factory=list)
+    items: list[ContextItem] = field(default_factory=list)
     _shown: int = field(default=0, init=False)
     _shown_bytes: int = field(default=0, init=False)
 
     def __len__(self) -> int:
         return len(self.items)
 
-    def __iter__(self) -> Iterator[ThreadItem]:
+    def __iter__(self) -> Iterator[ContextItem]:
         return iter(self.items)
 
-    def since(self, index: int) -> Iterator[ThreadItem]:
+    def since(self, index: int) -> Iterator[ContextItem]:
         """Yield the items from number `index` on."""
         return islice(self.items, index, None)
 
@@ -85,21 +85,21 @@ class Thread:
         if isinstance(entry, ChatRequest | ToolCallResponse) and images is not None:
             self.items.append(self._with_images(entry, provider, images))
         elif isinstance(entry, VISIBLE):
-            self.items.append(ThreadItem(entry, provider))
+            self.items.append(ContextItem(entry, provider))
 
     def _with_images(
         self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
-    ) -> ThreadItem:
+    ) -> ContextItem:
         shown = images.shown_by(entry)
         if shown is NOTHING:
-            return ThreadItem(entry, provider)
+            return ContextItem(entry, provider)
         kept = tuple(image for image in shown.images if self._has_room(image))
         missing = len(shown.images) - len(kept)
         notes = [*shown.notes, *([left_out(missing, FULL)] if missing else [])]
         if notes:
             content = "\n".join([entry.content, *notes])
             entry = entry.model_copy(update={"content": content})
-        return ThreadItem(entry, provider, kept)
+        return ContextItem(entry, provider, kept)
 
     def _has_room(self, image: Image) -> bool:
         """Take room for `image`, if there is any. What was shown stays: it is never taken back."""
@@ -113,7 +113,7 @@ class Thread:
 
 def thread_of(
     stream: ConversationStream, providers: Sequence[str] = ("",), *, in_turn: bool = False
-) -> Thread:
+) -> RequestContext:
     """Return the whole of `stream` as a provider sees it, each entry with the provider of its time.
 
     `providers` are those in force at the beginning and after each configuration change
@@ -130,7 +130,7 @@ def thread_of(
 
 def thread_of_turns(
     stream: ConversationStream, providers: Sequence[str], turns: Container[int]
-) -> Thread:
+) -> RequestContext:
     """Return those `turns` of `stream` as a provider sees them if nothing is compacted."""
     elsewhere = {event.position for event in stream.events() if event.turn not in turns}
     hidden = _hidden(stream) | _unanswered(stream, but=-1) | elsewhere
@@ -142,9 +142,9 @@ def _seen(
     providers: Sequence[str],
     hidden: Container[int],
     instead: Mapping[int, tuple[Entry, ...]],
-) -> Thread:
+) -> RequestContext:
     """Return all of `stream` but what is `hidden`, with what stands `instead` of entries."""
-    thread = Thread()
+    thread = RequestContext()
     changes = 0
     for index, entry in enumerate(stream.entries):
         if isinstance(entry, ConfigDelta):

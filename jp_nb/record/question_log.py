@@ -156,7 +156,7 @@ _LINE_BREAKS: Final = {ord(char): f"\\u{ord(char):04x}" for char in "\x85\u2028\
 
 
 @dataclass(frozen=True, slots=True)
-class PastAnswer:
+class LoggedAnswer:
     """A question that was asked, and its answer.
 
     Attributes:
@@ -339,7 +339,7 @@ def moment_of(entry: Mapping[str, JsonValue]) -> datetime:
     return moment
 
 
-def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -> PastAnswer:
+def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -> LoggedAnswer:
     """Return the answered question that `entry`, which is well formed, is number `number` of."""
     answer, label = entry.get("answer"), entry.get("label")
     words = label if isinstance(label, str) and label.strip() else answer_in_words(None, answer)
@@ -348,7 +348,7 @@ def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -
         for name, key in (("mode", "mode"), ("channel", "channel"), ("asker", "source"))
     }
     notebook = entry.get("notebook")
-    return PastAnswer(
+    return LoggedAnswer(
         id=number,
         moment=moment_of(entry),
         question=str(entry["question"]),
@@ -460,13 +460,13 @@ class QuestionHistory:
         damaged: How many entries could not be read.
     """
 
-    answers: tuple[PastAnswer, ...] = ()
+    answers: tuple[LoggedAnswer, ...] = ()
     trusted: bool = True
     kept_in: Literal["record", "log"] = "record"
     left_out: int = 0
     damaged: int = 0
 
-    def latest(self, limit: int = DEFAULT_LIMIT) -> tuple[PastAnswer, ...]:
+    def latest(self, limit: int = DEFAULT_LIMIT) -> tuple[LoggedAnswer, ...]:
         """Return the newest `limit` answers, oldest first.
 
         Raises:
@@ -474,14 +474,14 @@ class QuestionHistory:
         """
         return self.answers[-checked_limit(limit) :]
 
-    def get(self, number: int) -> tuple[PastAnswer, ...]:
+    def get(self, number: int) -> tuple[LoggedAnswer, ...]:
         """Return the answer with the id `number`; none if there is none.
 
         Several, if logs were merged by hand.
         """
         return tuple(answer for answer in self.answers if answer.id == number)
 
-    def containing(self, text: str) -> tuple[PastAnswer, ...]:
+    def containing(self, text: str) -> tuple[LoggedAnswer, ...]:
         """Return those whose question or answer contains `text`, whatever its case.
 
         Raises:
@@ -504,7 +504,7 @@ class QuestionHistory:
         return f"No question and no answer contains {text!r}." if self.answers else NO_HISTORY
 
 
-def _searched(answer: PastAnswer) -> str:
+def _searched(answer: LoggedAnswer) -> str:
     """Return all in `answer` that is searched; the parts cannot run into each other."""
     whole = "" if not isinstance(answer.answer, str) else answer.answer
     return "\0".join((answer.question, answer.words, whole)).casefold()
@@ -549,7 +549,7 @@ def ended_inquiries(raw: Sequence[Mapping[str, JsonValue]], start: int = 0) -> I
                     yield request, read_response(dict(entry))
 
 
-def answers_of(raw: Sequence[Mapping[str, JsonValue]]) -> tuple[PastAnswer, ...]:
+def answers_of(raw: Sequence[Mapping[str, JsonValue]]) -> tuple[LoggedAnswer, ...]:
     """Return the questions of a record that were answered, in the order of their answers.
 
     Entries are only ever added behind, so that the number of an answer stays.

@@ -400,7 +400,7 @@ class Conversation:
 
 
 @dataclass(frozen=True, slots=True)
-class CutShort:
+class InterruptedTurn:
     """A turn, the last one, that can go on.
 
     Attributes:
@@ -428,7 +428,7 @@ def cut_short(
     ended_early: bool = False,
     foreign: int = 0,
     progress: Mapping[str, CallProgress] = MappingProxyType({}),
-) -> CutShort | None:
+) -> InterruptedTurn | None:
     """Return the last turn of `stream` if something is missing in it; None if it is complete.
 
     The text of an answer may be a part of it: only who ran the turn knows, and says so with
@@ -443,7 +443,7 @@ def cut_short(
     silent = is_unanswered(turn)
     numbers = _taken_back(stream) if silent else range(0)
     own = tuple(stream.deltas[number] for number in numbers if number >= foreign)
-    return CutShort(
+    return InterruptedTurn(
         stream.turn_count - 1,
         request,
         calls,

@@ -30,7 +30,7 @@ from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import (
     Difference,
     Line,
-    StaticRecord,
+    PromptSummary,
     by_in_words,
     difference,
     static_record,
@@ -62,13 +62,13 @@ def without_form(prompt: AnyPrompt) -> str:
     return "\n".join([*_by(prompt), *lines, OPEN_ONLY])
 
 
-def record_of(prompt: AnyPrompt, end: AnyEnd) -> StaticRecord:
+def record_of(prompt: AnyPrompt, end: AnyEnd) -> PromptSummary:
     """Return what remains of `prompt` after its `end`. A secret is never in it."""
     if isinstance(prompt, FormPrompt):
         records = [
             _entry(prompt_text.question(page), page, one) for page, one in _ends(prompt, end)
         ]
-        return StaticRecord(
+        return PromptSummary(
             "\n".join([*_by(prompt), *(record.plain for record in records)]),
             "\n\n".join(
                 [*map(escape_markdown, _by(prompt)), *(record.markdown for record in records)]
@@ -96,11 +96,11 @@ def _has_card(prompt: QuestionPrompt) -> bool:
             return isinstance(kind, FormAnswer)
 
 
-def _entry(asked: str, page: QuestionPrompt, end: PromptEnd) -> StaticRecord:
+def _entry(asked: str, page: QuestionPrompt, end: PromptEnd) -> PromptSummary:
     card, said = _card(page, end), _said(page, end)
     below = (f"    {line}" for line in card_text(card))
     head = f"{escape_markdown(asked)} → **{escape_markdown(said)}**"
-    return StaticRecord(
+    return PromptSummary(
         "\n".join([f"{asked} → {said}", *below]),
         "\n\n".join(filter(None, [head, card_markdown(card)])),
     )

@@ -559,17 +559,17 @@ def picks_wanted(kind: SelectAnswer) -> str:
     return f"Please pick {least} to {most}."
 
 
-class StaticRecord(NamedTuple):
+class PromptSummary(NamedTuple):
     """The line that stays where a prompt was, of either kind."""
 
     plain: str
     markdown: str
 
 
-def static_record(prompt: Prompt, end: PromptEnd) -> StaticRecord:
+def static_record(prompt: Prompt, end: PromptEnd) -> PromptSummary:
     """Return what remains of `prompt` after its `end`. A secret is never in it."""
     asked, answer = titled(prompt), _answer(prompt, end)
-    return StaticRecord(
+    return PromptSummary(
         f"{asked} → {answer}", f"{escape_markdown(asked)} → **{escape_markdown(answer)}**"
     )
 

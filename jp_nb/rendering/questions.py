@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.json_values import MAX_SHOWN_LEVELS, as_object, is_deeper, sorted_json
-from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, NOT_ANSWERED, PastAnswer
+from jp_nb.record.question_log import EMPTY, NONE_OF_THESE, NOT_ANSWERED, LoggedAnswer
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, in_one_line, joined, table
@@ -333,7 +333,7 @@ NOT_YOURS: Final = "not signed by you"
 HEAD: Final = ("id", "question", "answer", "answered by")
 
 
-def question_table(answers: Sequence[PastAnswer]) -> Report:
+def question_table(answers: Sequence[LoggedAnswer]) -> Report:
     """Return `answers` as a table; what is long is cut."""
     rows = [
         (
@@ -347,7 +347,7 @@ def question_table(answers: Sequence[PastAnswer]) -> Report:
     return table(HEAD, rows)
 
 
-def question_sheets(answers: Sequence[PastAnswer]) -> Report:
+def question_sheets(answers: Sequence[LoggedAnswer]) -> Report:
     """Return each of `answers` whole, with what is known about it."""
     return joined([_sheet(answer) for answer in answers], between="\n\n")
 
@@ -357,7 +357,7 @@ def with_note(shown: Report, note: str) -> Report:
     return Report(f"{shown.markdown}\n\n{in_one_line(note)}", f"{shown.text}\n{note}")
 
 
-def _sheet(answer: PastAnswer) -> Report:
+def _sheet(answer: LoggedAnswer) -> Report:
     about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
     about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
     about += [f"in {answer.notebook}"] if answer.notebook else []
@@ -373,7 +373,7 @@ def _sheet(answer: PastAnswer) -> Report:
 _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
 
 
-def _answered_by(answer: PastAnswer) -> str:
+def _answered_by(answer: LoggedAnswer) -> str:
     return answer.answered_by if answer.vouched else NOT_YOURS
 
 

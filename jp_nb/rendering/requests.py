@@ -26,7 +26,7 @@ from jp_nb.config.masking import masked
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, amount
 from jp_nb.json_values import compact_json
-from jp_nb.record.context import ThreadItem
+from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import usage_in
 from jp_nb.rendering.markdown import code_block
@@ -126,7 +126,7 @@ class TracedRequest:
         names: dict[str, str] = {}
         return [self._message(item, names) for item in self.request.thread]
 
-    def _message(self, item: ThreadItem, names: dict[str, str]) -> Message:
+    def _message(self, item: ContextItem, names: dict[str, str]) -> Message:
         entry, hide = item.entry, self.sent.hide
         match entry:
             case ChatRequest():

@@ -17,16 +17,16 @@ from jp_nb.agent.display import (
     FunctionBegins,
     FunctionEnds,
     InterruptHeard,
-    PersonSays,
     QuestionEnds,
     ShowText,
     TokensSoFar,
     ToolBegins,
     ToolEnds,
+    UserMessage,
     Waits,
 )
 from jp_nb.record.journal import OpenCall
-from jp_nb.record.turns import CutShort
+from jp_nb.record.turns import InterruptedTurn
 from jp_nb.rendering.prompts import one_name
 
 QUIET = 1.0
@@ -75,7 +75,7 @@ class Waiting:
                 self._tokens = tokens_line(sent, received)
             case ToolEnds(call_id=key) | QuestionEnds(call_id=key) | ChangeEnds(call_id=key):
                 self._waits.pop(key, None)
-            case ToolBegins() | PersonSays():
+            case ToolBegins() | UserMessage():
                 self._go_on()
             case FunctionBegins():
                 self._function = event
@@ -164,7 +164,7 @@ MAX_NAMED_TOOLS: Final = 5
 """Tools that are named in one sentence."""
 
 
-def interrupted_turn(found: CutShort, finished: Sequence[str] = ()) -> str:
+def interrupted_turn(found: InterruptedTurn, finished: Sequence[str] = ()) -> str:
     """Return the notice that `found` can be continued.
 
     Args:

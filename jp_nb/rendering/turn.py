@@ -22,13 +22,13 @@ from jp_nb.agent.display import (
     FunctionEnds,
     InterruptHeard,
     Notice,
-    PersonSays,
     QuestionEnds,
     ShowRequest,
     ShowText,
     TokensSoFar,
     ToolBegins,
     ToolEnds,
+    UserMessage,
     Waits,
 )
 from jp_nb.agent.permissions import SKIPPED
@@ -116,7 +116,7 @@ class ToolPiece:
     ends: ToolEnds | None = None
 
 
-Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | ShowRequest | PersonSays
+Piece = TextPiece | ToolPiece | QuestionEnds | ChangeEnds | Notice | ShowRequest | UserMessage
 
 MAX_NOTICE_LINES = 50
 NO_BREAK_SPACE = "\u00a0"
@@ -153,7 +153,7 @@ def piece_markdown(piece: Piece, style: PieceStyle, *, live: bool) -> str:
             return _notice_markdown(text)
         case ShowRequest(text=text):
             return details_block("Request", code_block(text, limit=len(text)))
-        case PersonSays(text=text):
+        case UserMessage(text=text):
             return f"> 💬 {no_markup(one_line(text, limit=2000))}"
         case _:
             assert_never(piece)
@@ -196,7 +196,7 @@ def piece_plain(piece: Piece) -> str:
             return "\n".join(
                 f"> {line}".rstrip() for line in plain(text, limit=len(text)).split("\n")
             )
-        case PersonSays(text=text):
+        case UserMessage(text=text):
             return f"> {one_line(text, limit=2000)}"
         case _:
             assert_never(piece)
@@ -391,7 +391,7 @@ class Transcript:
                 self._end_tool(event)
             case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptHeard():
                 pass
-            case ShowRequest() | PersonSays() | ChangeEnds():
+            case ShowRequest() | UserMessage() | ChangeEnds():
                 self.pieces.append(event)
                 self._response = len(self.pieces)
             case QuestionEnds() | Notice():

@@ -25,16 +25,16 @@ from jp_nb.agent.prompts import (
     Answered,
     Beforehand,
     DecisionKind,
-    Declined,
+    DeclinedByFile,
     FormEnd,
     FormPrompt,
-    Given,
+    GivenAnswer,
+    InvalidAnswer,
     NotAnswered,
     OpenDecision,
     PreparedAnswers,
     QuestionPrompt,
     Unavailable,
-    Unfit,
     needs_form,
 )
 from jp_nb.config.schema import format_path
@@ -168,13 +168,13 @@ class OwnQuestions:
             PromptCancelled: If it was decided that it gets none, and it needs one.
         """
         match self._prepared.answer(self._asker, question):
-            case Given(value=value):
+            case GivenAnswer(value=value):
                 self._take(question, value)
-            case Declined() if question.required:
+            case DeclinedByFile() if question.required:
                 raise _unanswered([question], NotAnswered("declined"))
-            case Declined():
+            case DeclinedByFile():
                 self._answers[question.id] = None
-            case Unfit(why=why):
+            case InvalidAnswer(why=why):
                 self._note_open(question, why)
                 raise ConfigError(why)
 
@@ -367,7 +367,7 @@ class SessionAnswers:
         self._use(found)
         place = self._file.place(found)
         if found.skip:
-            return Declined(place)
+            return DeclinedByFile(place)
         return _fitted(found.value, question, place)
 
     def asks_nobody(self, tool: str) -> bool:
@@ -381,7 +381,7 @@ class SessionAnswers:
             return None
         self._use(found)
         place = self._file.place(found)
-        return Declined(place) if found.skip else Given(None, place)
+        return DeclinedByFile(place) if found.skip else GivenAnswer(None, place)
 
     # --- what a runner is told -----------------------------------------------------------------
 
@@ -435,32 +435,36 @@ def _named(value: JsonValue | Variable) -> JsonValue:
     return {"env": value.name} if isinstance(value, Variable) else value
 
 
-def _fitted(said: Said, question: Question, place: str) -> Given | Unfit:
+def _fitted(said: Said, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
     """Return what is `said` as an answer to `question`, or why it is none."""
     kind = question.answer_type
     secrets = _secret_parts(question)
     for name, value in _parts(said, question):
         if name in secrets and not isinstance(value, Variable):
-            return Unfit(
+            return InvalidAnswer(
                 f"{place}: give a secret such as {name!r} as an environment variable: "
                 '{ env = "NAME" }'
             )
         if isinstance(value, Variable) and name not in secrets:
-            return Unfit(
+            return InvalidAnswer(
                 f"{place}: {name!r} is not a secret, so its answer is recorded and "
                 "sent. An environment variable can only answer secret questions"
             )
     try:
         answer = _with_variables(said)
     except KeyError as exc:
-        return Unfit(f"{place}: the environment variable {exc.args[0]!r} is not set or is empty")
+        return InvalidAnswer(
+            f"{place}: the environment variable {exc.args[0]!r} is not set or is empty"
+        )
     if isinstance(kind, FormAnswer) and isinstance(answer, dict):
         answer = kind.filled(answer)
     answer = kind.settled(answer)
     if question.misfit(answer) is None:
-        return Given(answer, place)
+        return GivenAnswer(answer, place)
     why = _complaint(kind, answer)
-    return Unfit(f"{place}: the answer to {question.id!r} does not fit{f': {why}' if why else ''}")
+    return InvalidAnswer(
+        f"{place}: the answer to {question.id!r} does not fit{f': {why}' if why else ''}"
+    )
 
 
 def _complaint(kind: AnswerType, answer: JsonValue) -> str:

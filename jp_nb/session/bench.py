@@ -27,7 +27,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.bench import BenchRun, CallOutcome
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
-from jp_nb.agent.prompts import Action, ActionPrompt, Answered, Exhibit, Unavailable
+from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
 from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
 from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import NEEDS_PERSON, OfferedTool, ToolSet, switched_on
@@ -37,7 +37,7 @@ from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, Replay
 from jp_nb.images import Image
 from jp_nb.json_values import as_object, is_storable, json_copy, read_json, sorted_json
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.events import (
     ChatRequest,
     ConfigDelta,
@@ -75,7 +75,7 @@ class NoInquiry:
     def __init__(self, problem: ConfigError) -> None:
         self._problem = problem
 
-    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> JsonValue:
+    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """Raise `InquiryError`, which says why."""
         raise InquiryError(str(self._problem)) from self._problem
 
@@ -293,7 +293,7 @@ def recorded_calls_prompt(calls: Sequence[ToolCallRequest], doubt: str) -> Actio
             "If they run, they run",
         )
     exhibits = tuple(
-        Exhibit(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
+        PromptDetail(f"{number}. {one_name(call.name)}", call.arguments or "(no arguments)")
         for number, call in enumerate(calls, start=1)
     )
     return ActionPrompt(

@@ -12,12 +12,12 @@ from typing import Final
 
 from jp_nb.agent.compaction import CompactionPlan, CompactionPlanner, Cut, carry_out
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
-from jp_nb.agent.tokens import ThreadTokens, TokenCount
+from jp_nb.agent.tokens import ThreadTokens, UsageCounter
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app import CompactionRule, TurnBound
 from jp_nb.record.compaction import as_sentence, counting, in_one_step, made_together, taking_back
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.conversation import ActiveConversation
@@ -168,7 +168,7 @@ class SummaryJob:
         self, plan: CompactionPlan, turns: TurnRunner, resolved: Resolved, output: TurnOutput
     ) -> None:
         self.interrupts_heard = 0
-        self.tokens = TokenCount(output)
+        self.tokens = UsageCounter(output)
         self._plan = plan
         self._turns = turns
         self._resolved = resolved
@@ -191,7 +191,7 @@ class SummaryJob:
             self._output(Notice(said))
         return entries
 
-    async def _summarize(self, cut: Cut, thread: Thread) -> str:
+    async def _summarize(self, cut: Cut, thread: RequestContext) -> str:
         summarizer = self._turns.resolver.summarizer(self._resolved, cut.rule)
         return await summarizer.summary(thread, waits=self._wait, spent=self.tokens.add)
 

@@ -17,7 +17,7 @@ from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.record.clock import Clock, PositionClock
 from jp_nb.record.conversations import notices as notices_of
 from jp_nb.record.stream import ConversationStream, Made
-from jp_nb.session.host import Home
+from jp_nb.session.host import NotebookStorage
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
 
@@ -61,7 +61,7 @@ class ActiveConversation:
 
     def __init__(
         self,
-        home: Home,
+        home: NotebookStorage,
         files: ConfigFiles,
         *,
         clock: Clock,

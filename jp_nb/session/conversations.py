@@ -304,7 +304,7 @@ class Repeated:
     options: int = 0
 
 
-class Reruns:
+class CellReruns:
     """Knows which run of which cell asked what in the active conversation."""
 
     def __init__(self, active: ActiveConversation) -> None:
@@ -437,7 +437,7 @@ class _Beginning:
     deltas: tuple[ConfigDelta, ...]
 
 
-class Beginnings:
+class FirstRequests:
     """The beginnings of the conversations that were active in this kernel."""
 
     def __init__(self, active: ActiveConversation) -> None:

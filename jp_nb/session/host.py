@@ -129,7 +129,7 @@ class Opened:
     by_folder: bool = False
 
 
-class Home(Protocol):
+class NotebookStorage(Protocol):
     """The notebook around a session, or the lack of one."""
 
     @property
@@ -216,7 +216,7 @@ class Host(Protocol):
         """The user's variables, by name."""
         ...
 
-    def find_home(self) -> Home:
+    def find_home(self) -> NotebookStorage:
         """Find out which notebook this is and who keeps it; may wait for a page to answer."""
         ...
 

@@ -63,7 +63,7 @@ TAKEN = (
 
 IN_FOLDER = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
 
-Whose = Literal["own", "folder", "unknown", "elsewhere"]
+JournalOwner = Literal["own", "folder", "unknown", "elsewhere"]
 """The origin of a journal.
 
 It is of this notebook, of this folder where no notebook keeps a conversation, of an unknown
@@ -79,16 +79,16 @@ Copies = dict[str, list[list[RawEntry]]]
 
 
 @dataclass(frozen=True, slots=True)
-class LeftJournal:
+class RecoverableJournal:
     """A journal that no process has open any more; it is locked now."""
 
     file: JournalFile
     contents: JournalContents
-    whose: Whose = "own"
+    whose: JournalOwner = "own"
 
 
 @dataclass(slots=True)
-class LeftJournals:
+class Recovery:
     """The journals of one notebook that were left.
 
     Attributes:
@@ -100,7 +100,7 @@ class LeftJournals:
         calls: The progress of tool calls in the journals of the active conversation.
     """
 
-    to_go_on: LeftJournal | None = None
+    to_go_on: RecoverableJournal | None = None
     offered: list[Path] = field(default_factory=list)
     in_folder: list[JournalContents] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -112,7 +112,7 @@ class LeftJournals:
         if notice not in self.notices:
             self.notices.append(notice)
 
-    def offer(self, left: LeftJournal, notice: str) -> None:
+    def offer(self, left: RecoverableJournal, notice: str) -> None:
         """Have `%jp resume` bring `left` back, if a person would miss what is in it.
 
         Of what headless runs made, the next one replaces it (D18).
@@ -127,7 +127,7 @@ class LeftJournals:
 
 def find_left(
     folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str = ""
-) -> LeftJournals:
+) -> Recovery:
     """Look at the journals of the notebook at the path `notebook`, which holds `document`.
 
     Where no notebook is known, those of conversations in `kernel_folder` that no notebook keeps.
@@ -136,7 +136,7 @@ def find_left(
         StorageError: If the folder is not the user's alone.
         OSError: If it cannot be looked at.
     """
-    found, stream = LeftJournals(), document.conversation
+    found, stream = Recovery(), document.conversation
     known = _copies(document)
     for left in _readable(folder, known, (notebook, kernel_folder), found):
         contents = left.contents
@@ -270,7 +270,7 @@ def _place(contents: JournalContents, copies: Iterable[list[RawEntry]]) -> Place
     return next((place for place in get_args(Place) if place in places), None)
 
 
-def _choose(found: LeftJournals, left: LeftJournal, raw: list[RawEntry]) -> None:
+def _choose(found: Recovery, left: RecoverableJournal, raw: list[RawEntry]) -> None:
     """Keep the longer one of two journals that fit `raw`; the other goes if that has all of it."""
     for call, progress in left.contents.calls.items():
         found.calls[call] = later(found.calls.get(call, progress), progress)
@@ -288,8 +288,8 @@ def _choose(found: LeftJournals, left: LeftJournal, raw: list[RawEntry]) -> None
 
 
 def _readable(
-    folder: JournalFolder, known: Copies, here: tuple[str, str], found: LeftJournals
-) -> Iterator[LeftJournal]:
+    folder: JournalFolder, known: Copies, here: tuple[str, str], found: Recovery
+) -> Iterator[RecoverableJournal]:
     """Yield the journals of this notebook; what is damaged in them is said."""
     for file in folder.left():
         head = read_head(file.first_line())
@@ -303,10 +303,10 @@ def _readable(
         elif (whose := _whose(head, known, *here)) is None:
             file.close()
         elif (contents := _contents(file, found)) is not None:
-            yield LeftJournal(file, contents, whose)
+            yield RecoverableJournal(file, contents, whose)
 
 
-def _contents(file: JournalFile, found: LeftJournals) -> JournalContents | None:
+def _contents(file: JournalFile, found: Recovery) -> JournalContents | None:
     """Return what a journal says, and say what cannot be read of it; the others count anyway."""
     try:
         contents = read_journal(file.read())
@@ -320,7 +320,9 @@ def _contents(file: JournalFile, found: LeftJournals) -> JournalContents | None:
     return contents
 
 
-def _whose(head: JournalHead, known: Copies, notebook: str, kernel_folder: str) -> Whose | None:
+def _whose(
+    head: JournalHead, known: Copies, notebook: str, kernel_folder: str
+) -> JournalOwner | None:
     """Return whose a journal is; None if it is of a notebook that is there, and is not this one.
 
     A notebook that was renamed is the same file. One that is at its path no more may have been
@@ -379,7 +381,7 @@ COSTS = "unsaved entries are lost if the kernel dies"
 
 
 @dataclass(frozen=True, slots=True)
-class LeftConversation:
+class RecoverableConversation:
     """A conversation that an earlier kernel left in a journal.
 
     Attributes:
@@ -508,7 +510,7 @@ class ConversationJournal:
             if self._notebook and self._folder.exists():
                 remove_headless(self._folder, self._notebook)
 
-    def offered(self, name: str = "") -> LeftConversation | None:
+    def offered(self, name: str = "") -> RecoverableConversation | None:
         """Return the newest conversation that the notebook has nowhere, as it would keep it.
 
         It stays in its journal until `taken` is called.
@@ -520,7 +522,7 @@ class ConversationJournal:
             StorageError: If there is one, and it cannot be read.
             UsageError: If several ids begin with `name`.
         """
-        found: list[LeftConversation] = []
+        found: list[RecoverableConversation] = []
         for path in list(self._offered):
             left = self._left_at(path)
             if left is None:
@@ -534,7 +536,7 @@ class ConversationJournal:
             raise UsageError(f"several conversations have an id that begins like this: {ids}")
         return found[0] if found else None
 
-    def _left_at(self, path: Path) -> LeftConversation | None:
+    def _left_at(self, path: Path) -> RecoverableConversation | None:
         """Return the conversation in the journal at `path`; None if it cannot be brought back."""
         file = self._folder.take(path)
         if file is None:
@@ -546,9 +548,11 @@ class ConversationJournal:
         finally:
             file.close()
         stored = contents and stored_conversation(contents, self._document)
-        return LeftConversation(path, stored, contents.calls) if contents and stored else None
+        return (
+            RecoverableConversation(path, stored, contents.calls) if contents and stored else None
+        )
 
-    def taken(self, left: LeftConversation) -> None:
+    def taken(self, left: RecoverableConversation) -> None:
         """Remove the journal of a conversation that was `offered`: the new one has all of it.
 
         That of another notebook, which may be away for now, stays.
@@ -564,7 +568,7 @@ class ConversationJournal:
         """True if the journal could not be written."""
         return self._told
 
-    def _go_on_with(self, left: LeftJournal) -> None:
+    def _go_on_with(self, left: RecoverableJournal) -> None:
         """Write into the journal that was `left`: it is of this conversation as it is."""
         contents = left.contents
         if contents.lost:
@@ -601,7 +605,7 @@ class ConversationJournal:
         if contents is None or contents.place_in(self._raw) != "covered":
             file.close()
             return False
-        self._go_on_with(LeftJournal(file, contents))
+        self._go_on_with(RecoverableJournal(file, contents))
         return True
 
     def dropped(self, conversation: str) -> None:

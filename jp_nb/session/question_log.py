@@ -42,7 +42,7 @@ from jp_nb.storage.question_log import (
     Finish,
     LogContents,
     LogEntry,
-    ProjectLog,
+    QuestionLogFile,
 )
 from jp_nb.storage.trust import KeyFile, Pending
 
@@ -69,7 +69,7 @@ def read_table(path: Path) -> bytes:
 
 
 def import_rows(
-    log: ProjectLog, path: Path, data: bytes, finish: Finish | None, *, most: int | None = None
+    log: QuestionLogFile, path: Path, data: bytes, finish: Finish | None, *, most: int | None = None
 ) -> list[str]:
     """Write the rows of a table, or the lines of another log; return what to tell of it.
 
@@ -185,13 +185,13 @@ class QuestionLog:
         self._active = active
         self._notebook = notebook
         self._keys = KeyFile()
-        self._log: ProjectLog | None = None
+        self._log: QuestionLogFile | None = None
         self._waiting: list[LogEntry] = []
         self._said: set[str] = set()
 
     # --- where -------------------------------------------------------------------------------
 
-    def _place(self) -> ProjectLog | None:
+    def _place(self) -> QuestionLogFile | None:
         """Return the log that `record.project_log` means; None if none is kept here.
 
         Raises:
@@ -203,7 +203,7 @@ class QuestionLog:
             return None
         keeps = record.project_log_archives
         if self._log is None or (self._log.root, self._log.keeps) != (root, keeps):
-            self._log = ProjectLog(root, keeps=keeps, patience=PATIENCE)
+            self._log = QuestionLogFile(root, keeps=keeps, patience=PATIENCE)
         return self._log
 
     def where(self) -> str:
@@ -249,7 +249,7 @@ class QuestionLog:
                 f"log: {exc}. The next answer tries again"
             )
 
-    def _write(self, log: ProjectLog) -> None:
+    def _write(self, log: QuestionLogFile) -> None:
         """Write what waits, one by one: what was written is not written again."""
         del self._waiting[:-MAX_WAITING]
         while self._waiting:
@@ -277,7 +277,7 @@ class QuestionLog:
                 about["cell"] = cell
         return about
 
-    def _signed(self, log: ProjectLog, entry: LogEntry) -> LogEntry:
+    def _signed(self, log: QuestionLogFile, entry: LogEntry) -> LogEntry:
         with suppress(NoKeyError):  # the record says why; unsigned it needs consent
             return signed(entry, self._keys.obtain(), log.workspace)
         return entry
@@ -324,7 +324,7 @@ class QuestionLog:
             return QuestionHistory(trusted=False)
         return QuestionHistory(answers_of(self._active.document.conversation.raw))
 
-    def _kept_in(self, log: ProjectLog, *, everybody: bool) -> QuestionHistory:
+    def _kept_in(self, log: QuestionLogFile, *, everybody: bool) -> QuestionHistory:
         """Return what was answered in the workspace, by the log; if it is empty, as above."""
         if not log.exists():
             return self._kept_here()
@@ -340,7 +340,7 @@ class QuestionLog:
         left_out = 0 if agreed else mine.count(False)
         return QuestionHistory(tuple(answers), True, "log", left_out, contents.damaged)
 
-    def _read(self, log: ProjectLog) -> LogContents:
+    def _read(self, log: QuestionLogFile) -> LogContents:
         contents = log.read()
         if contents.damaged:
             many = "1 line" if contents.damaged == 1 else f"{contents.damaged} lines"
@@ -348,7 +348,7 @@ class QuestionLog:
         self._say(*(f"a file of the project log is ignored: {why}" for why in contents.unread))
         return contents
 
-    def _owned(self, log: ProjectLog, contents: LogContents) -> list[bool]:
+    def _owned(self, log: QuestionLogFile, contents: LogContents) -> list[bool]:
         """Return of each answer whether this user gave it in this workspace."""
         key, newest = None, log.newest_signed()
         if newest is not None:

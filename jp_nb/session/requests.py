@@ -16,7 +16,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest, Provider, ToolChoice
-from jp_nb.agent.turn_state import Resolved, SentNote
+from jp_nb.agent.turn_state import LastRequest, Resolved
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError
@@ -63,7 +63,7 @@ class PastRequests:
         self._places = request_places(self._stream)
         self._noted = self._place_of_note(turns.sent)
 
-    def _place_of_note(self, note: SentNote | None) -> RequestPlace | None:
+    def _place_of_note(self, note: LastRequest | None) -> RequestPlace | None:
         """Return where the request of `note` was made; None if not in this conversation.
 
         It may have left nothing in the record: then its place is added.
@@ -225,7 +225,7 @@ def _traced(
     return TracedRequest(name, provider_name, request, provider.preview(request), said)
 
 
-def _was_replayed(note: SentNote) -> bool:
+def _was_replayed(note: LastRequest) -> bool:
     provider = note.provider
     return isinstance(provider, CassetteProvider) and provider.answered is note.request
 

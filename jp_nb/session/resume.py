@@ -15,8 +15,8 @@ from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
-    Exhibit,
     NotAnswered,
+    PromptDetail,
     PromptEnd,
     Unavailable,
 )
@@ -25,7 +25,7 @@ from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall
 from jp_nb.record.stream import NoAnswer, no_answer_mark
-from jp_nb.record.turns import CutShort, cut_short
+from jp_nb.record.turns import InterruptedTurn, cut_short
 from jp_nb.rendering.prompts import one_name
 from jp_nb.session.bench import BenchTools, answers_of, untrusted_call
 from jp_nb.session.conversation import ActiveConversation
@@ -65,7 +65,7 @@ class Resuming:
         self._active = active
         self._known = known
 
-    def found(self) -> CutShort | None:
+    def found(self) -> InterruptedTurn | None:
         """Return the turn that can be continued; None if there is none."""
         stream = self._active.document.conversation
         status = self._known.get((stream.id, stream.turn_count - 1))
@@ -74,7 +74,7 @@ class Resuming:
         return cut_short(stream, ended_early=status in _EARLY, foreign=foreign, progress=progress)
 
     @staticmethod
-    def refuse_missing_tools(found: CutShort, tools: BenchTools) -> None:
+    def refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
         """Check that the tool of each open call can run here.
 
         Raises:
@@ -87,7 +87,7 @@ class Resuming:
                 )
 
     def decided(
-        self, found: CutShort, ask: Callable[[ActionPrompt], PromptEnd]
+        self, found: InterruptedTurn, ask: Callable[[ActionPrompt], PromptEnd]
     ) -> tuple[list[OpenCall], list[OpenCall]]:
         """Return the open calls that run, and those that are skipped.
 
@@ -133,7 +133,7 @@ class Resuming:
         raise PromptCancelled("the turn is unchanged")
 
     @contextmanager
-    def changes_again(self, found: CutShort) -> Iterator[None]:
+    def changes_again(self, found: InterruptedTurn) -> Iterator[None]:
         """Apply the options of a failed turn again, unless the block fails."""
         stream, changes = self._active.document.conversation, found.taken_back
         stream.append(*(change.stamped("") for change in changes))
@@ -177,7 +177,7 @@ def resume_prompt(
     `doubt` says why the record is not trusted; None if it is.
     """
     which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
-    exhibits = (Exhibit("arguments", call.arguments),) if call.arguments else ()
+    exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
     if doubt is not None:
         about = untrusted_call(call.name, doubt)
         text = f"{about}{which}. If it runs, it runs here, with your rights."

@@ -20,7 +20,7 @@ from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.record.clock import EARLIEST, Clock, position_clock, utc_now
 from jp_nb.record.events import ChatRequest
 from jp_nb.session.conversation import ActiveConversation
-from jp_nb.session.host import CellRun, Home, Host
+from jp_nb.session.host import CellRun, Host, NotebookStorage
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust, Pending
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from jp_nb.session.turns import TurnRunner
 
 
-def clock_at(home: Home, files: ConfigFiles) -> Clock:
+def clock_at(home: NotebookStorage, files: ConfigFiles) -> Clock:
     """Return what gives entries made at `home` their times, and with them their ids.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.agent.compaction import Shortening
+from jp_nb.agent.compaction import CompactionSettings
 from jp_nb.agent.display import Notice, ShowRequest
 from jp_nb.agent.inquiry import LlmInquiryBackend
 from jp_nb.agent.prompts import (
@@ -28,7 +28,7 @@ from jp_nb.agent.provider import Attachment, ToolChoice
 from jp_nb.agent.questions import RecordedAnswer
 from jp_nb.agent.tool_set import ToolSet
 from jp_nb.agent.turn import TurnEnd, TurnLoop
-from jp_nb.agent.turn_state import Resolved, SentNote
+from jp_nb.agent.turn_state import LastRequest, Resolved
 from jp_nb.config.directives import Directive
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
@@ -36,17 +36,17 @@ from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
 from jp_nb.providers.errors import ways_to_choose
 from jp_nb.record.config_changes import Draft
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall
 from jp_nb.record.marks import recorded_host
 from jp_nb.record.stream import ConversationStream
-from jp_nb.record.turns import CutShort, Turn, read_turn
+from jp_nb.record.turns import InterruptedTurn, Turn, read_turn
 from jp_nb.rendering.forms import record_of
 from jp_nb.rendering.tables import kept_notices
 from jp_nb.session.agent_runner import CellWork
 from jp_nb.session.conversation import KEPT, ActiveConversation
-from jp_nb.session.conversations import Beginnings, NextConversation, Reruns
+from jp_nb.session.conversations import CellReruns, FirstRequests, NextConversation
 from jp_nb.session.host import CellRun, Host
 from jp_nb.session.notebook_values import choose_variables, interpolate
 from jp_nb.session.resolver import ModelCatalog, Resolver
@@ -102,16 +102,16 @@ class TurnRunner:
         self._ended = ended
         self.work = CellWork(host, active)
         self._agent, self._front_end = self.work.agent, self.work.front_end
-        self._threads: tuple[ConversationStream, Thread] | None = None
-        self.sent: SentNote | None = None
+        self._threads: tuple[ConversationStream, RequestContext] | None = None
+        self.sent: LastRequest | None = None
         self._last_host = recorded_host(active.document)
         self.resolver = Resolver(active, hide=self.work.secrets.hide, prepared=self.work.prepared)
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
-        self.shortening = Shortening(
+        self.shortening = CompactionSettings(
             self._providers_in_course, self.resolver.summarizer, now=active.clock
         )
-        self.beginnings = Beginnings(active)
-        self.reruns = Reruns(active)
+        self.beginnings = FirstRequests(active)
+        self.reruns = CellReruns(active)
 
     # --- what is asked -----------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class TurnRunner:
 
     def resume(
         self,
-        found: CutShort,
+        found: InterruptedTurn,
         again: Sequence[OpenCall],
         abandoned: Sequence[ToolCallResponse],
         *,
@@ -324,7 +324,7 @@ class TurnRunner:
     def _loop(
         self,
         resolved: Resolved,
-        thread: Thread,
+        thread: RequestContext,
         *,
         strict: bool = False,
         changes: int = 0,
@@ -394,11 +394,11 @@ class TurnRunner:
             check_answer(entries, schema, text=made.text)
         return made
 
-    def _thread(self, stream: ConversationStream) -> Thread:
+    def _thread(self, stream: ConversationStream) -> RequestContext:
         """Return the provider's view of `stream`, kept from turn to turn."""
         if self._threads is None or self._threads[0] is not stream:
             empty = not stream.turn_count  # as is each conversation that begins with this turn
-            seen = Thread() if empty else thread_of(stream, self._providers_in_course())
+            seen = RequestContext() if empty else thread_of(stream, self._providers_in_course())
             self._threads = stream, seen
         return self._threads[1]
 

@@ -32,10 +32,10 @@ from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.recording import (
     NO_MESSAGE,
     AskedRequest,
-    BrokeOff,
     End,
     Exchange,
     Failed,
+    IncompleteResponse,
     RecordedResult,
     RequestPart,
     digest,
@@ -96,7 +96,7 @@ class OnFile:
     @property
     def has_failed(self) -> bool:
         """True if the model did not answer."""
-        return isinstance(self.end, Failed | BrokeOff)
+        return isinstance(self.end, Failed | IncompleteResponse)
 
 
 @dataclass(slots=True)

@@ -148,7 +148,7 @@ class Added:
     problems: tuple[str, ...] = ()
 
 
-class ProjectLog:
+class QuestionLogFile:
     """The log of the workspace in the folder `root`.
 
     Args:

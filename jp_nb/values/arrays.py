@@ -16,7 +16,7 @@ from typing import Any, Final
 from jp_nb.images import Image, media_type_of
 from jp_nb.values.base import (
     Description,
-    Telling,
+    DescriptionLimits,
     bytes_without_hidden,
     count,
     cut_end,
@@ -35,7 +35,7 @@ WHOLE_ARRAY: Final = 200
 """Elements up to which all are shown."""
 
 
-def describe_numpy_array(value: Any, telling: Telling) -> str:
+def describe_numpy_array(value: Any, telling: DescriptionLimits) -> str:
     """Return shape, type, range and values; of a large one the range of a sample."""
     kind = type(value).__name__
     title = f"numpy.{kind}, shape {_shape(value.shape)}, {_dtype(value)}"
@@ -128,14 +128,16 @@ def _number(value: Any) -> str:
     return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
 
 
-def _elements(value: Any, telling: Telling, room: int) -> tuple[str, bool]:
+def _elements(value: Any, telling: DescriptionLimits, room: int) -> tuple[str, bool]:
     """Return the values, or those of the first part of a large array; True if it is all."""
     is_whole = value.size <= WHOLE_ARRAY
     part = value if is_whole else _corner(value)
     return _rows(part.tolist(), part.ndim, telling, room, exact=is_whole), is_whole
 
 
-def _rows(values: Any, dimensions: int, telling: Telling, room: int, *, exact: bool) -> str:
+def _rows(
+    values: Any, dimensions: int, telling: DescriptionLimits, room: int, *, exact: bool
+) -> str:
     """Return values in brackets, the rows of a part of a large array in lines of their own."""
     if exact or dimensions < 2:
         return telling.inner(values if exact else _rounded(values), telling.part(room)).text
@@ -157,7 +159,7 @@ def _corner(value: Any) -> Any:
     return value[:5, :10] if len(value.shape) == 2 else value[:20]
 
 
-def describe_tensor(value: Any, telling: Telling) -> str:
+def describe_tensor(value: Any, telling: DescriptionLimits) -> str:
     """Return shape, type and range of an array of another library, whose values lie here."""
     title = f"{type_name(type(value))}, shape {_shape(value.shape)}, {value.dtype}"
     device = str(getattr(value, "device", "") or "")
@@ -177,14 +179,14 @@ def describe_tensor(value: Any, telling: Telling) -> str:
     return "\n".join(lines)
 
 
-def _tensor_elements(value: Any, size: int, telling: Telling) -> tuple[str, bool]:
+def _tensor_elements(value: Any, size: int, telling: DescriptionLimits) -> tuple[str, bool]:
     is_whole = size <= WHOLE_ARRAY
     part = value if is_whole else _corner(value)
     shown = _rows(part.tolist(), len(part.shape), telling, telling.chars - 200, exact=is_whole)
     return shown, is_whole
 
 
-def describe_buffer(value: Any, telling: Telling) -> str:
+def describe_buffer(value: Any, telling: DescriptionLimits) -> str:
     """Return type, length and first elements of an `array.array` or a `memoryview`."""
     if isinstance(value, array.array):
         title = f"array.array of {value.typecode!r}, {count(len(value), 'element')}"
@@ -203,7 +205,7 @@ def describe_buffer(value: Any, telling: Telling) -> str:
 MAX_IMAGE_BYTES = 5_000_000
 
 
-def describe_text(value: str, telling: Telling) -> str:
+def describe_text(value: str, telling: DescriptionLimits) -> str:
     """Return the text itself; a long one is cut in its middle."""
     text = str.__str__(value)
     if telling.brief:
@@ -211,7 +213,7 @@ def describe_text(value: str, telling: Telling) -> str:
     return cut_middle(text, telling.chars, telling.name)
 
 
-def describe_bytes(value: bytes | bytearray, telling: Telling) -> str | Description:
+def describe_bytes(value: bytes | bytearray, telling: DescriptionLimits) -> str | Description:
     """Return the length of bytes and how they begin; an image is one."""
     length = len(value)
     kind = media_type_of(bytes(value[:16]))
@@ -227,24 +229,24 @@ def describe_bytes(value: bytes | bytearray, telling: Telling) -> str | Descript
     return f"{title}: {bytes_without_hidden(value)[:room]!r} {left}"
 
 
-def describe_int(value: int, telling: Telling) -> str:
+def describe_int(value: int, telling: DescriptionLimits) -> str:
     """Return an integer; a huge one by its size."""
     return str(value) if type(value) is bool else int_text(value)
 
 
-def describe_numpy_scalar(value: Any, telling: Telling) -> str:
+def describe_numpy_scalar(value: Any, telling: DescriptionLimits) -> str:
     """Return the text of a number of numpy; a record by its fields."""
     if value.dtype.names is None:
         return str(value)
     return telling.inner({name: value[name] for name in value.dtype.names}, telling).text
 
 
-def describe_as_text(value: Any, telling: Telling) -> str:
+def describe_as_text(value: Any, telling: DescriptionLimits) -> str:
     """Return the `str` of a value whose `repr` is code, such as a date or a decimal number."""
     return str(value)
 
 
-def describe_member(value: Any, telling: Telling) -> str:
+def describe_member(value: Any, telling: DescriptionLimits) -> str:
     """Return a member of an enumeration by its name and value."""
     kind = type(value)
     name = f"{type_name(kind).rpartition('.')[2]}.{value._name_}"
@@ -252,7 +254,7 @@ def describe_member(value: Any, telling: Telling) -> str:
     return f"{name} (value {inner.text})"
 
 
-def describe_path(value: Any, telling: Telling) -> str:
+def describe_path(value: Any, telling: DescriptionLimits) -> str:
     """Return a path and what is there: nothing is read."""
     text = str(value)
     if "Path" not in {kind.__name__ for kind in types_of(value)}:
@@ -266,13 +268,13 @@ def describe_path(value: Any, telling: Telling) -> str:
     return f"{text} (a file of {count(found.st_size, 'byte')}, not read)"
 
 
-def describe_pattern(value: re.Pattern[Any], telling: Telling) -> str:
+def describe_pattern(value: re.Pattern[Any], telling: DescriptionLimits) -> str:
     """Return a regular expression as code."""
     flags = re.RegexFlag(value.flags & ~re.UNICODE.value)
     end = f", flags {flags!s}" if flags else ""
     return f"re.compile({cut_end(repr(value.pattern), telling.chars - len(end) - 14)}{end})"
 
 
-def describe_own(value: Any, telling: Telling) -> str:
+def describe_own(value: Any, telling: DescriptionLimits) -> str:
     """Return what the value says of itself."""
     return own_text(value, telling.chars)

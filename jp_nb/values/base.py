@@ -191,7 +191,7 @@ BRIEF_CHARS = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class DescriptionLimits:
     """What a description has to keep to.
 
     Attributes:
@@ -207,10 +207,12 @@ class Telling:
     side: int
     images: int
     name: str
-    inner: Callable[[object, Telling], Description]
+    inner: Callable[[object, DescriptionLimits], Description]
     brief: bool = False
 
-    def part(self, chars: int, *, name: str = "", images: int = 0, brief: bool = False) -> Telling:
+    def part(
+        self, chars: int, *, name: str = "", images: int = 0, brief: bool = False
+    ) -> DescriptionLimits:
         """Return what counts for a part of the value."""
         return replace(self, chars=chars, name=name, images=images, brief=brief)
 
@@ -223,4 +225,4 @@ class Telling:
         return f"… {count(number, f'more {word}', many and f'more {many}')}; {self.expression(end)}"
 
 
-Describer = Callable[[Any, Telling], "str | Description"]
+Describer = Callable[[Any, DescriptionLimits], "str | Description"]

@@ -18,7 +18,7 @@ from jp_nb.images import Image
 from jp_nb.values.base import (
     BRIEF_CHARS,
     Description,
-    Telling,
+    DescriptionLimits,
     bytes_without_hidden,
     count,
     cut_end,
@@ -391,7 +391,7 @@ _NOTE = 120
 
 
 def describe_container(
-    value: Any, telling: Telling, special: Special, is_rich: Callable[[object], bool]
+    value: Any, telling: DescriptionLimits, special: Special, is_rich: Callable[[object], bool]
 ) -> str | Description | None:
     """Return a container in one line if all of it fits, else its beginning; None: it is none.
 
@@ -419,7 +419,9 @@ def _title(value: object, length: int) -> str:
     return f"{type_name(type(value))} of {count(length, 'item')}"
 
 
-def _beginning(value: object, inside: Contents, nested: NestedText, telling: Telling) -> str:
+def _beginning(
+    value: object, inside: Contents, nested: NestedText, telling: DescriptionLimits
+) -> str:
     """Return as many items as there is room for, and how many more there are."""
     title = _title(value, inside.length)
     if inside.items is None:
@@ -465,7 +467,7 @@ def _laid_out(lines: list[str]) -> list[str]:
     return [", ".join(line.partition("] ")[2] for line in lines)]
 
 
-def _rest(inside: Contents, shown: int, telling: Telling) -> str:
+def _rest(inside: Contents, shown: int, telling: DescriptionLimits) -> str:
     left = inside.length - shown
     if inside.unordered:
         inner = telling.expression("") or "…"
@@ -475,7 +477,9 @@ def _rest(inside: Contents, shown: int, telling: Telling) -> str:
     return telling.more(left, "item", f"[{shown}:{shown + 20}] has the next")
 
 
-def _part_by_part(value: object, parts: list[tuple[Any, object]], telling: Telling) -> Description:
+def _part_by_part(
+    value: object, parts: list[tuple[Any, object]], telling: DescriptionLimits
+) -> Description:
     """Return each part described as a value of its own, with images in the order of the parts."""
     title = f"{_title(value, len(parts))}:"
     room = telling.chars - len(title)

@@ -28,7 +28,7 @@ from jp_nb.values.base import (
     BRIEF_CHARS,
     Describer,
     Description,
-    Telling,
+    DescriptionLimits,
     ValueBudget,
     cut_end,
     cut_middle,
@@ -196,7 +196,9 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
         A description with the attributes `text` and `images`. A notebook displays both.
     """
     budget = budget or ValueBudget()
-    telling = Telling(max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe)
+    telling = DescriptionLimits(
+        max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe
+    )
     with warnings.catch_warnings(), private(budget.privacy):
         warnings.simplefilter("ignore")  # those of the libraries are not about what is asked
         said = _describe(value, telling)
@@ -204,7 +206,7 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
     return Description(text, said.images[: telling.images])
 
 
-def _describe(value: object, telling: Telling) -> Description:
+def _describe(value: object, telling: DescriptionLimits) -> Description:
     """Return what is said of `value`, by the first that knows how to say it."""
     if (hidden := hidden_value(value)) is not None:
         return Description(cut_end(hidden, telling.chars))
@@ -220,11 +222,11 @@ def _describe(value: object, telling: Telling) -> Description:
     return said
 
 
-def _budget(telling: Telling) -> ValueBudget:
+def _budget(telling: DescriptionLimits) -> ValueBudget:
     return ValueBudget(telling.chars, telling.side, telling.images)
 
 
-def _by_kind(value: object, telling: Telling) -> Description:
+def _by_kind(value: object, telling: DescriptionLimits) -> Description:
     try:
         said = _known(value, telling)
         if said is None:
@@ -237,7 +239,7 @@ def _by_kind(value: object, telling: Telling) -> Description:
     return Description(cut_middle(said, telling.chars))
 
 
-def _known(value: object, telling: Telling) -> Description | str | None:
+def _known(value: object, telling: DescriptionLimits) -> Description | str | None:
     kind = kind_of(value)
     if kind is not None:
         return kind.describe(value, telling)
@@ -246,7 +248,7 @@ def _known(value: object, telling: Telling) -> Description | str | None:
     return describe_container(value, telling, _special(telling), is_rich)
 
 
-def _special(telling: Telling) -> Special:
+def _special(telling: DescriptionLimits) -> Special:
     def special(value: object, room: int) -> str:
         part = telling.part(min(room, BRIEF_CHARS) if telling.brief else room, brief=True)
         return _describe(value, part).text
@@ -256,7 +258,7 @@ def _special(telling: Telling) -> Special:
 
 def in_order(items: Iterable[object]) -> list[object]:
     """Return the elements of a set in the order in which a description has them."""
-    telling = Telling(BRIEF_CHARS, 0, 0, "", _describe)
+    telling = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
     nested = NestedText(NestedRules(_special(telling)), greedy=False)
     return nested.sorted((None, item) for item in items)
 

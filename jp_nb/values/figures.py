@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from jp_nb.images import Image
-from jp_nb.values.base import Description, Telling, count, cut_end, in_one_line
+from jp_nb.values.base import Description, DescriptionLimits, count, cut_end, in_one_line
 from jp_nb.values.custom import FAILURES
 
 MAX_PIXELS: Final = 60_000_000
@@ -23,7 +23,7 @@ MAX_INCHES: Final = 100
 _MODES: Final = ("1", "L", "LA", "RGB", "RGBA")
 
 
-def describe_figure(value: Any, telling: Telling) -> str | Description:
+def describe_figure(value: Any, telling: DescriptionLimits) -> str | Description:
     """Return a picture of a matplotlib figure, and its axes in words."""
     wide, high = (float(side) for side in value.get_size_inches())
     dpi = float(value.dpi)
@@ -40,7 +40,7 @@ def describe_figure(value: Any, telling: Telling) -> str | Description:
     return _with_picture("\n".join(lines), telling, lambda: _drawn(value, wide, high, telling))
 
 
-def describe_axes(value: Any, telling: Telling) -> str | Description:
+def describe_axes(value: Any, telling: DescriptionLimits) -> str | Description:
     """Return matplotlib axes in words, with a picture of their figure."""
     if telling.brief:
         return f"matplotlib {_axes_words(value)}"
@@ -53,7 +53,7 @@ def describe_axes(value: Any, telling: Telling) -> str | Description:
     return _with_picture(words, telling, lambda: _drawn(figure, wide, high, telling))
 
 
-def _with_picture(words: str, telling: Telling, draw: Any) -> str | Description:
+def _with_picture(words: str, telling: DescriptionLimits, draw: Any) -> str | Description:
     if telling.images < 1:
         return words
     try:
@@ -65,7 +65,7 @@ def _with_picture(words: str, telling: Telling, draw: Any) -> str | Description:
     return Description(words, (Image("image/png", content, in_one_line(name, 80)),))
 
 
-def _drawn(figure: Any, wide: float, high: float, telling: Telling) -> bytes:
+def _drawn(figure: Any, wide: float, high: float, telling: DescriptionLimits) -> bytes:
     if not 0 < max(wide, high) <= MAX_INCHES * 10:
         raise ValueError(f"a figure of {wide:g} x {high:g} inches")
     out = io.BytesIO()
@@ -108,7 +108,7 @@ def _quoted(text: object) -> str:
 # --- PIL -------------------------------------------------------------------------------------
 
 
-def describe_picture(value: Any, telling: Telling) -> str | Description:
+def describe_picture(value: Any, telling: DescriptionLimits) -> str | Description:
     """Return a PIL image: size and mode, and a PNG that is no longer than allowed."""
     wide, high = value.size
     title = f"PIL.{type(value).__name__}, {wide} x {high} pixels, mode {value.mode}"
@@ -134,7 +134,7 @@ def _smaller(value: Any, side: int) -> bytes:
     return out.getvalue()
 
 
-def describe_image(value: Image, telling: Telling) -> str | Description:
+def describe_image(value: Image, telling: DescriptionLimits) -> str | Description:
     """Return an image of ours as it is."""
     title = f"{value.media_type} of {count(len(value.content), 'byte')}"
     named = f"{title}, {_quoted(value.name)}" if value.name else title
@@ -144,7 +144,7 @@ def describe_image(value: Image, telling: Telling) -> str | Description:
 # --- plotly ----------------------------------------------------------------------------------
 
 
-def describe_plotly(value: Any, telling: Telling) -> str | Description:
+def describe_plotly(value: Any, telling: DescriptionLimits) -> str | Description:
     """Return a plotly figure in words; and a picture if what draws them is loaded already."""
     traces = list(value.data)
     title = f"plotly.Figure, {count(len(traces), 'trace')}"
@@ -178,7 +178,7 @@ def _trace(trace: Any) -> str:
     return ", ".join(words)
 
 
-def _rendered(value: Any, telling: Telling) -> bytes:
+def _rendered(value: Any, telling: DescriptionLimits) -> bytes:
     wide = float(value.layout.width or 700)
     high = float(value.layout.height or 500)
     scale = min(1.0, telling.side / max(wide, high))

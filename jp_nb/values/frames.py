@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jp_nb.values.base import (
-    Telling,
+    DescriptionLimits,
     count,
     cut_end,
     hidden_part,
@@ -61,7 +61,7 @@ class _Table:
     labels: Callable[[int, int], Sequence[object]]
 
 
-def describe_pandas_frame(value: Any, telling: Telling) -> str:
+def describe_pandas_frame(value: Any, telling: DescriptionLimits) -> str:
     """Return shape, columns with types and missing values, first and last rows."""
     rows, columns = value.shape
     title = (
@@ -106,7 +106,7 @@ def _index_words(index: Any) -> str:
     return f"{type(index).__name__}{named} ({index.dtype})"
 
 
-def describe_polars_frame(value: Any, telling: Telling) -> str:
+def describe_polars_frame(value: Any, telling: DescriptionLimits) -> str:
     """Return shape, columns with types and missing values, first and last rows."""
     rows, columns = value.shape
     title = (
@@ -133,7 +133,7 @@ def describe_polars_frame(value: Any, telling: Telling) -> str:
     return _written(table, telling)
 
 
-def describe_pandas_series(value: Any, telling: Telling) -> str:
+def describe_pandas_series(value: Any, telling: DescriptionLimits) -> str:
     """Return name, length, type, missing values, range, first and last values."""
     kind = f"pandas.{type(value).__name__}"
     counted = min(len(value), MAX_COUNTED)
@@ -144,7 +144,7 @@ def describe_pandas_series(value: Any, telling: Telling) -> str:
     )
 
 
-def describe_polars_series(value: Any, telling: Telling) -> str:
+def describe_polars_series(value: Any, telling: DescriptionLimits) -> str:
     """Return name, length, type, missing values, range, first and last values."""
     return _column(
         "polars.Series",
@@ -160,7 +160,7 @@ def describe_polars_series(value: Any, telling: Telling) -> str:
 def _column(
     kind: str,
     value: Any,
-    telling: Telling,
+    telling: DescriptionLimits,
     missing: int,
     counted: int,
     part: Callable[[int, int], list[object]],
@@ -229,7 +229,7 @@ def _type_text(dtype: object, hidden: str | None) -> str:
 # --- lazy ones -------------------------------------------------------------------------------
 
 
-def describe_lazy_polars(value: Any, telling: Telling) -> str:
+def describe_lazy_polars(value: Any, telling: DescriptionLimits) -> str:
     """Return the schema and the plan of a lazy frame, which is not computed."""
     if telling.brief:
         return "polars.LazyFrame, not computed"
@@ -242,7 +242,7 @@ def describe_lazy_polars(value: Any, telling: Telling) -> str:
     return f"{title}: {listed}\nPlan:\n{cut_end(plan, max(room - len(listed), 20))}"
 
 
-def describe_lazy_table(value: Any, telling: Telling) -> str:
+def describe_lazy_table(value: Any, telling: DescriptionLimits) -> str:
     """Return the columns of a table that would be computed; it is not."""
     kind = type(value)
     title = f"{kind.__module__.partition('.')[0]} {kind.__name__}, not computed"
@@ -261,7 +261,7 @@ def describe_lazy_table(value: Any, telling: Telling) -> str:
 # --- writing ---------------------------------------------------------------------------------
 
 
-def _written(table: _Table, telling: Telling) -> str:
+def _written(table: _Table, telling: DescriptionLimits) -> str:
     head = [table.title, *_columns(table, telling.chars * 3 // 5 - len(table.title), telling)]
     room = telling.chars - sum(len(line) + 1 for line in head) - 40
     if not table.rows or not table.names or room < 40:
@@ -323,7 +323,7 @@ def _shown(cell: object, hidden: str | None) -> str:
     return _cell(cell) if hidden is None else in_one_line(hidden, CELL_CHARS)
 
 
-def _columns(table: _Table, room: int, telling: Telling) -> list[str]:
+def _columns(table: _Table, room: int, telling: DescriptionLimits) -> list[str]:
     """Return all columns with types and missing values; only names if there is little room."""
     of = "" if table.counted == table.rows else f" in the first {table.counted:,} rows"
     nulls = table.nulls or [0] * len(table.names)

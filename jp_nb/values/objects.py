@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from jp_nb.values.base import (
     Description,
-    Telling,
+    DescriptionLimits,
     count,
     cut_end,
     cut_middle,
@@ -32,7 +32,7 @@ from jp_nb.values.expressions import is_cell_file, is_own_code, place_of
 MAX_NAMES = 200
 
 
-def describe_function(value: Any, telling: Telling) -> str:
+def describe_function(value: Any, telling: DescriptionLimits) -> str:
     """Return signature, docstring and place; of a function of the notebook its source."""
     name = f"{_module(value)}{getattr(value, '__qualname__', type(value).__name__)}"
     code = getattr(inspect.unwrap(value) if inspect.isfunction(value) else value, "__code__", None)
@@ -49,14 +49,14 @@ def describe_function(value: Any, telling: Telling) -> str:
     return cut_middle("\n".join([*lines, *_documented(value)]), telling.chars)
 
 
-def describe_bound_method(value: types.MethodType, telling: Telling) -> str:
+def describe_bound_method(value: types.MethodType, telling: DescriptionLimits) -> str:
     """Return a method as its function is, and whose it is."""
     owner = type_name(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
     inner = describe_function(value.__func__, telling)
     return cut_end(f"method of {owner}: {inner}", telling.chars)
 
 
-def describe_class(value: Any, telling: Telling) -> str:
+def describe_class(value: Any, telling: DescriptionLimits) -> str:
     """Return signature, bases, docstring and public names of a class."""
     bases = ", ".join(type_name(base) for base in value.__bases__ if base is not object)
     title = f"class {type_name(value)}{f', a kind of {bases}' if bases else ''}"
@@ -72,7 +72,7 @@ def describe_class(value: Any, telling: Telling) -> str:
     return cut_middle("\n".join(lines), telling.chars)
 
 
-def describe_module(value: types.ModuleType, telling: Telling) -> str:
+def describe_module(value: types.ModuleType, telling: DescriptionLimits) -> str:
     """Return name, first line of the docstring and public names of a module."""
     space = types.ModuleType.__getattribute__(value, "__dict__")
     title = f"module {in_one_line(str(space.get('__name__', '?')), 120)}"
@@ -125,7 +125,7 @@ def _source(value: Any) -> str | None:
         return None
 
 
-def _listed(names: list[str], telling: Telling) -> str:
+def _listed(names: list[str], telling: DescriptionLimits) -> str:
     """Return names in one line, as many as there is room for, and how many more there are."""
     room, shown = telling.chars // 2, []
     for name in names[:MAX_NAMES]:
@@ -139,7 +139,7 @@ def _listed(names: list[str], telling: Telling) -> str:
     return f"{text}, … {count(len(names) - len(shown), 'more name')}; dir({telling.name}) has all"
 
 
-def describe_file(value: Any, telling: Telling) -> str:
+def describe_file(value: Any, telling: DescriptionLimits) -> str:
     """Return name, mode and position of an open file; it is not read."""
     name = getattr(value, "name", None)
     shown = f" {_file_name(name)!r}" if isinstance(name, str | bytes | int) else ""
@@ -171,12 +171,12 @@ def _position(value: Any) -> str:
         return "open, not read"
 
 
-def describe_iterator(value: Any, telling: Telling) -> str:
+def describe_iterator(value: Any, telling: DescriptionLimits) -> str:
     """Return what kind of iterator it is; nothing is taken from it."""
     return f"{type_name(type(value))}, an iterator (not consumed)"
 
 
-def describe_generator(value: Any, telling: Telling) -> str:
+def describe_generator(value: Any, telling: DescriptionLimits) -> str:
     """Return name and state of a generator or a coroutine, which does not run for this."""
     state: str
     if inspect.iscoroutine(value):
@@ -196,7 +196,7 @@ def _state_of_async(value: Any) -> str:
     return "AGEN_RUNNING" if value.ag_running else "AGEN_OPEN"
 
 
-def describe_future(value: Any, telling: Telling) -> str:
+def describe_future(value: Any, telling: DescriptionLimits) -> str:
     """Return the state of a task or a future; it is not waited for."""
     name = f"{type_name(type(value))}"
     code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
@@ -212,24 +212,24 @@ def describe_future(value: Any, telling: Telling) -> str:
     return f"{name}{named}, done: {inner.text}"
 
 
-def describe_thread(value: Any, telling: Telling) -> str:
+def describe_thread(value: Any, telling: DescriptionLimits) -> str:
     """Return name and state of a thread."""
     state = "alive" if value.is_alive() else "not alive"
     return f"{type_name(type(value))} {value.name!r}, {state}"
 
 
-def describe_socket(value: Any, telling: Telling) -> str:
+def describe_socket(value: Any, telling: DescriptionLimits) -> str:
     """Return kind and state of a socket; nothing is read from it."""
     state = "closed" if value.fileno() < 0 else "open"
     return f"{type_name(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
 
 
-def describe_connection(value: Any, telling: Telling) -> str:
+def describe_connection(value: Any, telling: DescriptionLimits) -> str:
     """Return the kind of a connection to a database; nothing is asked of it."""
     return f"{type_name(type(value))}, a database connection (not queried)"
 
 
-def describe_widget(value: Any, telling: Telling) -> str:
+def describe_widget(value: Any, telling: DescriptionLimits) -> str:
     """Return type, description and value of a widget; a password stays hidden."""
     name = type(value).__name__
     words = [f"ipywidgets.{name}"]
@@ -253,7 +253,7 @@ def describe_widget(value: Any, telling: Telling) -> str:
     return cut_end(", ".join(words), telling.chars)
 
 
-def describe_displayed(value: Any, telling: Telling) -> str | Description:
+def describe_displayed(value: Any, telling: DescriptionLimits) -> str | Description:
     """Return the text of one of IPython's display objects, such as `Markdown`."""
     data = value.data
     if isinstance(data, bytes):
@@ -271,7 +271,7 @@ MAX_WALKED: Final = 5_000
 _TEXT = 2000
 
 
-def describe_exception(value: BaseException, telling: Telling) -> str:
+def describe_exception(value: BaseException, telling: DescriptionLimits) -> str:
     """Return what happened, where in the user's code, and why."""
     if telling.brief:
         return _what(value, telling.chars)

@@ -12,9 +12,9 @@ from jp_nb.agent.batch import BROKE_OFF, NEVER_RAN, RAN_BEFORE
 from jp_nb.agent.display import (
     DisplayEvent,
     InterruptHeard,
-    PersonSays,
     ToolBegins,
     ToolEnds,
+    UserMessage,
 )
 from jp_nb.agent.interrupts import STOPPED
 from jp_nb.agent.permissions import SKIPPED
@@ -410,7 +410,7 @@ async def test_reply_after_the_last_response_is_a_message() -> None:
     assert (await bench.run()).status == "completed"
     assert contents(bench) == [("call_1", "fine")]
     assert [request.content for request in bench.of(ChatRequest)] == ["Go.", "Enough."]
-    assert bench.shown_of(PersonSays) == [PersonSays("Enough.")]
+    assert bench.shown_of(UserMessage) == [UserMessage("Enough.")]
 
 
 async def test_restart_drops_answers_and_edits() -> None:

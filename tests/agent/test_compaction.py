@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.compaction import INSTRUCTIONS, LEFT_OUT, Shortening, Summarizer
+from jp_nb.agent.compaction import INSTRUCTIONS, LEFT_OUT, CompactionSettings, Summarizer
 from jp_nb.agent.display import Notice, ShowText
 from jp_nb.agent.inquiry import InquiryModel
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered
@@ -60,7 +60,7 @@ def bench(
     summarizer = EventProvider(*summaries)
     model = InquiryModel(summarizer, "small", system=(INSTRUCTIONS,), full_name="test/small")
     model = replace(model, request=made.request.model_copy(update={"max_retries": 0}))
-    shortening = Shortening(lambda: ("",), lambda resolved, rule: Summarizer(model))
+    shortening = CompactionSettings(lambda: ("",), lambda resolved, rule: Summarizer(model))
     made.loop = TurnLoop(
         stream=made.stream,
         thread=thread_of(made.stream),

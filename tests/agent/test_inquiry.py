@@ -39,7 +39,7 @@ from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers.registry import create_provider
 from jp_nb.providers.scripted import Script, ScriptedProvider
-from jp_nb.record.context import Thread, ThreadEntry
+from jp_nb.record.context import RequestContext, ThreadEntry
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.tools.question import Question
 from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
@@ -60,7 +60,7 @@ def inquiry(
     return ModelInquiry(f"{call}.{question.id}.1", call, tool, question, number)
 
 
-def waiting(provider: str = "test") -> Thread:
+def waiting(provider: str = "test") -> RequestContext:
     """A conversation whose model has just called the tool `rename`."""
     return thread_of(
         user("Rename a.txt, with backups."),
@@ -94,7 +94,7 @@ class Backend:
     async def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
-    async def ask(self, question: Question = SURE, thread: Thread | None = None) -> Any:
+    async def ask(self, question: Question = SURE, thread: RequestContext | None = None) -> Any:
         asked = replace(inquiry(question), spent=lambda _, usage: self.usage.append(usage))
         return await self.real.inquire(thread or waiting(), asked)
 
@@ -108,11 +108,11 @@ class Backend:
         return [request for request, _ in self.provider.requests]
 
 
-def entries(thread: Thread) -> list[ThreadEntry]:
+def entries(thread: RequestContext) -> list[ThreadEntry]:
     return [item.entry for item in thread]
 
 
-def responses(thread: Thread) -> list[tuple[str, str, bool]]:
+def responses(thread: RequestContext) -> list[tuple[str, str, bool]]:
     """The responses to tool calls in `thread`."""
     found = [entry for entry in entries(thread) if isinstance(entry, ToolCallResponse)]
     return [(entry.id, entry.content, entry.is_error) for entry in found]

@@ -13,8 +13,8 @@ from jp_nb.agent.display import (
     EndOfText,
     InterruptHeard,
     Notice,
-    PersonSays,
     ShowText,
+    UserMessage,
 )
 from jp_nb.agent.prompts import PromptEnd
 from jp_nb.agent.provider import TextPart, Usage
@@ -149,7 +149,7 @@ async def test_reply_is_sent_with_the_partial_answer() -> None:
         "So far",
         "Shorter, please.",
     ]
-    assert bench.shown_of(PersonSays) == [PersonSays("Shorter, please.")]
+    assert bench.shown_of(UserMessage) == [UserMessage("Shorter, please.")]
     assert bench.provider.closed == 2
 
 

@@ -14,9 +14,9 @@ from jp_nb.agent.permissions import Approval, approval
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
-    Exhibit,
     NotAnswered,
     Prompt,
+    PromptDetail,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
@@ -91,7 +91,7 @@ async def test_permission_prompt_shows_arguments_and_choices() -> None:
     bench, _ = await decided(yes("run"))
     [prompt] = bench.person.asked
     assert isinstance(prompt, ActionPrompt)
-    assert prompt.exhibits == (Exhibit("Arguments", {"city": "Delft"}),)
+    assert prompt.exhibits == (PromptDetail("Arguments", {"city": "Delft"}),)
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
         ("y", "Run", True),
         ("Y", "Run all its calls this turn", True),
@@ -234,7 +234,7 @@ async def test_delivery_prompt_shows_the_whole_result() -> None:
     [prompt] = bench.person.asked
     assert isinstance(prompt, ActionPrompt)
     assert prompt.text == "Deliver t result to assistant?"
-    assert prompt.exhibits == (Exhibit("Result", "a secret"),)
+    assert prompt.exhibits == (PromptDetail("Result", "a secret"),)
     assert [(a.key, a.label) for a in prompt.actions] == [
         ("y", "Deliver"),
         ("n", "Skip"),

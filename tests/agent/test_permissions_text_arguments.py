@@ -12,8 +12,8 @@ from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
-    Exhibit,
     NotAnswered,
+    PromptDetail,
     QuestionPrompt,
     Unavailable,
 )
@@ -60,7 +60,7 @@ async def decided(name: str, arguments: dict[str, Any], *ends: Any) -> tuple[Ben
     return bench, runner
 
 
-def exhibits(bench: Bench, number: int = 0) -> tuple[Exhibit, ...]:
+def exhibits(bench: Bench, number: int = 0) -> tuple[PromptDetail, ...]:
     prompt = bench.person.asked[number]
     assert isinstance(prompt, ActionPrompt)
     return prompt.exhibits
@@ -70,9 +70,9 @@ async def test_prompt_shows_text_arguments_apart_from_the_others() -> None:
     given = {"times": 2, "code": CODE, "page": "<b>"}
     bench, runner = await decided("many", given, yes("run"))
     assert exhibits(bench) == (
-        Exhibit("code (python)", CODE, "python"),
-        Exhibit("page (html)", "<b>", "html"),
-        Exhibit("Arguments", {"times": 2}),
+        PromptDetail("code (python)", CODE, "python"),
+        PromptDetail("page (html)", "<b>", "html"),
+        PromptDetail("Arguments", {"times": 2}),
     )
     assert runner.seen == [(CODE, "<b>", 2)]
 
@@ -106,7 +106,7 @@ async def test_text_arguments_are_edited_before_the_others() -> None:
 async def test_cancelled_or_empty_edit_asks_again(ends: list[Any]) -> None:
     bench, runner = await decided("run", {"code": "1"}, yes("edit"), *ends, yes("run"))
     assert runner.seen == ["1"]
-    assert exhibits(bench, 2) == (Exhibit("code (python)", "1", "python"),)
+    assert exhibits(bench, 2) == (PromptDetail("code (python)", "1", "python"),)
 
 
 async def test_text_is_shown_below_its_call_after_the_prompt() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ChangeEnds, Notice, QuestionEnds
-from jp_nb.agent.prompts import Given
+from jp_nb.agent.prompts import GivenAnswer
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.record.events import InquiryResponse, ToolCallResponse
 from jp_nb.session.ask import SessionAnswers
@@ -22,7 +22,7 @@ from tests.agent.turn_bench import Bench, call, reply, say
 from tests.support.fakes import FakePrompter, for_tool, yes
 
 SURE = Question.boolean("sure", "Sure?")
-GIVEN = Given(True, "a.toml, line 1")
+GIVEN = GivenAnswer(True, "a.toml, line 1")
 
 
 def answers(tmp_path: Path, text: str) -> SessionAnswers:
@@ -116,7 +116,7 @@ async def test_question_missing_in_the_answers_file_is_asked(tmp_path: Path) -> 
 
 def test_changed_answers_file_is_read_again(tmp_path: Path) -> None:
     found = answers(tmp_path, "[questions.t]\nsure = true\n")
-    assert found.answer("t", SURE) == Given(True, "a.toml, line 2")
+    assert found.answer("t", SURE) == GivenAnswer(True, "a.toml, line 2")
     (tmp_path / "a.toml").write_text("\n[questions.t]\nsure = false\n", encoding="utf-8")
     found.load("a.toml", ConfigFiles(tmp_path))
     assert found.answer("t", SURE) == replace(GIVEN, value=False, place="a.toml, line 3")

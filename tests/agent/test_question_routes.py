@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.agent.prompts import Declined, Given, Unfit
+from jp_nb.agent.prompts import DeclinedByFile, GivenAnswer, InvalidAnswer
 from jp_nb.agent.questions import AskModel, AskPerson, Decline, Refuse, Route, UseAnswer, route
 from jp_nb.config.tree.tools import QuestionConfig
 from jp_nb.tools.question import Question
@@ -18,7 +18,7 @@ TO_MODEL = QuestionConfig.model_validate({"target": "assistant"})
 SET = QuestionConfig.model_validate({"answer": False})
 
 
-GIVEN = Given(True, "a.toml, line 1")
+GIVEN = GivenAnswer(True, "a.toml, line 1")
 
 
 PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
@@ -27,7 +27,7 @@ PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
     (TO_MODEL, None, GIVEN, UseAnswer(True, "answers")),
     (TO_MODEL, None, None, AskModel()),
     (None, None, GIVEN, UseAnswer(True, "answers")),
-    (None, None, Declined("a.toml, line 1"), Decline()),
+    (None, None, DeclinedByFile("a.toml, line 1"), Decline()),
     (None, None, None, AskPerson()),
 ]
 
@@ -44,7 +44,7 @@ def test_unfit_prepared_answer_is_refused() -> None:
         (SURE.with_exclusive(), "it runs headless"),
         (SURE.with_required(False), "it runs headless"),
     ]:
-        prepared = Unfit("a.toml, line 1: no")
+        prepared = InvalidAnswer("a.toml, line 1: no")
         found = route("t", question, TO_MODEL, remembered=None, nobody=nobody, prepared=prepared)
         assert isinstance(found, Refuse)
         assert found.open == "a.toml, line 1: no"

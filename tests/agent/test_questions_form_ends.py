@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.display import InterruptHeard, PersonSays, QuestionEnds
+from jp_nb.agent.display import InterruptHeard, QuestionEnds, UserMessage
 from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
 from jp_nb.agent.permissions import STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
@@ -78,7 +78,7 @@ async def test_reply_is_sent_with_the_answers_so_far() -> None:
         ("call_1.parts.1", "cancelled", "user", "cancelled"),
     ]
     assert structured(bench)["reply"] == "What is a part?"
-    assert bench.shown_of(PersonSays) == [PersonSays("What is a part?")]
+    assert bench.shown_of(UserMessage) == [UserMessage("What is a part?")]
     assert bench.turn.text == "Done."
 
 

@@ -14,7 +14,7 @@ from jp_nb.agent.inquiry import InquiryError, InquiryModel, LlmInquiryBackend
 from jp_nb.agent.provider import Flush, ProviderEvent, TextPart
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ProviderError
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -198,10 +198,10 @@ async def test_inquiry_shows_the_question_and_its_answer_alone(
 async def test_thread_is_copied_only_when_a_model_is_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made: list[Thread] = []
-    init = Thread.__init__
+    made: list[RequestContext] = []
+    init = RequestContext.__init__
 
-    def noted(self: Thread, *args: Any, **kwargs: Any) -> None:
+    def noted(self: RequestContext, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
         if self.items:
             made.append(self)
@@ -218,7 +218,7 @@ async def test_thread_is_copied_only_when_a_model_is_asked(
         )
         made.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(Thread, "__init__", noted)
+            patch.setattr(RequestContext, "__init__", noted)
             await bench.run()
         assert len(made) == copies
         assert [request.thread for request, _ in other.requests] == made

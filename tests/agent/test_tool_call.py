@@ -10,7 +10,7 @@ from jp_nb.agent.display import Notice, ToolEnds
 from jp_nb.agent.inquiry import ModelInquiry, paused
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.images import Image
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.events import ImageEntry, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import ToolContext
@@ -40,7 +40,7 @@ def limits(**record: int) -> dict[str, Any]:
     return {"record": record}
 
 
-def results_in(thread: Thread) -> list[tuple[str, tuple[Image, ...]]]:
+def results_in(thread: RequestContext) -> list[tuple[str, tuple[Image, ...]]]:
     return [
         (item.entry.content, item.images)
         for item in thread

@@ -26,7 +26,7 @@ from jp_nb.errors import (
     ToolError,
     UsageError,
 )
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallRequest, ToolCallResponse
 from jp_nb.record.journal import open_calls
 from jp_nb.tools.base import ToolContext
@@ -402,7 +402,7 @@ async def test_resumed_call_of_a_failing_turn_is_reported_as_run_before() -> Non
     bench.stream.append(ToolCallRequest(id="c1", name="look", arguments={}))
     resolve = bench.loop.resolve
 
-    def damaged(_: Thread) -> Sequence[RecordedResult]:
+    def damaged(_: RequestContext) -> Sequence[RecordedResult]:
         raise StorageError("the cassette is damaged")
 
     async def resolved() -> Resolved:

@@ -12,7 +12,7 @@ import pytest
 from pydantic import JsonValue
 
 from jp_nb.agent.display import ToolBegins
-from jp_nb.agent.prompts import ActionPrompt, Answered, Exhibit, FormEnd, QuestionPrompt
+from jp_nb.agent.prompts import ActionPrompt, Answered, FormEnd, PromptDetail, QuestionPrompt
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.partial import Partial, apply
 from jp_nb.record.events import InquiryRequest, ToolCallRequest, ToolCallResponse
@@ -183,7 +183,7 @@ async def test_edited_command_is_shown_before_it_runs(tmp_path: Path, mode: str)
     lines = ["echo one >> runs"] if mode == "ask" else []
     lines += ["echo two; three >> runs", "echo four >> runs"]
     assert [exhibits[0].value for exhibits in seen] == lines
-    assert seen[-1][2] == Exhibit("Arguments as you edited them", {"what": "four"})
+    assert seen[-1][2] == PromptDetail("Arguments as you edited them", {"what": "four"})
     assert (tmp_path / "runs").read_text() == "four\n"
     [response] = bench.of(ToolCallResponse)
     assert response.metadata["edited_arguments"] == {"what": "four"}

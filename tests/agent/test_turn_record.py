@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.record.clock import EARLIEST, Clock, utc_now
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     InquiryEntry,
@@ -46,7 +46,7 @@ OF_B: list[InquiryEntry] = [asked("b.q.1"), ended("b.q.1")]
 
 def recorded(entries: Iterable[InquiryEntry], clock: Clock) -> list[str]:
     stream = ConversationStream.new(clock=clock, made="headless")
-    record = TurnRecord(stream, Thread())
+    record = TurnRecord(stream, RequestContext())
     record.start_turn(ChatRequest(content="Go."))
     record.add(*(ToolCallRequest(id=each, name="look", arguments={}) for each in CALLS))
     for entry in entries:
@@ -82,7 +82,7 @@ def test_other_records_have_questions_at_once() -> None:
     order = [OF_B[0], OF_BC[0], *OF_A, OF_BC[1], OF_B[1]]
     assert recorded(order, utc_now)[:9] == [f"{each.type}:{each.id}" for each in order]
     stream = ConversationStream.new(clock=utc_now, made="live")
-    record = TurnRecord(stream, Thread())
+    record = TurnRecord(stream, RequestContext())
     record.start_turn(ChatRequest(content="Go."))
     record.add(ToolCallRequest(id="a", name="look", arguments={}))
     record.add_question(OF_A[0])

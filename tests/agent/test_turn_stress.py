@@ -46,7 +46,7 @@ from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -479,7 +479,7 @@ class Stress:
         self.person, self.cell = Person(seed), Cell(seed)
         self.clock = Times(seed)
         self.stream = new_stream()
-        self.thread = Thread()
+        self.thread = RequestContext()
         self.shown: list[DisplayEvent] = []
         self.statuses: list[str] = []
         self.interrupts = self._turn_shown = 0

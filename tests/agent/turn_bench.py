@@ -37,7 +37,7 @@ from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import Thread, ThreadEntry, thread_of
+from jp_nb.record.context import RequestContext, ThreadEntry, thread_of
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.journal import CallStage
 from jp_nb.record.stream import ConversationStream
@@ -138,7 +138,7 @@ class MockInquiryBackend:
         self.most_at_once = 0
         self.cancelled: list[str] = []
 
-    async def inquire(self, thread: Thread, inquiry: ModelInquiry) -> Any:
+    async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> Any:
         self.asked.append((inquiry, [item.entry for item in thread]))
         self.running += 1
         self.most_at_once = max(self.most_at_once, self.running)

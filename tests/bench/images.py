@@ -21,7 +21,7 @@ from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.images import Image
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse, shows
 from jp_nb.record.signing import Signer
@@ -45,9 +45,11 @@ def figures(count: int) -> list[Image]:
     return found
 
 
-def recorded(images: Sequence[Sequence[Image]]) -> tuple[ConversationStream, Thread, list[float]]:
+def recorded(
+    images: Sequence[Sequence[Image]],
+) -> tuple[ConversationStream, RequestContext, list[float]]:
     """A conversation with a result for each of `images`, and the seconds that each took."""
-    stream, thread = ConversationStream.new(clock=utc_now, made="live"), Thread()
+    stream, thread = ConversationStream.new(clock=utc_now, made="live"), RequestContext()
     record, took = TurnRecord(stream, thread), []
     record.start_turn(ChatRequest(content="Draw."))
     for number, shown in enumerate(images):
@@ -71,11 +73,11 @@ def median_ms(action: Callable[[], object]) -> float:
     return 1000 * statistics.median(found)
 
 
-def resend_ms(thread: Thread) -> float:
+def resend_ms(thread: RequestContext) -> float:
     """Milliseconds to encode a thread again that grew by its last result."""
     found = []
     for _ in range(RUNS):
-        growing, rendering = Thread(thread.items[:-2]), AnthropicRendering()
+        growing, rendering = RequestContext(thread.items[:-2]), AnthropicRendering()
         rendering.follow(growing)
         rendering.messages.encode()
         growing.items.append(thread.items[-2])

@@ -20,7 +20,7 @@ from time import perf_counter, sleep
 
 from jupyter_client.manager import KernelManager
 
-from jp_nb.storage.question_log import ProjectLog
+from jp_nb.storage.question_log import QuestionLogFile
 from tests.storage.log_writers import Writer, check
 
 CODE = """
@@ -86,11 +86,11 @@ def main(count: int = 5000, kills: int = 20) -> None:
             thread.join()
         took = perf_counter() - began
         check(root, [killed, steady], kills=killed.kills)
-        log = ProjectLog(root)
+        log = QuestionLogFile(root)
         contents, reads = log.read(), []
         for _ in range(5):
             began = perf_counter()
-            ProjectLog(root).read()
+            QuestionLogFile(root).read()
             reads.append(perf_counter() - began)
         archives = len(list(log.folder.glob("qna_*")))
         print(

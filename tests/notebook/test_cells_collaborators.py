@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.prompts import Answered, AnyEnd, FormEnd, NotAnswered, Unavailable, sent_by
-from jp_nb.notebook.cells import MAX_SESSIONS, People, read_name
+from jp_nb.notebook.cells import MAX_SESSIONS, Collaborators, read_name
 from jp_nb.notebook.page.protocol import Hello
 
 
@@ -17,7 +17,7 @@ def sent(session: Any) -> dict[str, Any]:
 
 
 def test_message_has_the_last_name_of_its_page() -> None:
-    people = People.of(SimpleNamespace())
+    people = Collaborators.of(SimpleNamespace())
     people.greet("a", "Ada")
     people.greet("b", "Bo")
     people.greet("", "nobody's")
@@ -31,9 +31,9 @@ def test_message_has_the_last_name_of_its_page() -> None:
 def test_number_of_known_pages_is_bounded() -> None:
     kernel = SimpleNamespace()
     for number in range(MAX_SESSIONS + 1):
-        People.of(kernel).greet(f"page {number}", "Ada")
-    assert People.of(kernel).sender_of(sent("page 0")) is None
-    assert People.of(kernel).sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
+        Collaborators.of(kernel).greet(f"page {number}", "Ada")
+    assert Collaborators.of(kernel).sender_of(sent("page 0")) is None
+    assert Collaborators.of(kernel).sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
 
 
 def test_name_is_one_short_line_without_hidden_characters(subtests: pytest.Subtests) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.notebook.completion import SessionFacts, complete
-from jp_nb.storage.question_log import ProjectLog
+from jp_nb.storage.question_log import QuestionLogFile
 from tests.rendering.markdown_readers import dangers, renderings
 from tests.support.fakes import CANCELLED, yes
 from tests.support.sessions import AskedNotebook
@@ -267,14 +267,14 @@ def test_interrupted_import_is_completed_by_the_next_one(
 ) -> None:
     rows = [f"2026-03-01T10:{n // 60:02}:{n % 60:02}Z;Q{n}?;A{n}\n" for n in range(250)]
     (notebook.folder / "old.csv").write_text("".join(rows))
-    append, calls = ProjectLog._append, iter(range(9))
+    append, calls = QuestionLogFile._append, iter(range(9))
 
-    def break_off(self: ProjectLog, data: bytes) -> None:
+    def break_off(self: QuestionLogFile, data: bytes) -> None:
         if next(calls) == 2:
             raise OSError(5, "the disk is broken")
         append(self, data)
 
-    monkeypatch.setattr(ProjectLog, "_append", break_off)
+    monkeypatch.setattr(QuestionLogFile, "_append", break_off)
     with pytest.raises(StorageError, match="the disk is broken"):
         notebook.jp("qna import old.csv")
     monkeypatch.undo()

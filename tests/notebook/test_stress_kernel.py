@@ -167,7 +167,7 @@ class Disturber:
         for message in self._user.messages:
             kind, content = message["header"]["msg_type"], message["content"]
             if kind == "comm_open":
-                if "Beacon" in str(content["data"].get("state", {}).get("_anywidget_id", "")):
+                if "FormBridge" in str(content["data"].get("state", {}).get("_anywidget_id", "")):
                     beacon = content["comm_id"]
             elif beacon and "display_data" in kind and WIDGET_VIEW in content["data"]:
                 found.append(beacon)

@@ -13,7 +13,7 @@ from jp_nb.providers.anthropic import AnthropicDecoder
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import ChatDecoder
 from jp_nb.providers.streaming import Decoder, StreamDecoder
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -54,9 +54,9 @@ def result(call_id: str, content: str, *, is_error: bool = False) -> Entry:
     return ToolCallResponse(id=call_id, content=content, is_error=is_error)
 
 
-def thread_of(*entries: Entry, provider: str = "anthropic") -> Thread:
+def thread_of(*entries: Entry, provider: str = "anthropic") -> RequestContext:
     """The context of `entries`."""
-    thread = Thread()
+    thread = RequestContext()
     for entry in entries:
         thread.add(entry, provider)
     return thread

@@ -10,7 +10,7 @@ from jp_nb.agent.provider import Flush, ModelParameters, ModelRequest, Retry
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.providers.anthropic import AnthropicRendering, build_head
 from jp_nb.providers.registry import create_provider
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatResponse
 from tests.providers.helpers import (
     TODAY,
@@ -31,7 +31,7 @@ from tests.support.loopback import LoopbackServer, Reply, ToolCall
 SIGNED = {"anthropic_thinking_signature": "c2ln"}
 
 
-def messages_of(thread: Thread) -> Any:
+def messages_of(thread: RequestContext) -> Any:
     rendering = AnthropicRendering()
     rendering.follow(thread)
     return json.loads(rendering.messages.encode())
@@ -153,7 +153,7 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         result("c1", "1"), result("c2", "2"), said("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"),
     ]  # fmt: skip
-    growing, rendering = Thread(), AnthropicRendering()
+    growing, rendering = RequestContext(), AnthropicRendering()
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, "anthropic")
         rendering.follow(growing)

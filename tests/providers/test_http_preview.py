@@ -13,7 +13,7 @@ from jp_nb.agent.provider import Attachment, ModelParameters, ModelRequest, Retr
 from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.registry import create_provider
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -117,7 +117,7 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
 
 
 def prefix(request: ModelRequest, items: int) -> ModelRequest:
-    return replace(request, thread=Thread(request.thread.items[:items]))
+    return replace(request, thread=RequestContext(request.thread.items[:items]))
 
 
 async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:

@@ -18,7 +18,7 @@ from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
 from jp_nb.providers.registry import create_provider
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, image_entry, shows
 from tests.providers.helpers import WEATHER, called, collect, result, said, user
 from tests.support.images import figure
@@ -29,8 +29,8 @@ FIRST, SECOND = figure("figure 1", shade=1), figure("figure 2", shade=2)
 ASKED = figure("mine", shade=3)
 
 
-def thread(*entries: tuple[Any, tuple[Image, ...]]) -> Thread:
-    images, made = RecordedImages(), Thread()
+def thread(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
+    images, made = RecordedImages(), RequestContext()
     for image in (FIRST, SECOND, ASKED):
         images.add(image_entry(image))
     for entry, shown in entries:
@@ -143,7 +143,7 @@ def chat_rendering(name: str) -> Callable[[], ChatRendering]:
     "make", [AnthropicRendering, chat_rendering("openai"), chat_rendering("llamacpp")]
 )
 def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], Rendering]) -> None:
-    whole, growing = thread(*PLOTS), Thread()
+    whole, growing = thread(*PLOTS), RequestContext()
     rendering = make()
     encoded: list[bytes] = []
     for count, item in enumerate(whole, start=1):
@@ -159,7 +159,7 @@ def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], 
 
 def test_results_that_come_one_by_one_keep_their_images_behind_the_batch() -> None:
     one_by_one, at_once = (ChatRendering(PROFILES["openai"]) for _ in range(2))
-    growing = Thread()
+    growing = RequestContext()
     for item in thread(*PLOTS):
         growing.items.append(item)
         one_by_one.follow(growing)

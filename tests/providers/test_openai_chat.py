@@ -17,7 +17,7 @@ from jp_nb.providers.openai_chat import (
     system_messages,
 )
 from jp_nb.providers.registry import create_provider
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
@@ -40,7 +40,7 @@ SCHEMA = {
 }
 
 
-def messages_of(thread: Thread, profile: str = "openai") -> Any:
+def messages_of(thread: RequestContext, profile: str = "openai") -> Any:
     rendering = ChatRendering(PROFILES[profile])
     rendering.follow(thread)
     return json.loads(rendering.messages.encode())
@@ -149,7 +149,7 @@ def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
         result("c1", "1"), result("c2", "2"), said("c"), user("d"), thought("u"), said("e"),
     ]  # fmt: skip
     for profile in PROFILES.values():
-        growing, rendering = Thread(), ChatRendering(profile)
+        growing, rendering = RequestContext(), ChatRendering(profile)
         for count, entry in enumerate(entries, start=1):
             growing.add(entry, profile.name)
             rendering.follow(growing)

@@ -22,7 +22,7 @@ from jp_nb.agent.provider import (
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.registry import create_provider
 from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest
 from tests.providers.helpers import (
     ask,
@@ -57,7 +57,7 @@ usage = { input_tokens = 3 }
 """
 
 
-def add(thread: Thread, events: list[Any]) -> None:
+def add(thread: RequestContext, events: list[Any]) -> None:
     """Store the response `events` as a turn loop does: an entry per completed item."""
     metadata = {event.index: event.metadata for event in events if isinstance(event, Flush)}
     for event in events:

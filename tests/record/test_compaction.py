@@ -20,7 +20,7 @@ from jp_nb.record.compaction import (
     takes_back,
     taking_back,
 )
-from jp_nb.record.context import Thread, thread_of, thread_of_turns
+from jp_nb.record.context import RequestContext, thread_of, thread_of_turns
 from jp_nb.record.conversations import fork
 from jp_nb.record.events import (
     ChatResponse,
@@ -161,7 +161,7 @@ POLICIES = st.sampled_from(
 RANGES = st.tuples(st.integers(0, 6), st.integers(0, 6))
 
 
-def is_well_paired(thread: Thread) -> bool:
+def is_well_paired(thread: RequestContext) -> bool:
     """True if each call is followed by its response, and no response by itself."""
     waiting: Counter[str] = Counter()
     for item in thread:

@@ -11,7 +11,7 @@ from hypothesis import given
 from jp_nb.config.layers import Layer
 from jp_nb.record.compaction import SUMMARY_REQUEST
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import VISIBLE, Thread, thread_of
+from jp_nb.record.context import VISIBLE, RequestContext, thread_of
 from jp_nb.record.events import ChatResponse
 from tests.support.entries import (
     ASKED,
@@ -97,7 +97,7 @@ def compaction(first: int, last: int, *, at: str = "10:00:00", **policies: Any) 
     return {**stored, "timestamp": f"2026-06-01 {at}.0"}
 
 
-def shown(thread: Thread) -> list[str]:
+def shown(thread: RequestContext) -> list[str]:
     found = []
     for item in thread:
         raw = item.entry.to_raw()

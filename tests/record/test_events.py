@@ -12,7 +12,7 @@ import pytest
 from jp_nb.errors import StorageError
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.providers.anthropic import AnthropicRendering
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -250,7 +250,7 @@ def b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def rendered(thread: Thread) -> str:
+def rendered(thread: RequestContext) -> str:
     """Return the messages that a provider is sent."""
     rendering = AnthropicRendering()
     rendering.follow(thread)

@@ -13,7 +13,7 @@ from jp_nb.images import MAX_BYTES, MAX_SIDE, Image
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record import context
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import Thread, thread_of
+from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.conversations import fork
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
@@ -55,11 +55,11 @@ def ask(stream: ConversationStream, *images: Image) -> None:
     stream.append(ChatResponse(message="I see."))
 
 
-def shown(thread: Thread) -> list[Image]:
+def shown(thread: RequestContext) -> list[Image]:
     return [image for item in thread for image in item.images]
 
 
-def text(thread: Thread) -> str:
+def text(thread: RequestContext) -> str:
     found = [item.entry.content for item in thread if hasattr(item.entry, "content")]
     return "\n".join(found)
 

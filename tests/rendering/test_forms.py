@@ -17,7 +17,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.rendering.forms import record_of, without_form
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.tools.answer_types import Option
 from jp_nb.tools.question import FormAnswer, Question
 
@@ -116,7 +116,7 @@ def test_plain_text_beside_a_form_lists_questions_and_options() -> None:
 
 def test_single_choice_among_plain_values_is_one_line() -> None:
     bare = QuestionPrompt(Question.select("q", "Which?", ["a", "b"]))
-    assert record_of(bare, answered("b")) == StaticRecord("Which? → b", "Which? → **b**")
+    assert record_of(bare, answered("b")) == PromptSummary("Which? → b", "Which? → **b**")
     worded = QuestionPrompt(Question.select("q", "Which?", STORES))
     assert "    ○ Postgres\n    ◉ Redis" in record_of(worded, answered("rd")).plain
     kept = record_of(worded, Answered("rd", "form", remember=True)).plain

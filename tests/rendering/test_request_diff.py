@@ -7,7 +7,7 @@ from typing import Any
 from jp_nb.agent.provider import Attachment, ModelRequest, ToolDefinition
 from jp_nb.images import Image
 from jp_nb.providers.registry import create_provider
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.request_diff import request_difference, shared_beginning
 from jp_nb.rendering.requests import TracedRequest
@@ -69,12 +69,12 @@ def test_shared_beginning_of_two_requests_is_described() -> None:
 
 def test_messages_with_different_images_differ() -> None:
     def with_image(content: bytes) -> TracedRequest:
-        item = ThreadItem(
+        item = ContextItem(
             ToolCallResponse(id="c", content="", is_error=False),
             "openai",
             (Image("image/png", content),),
         )
-        return traced(ModelRequest("m", Thread([item])))
+        return traced(ModelRequest("m", RequestContext([item])))
 
     same = request_difference(with_image(b"1"), with_image(b"1")).text
     other = request_difference(with_image(b"1"), with_image(b"2")).text

@@ -18,7 +18,7 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.tokens import image_tokens, text_tokens
 from jp_nb.images import Image
 from jp_nb.providers.registry import create_provider
-from jp_nb.record.context import ThreadItem, thread_of
+from jp_nb.record.context import ContextItem, thread_of
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.request_diff import request_difference
 from jp_nb.rendering.requests import TracedRequest, request_report
@@ -52,7 +52,7 @@ def test_report_has_all_parts_with_their_tokens() -> None:
         schema={"type": "object"},
     )
     request.thread.items.append(
-        ThreadItem(ChatRequest(content="See:"), "openai", (Image("image/png", PNG, "figure 1"),))
+        ContextItem(ChatRequest(content="See:"), "openai", (Image("image/png", PNG, "figure 1"),))
     )
     shown = traced(request)
     text = request_report(shown).text

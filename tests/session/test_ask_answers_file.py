@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.prompts import Unfit
+from jp_nb.agent.prompts import InvalidAnswer
 from jp_nb.session.ask import SessionAnswers
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.tools.question import Question
@@ -40,7 +40,7 @@ def test_errors_of_a_prepared_form_contain_no_secret(
             answers = SessionAnswers()
             answers.load("a.toml", ConfigFiles(tmp_path))
             found = answers.answer("enter", Question.model_validate(LOGIN))
-            assert isinstance(found, Unfit)
+            assert isinstance(found, InvalidAnswer)
             begin = "a.toml, line 2: the answer to 'login' does not fit"
             assert found.why.startswith(begin + why)
             assert why or found.why == begin

@@ -23,7 +23,7 @@ from jp_nb.agent.prompts import Answered, FormEnd, NotAnswered
 from jp_nb.record.events import ChatRequest, InquiryRequest, InquiryResponse, ToolCallRequest
 from jp_nb.session import question_log
 from jp_nb.storage import question_log as log_files
-from jp_nb.storage.question_log import LogEntry, ProjectLog
+from jp_nb.storage.question_log import LogEntry, QuestionLogFile
 from jp_nb.tools.question import FormAnswer, Question
 from tests.support.fakes import CANCELLED
 from tests.support.sessions import AskedNotebook
@@ -444,7 +444,7 @@ def test_signed_answers_are_foreign_in_another_workspace(
 def test_removing_the_newest_line_invalidates_the_older_ones(
     notebook: AskedNotebook, folder: Path, answers: int
 ) -> None:
-    log = ProjectLog(folder)
+    log = QuestionLogFile(folder)
     sign = partial(notebook.session.active.questions._signed, log)
     for number in range(answers):
         entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}
@@ -463,7 +463,7 @@ def test_removing_the_newest_line_invalidates_the_older_ones(
 def test_answers_stay_valid_after_archives_were_removed(
     notebook: AskedNotebook, folder: Path
 ) -> None:
-    log = ProjectLog(folder, keeps=1)
+    log = QuestionLogFile(folder, keeps=1)
     sign = partial(notebook.session.active.questions._signed, log)
     for number in range(320):
         entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}

@@ -15,7 +15,7 @@ import jp_nb as jp
 from jp_nb.agent.provider import KeyReference, ModelRequest, SentRequest
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.record.context import Thread
+from jp_nb.record.context import RequestContext
 from jp_nb.rendering.requests import TracedRequest, curl_command
 from jp_nb.session.requests import YOURS, PastRequests
 from jp_nb.tools.outcome import Success
@@ -268,7 +268,9 @@ def test_scripted_model_has_no_curl_command(folder: Path) -> None:
 def test_invalid_variable_name_is_not_used_in_a_command() -> None:
     key = KeyReference("x-api-key", "", 'A"; touch pwned; "', is_set=True)
     sent = SentRequest("POST", "https://h/a", {}, b"{}", key)
-    traced = TracedRequest("0.1", "openai", ModelRequest("m", Thread()), sent, ("exact request",))
+    traced = TracedRequest(
+        "0.1", "openai", ModelRequest("m", RequestContext()), sent, ("exact request",)
+    )
     with pytest.raises(UsageError, match="a shell cannot read the variable"):
         curl_command(traced)
 

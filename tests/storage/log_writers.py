@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jp_nb.storage.question_log import MAX_LINES, LogEntry, ProjectLog
+from jp_nb.storage.question_log import MAX_LINES, LogEntry, QuestionLogFile
 
 
 def entry(writer: str, number: int) -> LogEntry:
@@ -32,7 +32,7 @@ def entry(writer: str, number: int) -> LogEntry:
 
 def write(root: Path, writer: str, first: int, last: int) -> Iterator[int]:
     """Append entries to the log one by one; yield the number of each."""
-    log = ProjectLog(root)
+    log = QuestionLogFile(root)
     for number in range(first, last + 1):
         log.append([entry(writer, number)])
         yield number
@@ -78,7 +78,7 @@ class Writer:
 
 def check(root: Path, writers: list[Writer], *, kills: int = 0) -> None:
     """Every acknowledged answer is there once, whole; every id is given once, in order."""
-    log = ProjectLog(root)
+    log = QuestionLogFile(root)
     contents = log.read()
     assert not contents.unread
     assert contents.damaged <= kills

@@ -15,7 +15,7 @@ from jp_nb.agent.provider import (
     TextPart,
     Usage,
 )
-from jp_nb.agent.recording import Exchange, Failed, Listening, part_of
+from jp_nb.agent.recording import Exchange, ExchangeRecorder, Failed, part_of
 from jp_nb.errors import ProviderError, StorageError, UnrecordedError
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.session.cassettes import CassetteChoice, CassetteTape
@@ -223,7 +223,7 @@ def test_error_of_an_unwritable_folder_names_the_file(tmp_path: Path) -> None:
 
 
 def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:
-    listening = Listening(requests()[0])
+    listening = ExchangeRecorder(requests()[0])
     for event in (
         TextPart(0, "message", "a"),
         KeepAlive(),
@@ -251,7 +251,7 @@ def test_recorded_error_hides_the_address_of_the_server() -> None:
         kind="connect",
     )
     error.address = "http://intern.example:8080/v1/chat"
-    end = Listening(requests()[0]).failed(error).end
+    end = ExchangeRecorder(requests()[0]).failed(error).end
     assert end == Failed(
         "cannot connect to llamacpp at [address]: the certificate is not that of [address]. "
         "See https://docs.intern.example/",

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from jp_nb.errors import StorageError
 from jp_nb.storage import question_log
 from jp_nb.storage.files import locked
-from jp_nb.storage.question_log import EntryTooLongError, LogContents, LogEntry, ProjectLog
+from jp_nb.storage.question_log import EntryTooLongError, LogContents, LogEntry, QuestionLogFile
 from tests.storage.log_writers import Writer, check, entry
 
 EACH = 300
@@ -30,24 +30,24 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="modes and links of P
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> ProjectLog:
-    return ProjectLog(tmp_path)
+def log(tmp_path: Path) -> QuestionLogFile:
+    return QuestionLogFile(tmp_path)
 
 
-def add(log: ProjectLog, *answers: Any, **more: Any) -> None:
+def add(log: QuestionLogFile, *answers: Any, **more: Any) -> None:
     log.append([{**entry("test", number), "answer": answer, **more}
                 for number, answer in enumerate(answers)])  # fmt: skip
 
 
-def answered(log: ProjectLog) -> list[tuple[int, Any]]:
+def answered(log: QuestionLogFile) -> list[tuple[int, Any]]:
     return [(number, each["answer"]) for number, each in log.read().answered]
 
 
-def names(log: ProjectLog) -> list[str]:
+def names(log: QuestionLogFile) -> list[str]:
     return sorted(path.name for path in log.folder.glob("qna*"))
 
 
-def lines(log: ProjectLog, name: str = "qna.jsonl") -> list[str]:
+def lines(log: QuestionLogFile, name: str = "qna.jsonl") -> list[str]:
     return (log.folder / name).read_text(encoding="utf-8").splitlines()
 
 
@@ -55,7 +55,7 @@ def lines(log: ProjectLog, name: str = "qna.jsonl") -> list[str]:
 
 
 @pytest.mark.req("RCP-38", "RCP-39", "RCP-42", "RCP-54")
-def test_answer_is_a_numbered_line_in_a_new_folder(log: ProjectLog) -> None:
+def test_answer_is_a_numbered_line_in_a_new_folder(log: QuestionLogFile) -> None:
     assert not log.exists()
     assert log.read() == LogContents()
     assert not log.folder.parent.exists()  # to read makes nothing
@@ -67,7 +67,7 @@ def test_answer_is_a_numbered_line_in_a_new_folder(log: ProjectLog) -> None:
 
 
 @pytest.mark.req("RCP-43", "RCP-44", "RCP-45", "RCP-46", "RCP-47", "RCP-48", "RCP-49", "HB-14")
-def test_file_is_archived_after_100_lines_and_ids_continue(log: ProjectLog) -> None:
+def test_file_is_archived_after_100_lines_and_ids_continue(log: QuestionLogFile) -> None:
     for number in range(100):
         add(log, number)
     assert names(log) == ["qna.jsonl"]
@@ -85,7 +85,7 @@ def test_file_is_archived_after_100_lines_and_ids_continue(log: ProjectLog) -> N
 
 
 @pytest.mark.req("RCP-43")
-def test_blank_and_damaged_lines_count_towards_a_full_file(log: ProjectLog) -> None:
+def test_blank_and_damaged_lines_count_towards_a_full_file(log: QuestionLogFile) -> None:
     add(log, "a")
     with log.path.open("ab") as file:
         file.write(b"\n" * 50 + b"damaged\n" * 49)
@@ -95,7 +95,7 @@ def test_blank_and_damaged_lines_count_towards_a_full_file(log: ProjectLog) -> N
 
 
 @pytest.mark.req("RCP-46")
-def test_next_archive_number_follows_the_highest(log: ProjectLog) -> None:
+def test_next_archive_number_follows_the_highest(log: QuestionLogFile) -> None:
     add(log, *range(100))
     for number in (3, 9999):
         log.path.with_name(f"qna_{number:04d}.jsonl").write_bytes(b"")
@@ -109,7 +109,7 @@ def test_next_archive_number_follows_the_highest(log: ProjectLog) -> None:
 
 @pytest.mark.req("RCP-46")
 def test_file_that_cannot_be_archived_grows_and_is_reported(
-    log: ProjectLog, monkeypatch: pytest.MonkeyPatch
+    log: QuestionLogFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(log, *range(100))
 
@@ -124,7 +124,7 @@ def test_file_that_cannot_be_archived_grows_and_is_reported(
 
 @pytest.mark.req("RCP-47")
 def test_configured_number_of_archives_is_kept(tmp_path: Path) -> None:
-    log = ProjectLog(tmp_path, keeps=2)
+    log = QuestionLogFile(tmp_path, keeps=2)
     add(log, *range(450))
     assert names(log) == ["qna.jsonl", "qna_0003.jsonl", "qna_0004.jsonl"]
     assert [number for number, _ in answered(log)] == list(range(201, 451))
@@ -135,7 +135,7 @@ def test_configured_number_of_archives_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.req("RCP-41", "RCP-42", "RCP-50")
 def test_old_entries_are_numbered_by_position_also_after_damage(
-    log: ProjectLog,
+    log: QuestionLogFile,
 ) -> None:
     old = {"datetime": "2026-03-01T10:00:00Z", "question": "Q?"}
     log.folder.mkdir(parents=True)
@@ -152,7 +152,7 @@ def test_old_entries_are_numbered_by_position_also_after_damage(
     assert answered(log)[:3] == [(1, "a"), (3, "c"), (4, "new")]
 
 
-def test_torn_last_line_damages_no_other_line(log: ProjectLog) -> None:
+def test_torn_last_line_damages_no_other_line(log: QuestionLogFile) -> None:
     add(log, "a", "b")
     log.path.write_bytes(log.path.read_bytes()[:-10])
     add(log, "c")
@@ -160,7 +160,7 @@ def test_torn_last_line_damages_no_other_line(log: ProjectLog) -> None:
     assert log.read().damaged == 1
 
 
-def test_ids_continue_after_edited_archives(log: ProjectLog) -> None:
+def test_ids_continue_after_edited_archives(log: QuestionLogFile) -> None:
     add(log, *range(101))
     add(log, "now the archive was looked at")
     archive = log.folder / "qna_0001.jsonl"
@@ -170,7 +170,7 @@ def test_ids_continue_after_edited_archives(log: ProjectLog) -> None:
     assert answered(log)[-1] == (501, "x")
 
 
-def test_writer_killed_between_two_files_needs_no_repair(log: ProjectLog) -> None:
+def test_writer_killed_between_two_files_needs_no_repair(log: QuestionLogFile) -> None:
     add(log, *range(100))
     log.path.rename(log.folder / "qna_0001.jsonl")
     assert log.append([entry("test", 1)]).problems == ()
@@ -178,7 +178,7 @@ def test_writer_killed_between_two_files_needs_no_repair(log: ProjectLog) -> Non
     assert names(log) == ["qna.jsonl", "qna_0001.jsonl"]
 
 
-def test_largest_possible_id_is_an_error_and_nothing_is_written(log: ProjectLog) -> None:
+def test_largest_possible_id_is_an_error_and_nothing_is_written(log: QuestionLogFile) -> None:
     add(log, "a")
     with log.path.open("a", encoding="utf-8") as file:
         file.write(json.dumps({**entry("test", 1), "answer": "planted", "id": 2**53 - 1}) + "\n")
@@ -191,7 +191,7 @@ def test_largest_possible_id_is_an_error_and_nothing_is_written(log: ProjectLog)
     assert answered(log) == [(1, "a"), (2, "b")]
 
 
-def test_reading_a_log_creates_nothing(log: ProjectLog) -> None:
+def test_reading_a_log_creates_nothing(log: QuestionLogFile) -> None:
     log.folder.mkdir(parents=True)
     log.path.write_text(json.dumps({**entry("test", 0), "answer": "A"}))  # torn, and without a lock
     before = {path.name: path.read_bytes() for path in log.folder.iterdir()}
@@ -199,7 +199,7 @@ def test_reading_a_log_creates_nothing(log: ProjectLog) -> None:
     assert {path.name: path.read_bytes() for path in log.folder.iterdir()} == before
 
 
-def test_repeated_answer_is_omitted_on_request(log: ProjectLog) -> None:
+def test_repeated_answer_is_omitted_on_request(log: QuestionLogFile) -> None:
     def append(answer: str, **more: Any) -> int:
         given = {**entry("test", 0), "source": "ask", "answer": answer, **more}
         return log.append([given], if_new=True).written
@@ -210,7 +210,7 @@ def test_repeated_answer_is_omitted_on_request(log: ProjectLog) -> None:
     assert append("A") == 0
 
 
-def test_imported_row_is_written_once_also_if_archived(log: ProjectLog) -> None:
+def test_imported_row_is_written_once_also_if_archived(log: QuestionLogFile) -> None:
     row = {**entry("test", 0), "answer": "A", "row": "1"}
     assert log.append([row]).written == 1
     add(log, *range(150))
@@ -220,7 +220,7 @@ def test_imported_row_is_written_once_also_if_archived(log: ProjectLog) -> None:
     assert (told.written, told.known) == (1, 1)
 
 
-def test_entry_without_an_answer_has_no_id(log: ProjectLog) -> None:
+def test_entry_without_an_answer_has_no_id(log: QuestionLogFile) -> None:
     add(log, "a")
     outcome = {key: value for key, value in entry("t", 1).items() if key != "answer"}
     log.append([outcome | {"outcome": "declined"}])
@@ -230,7 +230,7 @@ def test_entry_without_an_answer_has_no_id(log: ProjectLog) -> None:
 
 
 def test_unreadable_archive_is_reported_and_nothing_is_written(
-    log: ProjectLog,
+    log: QuestionLogFile,
 ) -> None:
     """An unread file may hold any number: it would be given a second time."""
     add(log, *range(101))
@@ -249,7 +249,7 @@ def test_unreadable_archive_is_reported_and_nothing_is_written(
 
 @posix
 @pytest.mark.parametrize("name", ["qna.jsonl", ".qna.lock"])
-def test_log_is_not_written_through_a_link(log: ProjectLog, tmp_path: Path, name: str) -> None:
+def test_log_is_not_written_through_a_link(log: QuestionLogFile, tmp_path: Path, name: str) -> None:
     """A foreign folder may hold a link to any file of the user."""
     log.folder.mkdir(parents=True)
     theirs = tmp_path / "profile"
@@ -261,7 +261,7 @@ def test_log_is_not_written_through_a_link(log: ProjectLog, tmp_path: Path, name
 
 
 @posix
-def test_linked_or_shared_log_folder_is_refused(log: ProjectLog, tmp_path: Path) -> None:
+def test_linked_or_shared_log_folder_is_refused(log: QuestionLogFile, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     log.folder.parent.mkdir()
     log.folder.symlink_to(tmp_path / "elsewhere")
@@ -279,7 +279,9 @@ def test_linked_or_shared_log_folder_is_refused(log: ProjectLog, tmp_path: Path)
 # --- failures --------------------------------------------------------------------------------
 
 
-def test_partial_write_is_rolled_back(log: ProjectLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partial_write_is_rolled_back(
+    log: QuestionLogFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     add(log, "a")
     before, write = log.path.read_bytes(), os.write
     monkeypatch.setattr(os, "write", lambda at, data: write(at, data[: len(data) // 2]))
@@ -300,7 +302,7 @@ def test_partial_write_is_rolled_back(log: ProjectLog, monkeypatch: pytest.Monke
     assert answered(log) == [(1, "a"), (2, "b")]
 
 
-def test_answer_over_the_size_limit_is_refused(log: ProjectLog) -> None:
+def test_answer_over_the_size_limit_is_refused(log: QuestionLogFile) -> None:
     with pytest.raises(EntryTooLongError):
         add(log, "x" * question_log.MAX_FILE_BYTES)
     add(log, *(["x" * (question_log.MAX_FILE_BYTES // 2)] * 3))
@@ -311,7 +313,7 @@ def test_answer_over_the_size_limit_is_refused(log: ProjectLog) -> None:
 
 
 def test_logs_over_the_size_limit_are_not_read(
-    log: ProjectLog, monkeypatch: pytest.MonkeyPatch
+    log: QuestionLogFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(log, *range(101))
     monkeypatch.setattr(question_log, "MAX_LOG_BYTES", log.path.stat().st_size)
@@ -352,7 +354,7 @@ def test_two_processes_write_without_lost_torn_or_duplicate_lines(tmp_path: Path
     threads = [threading.Thread(target=writer.run, args=(1, each)) for writer in writers]
     for thread in threads:
         thread.start()
-    log, reads = ProjectLog(tmp_path), 0
+    log, reads = QuestionLogFile(tmp_path), 0
     while any(thread.is_alive() for thread in threads):
         contents = log.read()  # also while a file is set aside
         assert [number for number, _ in contents.answered] == list(range(1, contents.last + 1))
@@ -361,7 +363,7 @@ def test_two_processes_write_without_lost_torn_or_duplicate_lines(tmp_path: Path
     assert reads
     assert [len(writer.said) for writer in writers] == [each, each]
     check(tmp_path, writers)
-    assert len(ProjectLog(tmp_path).read().answered) == 2 * each
+    assert len(QuestionLogFile(tmp_path).read().answered) == 2 * each
 
 
 @pytest.mark.deep
@@ -401,9 +403,9 @@ def test_any_answers_are_read_back_in_order_across_files(
         patch.setattr(question_log, "MAX_LINES", full)
         written: list[LogEntry] = []
         for batch in batches:
-            ProjectLog(Path(folder)).append(batch)
+            QuestionLogFile(Path(folder)).append(batch)
             written += batch
-            found = ProjectLog(Path(folder)).read().answered
+            found = QuestionLogFile(Path(folder)).read().answered
             assert [number for number, _ in found] == list(range(1, len(written) + 1))
             assert [(e["question"], e["answer"]) for _, e in found] == [
                 (e["question"], e["answer"]) for e in written
@@ -416,7 +418,7 @@ def test_undamaged_lines_keep_their_ids(count: int, lost: set[int], junk: bytes,
     junk = b"#" + junk.replace(b"\n", b"")
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(question_log, "MAX_LINES", full)
-        log = ProjectLog(Path(folder))
+        log = QuestionLogFile(Path(folder))
         add(log, *range(count))
         at = 0
         for path in [*sorted(log.folder.glob("qna_*")), log.path]:
@@ -435,7 +437,7 @@ def test_undamaged_lines_keep_their_ids(count: int, lost: set[int], junk: bytes,
 @given(st.lists(st.binary(max_size=200), max_size=5))
 def test_file_of_any_bytes_is_read_and_appended_to(parts: list[bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        log = ProjectLog(Path(folder))
+        log = QuestionLogFile(Path(folder))
         log.folder.mkdir(parents=True)
         log.path.write_bytes(b"\n".join(parts))
         before = log.read()

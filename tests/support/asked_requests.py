@@ -22,9 +22,16 @@ from jp_nb.agent.provider import (
     ToolDefinition,
     Usage,
 )
-from jp_nb.agent.recording import AskedRequest, AskedRequests, BrokeOff, End, Exchange, Failed
+from jp_nb.agent.recording import (
+    AskedRequest,
+    AskedRequests,
+    End,
+    Exchange,
+    Failed,
+    IncompleteResponse,
+)
 from jp_nb.images import Image
-from jp_nb.record.context import Thread, ThreadItem
+from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.storage.cassette import CassetteWriter
 
@@ -81,7 +88,7 @@ def model_request(spec: dict[str, Any]) -> ModelRequest:
     parameters["stop_words"] = tuple(parameters["stop_words"])
     return ModelRequest(
         model=spec["model"],
-        thread=Thread([_item(message) for message in spec["message"]]),
+        thread=RequestContext([_item(message) for message in spec["message"]]),
         system=tuple(spec["system text"]),
         attachments=tuple(map(_attachment, spec["attachment"])),
         tools=tuple(ToolDefinition(**tool) for tool in spec["tool"]),
@@ -97,25 +104,25 @@ def _attachment(spec: dict[str, str]) -> Attachment:
     return Attachment(spec["source"], spec["type"], content)
 
 
-def _item(spec: dict[str, Any]) -> ThreadItem:
+def _item(spec: dict[str, Any]) -> ContextItem:
     images = (Image("image/png", spec["image"].encode(), "figure"),) if "image" in spec else ()
     by = spec.get("provider", "anthropic")
     match spec:
         case {"user": text}:
             mark = {MARK: spec["inquiry"]} if "inquiry" in spec else {}
             asked = ChatRequest(content=text, metadata={"cell_id": "c", **mark})
-            return ThreadItem(asked, by, images)
+            return ContextItem(asked, by, images)
         case {"reasoning": text, "signature": signature}:
-            return ThreadItem(ChatResponse(reasoning=text, metadata={"signature": signature}), by)
+            return ContextItem(ChatResponse(reasoning=text, metadata={"signature": signature}), by)
         case {"said": text}:
-            return ThreadItem(ChatResponse(message=text), by)
+            return ContextItem(ChatResponse(message=text), by)
         case {"call": name, "id": id_, "arguments": arguments}:
-            return ThreadItem(ToolCallRequest(id=id_, name=name, arguments=arguments), by)
+            return ContextItem(ToolCallRequest(id=id_, name=name, arguments=arguments), by)
         case {"result": text, "id": id_}:
-            return ThreadItem(ToolCallResponse(id=id_, content=text, is_error=False), by, images)
+            return ContextItem(ToolCallResponse(id=id_, content=text, is_error=False), by, images)
         case {"error": text, "id": id_}:
-            return ThreadItem(ToolCallResponse(id=id_, content=text, is_error=True), by, images)
-    return ThreadItem(ChatResponse(data=spec["data"]), by)
+            return ContextItem(ToolCallResponse(id=id_, content=text, is_error=True), by, images)
+    return ContextItem(ChatResponse(data=spec["data"]), by)
 
 
 def places(value: Any, above: Place = ()) -> Iterator[Place]:
@@ -169,7 +176,7 @@ def exchanges() -> list[Exchange]:
         Failed("busy", "rate_limit", 429, 20.0),
         Finished(),
         Retry("stale", drop_metadata="signature"),
-        BrokeOff(),
+        IncompleteResponse(),
     )
     return [Exchange(each, ANSWER, end) for each, end in zip(requests(), ends, strict=True)]
 

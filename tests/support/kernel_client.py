@@ -177,7 +177,7 @@ class FrontEnd:
             )
 
         self.wait(shown)
-        beacon = self.model("Beacon")
+        beacon = self.model("FormBridge")
         self.send(beacon, {"type": "rendered"})
         return beacon
 

@@ -12,9 +12,9 @@ from jp_nb.notebook.page import locate
 from jp_nb.record.clock import utc_now
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.host import Home, Opened
+from jp_nb.session.host import NotebookStorage, Opened
 
-home: Home
+home: NotebookStorage
 opened: Opened
 handshake = 0.0
 

@@ -13,14 +13,14 @@ from IPython import get_ipython
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
-    Exhibit,
     FormPrompt,
     FormPromptEnd,
+    PromptDetail,
     PromptEnd,
     ProposedChange,  # noqa: F401
     QuestionPrompt,
 )
-from jp_nb.notebook.cells import People
+from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.presence import PromptSettings, note_page  # noqa: F401
 from jp_nb.notebook.prompt.prompter import NotebookPrompter
 from jp_nb.session.cell_loop import CellLoop
@@ -40,7 +40,7 @@ PERMISSION = ActionPrompt(
         Action("Y", "Run all its calls this turn", "run_turn"),
         Action("n", "Skip", "skip"),
     ),
-    exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),
+    exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
 )
 
 
@@ -67,7 +67,7 @@ def turn(work: Callable[[], Coroutine[Any, Any, Any]], **settings: Any) -> Any:
 
 def forget_pages() -> None:
     """Let this kernel be one whose front end has never shown a form."""
-    People.of(get_ipython().kernel).has_page = False
+    Collaborators.of(get_ipython().kernel).has_page = False
 
 
 def permit_beside(seconds: float, **settings: Any) -> PromptEnd:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.record.question_log import PastAnswer, QuestionHistory
+from jp_nb.record.question_log import LoggedAnswer, QuestionHistory
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.builtin import BUILTINS
 from jp_nb.tools.builtin.ask_user import MAX_CHARS
@@ -18,8 +18,8 @@ from tests.support.fakes import InlineCell, configured, offer_now
 MOMENT = datetime(2026, 3, 18, 13, 19, 6, tzinfo=UTC)
 TWO = QuestionHistory(
     (
-        PastAnswer(1, MOMENT, "Which database?", "pg", "Postgres", "choice", "form"),
-        PastAnswer(2, MOMENT, "Why?", "It is\nfast", "It is\nfast", "freetext", "stdin"),
+        LoggedAnswer(1, MOMENT, "Which database?", "pg", "Postgres", "choice", "form"),
+        LoggedAnswer(2, MOMENT, "Why?", "It is\nfast", "It is\nfast", "freetext", "stdin"),
     )
 )
 
@@ -155,14 +155,14 @@ async def test_number_of_omitted_foreign_answers_is_reported() -> None:
 
 
 async def test_long_result_is_complete_json_with_the_newest_answers() -> None:
-    long = [PastAnswer(n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
+    long = [LoggedAnswer(n, MOMENT, "Q?", "x" * 9000, "x" * 9000) for n in range(1, 21)]
     outcome = await run({"action": "list"}, QuestionHistory(tuple(long)))
     assert isinstance(outcome, Success)
     assert len(outcome.content) < MAX_CHARS + 1000
     body = json.loads(outcome.content)
     assert [x["id"] for x in body["entries"]] == [17, 18, 19, 20]
     assert body["shortened"].startswith("only the newest 4 of 20")
-    longer = PastAnswer(21, MOMENT, "Q?", "x" * MAX_CHARS, "x" * MAX_CHARS)
+    longer = LoggedAnswer(21, MOMENT, "Q?", "x" * MAX_CHARS, "x" * MAX_CHARS)
     one = await found({"action": "get", "id": 21}, QuestionHistory((*long, longer)))
     assert [x["answer"] for x in one["entries"]] == ["x" * MAX_CHARS]
     assert "shortened" not in one

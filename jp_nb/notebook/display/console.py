@@ -18,16 +18,16 @@ from jp_nb.agent.display import (
     FunctionEnds,
     InterruptHeard,
     Notice,
-    PersonSays,
     QuestionEnds,
     ShowRequest,
     ShowText,
     ToolBegins,
     ToolEnds,
+    UserMessage,
     Waits,
 )
-from jp_nb.notebook.prompt.output import OwnOutput
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.notebook.prompt.output import SeparateOutput
+from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.rendering.status import again_words, interrupt_words
 from jp_nb.rendering.turn import TextPiece, ToolPiece, piece_plain
 from jp_nb.session.cell_loop import CellLoop
@@ -68,7 +68,7 @@ class Printer:
                 self._tool_begins(event)
             case ToolEnds():
                 self._tool_ends(event)
-            case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | PersonSays():
+            case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
                 self._line(piece_plain(event))
             case _:
                 self._pass(event)
@@ -153,7 +153,7 @@ class PrintedTurn:
         self._events: deque[DisplayEvent] = deque()
         self._scheduled = False
         self._next = 0.0
-        self._form: OwnOutput | None = None
+        self._form: SeparateOutput | None = None
 
     def begin(self) -> None:
         """Print nothing: there is nothing to say yet."""
@@ -197,10 +197,10 @@ class PrintedTurn:
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Show a form below what is printed, in case that the front end knows forms."""
         self.catch_up()
-        self._form = OwnOutput()
+        self._form = SeparateOutput()
         self._form.show(bundle, so_far)
 
-    def end(self, note: str | None, record: StaticRecord | None) -> None:
+    def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Take the form away. What was answered is printed."""
         if self._form is not None:
             self._form.end(note, None)

@@ -25,15 +25,15 @@ from jp_nb.agent.display import (
     FunctionEnds,
     InterruptHeard,
     Passing,
-    PersonSays,
     ShowText,
     ToolBegins,
     ToolEnds,
+    UserMessage,
 )
 from jp_nb.images import Image
 from jp_nb.notebook.cells import RunningCells
 from jp_nb.notebook.display.capture import Send, ToolOutput, ours
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.rendering.status import Waiting
 from jp_nb.rendering.turn import Transcript
 from jp_nb.session.cell_loop import CellLoop, Timer
@@ -494,7 +494,7 @@ class TurnDisplay:
                 return self._function_begins(event)
             case FunctionEnds():
                 return self._function_ends(event)
-            case ToolBegins() | ToolEnds() | ShowText() | PersonSays():
+            case ToolBegins() | ToolEnds() | ShowText() | UserMessage():
                 self._follow_batch(event)
         self._events.append(event)
         if isinstance(event, ToolEnds):
@@ -512,7 +512,7 @@ class TurnDisplay:
         else:
             self._clock.schedule(0.0)
 
-    def _follow_batch(self, event: ToolBegins | ToolEnds | ShowText | PersonSays) -> None:
+    def _follow_batch(self, event: ToolBegins | ToolEnds | ShowText | UserMessage) -> None:
         """Begin another part behind a batch of tools that have shown something."""
         if isinstance(event, ToolEnds):
             self._open_calls.discard(event.call_id)
@@ -640,7 +640,7 @@ class TurnDisplay:
                     self._outputs.cut([*left[0], *left[1]])
             self._outputs.finish(live=self._live)
 
-    # --- a form in the same place: implements `prompt.output.FormPlace` -----------------------
+    # --- a form in the same place: implements `prompt.output.FormOutput` -----------------------
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Give an output to a form; `so_far` takes what was shown, as it was shown."""
@@ -651,7 +651,7 @@ class TurnDisplay:
             self._outputs.show_form(bundle, so_far, more=self._decisions_behind_form())
             self._send_now()
 
-    def end(self, note: str | None, record: StaticRecord | None) -> None:
+    def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Take the output back. What was answered is in the transcript."""
         with self._lock:
             self._outputs.end_form()

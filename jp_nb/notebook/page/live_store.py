@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject
-from jp_nb.notebook.cells import CellOutputs, People, RunningCells
+from jp_nb.notebook.cells import CellOutputs, Collaborators, RunningCells
 from jp_nb.notebook.page import protocol
 from jp_nb.notebook.page.delivery import PageDelivery
 from jp_nb.notebook.page.protocol import PROTOCOL, TARGET, CellContext, Hello, Numbering, Pages
@@ -497,7 +497,7 @@ class LiveStore:
     def _consider(self, hello: Hello | None) -> None:
         if hello is None:
             return  # pieces of it are to come
-        People.of(self._kernel).greet(hello.session, hello.user)
+        Collaborators.of(self._kernel).greet(hello.session, hello.user)
         if self._pages.only_reads(hello):
             self._pages.join(hello)
         elif self._pages.are_of_the_notebook(hello):

@@ -43,7 +43,7 @@ Source: https://github.com/microsoft/vscode-jupyter/pull/8531
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Surroundings:
     """The program around a kernel.
 
     Attributes:
@@ -57,18 +57,18 @@ class Place:
     may_have_page: bool = False
 
 
-TERMINAL: Final = Place("IPython in a terminal", "IPython in a terminal has no notebook")
-COLAB: Final = Place(
+TERMINAL: Final = Surroundings("IPython in a terminal", "IPython in a terminal has no notebook")
+COLAB: Final = Surroundings(
     "Google Colab",
     "Google Colab does not store conversations in notebooks, and it deletes this machine after "
     "the session (`%jp export DIR` saves a copy)",
 )
-VS_CODE: Final = Place("VS Code", "VS Code does not store conversations in notebooks")
-PAGE: Final = Place("a page without the jp-nb extension", NO_PAGE, may_have_page=True)
-CONSOLE: Final = Place("a console or program", "a console or program has no notebook")
+VS_CODE: Final = Surroundings("VS Code", "VS Code does not store conversations in notebooks")
+PAGE: Final = Surroundings("a page without the jp-nb extension", NO_PAGE, may_have_page=True)
+CONSOLE: Final = Surroundings("a console or program", "a console or program has no notebook")
 
 
-def place_of(kernel: Any, user_ns: Mapping[str, Any]) -> Place:
+def place_of(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
     """Return the place of `kernel`, None: there is none; on the cell's thread."""
     if kernel is None:
         return TERMINAL
@@ -98,7 +98,7 @@ def _names_cell(kernel: Any) -> bool:
 BaseConfig = Mapping[str, JsonValue]
 
 
-class NoHome:
+class NoStorage:
     """No kernel, so no notebook."""
 
     path = None
@@ -112,7 +112,7 @@ class NoHome:
         return Opened(document, MemoryStore(TERMINAL.why_not), by_folder=True)
 
 
-class PageHome:
+class PageStorage:
     """A notebook in an open page; `hello` is None if no page answered, as in a console."""
 
     headless = False
@@ -154,7 +154,7 @@ class PageHome:
         return Opened(document, self.store, restored, notices, by_folder=self.hello is None)
 
 
-class HeadlessHome:
+class HeadlessStorage:
     """A notebook that a runner executes; `path` is None if the runner does not say which."""
 
     headless = True
@@ -262,23 +262,23 @@ PAPERMILL_PATH = "PAPERMILL_INPUT_PATH"
 """The parameter that `papermill --inject-paths` sets in the notebook."""
 
 
-def find(shell: Any, *, timeout: float | None = None) -> PageHome | HeadlessHome | NoHome:
+def find(shell: Any, *, timeout: float | None = None) -> PageStorage | HeadlessStorage | NoStorage:
     """Find out where the shell's kernel runs: takes up to `timeout` seconds if no page answers.
 
     Call it in the cell's thread.
     """
     kernel, user_ns = getattr(shell, "kernel", None), getattr(shell, "user_ns", {})
     if kernel is None:
-        return NoHome()
+        return NoStorage()
     if is_headless(kernel):
-        return HeadlessHome(find_path(user_ns), shell)
+        return HeadlessStorage(find_path(user_ns), shell)
     place = place_of(kernel, user_ns)
     if timeout is None:
         timeout = PAGE_TIMEOUT_S if place.may_have_page else CONSOLE_TIMEOUT_S
     store = LiveStore(kernel, no_page=place.why_not)
     hello = store.connect(timeout)
     path = notebook_path(user_ns) if hello is None else _live_path(hello)
-    return PageHome(path, store, hello)
+    return PageStorage(path, store, hello)
 
 
 def is_headless(kernel: Any) -> bool:

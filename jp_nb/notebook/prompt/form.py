@@ -40,16 +40,16 @@ from jp_nb.notebook.prompt.controls import (
     action_buttons,
     question_controls,
 )
-from jp_nb.notebook.prompt.output import FormPlace
+from jp_nb.notebook.prompt.output import FormOutput
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.forms import change_table, without_form
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.rendering.prompts import PromptSummary
 
 _FILES = files(__package__)
 
 
-class Beacon(AnyWidget):
+class FormBridge(AnyWidget):
     """The part of a form that runs in the page.
 
     It sends `{"type": …, "step": …}` and with it what each control shows, because a click can
@@ -187,7 +187,7 @@ class ShownForm(Protocol):
         """Say that the prompt is answered below, on stdin."""
         ...
 
-    def close(self, record: StaticRecord | None) -> None:
+    def close(self, record: PromptSummary | None) -> None:
         """Take it away and leave `record` (nothing, if there is none) in its place."""
         ...
 
@@ -200,7 +200,7 @@ class FormFrame:
     """
 
     def __init__(
-        self, place: FormPlace, children: Iterable[widgets.Widget], *, wide: bool = False
+        self, place: FormOutput, children: Iterable[widgets.Widget], *, wide: bool = False
     ) -> None:
         self._place = place
         self._so_far = widgets.Output()
@@ -231,7 +231,7 @@ class FormFrame:
     def _show_so_far(self, bundle: dict[str, str]) -> None:
         self._so_far.outputs = outputs(bundle)
 
-    def end(self, note: str | None, record: StaticRecord | None) -> None:
+    def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Put a `note` for now, or a `record` for good, where the form was."""
         self._place.end(note, record)
         self.discard()
@@ -335,7 +335,7 @@ class Form:
     """One question, or one decision, in a page, from `show` to `close`."""
 
     def __init__(
-        self, prompt: Prompt, *, place: FormPlace, notify: bool, timed: bool, events: FormEvents
+        self, prompt: Prompt, *, place: FormOutput, notify: bool, timed: bool, events: FormEvents
     ) -> None:
         self._prompt = prompt
         self._events = events
@@ -345,7 +345,7 @@ class Form:
         self._writing = self._shown = False
         self._control.observe(self._changed)
         entry = entry_of(self._control)
-        self._beacon = Beacon(
+        self._beacon = FormBridge(
             controls=[] if entry is None else [model_id_of(self._control)],
             notify=notify,
             timed=timed,
@@ -386,7 +386,7 @@ class Form:
         """Say that the prompt is answered below, on stdin."""
         self._frame.end(prompt_text.ANSWERED_BELOW, None)
 
-    def close(self, record: StaticRecord | None) -> None:
+    def close(self, record: PromptSummary | None) -> None:
         """Take the form away and leave `record` (nothing, if there is none) in its place."""
         self._frame.end(None, record)
 

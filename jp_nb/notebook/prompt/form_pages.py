@@ -19,7 +19,7 @@ from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
 from jp_nb.notebook.prompt.controls import Message, Unread, field_control
 from jp_nb.notebook.prompt.form import (
-    Beacon,
+    FormBridge,
     FormEvents,
     FormFrame,
     SecretField,
@@ -36,12 +36,12 @@ from jp_nb.notebook.prompt.form import (
     text,
     told_of,
 )
-from jp_nb.notebook.prompt.output import FormPlace
+from jp_nb.notebook.prompt.output import FormOutput
 from jp_nb.rendering import forms as form_text
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.forms import SummaryLine, without_form
 from jp_nb.rendering.markdown import safe_markdown
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import REQUIRED, FormAnswer
 
@@ -361,7 +361,13 @@ class PagedForm:
     """
 
     def __init__(
-        self, prompt: FormPrompt, *, place: FormPlace, notify: bool, timed: bool, events: FormEvents
+        self,
+        prompt: FormPrompt,
+        *,
+        place: FormOutput,
+        notify: bool,
+        timed: bool,
+        events: FormEvents,
     ) -> None:
         self._prompt = prompt
         self._events = events
@@ -378,7 +384,7 @@ class PagedForm:
         self._note = text("", "note")
         self._actions = actions(prompt.pages[0], ())
         self._by = self._actions.children
-        self._beacon = Beacon(notify=notify, timed=timed)
+        self._beacon = FormBridge(notify=notify, timed=timed)
         self._beacon.on_msg(self._hear)
         self._frame = FormFrame(
             place, [self._top, self._body, self._beacon, self._note, self._actions]
@@ -418,7 +424,7 @@ class PagedForm:
         self._frame.end(prompt_text.ANSWERED_BELOW, None)
         self.discard()
 
-    def close(self, record: StaticRecord | None) -> None:
+    def close(self, record: PromptSummary | None) -> None:
         """Take the form away and leave `record` (nothing, if there is none) in its place."""
         self._frame.end(None, record)
         self.discard()

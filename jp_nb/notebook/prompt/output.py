@@ -10,17 +10,17 @@ from typing import Any, Protocol
 
 from jp_nb.notebook.display.turn import DisplayPublisher
 from jp_nb.notebook.prompt.presence import running_kernel
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.rendering.prompts import PromptSummary
 
 
-class FormPlace(Protocol):
+class FormOutput(Protocol):
     """Shows a form: in an output of its own, or in the one that a turn has."""
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
         """Show `bundle`. `so_far` takes what stood there before: the form shows it above itself."""
         ...
 
-    def end(self, note: str | None, record: StaticRecord | None) -> None:
+    def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Take the form away. A `note` is for now, a `record` for good."""
         ...
 
@@ -29,8 +29,8 @@ class FormPlace(Protocol):
         ...
 
 
-class OwnOutput:
-    """An output that only the form uses; implements `FormPlace`.
+class SeparateOutput:
+    """An output that only the form uses; implements `FormOutput`.
 
     `of_turn`: a turn shows it, not a tool.
     """
@@ -49,7 +49,7 @@ class OwnOutput:
         """Display `note` for now, until `end`."""
         self._publish(_note(note), update=False, final=False)
 
-    def end(self, note: str | None, record: StaticRecord | None) -> None:
+    def end(self, note: str | None, record: PromptSummary | None) -> None:
         """Put the note or the record where the form was."""
         data = _note(note) if note else {}
         if record is not None:

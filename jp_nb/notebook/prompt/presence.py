@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from jp_nb.agent.prompts import Unavailable
-from jp_nb.notebook.cells import People
+from jp_nb.notebook.cells import Collaborators
 from jp_nb.notebook.prompt.pump import missing_internals
 
 RENDERED_TIMEOUT_WITHOUT_CELL_ID = 1.5
@@ -101,7 +101,7 @@ class Presence:
             allow_stdin=bool(content.get("allow_stdin", False)),
             cell_id=bool(metadata.get("cellId")),
             no_forms=missing_internals(kernel),
-            page=People.of(kernel).has_page,
+            page=Collaborators.of(kernel).has_page,
         )
 
     @property
@@ -143,7 +143,7 @@ class Presence:
 def note_page() -> None:
     """Note that a page of this kernel shows forms: it has just shown one."""
     if (kernel := running_kernel()) is not None:
-        People.of(kernel).has_page = True
+        Collaborators.of(kernel).has_page = True
 
 
 def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
@@ -155,7 +155,7 @@ def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
     message = kernel.get_parent("shell") if kernel is not None else {}
     if (message.get("header") or {}).get("msg_type") != kind:
         return None
-    return People.of(kernel).sender_of(message)
+    return Collaborators.of(kernel).sender_of(message)
 
 
 def running_kernel() -> Any:

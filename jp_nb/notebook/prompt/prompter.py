@@ -29,7 +29,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
     sent_by,
 )
-from jp_nb.notebook.prompt.output import FormPlace, OwnOutput
+from jp_nb.notebook.prompt.output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.presence import (
     Deadline,
     Expired,
@@ -51,7 +51,7 @@ from jp_nb.notebook.prompt.stdin import (
 from jp_nb.notebook.prompt.stdin_form import ask_form_on_stdin
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.forms import record_of
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.session.cell_loop import CellLoop
 
 if TYPE_CHECKING:
@@ -106,12 +106,12 @@ class PromptScreen:
         self._loop = loop
         self._end = end
         self._settings = PromptSettings()
-        self._place: FormPlace | None = None
+        self._place: FormOutput | None = None
         self._form: TimedForm | None = None
-        self._unseen: OwnOutput | None = None  # says that no page shows the form
+        self._unseen: SeparateOutput | None = None  # says that no page shows the form
         self._pump: CommPump | None = None
 
-    def use(self, settings: PromptSettings, place: FormPlace | None) -> None:
+    def use(self, settings: PromptSettings, place: FormOutput | None) -> None:
         """Show prompts by `settings` and at `place`; None: each in an output of its own."""
         self._settings, self._place = settings, place
 
@@ -125,7 +125,7 @@ class PromptScreen:
             case other:
                 assert_never(other)
 
-    def clear(self, record: StaticRecord | None) -> None:
+    def clear(self, record: PromptSummary | None) -> None:
         """Take a form away, and leave `record` in its place."""
         self._forget_unseen()
         if self._form is not None:
@@ -147,7 +147,7 @@ class PromptScreen:
             self._form = TimedForm(
                 waiting.prompt,
                 loop=self._loop,
-                place=self._place or OwnOutput(),
+                place=self._place or SeparateOutput(),
                 settings=self._settings,
                 on_seen=self._forget_unseen,
                 on_end=lambda end: self._end(waiting, end),
@@ -175,7 +175,7 @@ class PromptScreen:
         """
         if route.stdin:  # before the notice: a user may follow it the moment it is on screen
             self._loop.take_interrupt(lambda: self._turn_to_stdin(waiting))
-        self._unseen = OwnOutput(of_turn=self._place is not None)
+        self._unseen = SeparateOutput(of_turn=self._place is not None)
         self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
         if self._form is not None:
             self._form.stay()
@@ -310,7 +310,7 @@ class NotebookPrompter:
 
     # --- the cell's thread -------------------------------------------------------------------
 
-    def cell_begins(self, settings: PromptSettings, place: FormPlace | None = None) -> None:
+    def cell_begins(self, settings: PromptSettings, place: FormOutput | None = None) -> None:
         """Look at who sent the running cell; `settings` hold until the next one.
 
         Forms are shown at `place`, which keeps no record of its own; None: each in an output of

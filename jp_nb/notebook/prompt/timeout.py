@@ -10,9 +10,9 @@ from collections.abc import Callable
 from jp_nb.agent.prompts import Answered, AnyEnd, AnyPrompt, FormPrompt, FormPromptEnd, sent_by
 from jp_nb.notebook.prompt.form import Form, FormEvents, ShownForm
 from jp_nb.notebook.prompt.form_pages import PagedForm
-from jp_nb.notebook.prompt.output import FormPlace
+from jp_nb.notebook.prompt.output import FormOutput
 from jp_nb.notebook.prompt.presence import PromptSettings, note_page, who_sent
-from jp_nb.rendering.prompts import StaticRecord
+from jp_nb.rendering.prompts import PromptSummary
 from jp_nb.session.cell_loop import CellLoop, Timer
 
 
@@ -88,7 +88,7 @@ class TimedForm:
         prompt: AnyPrompt,
         *,
         loop: CellLoop,
-        place: FormPlace,
+        place: FormOutput,
         settings: PromptSettings,
         on_seen: Callable[[], None],
         on_end: Callable[[AnyEnd], None],
@@ -132,7 +132,7 @@ class TimedForm:
         self._over = True
         self._form.give_way()
 
-    def close(self, record: StaticRecord | None) -> None:
+    def close(self, record: PromptSummary | None) -> None:
         """Take the form away, and leave `record` in its place."""
         self._clock.stop()
         self._forget_patience()

@@ -21,7 +21,7 @@ from jp_nb.record.question_log import (
     MAX_LIMIT,
     NO_HISTORY,
     UNTRUSTED,
-    PastAnswer,
+    LoggedAnswer,
     QuestionHistory,
     checked_limit,
 )
@@ -258,7 +258,7 @@ _KEPT_IN: Final = {"record": "this conversation", "log": "this workspace"}
 
 
 def _result(
-    history: QuestionHistory, answers: Sequence[PastAnswer], total: int, message: str
+    history: QuestionHistory, answers: Sequence[LoggedAnswer], total: int, message: str
 ) -> Outcome:
     """Return `answers`, the newest of `total`, as many as there is room for."""
     entries: list[JsonValue] = []

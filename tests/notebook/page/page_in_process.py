@@ -20,7 +20,7 @@ import pytest
 
 from jp_nb.notebook.page import locate
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.locate import PageHome
+from jp_nb.notebook.page.locate import PageStorage
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse
@@ -76,7 +76,7 @@ class Pages:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.views = [View()]
         self.kernel = FakeKernel()
-        self.home: PageHome | None = None
+        self.home: PageStorage | None = None
         self._comm: FakeComm | None = None
         patch.setattr(comm, "create_comm", self._create)
         patch.setattr(locate, "LiveStore", partial(LiveStore, resend=RESEND_S))
@@ -98,7 +98,7 @@ class Pages:
     def begin(self, timeout: float = PATIENCE) -> str:
         """Open the notebook as `%load_ext` does; return where its record is kept."""
         found = locate.find(SimpleNamespace(kernel=self.kernel, user_ns={}), timeout=timeout)
-        assert isinstance(found, PageHome)
+        assert isinstance(found, PageStorage)
         self.home = found
         self.opened = found.open()
         self.document.conversation.on_change = self.store.changed

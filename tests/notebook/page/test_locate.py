@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.locate import HeadlessHome, begin_headless, find, find_path, path_in
+from jp_nb.notebook.page.locate import HeadlessStorage, begin_headless, find, find_path, path_in
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document, conversation_id
 
@@ -81,7 +81,7 @@ def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
         conversation("b", "imported"),
     ]
     jp = {"version": 1, **conversation("top", "headless"), "others": others, "signature": "s"}
-    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", jp)).open()
+    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", jp)).open()
     assert opened.document.conversation.head["made"] == "headless"
     assert len(opened.document.conversation) == 0
     assert ids(opened.document) == ["live-2", "b"]
@@ -91,32 +91,32 @@ def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
 
 def test_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
     jp = {"version": 1, **conversation("top", signature="s"), "future": 1}
-    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", jp)).open()
+    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", jp)).open()
     assert opened.document.others == [conversation("top", signature="s")]
     assert opened.document.extra == {"future": 1}
 
 
 def test_run_can_continue_the_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = HeadlessHome(notebook(tmp_path / "n.ipynb", conversation("top", "headless")))
+    home = HeadlessStorage(notebook(tmp_path / "n.ipynb", conversation("top", "headless")))
     assert home.open(go_on=True).document.conversation.id == "top"
     assert home.open(go_on=True).restored
     monkeypatch.setenv("JP_NB_CONTINUE", "1")
     assert home.open().document.conversation.id == "top"
-    nowhere = HeadlessHome(None).open(go_on=True)
+    nowhere = HeadlessStorage(None).open(go_on=True)
     assert not nowhere.restored
     assert "No conversation is continued" in nowhere.notices[0]
 
 
 @pytest.mark.parametrize("damaged", [7, {"conversation": {"id": "x"}, "events": [7]}], ids=str)
 def test_damaged_record_is_kept_and_reported(tmp_path: Path, damaged: Any) -> None:
-    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", damaged)).open()
+    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", damaged)).open()
     assert opened.document.others == [damaged]
     assert "It is kept, and a new conversation starts" in opened.notices[0]
     assert opened.store.where == "kept in this notebook"
 
 
 def test_run_with_a_newer_record_is_kept_in_memory(tmp_path: Path) -> None:
-    opened = HeadlessHome(notebook(tmp_path / "n.ipynb", {"version": 2})).open()
+    opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", {"version": 2})).open()
     assert opened.store.where.startswith(
         "kept in memory only: jp.version: this record has version 2"
     )
@@ -127,7 +127,7 @@ def test_run_with_a_newer_record_is_kept_in_memory(tmp_path: Path) -> None:
 def test_unreadable_notebook_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "n.ipynb"
     path.write_text("{")
-    assert "cannot be read" in HeadlessHome(path).open().notices[0]
+    assert "cannot be read" in HeadlessStorage(path).open().notices[0]
 
 
 def test_without_a_kernel_the_record_is_in_memory() -> None:

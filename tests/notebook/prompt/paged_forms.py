@@ -10,7 +10,7 @@ from jp_nb.agent.prompts import Answered, FormPrompt, FormPromptEnd, QuestionPro
 from jp_nb.notebook.prompt.controls import Choices
 from jp_nb.notebook.prompt.form import FormEvents
 from jp_nb.notebook.prompt.form_pages import PagedForm
-from jp_nb.notebook.prompt.output import OwnOutput
+from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.tools.question import Question
 
 
@@ -27,7 +27,7 @@ class FormUser:
         self.ends: list[Answered | FormPromptEnd] = []
         self.form = PagedForm(
             FormPrompt(tuple(map(QuestionPrompt, questions)), partial=partial, menu=menu),
-            place=OwnOutput(),
+            place=SeparateOutput(),
             notify=False,
             timed=True,
             events=FormEvents(

@@ -11,8 +11,8 @@ from jp_nb.agent import permissions
 from jp_nb.agent.interrupts import stream_menu, tool_menu
 from jp_nb.agent.prompts import (
     ActionPrompt,
-    Exhibit,
     Prompt,
+    PromptDetail,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
@@ -44,12 +44,12 @@ ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
     actions=permissions.permission_actions("tool"),
-    exhibits=(Exhibit("Arguments", json.loads(ARGUMENTS)),),
+    exhibits=(PromptDetail("Arguments", json.loads(ARGUMENTS)),),
 )
 DELIVERY = ActionPrompt(
     "Deliver fs_read result to assistant?",
     actions=permissions.DELIVERY,
-    exhibits=(Exhibit("Result", "milk\neggs"),),
+    exhibits=(PromptDetail("Result", "milk\neggs"),),
 )
 STREAMING = stream_menu("Which colors are in the picture?")
 TOOLS = tool_menu(["fs_read"])

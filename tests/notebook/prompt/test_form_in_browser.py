@@ -308,7 +308,7 @@ changes = (
 print(prompter.ask_here(QuestionPrompt(question, label=all_of_it, tool=all_of_it)).value[:5])
 print(prompter.ask_here(ActionPrompt(
     all_of_it, (Action('y', all_of_it, 'yes'), Action('n', evil[0], 'no')), label=all_of_it,
-    exhibits=(Exhibit(all_of_it, all_of_it), Exhibit('Arguments', {{all_of_it: evil}})),
+    exhibits=(PromptDetail(all_of_it, all_of_it), PromptDetail('Arguments', {{all_of_it: evil}})),
     changes=changes,
 )))
 """
@@ -377,7 +377,7 @@ long = {{"text": "\\n".join(f"line {{n}}" for n in range(60_000))}}
 print(prompter.ask_here(ActionPrompt(
     "Run local write_file tool?", (Action("y", "Run", "run"),),
     exhibits=(
-        Exhibit("Folder", "/home/ada"), Exhibit("Arguments", arguments), Exhibit("Long", long),
+        PromptDetail("Folder", "/home/ada"), PromptDetail("Arguments", arguments), PromptDetail("Long", long),
     ),
 )))
 """

@@ -583,17 +583,17 @@ def test_open_figures_are_shown_with_the_question_and_by_no_click(user: FrontEnd
 def test_interrupt_at_the_moment_of_the_notice_opens_the_input_box(user: FrontEnd) -> None:
     user.run(
         "import os, signal\n"
-        "from jp_nb.notebook.prompt.output import OwnOutput\n"
+        "from jp_nb.notebook.prompt.output import SeparateOutput\n"
         "note_page()\n"
-        "whole = OwnOutput.show_note\n"
+        "whole = SeparateOutput.show_note\n"
         "def interrupted(self, note):\n"
         "    whole(self, note)\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
-        "OwnOutput.show_note = interrupted\n"
+        "SeparateOutput.show_note = interrupted\n"
     )
     cell = user.start(f"print(ask({BOOLEAN}, rendered_timeout=0.2))")
     assert user.input_request()["prompt"].startswith("[y/")
     user.type("n")
     user.finish(cell)
-    user.run("OwnOutput.show_note = whole")
+    user.run("SeparateOutput.show_note = whole")
     assert "value=False, channel='stdin'" in user.printed(cell)

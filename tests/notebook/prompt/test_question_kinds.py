@@ -15,7 +15,7 @@ from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
 from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, Unread
 from jp_nb.notebook.prompt.form import Form, FormEvents
-from jp_nb.notebook.prompt.output import OwnOutput
+from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.notebook.prompt.stdin import (
     STDIN_DIALOGUES,
     StdinChannel,
@@ -113,7 +113,7 @@ def test_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
     deaf = FormEvents(
         shown=lambda: None, changed=lambda: None, turned=lambda: None, ended=ends.append
     )
-    form = Form(prompt, place=OwnOutput(), notify=True, timed=False, events=deaf)
+    form = Form(prompt, place=SeparateOutput(), notify=True, timed=False, events=deaf)
 
     def press_enter(value: int) -> None:
         page: dict[str, Any] = {"type": "submit", "value": value}

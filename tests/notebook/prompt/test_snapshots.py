@@ -15,16 +15,16 @@ from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
-    Exhibit,
     NotAnswered,
     Prompt,
+    PromptDetail,
     PromptEnd,
     ProposedChange,
     QuestionPrompt,
     Unavailable,
 )
 from jp_nb.notebook.prompt.form import Form, FormEvents, SecretField
-from jp_nb.notebook.prompt.output import OwnOutput
+from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
 from jp_nb.rendering.forms import without_form
 from jp_nb.rendering.markdown import safe_markdown
@@ -44,7 +44,7 @@ def unshown(prompt: Prompt) -> Form:
     """Return a form that is in no page yet."""
     return Form(
         prompt,
-        place=OwnOutput(),
+        place=SeparateOutput(),
         notify=True,
         timed=False,
         events=DEAF,
@@ -189,7 +189,9 @@ def test_many_equal_labels_are_numbered_in_linear_time() -> None:
 
 def test_decisions_are_shown_whole(shown: Any) -> None:
     long = f"{'x' * 30_000} /etc/passwd"
-    prompt = ActionPrompt("Run?", (Action("y", "Run", "run"),), exhibits=(Exhibit("Text", long),))
+    prompt = ActionPrompt(
+        "Run?", (Action("y", "Run", "run"),), exhibits=(PromptDetail("Text", long),)
+    )
     assert f"HTML.jp-nb-exact: {long}" in shown(prompt)
 
 

@@ -10,9 +10,9 @@ from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
     Answered,
-    Exhibit,
     NotAnswered,
     Prompt,
+    PromptDetail,
     ProposedChange,
     QuestionPrompt,
 )
@@ -28,7 +28,7 @@ SECRET = QuestionPrompt(Question.secret("q", "Key?"))
 PERMISSION = ActionPrompt(
     "Run local rename tool?",
     actions=(Action("y", "Run", "run"), Action("Y", "Run all its calls this turn", "run_turn")),
-    exhibits=(Exhibit("Arguments", {"path": "a.txt"}),),
+    exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
 )
 DELTA = ActionPrompt(
     "Apply delta?",
@@ -226,7 +226,7 @@ def test_every_action_has_its_key_and_no_other_is_taken(keys: str) -> None:
 def test_decisions_are_shown_whole_and_backgrounds_of_questions_are_truncated() -> None:
     long = f"{'x' * 30_000} /etc/passwd"
     typist = Typist("y", "")
-    ask_on_stdin(replace(PERMISSION, exhibits=(Exhibit("Result", long),)), typist, "stdin")
+    ask_on_stdin(replace(PERMISSION, exhibits=(PromptDetail("Result", long),)), typist, "stdin")
     assert "".join(line[2:] for line in typist.shown if line[:2] in ("│ ", "┊ ")) == long
     question = Question.text("q", "Why?").with_context(long)
     ask_on_stdin(QuestionPrompt(question), typist, "stdin")
