@@ -26,6 +26,7 @@ SOURCES = sorted(
     if path.suffix in (".py", ".js") and path != Path(__file__)
 )
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
+TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 FILE = re.compile(r"`((?:jp_nb|tests|docs|notebooks|binder|\.ci)/[\w./*-]*)`")
 DECISION = re.compile(r"\bD(\d{1,3})\b")
 
@@ -64,6 +65,15 @@ def broken_links(page: Path) -> Iterator[str]:
 
 def test_links_between_pages_resolve() -> None:
     assert not [broken for page in PAGES for broken in broken_links(page)]
+
+
+def test_pages_name_only_tests_that_exist() -> None:
+    assert not [
+        f"{name(page)} names {path}::{test}"
+        for page in PAGES
+        for path, test in TEST.findall(text_of(page))
+        if not (ROOT / path).exists() or f"def {test}(" not in text_of(ROOT / path)
+    ]
 
 
 def test_pages_name_only_files_that_exist() -> None:
