@@ -377,7 +377,9 @@ long = {{"text": "\\n".join(f"line {{n}}" for n in range(60_000))}}
 print(prompter.ask_here(ActionPrompt(
     "Run local write_file tool?", (Action("y", "Run", "run"),),
     exhibits=(
-        PromptDetail("Folder", "/home/ada"), PromptDetail("Arguments", arguments), PromptDetail("Long", long),
+        PromptDetail("Folder", "/home/ada"),
+        PromptDetail("Arguments", arguments),
+        PromptDetail("Long", long),
     ),
 )))
 """
