@@ -1,10 +1,8 @@
-"""Run the tool calls of one response concurrently, deliver in order.
+"""Run the tool calls of one response concurrently, and deliver their results in call order.
 
-All calls start at once. Every change of state happens in one loop that takes events from one
-queue; runs, inquiries and prompts are tasks that post an event when they end. Prompts wait in a
-line with one of them on screen. No tool is known here by name.
-
-No tool is known here by name.
+All calls start at once. One loop makes every change of state: it takes events from one queue.
+Runs, inquiries and prompts are tasks that post an event when they end. Prompts wait in a queue,
+and one of them is on screen. No tool is known here by name.
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """

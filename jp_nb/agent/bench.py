@@ -1,4 +1,4 @@
-"""One tool call outside a conversation.
+"""Result of one tool call outside of a conversation.
 
 Source: `docs/turns.md`, `docs/decisions.md` D100, `docs/guide.md`.
 """

@@ -1,4 +1,4 @@
-"""Compact before and during a turn; summarize.
+"""Compact the conversation before and during a turn, and summarize turns by a model.
 
 Source: `docs/record.md`, `docs/turns.md` (RFD 064), `docs/decisions.md` D128, D130,
 `docs/turns.md`, `docs/decisions.md` D130, D131.

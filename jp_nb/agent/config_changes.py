@@ -1,8 +1,8 @@
 """Configuration changes proposed by tools.
 
-A proposal that is not applied has its tool run again and told why, three times at most. What is
-approved is provisional: it waits in a plain list, outside of everything that stores itself, and
-becomes one entry of the record when the batch ends well.
+If a proposal is not applied, its tool runs again and gets the reason, at most three times.
+Approved changes are provisional: they wait in a list, and become one entry of the record when the
+batch ends.
 
 Source: `docs/turns.md`, `docs/decisions.md` D6, D29, D38.
 """

@@ -1,4 +1,4 @@
-"""One model request: stream, retries, interrupts.
+"""Send one model request: stream the response, retry, and handle interrupts.
 
 Source: `docs/turns.md`, `docs/providers.md`, `docs/decisions.md` D24.
 """

@@ -1,8 +1,7 @@
-"""Permission before a call and before its result is delivered.
+"""Permission for a tool call, for delivery of its result, and for a configuration change.
 
-The dialogues themselves are in `decisions.py`.
-
-Each decision is a dialogue, so that editing and giving reasons keep the screen until it is made.
+A dialogue keeps the screen until the user has decided, also while the user edits or gives a
+reason.
 
 Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
 """

@@ -1,4 +1,4 @@
-"""Port `Prompter`; prompts; queue; prepared answers.
+"""Port `Prompter`, the prompts it shows, their queue, and prepared answers.
 
 Source: `docs/prompts.md`, `docs/turns.md`, `docs/answers.md`.
 """

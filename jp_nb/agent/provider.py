@@ -1,6 +1,6 @@
-"""Port `Provider`; request, deltas, model info.
+"""Port `Provider`, its requests and events, and information about models.
 
-Values and a `Protocol`; `providers/` implements it, and tests use a scripted one.
+`jp_nb/providers/` implements the port. Tests use a scripted provider.
 
 Source: `docs/providers.md`, `docs/extending.md`.
 """

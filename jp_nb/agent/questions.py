@@ -1,4 +1,4 @@
-"""Questions of a tool: route, ask, record.
+"""Questions of a tool: select who answers, ask, and record the answer.
 
 Source: `docs/turns.md`, `docs/record.md`, `docs/answers.md`.
 """

@@ -1,10 +1,9 @@
-"""Exchanges with a model and tool results on a cassette: normalize, compare, record.
+"""Exchanges with a model and tool results for a cassette: normalize, compare, record.
 
-Its timing is left out: signs of life are, and pieces of a text that follow each other are one.
-
-What is asked is here, how it is sent is not: no address, no header, no key, no limit. Ids of tool
-calls are positions, images and other bytes are digests, a conversation has no id. Two requests with
-the same digest ask the same.
+A normalized request has no address, header, key or limit. Tool call ids are replaced by positions,
+images and other bytes by digests, and the conversation has no id: two requests with the same
+digest ask the same. A recorded response has no timing: keep-alives are omitted, and adjacent
+pieces of text are joined.
 
 Source: `docs/cassettes.md`.
 """

@@ -1,4 +1,4 @@
-"""Assemble deltas to a response; retry delays.
+"""Assemble the deltas of a response, and compute the delays of retries.
 
 Source: `docs/providers.md`, `docs/turns.md`.
 """

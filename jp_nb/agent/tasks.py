@@ -1,4 +1,4 @@
-"""Run one tool in a task or on the cell thread.
+"""Run a tool in a task, or as a function in the cell's thread.
 
 Source: `docs/turns.md`, `docs/decisions.md` D55.
 """

@@ -1,6 +1,6 @@
-"""Token estimates and counts.
+"""Count the tokens of a turn, and estimate those of a request.
 
-Source: `docs/turns.md`, `docs/record.md`, `docs/decisions.md` D105;
+Source: `docs/turns.md`, `docs/record.md`, `docs/decisions.md` D105,
 https://docs.anthropic.com/en/docs/build-with-claude/vision.
 """
 

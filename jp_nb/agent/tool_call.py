@@ -1,4 +1,4 @@
-"""State of one tool call; image limits.
+"""State of one tool call, and the limits for its images.
 
 Source: `docs/turns.md`, `docs/record.md`.
 """

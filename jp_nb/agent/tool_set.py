@@ -1,4 +1,4 @@
-"""Tools offered in a cycle.
+"""Tools that are offered to the model in one cycle, and the sources they come from.
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37, `docs/extending.md`.
 """

@@ -1,8 +1,9 @@
-"""Shorthands: model aliases, switching tools on and off, per-question overrides.
+"""Short forms: model aliases, tools switched on and off, overrides for single questions.
 
-From the lowest up: `assistant`, `conversation.inquiry.assistant`, the table in
-`conversation.tools.<tool>.questions.<id>.target`. They merge like layers, field by field: texts,
-the model and limits replace, parameters merge by name, sections and instructions append.
+The model for an inquiry is merged from three places like layers, field by field, the lowest first:
+`assistant`, `conversation.inquiry.assistant`, and the table in
+`conversation.tools.<tool>.questions.<id>.target`. Texts, the model and limits replace, parameters
+merge by name, sections and instructions append.
 
 Source: `docs/configuration.md`, `docs/turns.md` (RFD 034), `docs/turns.md`, `docs/decisions.md`
 D91.

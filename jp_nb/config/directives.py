@@ -1,4 +1,4 @@
-"""Turn-scoped options such as `-m`.
+"""Options of one turn, such as `-m`, and the names that the environment uses.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """

@@ -1,8 +1,8 @@
-"""A configuration change proposed by a tool: reduce, compare, describe.
+"""Configuration changes proposed by a tool: reduce, validate, compare.
 
-    outcome.config, outcome.unset -> structure -> aliases -> leaves -> grants -> Proposal
+    outcome.config, outcome.unset -> structure -> aliases -> leaves -> access rules -> Proposal
 
-Everything after the aliases are resolved looks at the same leaves.
+All steps after the aliases use the same leaves.
 
 Source: `docs/turns.md`, `docs/decisions.md` D29, D38.
 """

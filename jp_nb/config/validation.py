@@ -1,7 +1,8 @@
-"""Validate a layer; return structured `ConfigProblem(kind, path, value, expected)`.
+"""Validate a layer of the configuration, and report each problem with its path.
 
-In a partial every field may be absent, or null, which is the same. A list or a text may also be
-written as `{value, strategy, …}`, and so may a map whose field says so. Items of lists are whole.
+In a layer every field may be absent or null, which is the same. A list or a text may also be
+written as `{value, strategy, …}`, and so may a map whose field allows it. Items of lists are
+complete.
 
 Source: `docs/configuration.md`.
 """

@@ -1,7 +1,7 @@
-"""`jp-nb check`: secrets, record, cassette.
+"""`jp-nb check`: find secrets in a notebook, and check its record and its cassette.
 
-A replay alone can tell for certain. Here nothing runs: what cells ask in words, and what the
-record of a headless run says, has to be on the cassette.
+Only a replay shows for certain whether a cassette is complete. Nothing runs here: the requests in
+cells, and those in the record of a headless run, must be on the cassette.
 
 Source: `docs/ci.md`, `docs/cassettes.md`.
 """
@@ -246,7 +246,7 @@ def _of_turn(turn: list[tuple[int, Entry]]) -> Iterator[str]:
 
 MAGIC: Final = "%%jp"
 NOTE: Final = "\n["
-"""Begins what is said behind a request of images that it shows (`record/recorded_images.py`)."""
+"""Begins what is said behind a request of images that it shows (`record/events.py`)."""
 NOT_RUN: Final = "skip-execution"
 """The tag of a cell that runners of Jupyter pass over."""
 VALUE: Final = "{{"

@@ -1,4 +1,4 @@
-"""`jp-nb trust`, `doctor`, `demo`.
+"""Commands `jp-nb trust`, `jp-nb doctor` and `jp-nb demo`.
 
 Source: `docs/guide.md`.
 """

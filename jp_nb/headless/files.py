@@ -1,6 +1,6 @@
-"""Read notebook files; safe terminal text.
+"""Read notebook files, and make their text safe for a terminal.
 
-Keys are hidden before a text is cut: the beginning of one looks like nothing.
+Keys are hidden before a text is cut, because the beginning of a key is not recognized.
 
 Source: `docs/ci.md`.
 """
@@ -97,7 +97,7 @@ _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 
 def terminal_text(text: str) -> str:
     """Return `text` without anything that a terminal would obey. Newlines and tabs stay."""
-    # Not `safe_text.plain`: that spells out what is left, and shows each state of a progress bar.
+    # Not `text.plain`: that spells out what is left, and shows each state of a progress bar.
     text = _SEQUENCES.sub("", text).replace("\r\n", "\n")
     # A progress bar rewrites its line: the last state is what a person would see.
     text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))

@@ -1,4 +1,4 @@
-"""`jp-nb show`, `diff`, `import`, `export`.
+"""Commands `jp-nb show`, `jp-nb diff`, `jp-nb import` and `jp-nb export`.
 
 Source: `docs/guide.md`, https://git-scm.com/docs/git#Documentation/git.txt-GITEXTERNALDIFF.
 """

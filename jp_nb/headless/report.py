@@ -1,4 +1,4 @@
-"""Report of a run: one value; text, JSON, JUnit.
+"""Report of a run as text, JSON and JUnit XML.
 
 Source: `docs/ci.md`, https://github.com/testmoapp/junitxml.
 """

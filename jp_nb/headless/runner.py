@@ -1,8 +1,8 @@
-"""Execute a notebook (nbclient) and read its end.
+"""Execute a notebook with nbclient, and read the result of each cell.
 
-nbclient would kill the kernel, and what the running turn has got so far with it. Here the kernel is
-interrupted as a person would interrupt it, and the cell ends as it does then; a second Ctrl+C, or a
-cell that does not end, is cut off.
+nbclient would kill the kernel on Ctrl+C, and lose the running turn. Here Ctrl+C interrupts the
+kernel, and the cell ends as in a live session. A second Ctrl+C, or a cell that does not end, kills
+it.
 
 Source: `docs/record.md`, `docs/guide.md`, `docs/ci.md`.
 """

@@ -1,7 +1,7 @@
-"""`jp-nb strip`.
+"""`jp-nb strip`: remove outputs and the record from the text of a notebook.
 
-The text is cut and never written anew: indentation, order of keys, spelling of numbers and what no
-release knows stay as somebody wrote them, so that a diff shows what went and nothing else.
+The text is cut, not written anew: indentation, order of keys, spelling of numbers and unknown keys
+stay as they are, so that a diff shows only what was removed.
 
 Source: `docs/guide.md`, https://git-scm.com/docs/gitattributes#_filter, `docs/decisions.md` D120,
 https://nbformat.readthedocs.io/en/latest/format_description.html.

@@ -1,8 +1,7 @@
-"""JP events ⇄ our events.
+"""Convert between events of JP and of `jp_nb`.
 
-One inquiry without an answer, one key that JP does not know on a tool, and JP loads nothing at
-all; what only it ignores would be gone after its next save. So all of that is taken out here, and
-listed.
+JP refuses a whole conversation for one inquiry without an answer, or for one unknown key of a
+tool. Keys that it ignores disappear when it saves. An export removes all of these, and lists them.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """

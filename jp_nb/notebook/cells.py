@@ -1,21 +1,16 @@
-"""Executed cells, last errors, collaborators.
+"""Executed cells, errors of cells, collaborators, and the busy status while a cell runs.
 
-Light: it is loaded with the extension. IPython's own history leaves out what a runner asks it to.
+The extension loads this module, so it imports little.
 
-Light: it is loaded with the extension. The error is read when somebody asks.
-
-A page whose document others have, too, says hello with the name of its user and the session that
-stands in the header of whatever it sends. So what arrives has a name, whichever page sent it: a
-click, a change of a widget, a request to run a cell. A name is what a page claims; nothing is
-permitted because of one.
-
-A page shows the newest status that a kernel published, whichever request it was about. While a
-cell runs, other requests come and end (a message of the page on the control channel, a click, what
-a page asks when it is loaded), and each ends with `idle`. `RunningCells` stands in front of the
-kernel's own publisher and says `busy` again for as long as a cell runs.
-
-It also keeps what our code shows in a cell until that ends, so that a page that was loaded again
-before anything was saved can be given it.
+- **Executed cells**: IPython's history omits cells that a runner executes with
+  `store_history=False`.
+- **Collaborators**: a page of a shared document sends the name of its user and its session in
+  `hello`. Every message has that session in its header, so each click, change and request has a
+  name. A page can claim any name: nothing is permitted because of one.
+- **Status**: a page shows the newest status of the kernel, for any request. Other requests end
+  while a cell runs, each with `idle`. `RunningCells` wraps the kernel's publisher and publishes
+  `busy` again. It also keeps the displays of the running cell, for a page that is reloaded before
+  it is saved.
 
 Source: `docs/protocol.md`.
 """

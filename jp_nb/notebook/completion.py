@@ -1,9 +1,8 @@
-"""Completion of `%jp` lines.
+"""Complete `%jp` lines, and register the completer with IPython.
 
-`complete` reads the line and knows the schema of the configuration; what a session alone can tell
-it asks of `Facts`. Nothing is evaluated, sent or run.
-
-`matches` asks the session, and is silent where that fails.
+`complete` reads the line, the table of subcommands and the schema of the configuration. It asks
+`Facts` for what only a session knows. Nothing is evaluated, sent or run. `matches` is the function
+that IPython calls; it returns no matches if the session raises an error.
 
 Source: `docs/guide.md`, and the Matcher API of IPython,
 https://ipython.readthedocs.io/en/stable/api/generated/IPython.core.completer.html.

@@ -79,7 +79,7 @@ class Subcommand:
         name: Its first word.
         help: What it does.
         action: `module:function`; the module is in `jp_nb.notebook`, and the function is called
-            with a `commands.Invocation`.
+            with an `Invocation` of `jp_nb/notebook/commands/__init__.py`.
         takes: The words that follow, such as `DIR`; each in brackets of its own if it may be left
             out, with `…` if they may be several. Nothing if it is empty.
         what: The same in words, for errors.

@@ -1,6 +1,6 @@
-"""Anthropic Messages: request, decoder, models.
+"""Anthropic Messages: build requests, decode streams, list models.
 
-Source: `docs/providers.md`; https://docs.anthropic.com/en/api/messages.
+Source: `docs/providers.md`, https://docs.anthropic.com/en/api/messages.
 """
 
 from __future__ import annotations

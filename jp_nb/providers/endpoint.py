@@ -1,4 +1,4 @@
-"""Base URL, key, headers, parameters.
+"""Address, key, headers and parameters of a provider's settings.
 
 Source: `docs/providers.md`, `docs/configuration.md`.
 """

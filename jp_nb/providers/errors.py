@@ -1,6 +1,6 @@
-"""Map errors; retry policy; advice.
+"""Map errors of a server, decide about retries, and advise the user.
 
-The loop that waits and calls again is `agent/retries.py`. Source: `docs/providers.md`.
+The loop that waits and tries again is in `jp_nb/agent/response.py`.
 
 Source: `docs/providers.md`.
 """

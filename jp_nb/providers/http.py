@@ -1,10 +1,8 @@
-"""HTTP client: timeouts, proxies, limits; redaction of keys in errors.
+"""HTTP client: timeouts, proxies and limits, with keys hidden in errors.
 
-A key is read when a request is made, goes straight into its header, and nowhere else: not into a
-message, not into a log, and not into a frame that a verbose traceback could print.
-
-A server, or a proxy before it, may send back what it was sent: in an error, in a header, in the
-answer itself. What is said passes here where it enters, before anything is cut or quoted from it.
+A key is read when a request is made, and is only in its header: not in a message, a log, or a
+frame of a verbose traceback. A server or a proxy may send a key back, in an error, a header or a
+response, so all of these are redacted on arrival, before they are cut or quoted.
 
 Source: `docs/providers.md`.
 """

@@ -1,9 +1,8 @@
-"""Convert events to the messages of a request, with attachments.
+"""Convert events to the messages of a request, and encode attachments.
 
-A turn of a hundred cycles sends the same history a hundred times. What was rendered stays, what
-was encoded stays, and a request joins the pieces. Source: `docs/providers.md`.
+A turn of a hundred cycles sends the same history and the same attachments a hundred times.
+Rendered messages and encoded attachments are kept, and a request joins them.
 
-A turn of a hundred cycles sends the same attachments a hundred times; they are encoded once.
 Source: `docs/providers.md`.
 """
 

@@ -1,14 +1,11 @@
-"""Provider by name; list and parse its models.
+"""Read the lists of models that servers publish.
 
-What is missing, of another type or out of bounds is left out: no field of a stranger's is taken on
-trust, and none makes the rest unreadable.
+Fields that are missing, too long or of another type are omitted, and the rest stays readable.
 
-The table of providers is `config/tree/provider_table.py`: it says what a configuration may name.
-
-Source: `docs/providers.md`; https://docs.anthropic.com/en/api/models-list,
+Source: `docs/providers.md`, https://docs.anthropic.com/en/api/models-list,
 https://platform.openai.com/docs/api-reference/models, https://openrouter.ai/docs/models,
 https://docs.ollama.com/api, https://github.com/ggml-org/llama.cpp/tree/master/tools/server,
-`docs/providers.md`, `docs/extending.md`.
+`docs/extending.md`.
 """
 
 from __future__ import annotations

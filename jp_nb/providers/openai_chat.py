@@ -1,6 +1,6 @@
-"""OpenAI-compatible chat: request, decoder.
+"""Chat completions of OpenAI and compatible servers: build requests, decode streams, list models.
 
-Source: `docs/providers.md`; https://platform.openai.com/docs/api-reference/chat.
+Source: `docs/providers.md`, https://platform.openai.com/docs/api-reference/chat.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""JSON Schema subset per provider; structured output.
+"""Rewrite JSON Schemas for each API, and read structured answers.
 
 A constraint that an API rejects moves into the description of its node, where the model still
-reads it. The user's own schema stays what an answer is validated against.
-
-A constraint that an API rejects moves into the description of its node, where the model still
-reads it.
+reads it. Answers are validated against the user's own schema.
 
 Source: `docs/providers.md`.
 """

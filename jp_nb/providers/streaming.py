@@ -1,8 +1,8 @@
-"""Streaming responses, SSE.
+"""Read streamed responses: server-sent events, decoding, limits on silence and size.
 
-`StreamDecoder` is the pure half; `events` reads the connection. Source: `docs/providers.md`.
+`StreamDecoder` is pure, and `events` reads the connection.
 
-Source: `docs/providers.md`; https://html.spec.whatwg.org/multipage/server-sent-events.html.
+Source: `docs/providers.md`, https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Timestamps and ids, real or reproducible.
+"""Timestamps and ids of events, from the clock or reproducible.
 
 Source: `docs/record.md`, `docs/decisions.md` D119,
 https://reproducible-builds.org/docs/source-date-epoch/.

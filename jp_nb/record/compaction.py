@@ -1,10 +1,12 @@
-"""Compaction events, ranges, effect.
+"""Compaction events: the turns they cover, and their effect.
 
-A compaction is taken back by another entry of its kind with the same turns, which says nothing
-about them but this, in its `metadata`:
+Another compaction of the same turns reverts one. It has no effect of its own, and says so in its
+`metadata`:
+
     {"takes_back": true}
-It takes back the newest one before it that still counts. Those that one step recorded are taken
-back in one step: all but the first have `{"with_previous": true}`.
+
+It reverts the newest one of these turns before it that still applies. Compactions that were
+recorded in one step are reverted in one step: all but the first have `{"with_previous": true}`.
 
 Source: `docs/record.md`, `docs/configuration.md` (RFD 064), `docs/decisions.md` D129.
 """

@@ -1,4 +1,4 @@
-"""Draft, own paths, carried and ignored changes.
+"""Drafts of configuration changes, paths set by one source, and inherited or untrusted changes.
 
 Source: `docs/record.md`, `docs/decisions.md` D13.
 """

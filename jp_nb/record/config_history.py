@@ -1,11 +1,11 @@
-"""Fold configuration events to the effective configuration; provenance.
+"""Fold configuration events to the effective configuration, with the source of each value.
 
-The layers below the conversation are folded first; the base configuration is merged over them,
-then every delta is applied in order. What a delta unsets is what the program and its tools bring
-along, whatever files and variables say; what it uncovers is what lies below the conversation.
+The layers below the conversation are folded first. The base configuration is merged over them, and
+each delta is applied in order. A path that a delta unsets stays unset, whatever the files and
+variables say. A path in its `uncovers` has the value of the layers below again.
 
-The unit is about one value that is looked at or copied. A change costs what it says and what it
-meets: a list is compared item by item, an object that something is set in is copied.
+`Budget` limits the work for an untrusted record. Its unit is one value that is read or copied:
+lists are compared item by item, and an object with a changed member is copied.
 
 Source: `docs/record.md`, `docs/configuration.md`.
 """

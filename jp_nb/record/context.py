@@ -1,7 +1,7 @@
 """Request context: the events that one request sends.
 
-A request leaves no entry of its own: it stands where its answer begins. One of which nothing was
-kept, such as an answer that was aborted, is not seen here; that of a turn without any answer is.
+A request to the model leaves no entry of its own: its place is the beginning of its response. A
+request without any kept response, such as an aborted one, has no place here.
 
 Source: `docs/record.md`.
 """

@@ -1,7 +1,7 @@
-"""Several conversations in a notebook; fork; notices.
+"""Several conversations in one notebook: list, switch, fork, and notices about them.
 
-Entries of `others` are plain JSON that anybody may have written: they are listed whatever they
-are, named so that each can be told apart, and kept unchanged until somebody goes to one.
+Entries of `others` are plain JSON, possibly from someone else. All of them are listed, with
+distinct names, and kept unchanged until the user switches to one.
 
 Source: `docs/decisions.md` D19, D33, `docs/guide.md`, `docs/record.md`.
 """

@@ -1,13 +1,10 @@
-"""The `jp` object in notebook metadata.
+"""The `jp` object in the metadata of a notebook.
 
-`jp_object.py` has the shape of the object that keeps them.
-
-Shape:
     {"version": 1, "conversation": {"id", "title"?, "made", "parent"?, "origin"?},
      "base_config": {…}, "events": [{…}, …], "signature"?: "…", "others"?: [{…}, …]}
 
-Each of `others` is an earlier conversation in the same shape, without `version` and `others`.
-Anybody may have written it: nothing here trusts its shape. `document.py` reads it as a record.
+Each of `others` is an earlier conversation in the same shape, without `version` and `others`. The
+object may be from someone else, so its shape is checked when it is read.
 
 Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D33, `docs/record.md`.
 """

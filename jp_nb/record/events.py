@@ -1,11 +1,9 @@
 """Stored events of a conversation, and the images in them.
 
-An entry is stored as a JSON object and that object stays the truth: the classes here are views
-of it, so that fields and kinds we do not know survive a load and a save untouched. A view knows
-neither the entry's id nor what it answers: that is the stream's.
-
-Shape of an entry that shows some: `{"metadata": {"images": ["sha256:…"]}}`. Anybody may have
-written a record, so what is read here is looked at before it is sent to anybody.
+An event is stored as a JSON object. The classes here are views of it, so unknown fields and kinds
+survive loading and saving. A view does not know the id of its event, or the event that it answers:
+the stream does. An event with images has `{"metadata": {"images": ["sha256:…"]}}`. A record may be
+from someone else, so images are checked before they are sent.
 
 Source: `docs/record.md`.
 """

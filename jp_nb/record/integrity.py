@@ -1,9 +1,7 @@
-"""Check and repair call/response pairs.
+"""Check and repair pairs of calls and responses.
 
-Ids repeat, in other turns and within one. So they pair by count, inside their turn: the n-th
-response of an id answers its n-th request.
-
-Done twice it changes nothing the second time.
+Ids repeat, also within one turn. So they pair by count inside their turn: the n-th response of an
+id answers its n-th request. A second repair changes nothing.
 
 Source: `docs/record.md`.
 """

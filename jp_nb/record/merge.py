@@ -1,11 +1,11 @@
-"""Merge stored and carried records; segments.
+"""Merge copies of a record: the one in the notebook, the carrier of a headless run, and segments.
 
-A copy is plain JSON that anybody may have written, so nothing here trusts its shape. The lab
-extension has the same rules in JavaScript; the cases in `tests/record/merge_cases.json`
-hold for both.
+A copy is plain JSON, possibly from someone else, so its shape is checked. The lab extension has
+the same rules in JavaScript, and the cases in `tests/record/merge_cases.json` hold for both.
 
-Headless executors answer no comm, but nbclient (so nbconvert, papermill, `jupyter execute`)
-stores the state of every widget in the notebook's metadata. So the kernel opens one:
+**Carrier.** Headless executors answer no comm, but nbclient (also in nbconvert, papermill and
+`jupyter execute`) stores the state of every widget in the metadata of the notebook. So the kernel
+opens one:
 
     metadata.widgets["application/vnd.jupyter.widget-state+json"].state[ID] =
         {"model_module": "jp-nb", "model_name": "RecordModel", "state":
@@ -13,18 +13,19 @@ stores the state of every widget in the notebook's metadata. So the kernel opens
              "length": number of entries in all chunks,
              "seen": {conversation id: number of entries read from the notebook}}}
 
-Whoever opens the notebook next lifts it into `metadata.jp`: `read` looks, `lift` moves.
+The next reader of the notebook moves it into `metadata.jp`: `read_carrier` reads, `lift_carrier`
+moves.
 
-A document that several pages share keeps every change that was ever made, so that one long value
-that is written with each entry would make it long very soon. There the page seals what was
-written into keys of their own, and writes only the rest anew:
+**Segments.** A document that several pages share keeps its history, so a long value that is
+written with each entry would make it grow fast. There the page moves earlier entries to keys of
+their own, and writes only the rest again:
 
     metadata["jp"]   = {the `jp` object with "version": 2, and in each conversation
                         "sealed": [{"segment": 1, "length": entries, "check": "9f86d081"}, …],
                         the entries before those in its "events"}
     metadata["jp.1"] = {"conversation": its id, "from": entries before, "events": [{…}, …]}
 
-The lab extension has the same rules, and is the only one that writes segments.
+Only the lab extension writes segments.
 
 Source: `docs/record.md`, `docs/decisions.md` D18 and D33, `docs/decisions.md` D132 and D133.
 """

@@ -1,15 +1,11 @@
-"""Question log entries and queries.
+"""Entries of the question log, and queries.
 
-An entry of the log is a JSON object in one line. It carries its own number, so that it is named
-the same wherever it lies; older logs have three fields alone, and their place is their number.
+An entry of the log is a JSON object in one line. It has a number, from 1, that never changes.
+Entries of older logs have three fields, and their position is their number. The entries are those
+of a record, or those of a log that several notebooks share.
 
-They are those of a record, or those of a log that several notebooks share; either way each has a
-number, from 1, that never changes.
-
-The table has the columns datetime, question and answer, separated by semicolons and quoted as in
-RFC 4180. Its first line may name them. A log has an entry a line.
-
-Records of strangers and of later releases are read, too: whatever the JSON is, there are words.
+An imported table has the columns datetime, question and answer, separated by semicolons and quoted
+as in RFC 4180. Its first line may name them.
 
 Source: `docs/record.md`, RFC 4180.
 """

@@ -1,17 +1,17 @@
 """Sign and verify records with the user's key.
 
-Signed are lines of canonical JSON, each ended by a newline: what this is, the conversation's id,
-its base configuration, then each entry as it is stored. The hash runs along: an entry that is
-appended is read once, however long the conversation is. So every state of a conversation has a
-signature of its own, and one that was saved earlier keeps it.
+The signed text is lines of canonical JSON: the purpose, the id of the conversation, its base
+configuration, and each entry as it is stored. The hash is incremental: an appended entry is read
+once. So every state of a conversation has a signature of its own, and an earlier saved one keeps
+its.
 
-Pages and file formats rewrite JSON without changing what it says, so the canonical form is made
-of what they keep: numbers are IEEE doubles, keys are sorted, what no file can hold is replaced.
-It is near RFC 8785, and not the same: numbers keep a point, keys are sorted by code point.
+Pages and file formats rewrite JSON without changing its meaning, so the canonical form depends
+only on what they keep: numbers are IEEE doubles, keys are sorted, values that no file can hold are
+replaced. It is close to RFC 8785, but numbers keep a point, and keys are sorted by code point.
 
-What a stranger put into a notebook is data (`Projection` leaves out what only the user may
-decide). Ours is what began in this process, and what carries the signature that one of our
-processes made of all of it: a record of ours in which a message was changed is a stranger's.
+A record is trusted if it began in this process, or has the signature of the user's key over all of
+it. A trusted record with one changed message is untrusted. `Projection` omits settings of an
+untrusted record that only the user may set.
 
 Source: `docs/record.md`.
 """

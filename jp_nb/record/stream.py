@@ -1,16 +1,19 @@
 """`ConversationStream`: append-only list of events with derived turns.
 
-Kept in the `metadata` of the one `config_delta` that a cycle's calls lead to:
+The `config_delta` that results from the calls of a cycle has the proposals in its `metadata`:
+
     {"proposed_by": [{"tool": "change_model", "call_id": "call_1", "paths": ["assistant.name"],
                       "applied_by": "person", "channel": "form"}]}
-`channel` is absent where no person was asked, `by` where one person has the notebook. It is for
-people to read, and says to which turn a change belongs that lies between two.
 
-Such a turn holds nothing that a model said. Where it failed or was interrupted, its last entry is
-a change of the configuration that changes nothing and says so in its `metadata`:
+`channel` is absent if no user was asked, and `by` if the notebook has one user.
+
+A turn without a response of the model that failed or was interrupted ends with a configuration
+change that changes nothing, with this `metadata`:
+
     {"no_answer": {"ended": "failed", "takes_back": 1}}
-`ended` is `failed` or `interrupted`; the `takes_back` changes before it were made for that turn
-alone and do not count.
+
+`ended` is `failed` or `interrupted`. The `takes_back` changes before it were made for that turn
+alone and do not apply.
 
 Source: `docs/record.md`, `docs/turns.md`.
 """

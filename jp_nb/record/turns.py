@@ -1,7 +1,4 @@
-"""`TurnView`: turns, cycles, calls, questions as one read model.
-
-The journal keeps it: after a crash it tells the calls that never ran from those that may have run,
-and has the results of those that finished.
+"""Read model of a conversation: `Turn`, tool calls, questions, and interrupted turns.
 
 Source: `docs/guide.md`, `docs/decisions.md` D40, `docs/record.md`, `docs/turns.md`.
 """

@@ -1,4 +1,4 @@
-"""Text of forms and their record.
+"""Text of forms and of their summaries.
 
 Source: `docs/prompts.md`.
 """

@@ -1,12 +1,12 @@
 """Make untrusted Markdown safe, and find its code blocks.
 
-Outside code no HTML is left, no link but `http`, `https` and `mailto`, no image but from hosts that
-the user allowed, and no TeX command that makes links or styles. Inside code nothing is left that a
-front end draws, or an exporter copies, as something else. Where readers of Markdown may disagree
-about what is code, it counts as text: what is shown may then have a `&lt;` too many, and never a
-tag. The work grows with the length of a text, whatever it holds.
+Outside code the result has no HTML, no link except `http`, `https` and `mailto`, no image except
+from hosts that the user allowed, and no TeX command that makes links or styles. Inside code it has
+nothing that a front end draws, or an exporter copies, as something else. Where Markdown readers
+may disagree about what is code, it counts as text: the text may then have a `&lt;` too many, but
+never a tag. The work is linear in the length of the text.
 
-Source: `docs/decisions.md` D32; CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and mistune
+Source: `docs/decisions.md` D32, CommonMark 0.31, sections 4.5, 6.1, 6.3; where marked and mistune
 (with nbconvert's mathematics) differ from it, https://spec.commonmark.org/0.31.2/, 5.1 and 5.2.
 """
 

@@ -1,7 +1,6 @@
-"""Question card, table, and the words of a `QuestionOutcome`.
+"""Text of recorded questions: a card for one, a table for many.
 
-It is made of recorded shapes, which are JSON: a part that is missing, damaged or of a later release
-is passed over, and whatever is left is shown.
+The input is recorded JSON. Parts that are missing, damaged or unknown are omitted.
 
     Which stores? → Redis, Postgres, "a file"
         ☑ Postgres

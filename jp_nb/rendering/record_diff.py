@@ -1,7 +1,7 @@
 """Two records by turn: what was asked, called, decided, changed and said in one and not the other.
 
 Ids and times are not compared: a run again has others and says the same. All else is whole and
-exact, as in `difference.py`; the work is linear in the size of the records.
+exact, as in `prompts.py`; the work is linear in the size of the records.
 
 Source: `docs/guide.md`, `docs/decisions.md` D121.
 """

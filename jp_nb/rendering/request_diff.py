@@ -1,6 +1,6 @@
-"""Compare a request with a cassette.
+"""Compare two requests, and a request with the recorded ones of a cassette.
 
-Source: `docs/guide.md`; https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching,
+Source: `docs/guide.md`, https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching,
 `docs/cassettes.md`.
 """
 

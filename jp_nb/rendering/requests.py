@@ -1,10 +1,9 @@
-"""Show a request; curl command.
+"""Show a request to a model, and its curl command.
 
-Tokens are estimated: four bytes of text are one, an image takes as many as its pixels say. What a
-model reported stands beside it where the record has that.
+Tokens are estimated: four bytes of text are one token, and the size of an image gives its tokens.
+The count that the model reported is shown beside the estimate, if the record has it.
 
-Source: `docs/guide.md`, `docs/guide.md`;
-https://docs.anthropic.com/en/docs/build-with-claude/vision, `docs/guide.md`;
+Source: `docs/guide.md`, https://docs.anthropic.com/en/docs/build-with-claude/vision,
 https://curl.se/docs/manpage.html.
 """
 

@@ -1,4 +1,4 @@
-"""Usage, models, changes, cassettes.
+"""Tables: usage, models, pending changes, cassettes, compactions.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/configuration.md`, `docs/cassettes.md`.
 """

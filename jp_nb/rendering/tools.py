@@ -1,4 +1,4 @@
-"""Tool reports: signature, bench, replay.
+"""Reports about tools: signature, a call outside of a conversation, a replayed turn.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """

@@ -1,4 +1,4 @@
-"""Render a `TurnView`, live or recorded.
+"""Text of a turn: the transcript of a running one, and the log of recorded ones.
 
 Source: `docs/guide.md`, `docs/turns.md`.
 """

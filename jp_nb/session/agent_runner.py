@@ -1,6 +1,4 @@
-"""The thread and event loop of the agent.
-
-Turns run this way, and so do tool calls on the bench.
+"""The agent's thread with its event loop, and the work of a cell that runs on it.
 
 Source: `docs/architecture.md`.
 """

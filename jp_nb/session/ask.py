@@ -1,11 +1,11 @@
-"""`jp_nb.ask` for the user's code; the answers file of a session.
+"""`jp_nb.ask` for the user's code, and the answers file of a session.
 
-A runner that wants to know names a file in `JP_NB_DECISIONS`; each of its lines is one of
+A runner names a file in `JP_NB_DECISIONS`; each of its lines is one of
 
     {"used": ["questions", "publish", "audience"]}      a part of the answers file, by its key
     {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…}}
 
-`question` is as the tool asked it (`docs/turns.md`), absent with the other kinds.
+`question` is the question of the tool (`docs/turns.md`); other kinds of decisions have none.
 
 Source: `docs/guide.md`, `docs/turns.md`, `docs/answers.md`.
 """

@@ -1,15 +1,15 @@
-"""Run one tool, replay a turn's tools.
+"""Run one tool outside of the conversation, and replay the calls of a turn.
 
-The calls run on a copy of the conversation, with answers and permissions of their own.
-
-The model is not asked: its answers are in the record. Recorded answers are used again for the same
-questions. Calls of an untrusted record run only if the user says so, and without its answers.
+The calls run on a copy of the conversation, with answers and permissions of their own. A replay
+sends nothing to the model: its responses are in the record. Recorded answers are used again for
+the same questions. Calls of an untrusted record run only if the user permits each one, without its
+answers.
 
 | written | is |
 |---|---|
-| `name=value` | JSON if it is some, else text; always text where the tool takes text |
+| `name=value` | JSON if possible, else text; always text if the tool takes text |
 | `name:=json` | JSON |
-| `{"name": …}` | a JSON object with all of them |
+| `{"name": …}` | a JSON object with all arguments |
 
 Source: `docs/guide.md`, `docs/decisions.md` D100, `docs/decisions.md` D101.
 """

@@ -1,7 +1,7 @@
-"""Record and replay for a session.
+"""Record and replay the requests of a session.
 
-Files, environment variables and `%jp cassette` decide, never a record: what a notebook says is
-nobody's order to write a file, or to believe one.
+Only files, environment variables and `%jp cassette` select a cassette. A record cannot: a notebook
+from someone else must not write a file, or select recorded responses.
 
 Source: `docs/cassettes.md`, `docs/decisions.md` D109.
 """

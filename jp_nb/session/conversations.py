@@ -1,4 +1,4 @@
-"""Start, switch, rerun, branch.
+"""Start, continue and switch conversations, and detect cells that run again.
 
 Source: `docs/decisions.md` D19, D63, `docs/guide.md`, `docs/decisions.md` D18, D97, D98,
 `docs/decisions.md` D98.

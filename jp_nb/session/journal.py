@@ -1,7 +1,7 @@
-"""Journal of the active conversation; recovery.
+"""Write the journal of the active conversation, and recover journals of earlier kernels.
 
-An entry is in the journal before any home is offered it and before a tool starts because of it.
-What goes wrong here is said once and stops nothing.
+An entry is in the journal before it is offered to the storage backend, and before a tool starts. A
+failure of the journal is reported once, and ends no turn.
 
 Source: `docs/record.md`.
 """

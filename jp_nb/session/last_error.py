@@ -1,4 +1,4 @@
-"""Last exception: attach, explain.
+"""Attach the last exception of a cell to a request, and explain it.
 
 Source: `docs/guide.md`, `docs/decisions.md` D99.
 """

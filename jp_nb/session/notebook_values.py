@@ -1,6 +1,7 @@
-"""Attach variables, interpolate `{x}`.
+"""Attach variables to a request, and replace `{{name}}` in its text.
 
-They are described on the cell's thread when a turn begins, and the agent reads what was said.
+The cell's thread describes the variables when a turn begins, and the agent's thread reads the
+result.
 
 Source: `docs/values.md`, `docs/decisions.md` D85, `docs/guide.md`.
 """

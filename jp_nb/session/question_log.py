@@ -1,7 +1,7 @@
 """Write, query and import the question log.
 
-The record comes first: what cannot be written into the log is in the record all the same, is said
-once, and is tried again with the next answer.
+The record has priority: an answer that cannot be written to the log stays in the record, is
+reported once, and is tried again with the next answer.
 
 Source: `docs/record.md`.
 """

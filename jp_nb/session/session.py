@@ -1,7 +1,7 @@
-"""`Session`: public operations of one kernel.
+"""`Session`: public operations of the assistant of one kernel.
 
-This is where the rooms are wired together. `%load_ext` needs little of them: `settings.py` is
-loaded where something is configured, `turns.py` with the first turn.
+This module connects the packages. `%load_ext` needs few of them: `settings.py` is loaded if
+something is configured, and `turns.py` with the first turn.
 
 Source: `docs/architecture.md`, `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D119.
 """

@@ -1,6 +1,6 @@
-"""Effective settings of the session; edits.
+"""Effective settings of the session, their drafts, and changes of them.
 
-`%load_ext` needs this wherever something is configured, so it imports little.
+`%load_ext` loads this module if something is configured, so it imports little.
 
 Source: `docs/guide.md`, `docs/decisions.md` D13, D20, `docs/configuration.md`, `docs/record.md`,
 `docs/decisions.md` D20, `docs/decisions.md` D8, D34.

@@ -2,16 +2,16 @@
 
     {"jp_nb": "cassette", "version": 1}
     {"tool": ID, "name": …}                     a part of requests, before the first that has it
-    {"message": ID, "after": ID, "role": …}     likewise, with what was said before
+    {"message": ID, "after": ID, "role": …}     likewise, after another message
     {"request": ID, "provider": …, "messages": ID}
     {"event": "text", …}                        the response to it
     {"end": "finished", …, "seal": DIGEST}      of the request's id and all lines of the response
 
-An id is a digest of what the line says, so that no line can be another one unnoticed.
+An id is a digest of the content of its line, so a changed line is detected.
 
-What was written stays as it is, with one exception: inquiries, which run at the same time, stand
-in the order of their digests, however they ended. Those since the last other request are written
-again once, with the next one, so that the work is linear in what is recorded.
+Written lines stay, with one exception: inquiries run concurrently, and are in the order of their
+digests. Those since the last other request are written again once, with the next one, so the work
+is linear in the length of the file.
 
 Source: `docs/cassettes.md`.
 """

@@ -1,10 +1,8 @@
-"""Find and read TOML files; time stamps, trust of the folder.
+"""Find and read configuration files in TOML, and check them for changes and consent.
 
-Only the user's own files are read. Those that do not lie in the user's configuration folder may be
-from anywhere, such as a repository that was cloned: where a person is there, what has authority in
-them counts only once the user agreed to that content.
-
-Loaded where something is configured: the schema of the configuration takes its time.
+Only the user's own files are read. Files outside of the user's configuration folder may be from
+someone else, such as those of a cloned repository. If a user is available, their settings with
+authority apply only after the user has agreed to the content.
 
 Source: `docs/configuration.md`.
 """

@@ -1,10 +1,9 @@
-"""Atomic write, lock, ownership, user folders.
+"""File locks, ownership of files, and the user's folders.
 
-So are read configuration, answers files, cassettes, the log of questions and imported tables.
-
-The user's own is what belongs to the user or to root and what nobody else may write: the file,
-the folder it is in, and links on the way to it. A group may write if nobody else is in it. Where a
-system has no such owners (Windows), every file counts.
+Configuration, answers files, cassettes, question logs and imported tables are read only if they
+are the user's own: the file, its folder and all links on the way belong to the user or root, and
+no one else may write there. A group may write if it has no other member. On a system without such
+owners (Windows), every file counts as the user's own.
 
 Source: https://platformdirs.readthedocs.io/.
 """

@@ -1,7 +1,7 @@
-"""SQLite write-ahead journal of the running kernel.
+"""Journal files of running kernels: append-only, locked, one for each kernel and conversation.
 
-A file is locked by the process that writes it, for as long as that has it open: one that can be
-locked was left by a process that ended. Two kernels with the same conversation have two files.
+The process that writes a file locks it while the file is open. A file that can be locked was left
+by a process that ended.
 
 Source: `docs/record.md`.
 """

@@ -245,7 +245,7 @@ class QuestionLogFile:
         once.
 
         Args:
-            entries: As `question_entry.entry_of` makes them.
+            entries: As `record.question_log.entry_of` makes them.
             finish: Makes what is written of an entry that has its number, such as a signed one.
             if_new: Leave out what the newest answer to the same question says already.
 

@@ -1,10 +1,9 @@
-"""Folder trust and signing keys.
+"""Trust of folders, and the key that signs records.
 
-Kept are digests of whole contents, in a file of the user's data directory that nobody else can
-read: another content is asked about again.
-
-It lies in the user's data directory, or where `JP_NB_KEY_FILE` says. Whoever can read it can sign
-as the user, so a file that others can read is no key; neither is one that is not whole.
+The trusted contents of a folder are stored as digests, in a private file of the user's data
+folder: a changed content needs consent again. The key is in that folder, or where `JP_NB_KEY_FILE`
+says. A reader of the key can sign as the user, so a key file that others can read, or that is
+incomplete, is not used.
 
 Source: `docs/record.md`.
 """

@@ -1,8 +1,8 @@
-"""Types of answers: text, select, boolean, secret.
+"""Types of answers: boolean, select, text, number, secret.
 
-A new kind is a class listed in `QUESTION_KINDS` of `tooling/question.py`, and one entry each in
-`RECORDED_KINDS` of `record/inquiry_events.py` (what a record needs of it), `FORM_CONTROLS` of
-`notebook/prompt/controls.py` and `STDIN_DIALOGUES` of `notebook/prompt/stdin.py`.
+A new type is a class listed in `QUESTION_KINDS` of `jp_nb/tools/question.py`, and one entry each
+in `RECORDED_KINDS` of `jp_nb/record/events.py`, `FORM_CONTROLS` of
+`jp_nb/notebook/prompt/controls.py` and `STDIN_DIALOGUES` of `jp_nb/notebook/prompt/stdin.py`.
 
 Source: `docs/extending.md`, `docs/turns.md`.
 """

@@ -1,4 +1,4 @@
-"""`Tool`, `ToolContext`, tool sources, tool errors.
+"""Protocols of tools and their sources, the context of a call, and errors of tools.
 
 Source: `docs/turns.md`, `docs/guide.md`, `docs/extending.md`.
 """

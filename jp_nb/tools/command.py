@@ -1,9 +1,7 @@
-"""Command-line tools and their templates.
+"""Command-line tools: configuration, command line, one run.
 
-A command gets the document on stdin, and its words are templates over the same document.
-
-JP renders them with minijinja, which has the syntax of Jinja. Here too a template sees JSON and
-nothing of Python: `tool.arguments.items` is the argument of that name, not a method.
+A command gets the document of its call on stdin, and the words of its command line are templates
+over the same document (`jp_nb/tools/templates.py`).
 
 Source: `docs/turns.md`.
 """

@@ -1,7 +1,7 @@
-"""Typed forms from dataclasses and Pydantic models.
+"""Typed forms from JSON Schemas, dataclasses and Pydantic models.
 
-What a schema says beyond what a field can hold is refused, with its place. A type of Python has a
-schema, too; what that says beyond, the type itself checks (`jp_nb/tools/forms.py`).
+A part of a schema that no field of a form supports is an error with its path. For a Python type,
+the type itself checks what the form cannot.
 
 Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation,
 https://json-schema.org/draft/2020-12/json-schema-validation,

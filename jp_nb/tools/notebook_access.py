@@ -1,6 +1,4 @@
-"""Port: what a tool may see and do in the notebook.
-
-A port: the front end implements it, and hands it to the tools of a turn in their context.
+"""Port for tools that read or run cells of the notebook. The front end implements it.
 
 Source: `docs/notebook-tools.md`.
 """

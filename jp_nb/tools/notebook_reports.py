@@ -1,4 +1,4 @@
-"""Cell and variable reports for the model.
+"""Reports about cells and variables for the model.
 
 Source: `docs/notebook-tools.md`.
 """

@@ -1,4 +1,4 @@
-"""`ToolOutcome`: result, error, question, configuration change; truncation.
+"""Outcomes of a tool: success, failure, questions; configuration changes and truncation.
 
 Source: `docs/turns.md`.
 """

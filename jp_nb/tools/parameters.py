@@ -1,6 +1,6 @@
-"""JSON Schema for the parameters of Python functions, and coercion of arguments.
+"""JSON Schema for the parameters of Python functions, and conversion of arguments.
 
-The schema of an argument says so with `contentMediaType`, such as `text/x-python`.
+A text argument such as code has `contentMediaType` in its schema, such as `text/x-python`.
 
 Source: `docs/turns.md`, `docs/extending.md`,
 https://json-schema.org/draft/2020-12/json-schema-validation#section-8.4,

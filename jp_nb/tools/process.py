@@ -1,7 +1,7 @@
-"""Subprocesses: run, kill, log.
+"""Subprocesses: run, stop, log.
 
-Written against transports and protocols: their end of a process is its exit, while that of
-`asyncio.subprocess` is, in some releases, the end of its pipes, which any grandchild may hold.
+They use transports and protocols, in which a process ends with its exit. `asyncio.subprocess`
+waits, in some releases, for the end of the pipes, which a grandchild may hold.
 
 Source: https://docs.python.org/3/library/asyncio-protocol.html#subprocess-transports,
 `docs/guide.md`.

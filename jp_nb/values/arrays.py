@@ -1,4 +1,4 @@
-"""NumPy, torch, scalars.
+"""Describe NumPy arrays, tensors, buffers, and scalars.
 
 Source: `docs/values.md`.
 """

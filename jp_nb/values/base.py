@@ -1,6 +1,6 @@
-"""`DescriptionContext`, `Description`, truncation.
+"""Limits and results of descriptions, truncation, and the rules that hide secrets.
 
-The rules are ambient: `describe` sets them, and every describer below it uses them.
+`describe` sets the rules in a context variable, and every describer uses them.
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """

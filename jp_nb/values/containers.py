@@ -1,6 +1,6 @@
-"""dict, list, set, dataclass, nested values.
+"""Describe dicts, lists, sets, dataclasses and nested values.
 
-Nothing is imported, nothing is computed that was put off, and no iterator is used up.
+Nothing is imported, lazy values are not computed, and iterators are not consumed.
 
 Source: `docs/values.md`, `docs/notebook-tools.md`.
 """

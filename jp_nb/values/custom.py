@@ -1,7 +1,7 @@
-"""Registered describers, `_ai_repr_`, `repr`.
+"""Descriptions that the user's code provides: registered describers, `_ai_repr_`, `repr`.
 
-A value's type is always `type(value)`, and what is looked up is looked up in the type: an object
-may answer anything to `getattr`, and lie about its class.
+The type of a value is always `type(value)`, and methods are looked up in the type: an instance may
+answer any `getattr`, and claim another `__class__`.
 
 Source: `docs/values.md`, https://github.com/jupyter/enhancement-proposals/pull/129.
 """

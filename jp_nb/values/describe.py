@@ -1,7 +1,7 @@
-"""Entry point: describe a Python value within a size budget.
+"""Describe a Python value for the model, within a size budget.
 
-A kind is a class by the module that has it under its name: nothing is imported for it, and only
-the class that stands there counts, whatever another one calls itself.
+The kind of a value is found by the module and name of its class, without importing anything. A
+class that only claims another name is not accepted.
 
 Source: `docs/values.md`.
 """

@@ -1,7 +1,6 @@
-"""Names and paths such as `df.columns[0]`.
+"""Read values by expressions such as `df.columns[0]`, and find the cell that assigned a name.
 
-Properties and `__getitem__` of the value's own class run, so a path is followed on the cell's
-thread.
+Properties and `__getitem__` of the value's class run, so this happens in the cell's thread.
 
 Source: `docs/notebook-tools.md`, `docs/values.md`.
 """

@@ -1,6 +1,6 @@
-"""Functions, classes, modules, files and other handles, exceptions.
+"""Describe functions, classes, modules, open handles and exceptions.
 
-None of them is read, advanced, awaited or written to.
+No handle is read, advanced, awaited or written to.
 
 Source: `docs/values.md`.
 """

@@ -5,7 +5,7 @@ RPI-13 (200 of them at most), RPI-21 (an index out of range counts as none), RPI
 is not "cancelled"), RPI-36 and RCP-19 (a blank text that was confirmed is an answer, marked
 `empty`), RCP-5 (at most one is recommended), RCP-6 and RPI-23 (how many options is advice), RCP-35
 (an outcome in place of a flag). RCP-94 lists the required tests. Choices and texts are
-here; prompts and required answers in `tests/agent/test_ask_turns.py`; storage
+here; prompts and required answers in `tests/agent/test_questions_of_ask.py`; storage
 and trust in `tests/session/test_question_log.py` and
 `tests/storage/test_question_log.py`; older logs in `tests/record/test_question_log_rows.py`;
 reading back in `tests/tools/test_ask_user_read.py`.

@@ -1,9 +1,7 @@
-"""`AppConfig` and its sections: conversation, style, compaction.
+"""`AppConfig`, the root of the configuration, with the sections conversation, style and compaction.
 
-Extra keys are errors everywhere but in `model.parameters`; maps are `dict[str, …]`. The tables
-are in modules of their own, by topic; here is the root.
-
-JP and `jp_nb` read the same files, so that these settings are not errors there. They are ignored.
+Unknown keys are errors, except in `model.parameters`. Maps are `dict[str, …]`. Settings that only
+JP has are accepted and ignored, because JP and `jp_nb` read the same files.
 
 Source: `docs/configuration.md`, `docs/guide.md`, `docs/record.md` (RFD 064).
 """

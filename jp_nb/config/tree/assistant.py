@@ -1,4 +1,4 @@
-"""Assistant, system prompt parts.
+"""Settings of the assistant, and the parts of its system prompt.
 
 Source: `docs/configuration.md`.
 """

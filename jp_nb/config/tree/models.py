@@ -1,7 +1,7 @@
-"""Models, providers and the table of known providers.
+"""Settings of models and providers, and the table of providers.
 
-A new provider is one class here, with its field in `ProviderTable` if it can be configured, and a
-module in `jp_nb/providers`.
+A new provider is one class here, a field of `ProviderTable` if it has settings, and a module in
+`jp_nb/providers/`.
 
 Source: `docs/configuration.md`, `docs/extending.md`, `docs/decisions.md` D26.
 """

@@ -1,4 +1,4 @@
-"""Tools, access, command lines.
+"""Settings of tools: source, permissions, questions, access rules, command lines.
 
 `jp_nb` enforces the rules for settings. The tool receives the other rules and has to follow them.
 

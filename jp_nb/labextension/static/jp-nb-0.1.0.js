@@ -3,7 +3,7 @@
  *
  * One bridge per open document, whatever the number of its views. It answers the kernel's
  * messages on comm target `jp_nb.document`; the kernel's side is `jp_nb/notebook/page/live_store.py`
- * and the protocol is described there and in `wire.py`.
+ * and the protocol is described there and in `jp_nb/notebook/page/protocol.py`.
  *
  * Written by hand as a module-federation container, so that nothing has to be built: JupyterLab
  * and Notebook 7 call `init` with the modules they share (none is needed) and `get` for the plugin.
@@ -34,7 +34,7 @@
   const LOOKED_AT = { source: 200e3, sources: 200e3, output: 200e3, outputs: 200e3, images: 6e6 };
   const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-  // --- reading what a notebook holds; the rules are those of `document/merge.py` ---------------
+  // --- reading what a notebook holds; the rules are those of `record/merge.py` ---------------
 
   const isObject = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
   const own = (object, key) =>
@@ -206,7 +206,7 @@
     return kindOf(doc) === "readable" ? doc : null;
   }
 
-  // --- segments, in which a shared document keeps entries; see `record/segments.py` --------------
+  // --- segments, in which a shared document keeps entries; see `record/merge.py` --------------
 
   /** What tells the entries of a segment from others: of their canonical form, the CRC-32. */
   function checkOf(events) {

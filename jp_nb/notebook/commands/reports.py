@@ -1,4 +1,4 @@
-"""Subcommands of `%jp` that show something: log, usage, models, request, doctor.
+"""Subcommands of `%jp` that display: log, usage, models, requests, questions, doctor, cassette.
 
 Source: `docs/guide.md`, `docs/cassettes.md`.
 """

@@ -1,8 +1,7 @@
-"""Output of tools: capture and show.
+"""Capture the output of tools, and show it in the cell.
 
-What is kept is bounded, whatever is printed: beginnings and ends.
-
-What a cell shows leaves the kernel through one method, from whichever thread it comes.
+The captured text is bounded: its beginning and its end are kept. All output of a cell leaves the
+kernel through one method, from any thread.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -342,7 +341,7 @@ class ToolOutput:
     """Watches whether tools show anything; with `hold`, keeps it for later.
 
     A function on the cell's thread is told from other tools. `publish` of others is theirs, what
-    is published in `output_capture.ours` is not.
+    is published in `ours` is not.
 
     Args:
         kernel: The kernel, in a cell.

@@ -1,7 +1,6 @@
-"""Batches iopub.
+"""Collect iopub messages, and send them in batches.
 
-A page draws after each message. A turn whose tools print, whose text comes and whose record grows
-would have it draw thousands of times in a second.
+A page draws after each message. A turn with many messages would make it draw thousands of times.
 
 Source: `docs/protocol.md`, https://jupyter-client.readthedocs.io/en/stable/messaging.html.
 """

@@ -1,7 +1,7 @@
-"""Outputs of a turn, throttled.
+"""Outputs of a turn, updated at most once each interval.
 
-Events come from the agent's thread; what is published is published by the cell's. While a tool's
-function has that one, the agent's keeps the display moving.
+Events come from the agent's thread, and the cell's thread publishes. While a function of a tool
+uses the cell's thread, the agent's thread publishes instead.
 
 Source: `docs/protocol.md`.
 """

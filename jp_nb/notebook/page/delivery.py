@@ -1,7 +1,7 @@
 """Deliver appended events to the page.
 
-One message is under way at a time, and is sent again until the page acknowledged it. What a page
-has is known from its `hello` and its answers, never assumed. Pure: `live.py` has the threads.
+One message is sent at a time, and again until the page acknowledges it. The state of a page is
+known from its `hello` and its replies. No threads here: `live_store.py` has them.
 
 Source: `docs/protocol.md`.
 """

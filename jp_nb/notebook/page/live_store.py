@@ -1,9 +1,9 @@
-"""Storage backend: an open page.
+"""Storage backend for a notebook that is open in a page.
 
-`pages` knows which page is followed and `page_delivery` what it lacks, so that a page that is
-reloaded, restored from disk or opened a second time gets that. Here are their threads and their
-lock, and what the record's owner calls. Nothing is written while the page holds something that
-this kernel could not read or does not know (`refusals`).
+`protocol.py` knows the pages and selects the one to follow, and `delivery.py` knows which events
+it lacks. So a page that is reloaded, restored or opened twice gets them. This module has the
+threads, their lock, and the port that the session uses. Nothing is written while the page holds
+entries that this kernel could not read or does not know.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D33.
 """

@@ -1,6 +1,4 @@
-"""Find the notebook file and front end.
-
-Done once, at `%load_ext`.
+"""Find the notebook file and its front end, once, at `%load_ext`.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D18 and D33, `docs/guide.md`.
 """

@@ -1,15 +1,14 @@
 """Messages between kernel and page, and the known pages of a notebook.
 
-`live.py` and the lab extension exchange these as the data of comm messages.
+`live_store.py` and the lab extension exchange these as the data of comm messages.
 
-A message on the shell channel waits behind the running cell, and under Run All behind all of
-them. ipykernel serves the control channel from a thread of its own, but knows no comm messages
-there; its table of handlers is public and takes one more.
-
-Any thread may send: ipykernel hands iopub messages to a thread of its own, in the order of the
-calls. But each carries a parent, and nbclient drops what does not belong to the cell that runs.
-ipykernel 6 takes the newest cell as parent. ipykernel 7 keeps the parent in a context variable:
-in another thread it is missing (7.0: an error) or that of the cell that started the thread.
+- A message on the shell channel waits until the running cell ends, and in Run All until all cells
+  end. ipykernel serves the control channel in a thread of its own, but has no comm messages there.
+  Its table of handlers is public, and gets one more.
+- Any thread may send: ipykernel passes iopub messages to one thread, in the order of the calls.
+  Each message has a parent, and nbclient drops messages of other cells. ipykernel 6 uses the
+  newest cell. ipykernel 7 uses a context variable: in another thread it is missing (7.0: an
+  error), or is the cell that started the thread.
 
 Source: `docs/protocol.md`.
 """

@@ -1,6 +1,6 @@
-"""Port `Store`; widget-state storage for headless.
+"""Port of storage backends, and the backend of headless runs, which uses the state of a widget.
 
-`jp_nb.record.merge` has the shape, and reads it.
+`jp_nb/record/merge.py` describes the shape of that state, and reads it.
 
 Source: `docs/record.md`.
 """

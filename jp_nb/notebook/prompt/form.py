@@ -1,13 +1,9 @@
-"""One anywidget form for all questions and menus.
+"""Form for one question, permission or menu, made of ipywidgets and three anywidgets.
 
-Stock ipywidgets and widgets of our own: `form.js` says that a page shows the form and turns keys
-into answers, `secret.js` takes secrets, `choices.js` lists options with more than a label.
-
-Text of models and tools reaches the page escaped, in widgets that read neither HTML nor mathematics
-in it, or as Markdown that was made safe.
-
-A long text is shown in parts, one at a time: a page that has to lay out a megabyte at once hangs
-for seconds. Code is highlighted.
+`form.js` reports that a page shows the form, and turns keys into answers. `secret.js` takes
+secrets, and `choices.js` lists options. Text of models and tools is escaped, or Markdown that was
+made safe. A long text is shown in parts, because a page that lays out a megabyte at once hangs.
+Code is highlighted.
 
 Source: `docs/prompts.md`, `docs/guide.md`.
 """

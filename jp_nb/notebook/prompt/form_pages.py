@@ -1,4 +1,4 @@
-"""ipywidgets pages.
+"""Form with several pages, one for each question, and a summary before it is sent.
 
 Source: `docs/prompts.md`.
 """

@@ -1,7 +1,7 @@
-"""`Prompter` in a notebook: queue, screen, deadline.
+"""`Prompter` in a notebook: show one prompt at a time, as a form or on stdin, with a deadline.
 
-All state is the cell's thread's. The agent hands a prompt over and awaits its end; code in the
-cell serves the loop until its own prompt has ended.
+Only the cell's thread changes the state. The agent's thread hands over a prompt and awaits its
+end. Code in the cell serves the loop until its own prompt has ended.
 
 Source: `docs/prompts.md`, `docs/architecture.md`.
 """

@@ -1,4 +1,4 @@
-"""Questions on stdin.
+"""Ask one question, permission or menu on stdin.
 
 Source: `docs/prompts.md`, `docs/turns.md`.
 """

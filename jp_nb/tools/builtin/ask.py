@@ -1,14 +1,15 @@
-"""`ask` tool: arguments by a Pydantic model, result.
+"""Built-in tool `ask`: read its arguments, ask the questions, return the answers.
 
-Shape of the object, for one question; of several it is `{"schema", "version", "results": […]}`,
-and each result has its `id`:
+Result for one question; for several it is `{"schema", "version", "results": […]}`, and each result
+has its `id`:
+
     {"schema": "jp_nb.ask", "version": 1, "question": "Which database?", "mode": "choice",
      "options": ["PostgreSQL", "SQLite"], "multi": false, "outcome": "answered", "channel": "form",
      "selectedOptions": ["SQLite"], "selected": [{"index": 1, "label": "SQLite", "value": "lite"}]}
 
-`customInput` is the person's own text, and absent without one. What was not answered has no
-`selectedOptions`. `auto`, `timed_out` and `empty` are there where they are true; so are `reply` of
-the whole, and `ignored` of a question.
+`customInput` is a text of the user's own, if there is one. A question without an answer has no
+`selectedOptions`. `auto`, `timed_out` and `empty` are present if true, and so are `reply` of the
+whole result and `ignored` of a question.
 
 Source: `docs/turns.md`.
 """

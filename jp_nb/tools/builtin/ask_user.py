@@ -1,6 +1,6 @@
-"""`ask_user` and `ask_user_read`: the model asks the user, and reads earlier answers.
+"""Built-in tools `ask_user` and `ask_user_read`: ask the user, and read earlier answers.
 
-It reads, and changes nothing. Of a notebook that is not trusted it reads nothing.
+`ask_user_read` changes nothing, and reads nothing of an untrusted notebook.
 
 Source: `docs/turns.md` (RFD 083), `docs/turns.md`.
 """

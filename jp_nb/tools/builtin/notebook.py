@@ -1,6 +1,6 @@
-"""Read cells, run Python, describe values.
+"""Built-in tools of the notebook: read cells and variables, run Python, describe tools.
 
-Here are the registrations; what reads the notebook is loaded when one of them first runs.
+This module has the registrations. The modules that read the notebook are loaded when a tool runs.
 
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93, `docs/turns.md`.
 """

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of jupy
 BOOLEAN = "Question.boolean('sure', 'Sure?')"
 SELECT = "Question.select('which', 'Which?', ['red', 'blue'])"
 TEXT = "Question.text('why', 'Why?')"
-PATIENT = 60.0  # what `in_cell.py` gives pages, where a test says nothing else
+PATIENT = 60.0  # what `prompt_in_cell.py` gives pages, where a test says nothing else
 
 
 def test_click_resumes_the_waiting_cell_and_leaves_the_kernel_busy(user: FrontEnd) -> None:
