@@ -56,6 +56,15 @@ class FormOnPage:
         self.page.wait_for_function(DRAWN, arg=self.box.element_handle())
         return self.box
 
+    def on_summary(self) -> Locator:
+        """Wait until the summary is drawn and hears clicks and keys; return its rows."""
+        rows = self.box.get_by_role("listitem")
+        rows.first.wait_for()
+        # The form has the focus once the page knows the new step; an earlier click is refused.
+        focused = "form => document.activeElement === form"
+        self.page.wait_for_function(focused, arg=self.box.element_handle())
+        return rows
+
     def turn(self, label: str, number: int, count: int = 4) -> None:
         """Click a button that leads to page `number`."""
         self.press(label)

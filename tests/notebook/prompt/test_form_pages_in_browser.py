@@ -172,8 +172,7 @@ def test_form_with_a_deadline_says_who_writes_and_its_summary_leads_to_open_ques
     form.turn("Next", 4)
     assert form.page.evaluate("window.writing") == [True, False]
     form.press("Submit")
-    rows = form.box.get_by_role("listitem")
-    rows.first.wait_for()
+    rows = form.on_summary()
     assert [row.inner_text().split("\n")[0] for row in rows.all()] == [
         "1. Which store?",
         "2. Which extras?",
