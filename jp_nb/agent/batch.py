@@ -40,7 +40,7 @@ from jp_nb.agent.permissions import (
     Consent,
     Delivery,
 )
-from jp_nb.agent.prompts import ActionPrompt, Prompter, PromptEvent, Prompts, Unavailable
+from jp_nb.agent.prompts import ActionPrompt, Prompter, PromptEvent, Prompts
 from jp_nb.agent.questions import Asking, BatchContext, TurnState
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
@@ -111,7 +111,7 @@ def call_ends(
         traceback=traceback,
         skipped=skipped,
         images=call.shown.images,
-        left_out=call.shown.left_out,
+        omitted_images=call.shown.omitted,
         result_lines=0 if tool is None or skipped else _lines(tool, is_error=is_error),
     )
 
@@ -149,10 +149,6 @@ CHANGE_LOST = (
 RESTARTED = "restarted"
 
 
-def nobody_debugs(call: Call, error: BaseException) -> None:
-    """Forget what a tool raised."""
-
-
 Reached = Callable[[Call, CallStage, Sequence[Entry]], None]
 """Keeps the progress of a call where it outlives this process; the result of one that finished.
 
@@ -181,12 +177,13 @@ class CallRunner:
         cut_short: Called when an interrupt of the cell cut the function of a call, with the number
             of interrupts that were heard when it began.
         stop_turn: Called when the person, asked by a tool, stops the turn.
-        faulted: Is given what a tool raised, for a debugger: its traceback begins in the tool.
+        on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in
+            the tool.
         reached: Keeps the progress of calls.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
-        unavailable: Why nobody could decide something that only a person may; None so far.
+        unavailable_reason: Set when a decision needed a user and none was available.
     """
 
     def __init__(
@@ -202,7 +199,7 @@ class CallRunner:
         context: SharedContext,
         cut_short: Callable[[Call, int], None],
         stop_turn: Callable[[], None],
-        faulted: Callable[[Call, BaseException], None] = nobody_debugs,
+        on_tool_error: Callable[[Call, BaseException], None] | None = None,
         reached: Reached = keep_no_progress,
     ) -> None:
         self._events = events
@@ -212,7 +209,7 @@ class CallRunner:
         self._context = context
         self._cut_short = cut_short
         self.stop_turn = stop_turn
-        self._faulted = faulted
+        self._on_tool_error = on_tool_error
         self._reached = reached
         self._batch = BatchContext(RequestContext())
         self._asking = Asking(
@@ -231,7 +228,7 @@ class CallRunner:
         self.changes = Changes(
             self, display=display, prompter=prompter, prompts=prompts, prepared=state.prepared
         )
-        self.unavailable: str | None = None
+        self.unavailable_reason: str | None = None
 
     def begin_batch(self, batch: BatchContext) -> None:
         """Take what the next calls have in common."""
@@ -395,7 +392,8 @@ class CallRunner:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(error_summary(exc))
             call.traceback = traceback_of(exc)
-            self._faulted(call, exc.with_traceback(tool_frames(exc)))
+            if self._on_tool_error is not None:
+                self._on_tool_error(call, exc.with_traceback(tool_frames(exc)))
         finally:
             run.over = True
             call.seconds += cell.seconds if in_cell else monotonic() - began
@@ -426,9 +424,9 @@ class CallRunner:
         """Deliver what a run came to: whatever it proposed is decided."""
         self._deliver(call, tool, Delivery(content))
 
-    def nobody_decides(self, nobody: Unavailable) -> None:
-        """Note that a person was needed and nobody is there."""
-        self.unavailable = nobody.reason
+    def note_unavailable(self, reason: str) -> None:
+        """Note why no user was available for a decision that needed one."""
+        self.unavailable_reason = reason
 
     def fail(self, call: Call, text: str) -> None:
         """End `call` with an error."""
@@ -540,7 +538,7 @@ class Coordinator:
         state: What is remembered in this turn.
         interrupts: Decides what an interrupt does.
         context: What tools are told in every call.
-        faulted: Is given what a tool raised, for a debugger.
+        on_tool_error: Receives the exception of a tool, for a debugger.
         reached: Keeps the progress of calls.
     """
 
@@ -554,7 +552,7 @@ class Coordinator:
         state: TurnState,
         interrupts: Interrupts,
         context: SharedContext | None = None,
-        faulted: Callable[[Call, BaseException], None] = nobody_debugs,
+        on_tool_error: Callable[[Call, BaseException], None] | None = None,
         reached: Reached = keep_no_progress,
     ) -> None:
         self._prompter = prompter
@@ -574,7 +572,7 @@ class Coordinator:
             context=context or {},
             cut_short=self._cut_short,
             stop_turn=self._stop_turn,
-            faulted=faulted,
+            on_tool_error=on_tool_error,
             reached=reached,
         )
         self._calls: Sequence[Call] = ()
@@ -585,9 +583,9 @@ class Coordinator:
         self._verdict: Verdict | None = None
 
     @property
-    def unavailable(self) -> str | None:
+    def unavailable_reason(self) -> str | None:
         """The reason why nobody could decide what only a person may; None if somebody could."""
-        return self._runner.unavailable
+        return self._runner.unavailable_reason
 
     # --- the loop ----------------------------------------------------------------------------
 
@@ -794,7 +792,7 @@ class Coordinator:
 
 def _cancels(verdict: Verdict) -> bool:
     """True if somebody chose to cancel what runs, and not only to leave a question."""
-    return verdict.choice != "continue" and verdict.by != "nobody" and verdict.interrupted
+    return verdict.choice != "continue" and verdict.by != "unattended" and verdict.interrupted
 
 
 def _nothing() -> None:

@@ -137,9 +137,9 @@ class BenchRun:
         record: Takes what a turn would append.
         state: Answers that are known already; what is remembered is forgotten at the end.
         shared: What tools are told in every call.
-        faulted: Is given what a tool raised, for a debugger.
+        on_tool_error: Receives the exception of a tool, for a debugger.
         stopped: True if somebody ended it before its end; `left` if that was where a tool asked.
-        interrupts_heard: How many interrupts it took notice of.
+        interrupt_count: How many interrupts it took notice of.
     """
 
     batches: Sequence[Sequence[Call]]
@@ -150,10 +150,10 @@ class BenchRun:
     cell: CellThread
     display: Display
     shared: SharedContext
-    faulted: Callable[[Call, BaseException], None]
+    on_tool_error: Callable[[Call, BaseException], None]
     stopped: bool = False
     left: bool = False
-    interrupts_heard: int = 0
+    interrupt_count: int = 0
     approved: list[ConfigDelta | None] = field(default_factory=list)
     processes: list[ProcessRun] = field(default_factory=list)
     unavailable: str | None = None
@@ -165,7 +165,7 @@ class BenchRun:
 
     async def run(self) -> bool:
         """Run all batches; return True unless somebody stopped it."""
-        if self.interrupts_heard:
+        if self.interrupt_count:
             return False
         PROCESS_LOG.set(self.processes)  # in the context of this task and those that it begins
         coordinator = Coordinator(
@@ -176,7 +176,7 @@ class BenchRun:
             state=self.state,
             interrupts=Interrupts(self.prompter),
             context=self.shared,
-            faulted=self._faulted,
+            on_tool_error=self._on_tool_error,
         )
         self._interrupt = coordinator.interrupt
         try:
@@ -185,7 +185,7 @@ class BenchRun:
                 self.record.add(*(call.request for call in calls))
                 end = await run_batch(coordinator, calls, self.context, self.record)
                 self.approved.append(end.change)
-                self.unavailable = coordinator.unavailable
+                self.unavailable = coordinator.unavailable_reason
                 if end.stopped:
                     self.stopped, self.left = True, end.left
                     break
@@ -195,14 +195,14 @@ class BenchRun:
 
     def interrupt(self) -> None:
         """Hear that the kernel was interrupted; called on the agent's loop."""
-        self.interrupts_heard += 1
+        self.interrupt_count += 1
         if self._interrupt is not None:
             self.display(InterruptHeard())
             self._interrupt()
 
-    def _faulted(self, call: Call, error: BaseException) -> None:
+    def _on_tool_error(self, call: Call, error: BaseException) -> None:
         self._raised[call] = error
-        self.faulted(call, error)
+        self.on_tool_error(call, error)
 
     def _show(self, event: DisplayEvent) -> None:
         match event:

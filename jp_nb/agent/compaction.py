@@ -486,7 +486,7 @@ class Compactor:
         plans = self._plans(settings.in_force)
         if settings.auto.is_on and "compact" in plans:  # each frees something: it comes to an end
             return await self._carry_out(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
-        if not plans or self.prompter.nobody() is not None:
+        if not plans or self.prompter.unavailable() is not None:
             return False
         chosen = await self._chosen(plans)
         if chosen is None:

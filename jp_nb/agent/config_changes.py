@@ -28,7 +28,6 @@ from jp_nb.agent.prompts import (
     Prompter,
     Prompts,
     ProposedChange,
-    Unavailable,
 )
 from jp_nb.agent.tool_call import Call, EndCallbacks
 from jp_nb.agent.tool_set import OfferedTool
@@ -313,9 +312,9 @@ class Changes:
             case DeclinedByFile():
                 self._declined(proposed, ANSWERS)
                 return
-        nobody = self._prompter.nobody()
-        if nobody is not None:
-            self._not_confirmed(proposed, nobody.reason)
+        unavailable = self._prompter.unavailable()
+        if unavailable is not None:
+            self._not_confirmed(proposed, unavailable.reason)
             return
 
         def settle(decided: Approval) -> None:
@@ -326,7 +325,7 @@ class Changes:
                     self._declined(proposed, decided.channel, decided.by)
                 case "interrupted":  # that decides nothing: it is asked again if the batch goes on
                     self._confirm(proposed, again=True)
-                case "nobody":
+                case "unavailable":
                     self._not_confirmed(proposed, decided.reason)
                 case _:
                     assert_never(decided.decision)
@@ -369,7 +368,7 @@ class Changes:
         )
 
     def _not_confirmed(self, proposed: _Proposed, reason: str) -> None:
-        self._calls.nobody_decides(Unavailable(reason))
+        self._calls.note_unavailable(reason)
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
         self._prepared.left_open(decision)

@@ -67,7 +67,7 @@ class ToolEnds:
         skipped: True if the tool did not run, or was cut short, because somebody wanted that.
         result_lines: How many lines of `content` are shown; None: all of them.
         images: What the model sees beside the text.
-        left_out: What it reads in place of images that it does not see.
+        omitted_images: What it reads in place of images that it does not see.
     """
 
     call_id: str
@@ -80,7 +80,7 @@ class ToolEnds:
     skipped: bool = False
     result_lines: int | None = 0
     images: tuple[Image, ...] = ()
-    left_out: tuple[str, ...] = ()
+    omitted_images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

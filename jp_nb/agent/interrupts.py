@@ -25,7 +25,7 @@ from jp_nb.tools.question import Question
 
 Phase = Literal["streaming", "tool_call"]
 Choice = Literal["continue", "reply", "restart", "stop", "abort"]
-Decider = Literal["person", "setting", "nobody"]
+Decider = Literal["person", "setting", "unattended"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +37,14 @@ class Verdict:
             that have no response; `stop` and keep, or `abort` and discard, what arrived.
         text: What the person says to the model.
         escalated: True if it was an interrupt of the interrupt: nobody is asked again.
-        by: Who chose it: a `person`, a `setting` for the person who is there, or `nobody`.
+        by: Who chose it: a `person`, a `setting` for the person who is there, or `unattended`.
         interrupted: False if no interrupt led to it: the person stopped where a tool asked them.
     """
 
     choice: Choice
     text: str = ""
     escalated: bool = False
-    by: Decider = "nobody"
+    by: Decider = "unattended"
     interrupted: bool = True
 
 
@@ -66,7 +66,7 @@ LEFT_UNRUN = "It did not run: the user stopped the turn first."
 _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
     "person": {"continue": "The user chose to continue.", "stop": "The user ended the turn."},
     "setting": {"continue": "The turn continues.", "stop": "The turn was ended."},
-    "nobody": {"continue": "The turn continues.", "stop": "The turn was ended."},
+    "unattended": {"continue": "The turn continues.", "stop": "The turn was ended."},
 }
 
 
@@ -109,13 +109,13 @@ class Interrupts:
         """
         now, before = self._clock(), self._last
         self._last = now
-        alone = self._prompter.nobody() is not None
+        alone = self._prompter.unavailable() is not None
         soon = before is not None and now - before < settings.escalation_cooldown_secs
         if in_menu or soon:
-            return replace(ESCALATED, by="nobody") if alone else ESCALATED
+            return replace(ESCALATED, by="unattended") if alone else ESCALATED
         action = _action(phase, settings)
         if action in ("continue", "restart", "stop", "abort"):
-            return Verdict(action, by="nobody" if alone else "setting")
+            return Verdict(action, by="unattended" if alone else "setting")
         return STOP if alone else None
 
 

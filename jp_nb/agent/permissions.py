@@ -109,14 +109,14 @@ class Permission:
         runs: With `arguments` where somebody edited them, through `channel`.
         remembered: For the rest of the turn, for the calls that the tool's `covers` names.
         skipped: The response of one that does not run.
-        nobody: Nobody could be asked: it is refused.
+        unavailable: Why no user could be asked: it is refused.
     """
 
     runs: bool
     arguments: Arguments | None = None
     remembered: bool = False
     skipped: str = SKIPPED
-    nobody: Unavailable | None = None
+    unavailable: Unavailable | None = None
     channel: Channel | None = None
 
 
@@ -172,7 +172,7 @@ async def permission(
             if decided is not None:
                 return decided
         if isinstance(edited, Unavailable):
-            return Permission(runs=False, nobody=edited)
+            return Permission(runs=False, unavailable=edited)
         if isinstance(edited, NotAnswered):
             cancelled = Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
             return cancelled if _goes_back(edited) else _not_run(edited)
@@ -244,7 +244,7 @@ async def _ask_permission(ask: Ask, call: _Asked, prepare: Prepare) -> Permissio
     while True:
         end = await ask(call.prompt())
         if isinstance(end, Unavailable):
-            return Permission(runs=False, nobody=end)
+            return Permission(runs=False, unavailable=end)
         if not isinstance(end, Answered):
             return _not_run(end)
         decided: Permission | None = None
@@ -389,14 +389,14 @@ class Delivery:
     Attributes:
         images: What it sees beside that, if the text is not edited.
         withheld: True if somebody wanted that the model does not read it.
-        nobody: Nobody could be asked: the result is withheld with an error.
+        unavailable: Why no user could be asked. The result is withheld with an error.
     """
 
     content: str
     is_error: bool = False
     images: tuple[Image, ...] = ()
     withheld: bool = False
-    nobody: Unavailable | None = None
+    unavailable: Unavailable | None = None
 
 
 async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
@@ -415,13 +415,13 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
     while True:
         end = await ask(prompt)
         if isinstance(end, Unavailable):
-            return replace(result, nobody=end)
+            return replace(result, unavailable=end)
         match end.value if isinstance(end, Answered) else "none":
             case "deliver":
                 return result
             case "edit":
                 edited = await _edit_result(ask, tool, result)
-                if edited is not None and edited.nobody is not None:
+                if edited is not None and edited.unavailable is not None:
                     return Delivery(RESULT_EDIT_CANCELLED, withheld=True)
                 if edited is not None:
                     return edited
@@ -443,7 +443,7 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
     question = question.with_default(result.content)
     end = await ask(QuestionPrompt(question, consents=True))
     if isinstance(end, Unavailable):
-        return replace(result, nobody=end)
+        return replace(result, unavailable=end)
     if isinstance(end, NotAnswered):
         return None if _goes_back(end) else _not_delivered(end)  # nobody looked at it
     text = str(end.value)
@@ -460,12 +460,12 @@ class Approval:
     """The decision about proposed configuration changes, the same for all of them.
 
     Attributes:
-        decision: `nobody` made one: nobody could be asked, or nobody answered in time; `reason`
+        decision: `unavailable` if no user could be asked or answered in time; `reason`
             says which. `interrupted`: the prompt was on screen when the turn was interrupted.
         by: Who made it, where several people share the notebook.
     """
 
-    decision: Literal["applied", "rejected", "interrupted", "nobody"]
+    decision: Literal["applied", "rejected", "interrupted", "unavailable"]
     channel: Channel | None = None
     reason: str = ""
     by: str | None = None
@@ -488,9 +488,9 @@ async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Ap
         case Answered(value="apply", channel=channel, by=by):
             return Approval("applied", channel, by=by)
         case Unavailable(reason=reason):
-            return Approval("nobody", reason=reason)
+            return Approval("unavailable", reason=reason)
         case NotAnswered(end="timed_out", channel=channel):
-            return Approval("nobody", channel, NOT_IN_TIME)
+            return Approval("unavailable", channel, NOT_IN_TIME)
         case NotAnswered(end="interrupted", channel=channel):
             return Approval("interrupted", channel)
         case Answered(channel=channel, by=by) | NotAnswered(channel=channel, by=by):
@@ -562,9 +562,9 @@ class Consent:
                 self._display(Notice(NOT_PERMITTED.format(place, spell_unseen(tool.name))))
                 self._calls.finish(call, SKIPPED, skipped=True)
                 return
-        nobody = self._prompter.nobody()
-        if nobody is not None:
-            self._refuse(call, tool, "permission", nobody)
+        unavailable = self._prompter.unavailable()
+        if unavailable is not None:
+            self._refuse(call, tool, "permission", unavailable)
         elif tool.format == "unattended":
             self._calls.formatted(call, tool, lambda: self._queue_permission(call, tool))
         else:
@@ -600,8 +600,8 @@ class Consent:
         return True
 
     def _settle_permission(self, call: Call, tool: OfferedTool, decided: Permission) -> None:
-        if decided.nobody is not None:
-            self._refuse(call, tool, "permission", decided.nobody)
+        if decided.unavailable is not None:
+            self._refuse(call, tool, "permission", decided.unavailable)
             return
         if decided.remembered:
             shown = call.arguments if decided.arguments is None else decided.arguments
@@ -615,10 +615,10 @@ class Consent:
         self._calls.start(call, tool)
 
     def _refuse(
-        self, call: Call, tool: OfferedTool, kind: DecisionKind, nobody: Unavailable
+        self, call: Call, tool: OfferedTool, kind: DecisionKind, unavailable: Unavailable
     ) -> None:
-        self._calls.nobody_decides(nobody)
-        self._state.prepared.left_open(OpenDecision(kind, tool.name, nobody.reason))
+        self._calls.note_unavailable(unavailable.reason)
+        self._state.prepared.left_open(OpenDecision(kind, tool.name, unavailable.reason))
         what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
         if kind == "result":
             setting = "result"
@@ -627,7 +627,7 @@ class Consent:
             )
         self._calls.fail(
             call,
-            f"{what}, and no user is available: {nobody.reason}. The user can set "
+            f"{what}, and no user is available: {unavailable.reason}. The user can set "
             f'conversation.tools.{tool.name}.{setting} = "unattended". Do not retry '
             "this tool call in this turn.",
         )
@@ -636,8 +636,8 @@ class Consent:
         """Have a person decide what the model reads of `result`."""
 
         def settle(decided: Delivery) -> None:
-            if decided.nobody is not None:
-                self._refuse(call, tool, "result", decided.nobody)
+            if decided.unavailable is not None:
+                self._refuse(call, tool, "result", decided.unavailable)
                 return
             self._calls.finish(
                 call, decided.content, is_error=decided.is_error, skipped=decided.withheld
@@ -652,9 +652,9 @@ class Consent:
                 self._display(Notice(WITHHELD.format(place, spell_unseen(tool.name))))
                 settle(Delivery(NOT_DELIVERED, withheld=True))
                 return
-        nobody = self._prompter.nobody()
-        if nobody is not None:
-            self._refuse(call, tool, "result", nobody)
+        unavailable = self._prompter.unavailable()
+        if unavailable is not None:
+            self._refuse(call, tool, "result", unavailable)
             return
         call.delivering = True
         self._display(Waits(call.key, f"your decision on the result of {call.title}", person=True))

@@ -255,8 +255,8 @@ def _chosen_by(end: Answered | NotAnswered, name: str | None) -> str | None:
 class Prompter(Protocol):
     """Asks the person in front of the notebook."""
 
-    def nobody(self) -> Unavailable | None:
-        """Return why nobody can be asked in the running cell; None if somebody may be there.
+    def unavailable(self) -> Unavailable | None:
+        """Return why no user can be asked in the running cell; None if a user may be available.
 
         Cheap, and safe from any thread: the one predicate of routing (R083-99).
         """

@@ -245,7 +245,7 @@ class SentRequest:
         headers: Those that say something of the request; names in lower case.
         body: What is posted, byte for byte; `[key]` stands for the key if that is in it.
         key: Where the key goes; None if none is sent.
-        left_out: What is configured and not sent, each with the reason.
+        omitted: What is configured and not sent, each with the reason.
         is_exact: False if something secret was taken out of it.
         hide: Takes the key out of a text.
     """
@@ -255,7 +255,7 @@ class SentRequest:
     headers: Mapping[str, str]
     body: bytes
     key: KeyReference | None = None
-    left_out: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
     is_exact: bool = True
     hide: Callable[[str], str] = field(default=str, repr=False, compare=False)
 

@@ -129,7 +129,7 @@ def route(
     config: QuestionConfig | None,
     *,
     remembered: JsonValue,
-    nobody: str | None,
+    unavailable_reason: str | None,
     prepared: Beforehand | None = None,
 ) -> Route:
     """Return who answers `question` of `tool`, by the order of precedence in `docs/turns.md`.
@@ -139,7 +139,7 @@ def route(
         question: What it asks.
         config: What the user configured for that question.
         remembered: A fitting answer of this turn, or None.
-        nobody: Why nobody can be prompted; None if somebody can.
+        unavailable_reason: None if a user may be available.
         prepared: What was said beforehand in the place of a person.
     """
     config = config or QuestionConfig()
@@ -157,7 +157,11 @@ def route(
                 "assistant_routing_denied",
             )
         return AskModel()
-    return AskPerson() if nobody is None else _without_person(tool, question, nobody)
+    return (
+        AskPerson()
+        if unavailable_reason is None
+        else _without_person(tool, question, unavailable_reason)
+    )
 
 
 def _beforehand(tool: str, prepared: Beforehand) -> Route:
@@ -172,12 +176,12 @@ def _beforehand(tool: str, prepared: Beforehand) -> Route:
             assert_never(prepared)
 
 
-def _without_person(tool: str, question: Question, nobody: str) -> Route:
+def _without_person(tool: str, question: Question, unavailable_reason: str) -> Route:
     if question.may_stay_open:
         automatic = question.automatic
         return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
-        return Refuse(without_user(tool), "no_prompt_backend", nobody)
+        return Refuse(without_user(tool), "no_prompt_backend", unavailable_reason)
     return AskModel()
 
 
@@ -549,7 +553,7 @@ class Asking:
             self._record(inquiry_request(inquiry_id, source, question))
             asked.rounds.append(_Round(inquiry_id, asked, question))
             self._open[inquiry_id] = asked.rounds[-1]
-        self._route(asked, asked.rounds, self._prompter.nobody())
+        self._route(asked, asked.rounds, self._prompter.unavailable())
 
     def drop(self, end: Literal["cancelled", "interrupted"]) -> None:
         """Close what is open with that `end`: the calls that asked were cut."""
@@ -558,10 +562,10 @@ class Asking:
             self._close(each, cancelled(each.id, "user", end=end))
 
     def _route(
-        self, asked: _CallQuestions, rounds: list[_Round], nobody: Unavailable | None
+        self, asked: _CallQuestions, rounds: list[_Round], unavailable: Unavailable | None
     ) -> None:
         """Have each of `rounds` answered by whoever is to; those of the person are one prompt."""
-        ways = [(each, self._way(each, nobody)) for each in rounds]
+        ways = [(each, self._way(each, unavailable)) for each in rounds]
         refused = [(each, way) for each, way in ways if isinstance(way, Refuse)]
         if refused:  # before anything is taken for an answer
             self._refuse(asked, refused)
@@ -571,7 +575,7 @@ class Asking:
             if asked.over:
                 return
         for each in asked.for_models:
-            self._spawn(partial(self._inquire, each, nobody))
+            self._spawn(partial(self._inquire, each, unavailable))
         self._advance(asked)
 
     def _go(self, each: _Round, way: Route) -> None:
@@ -592,7 +596,7 @@ class Asking:
             case AskPerson():
                 each.asked.for_person.append(each)
 
-    def _way(self, each: _Round, nobody: Unavailable | None) -> Route:
+    def _way(self, each: _Round, unavailable: Unavailable | None) -> Route:
         tool = each.tool
         repeated = self._state.repeated(each.id, each.question)
         each.repeated = repeated is not None
@@ -601,7 +605,7 @@ class Asking:
             each.question,
             tool.questions.get(each.question.id),
             remembered=self._state.remembered(tool.name, each.question),
-            nobody=None if nobody is None else nobody.reason,
+            unavailable_reason=None if unavailable is None else unavailable.reason,
             prepared=self._state.prepared.answer(tool.name, each.question),
         )
 
@@ -630,7 +634,7 @@ class Asking:
     def _refuse(self, asked: _CallQuestions, refused: list[tuple[_Round, Refuse]]) -> None:
         for each, way in refused:
             if way.open is not None:
-                self._calls.nobody_decides(Unavailable(way.open))
+                self._calls.note_unavailable(way.open)
                 self._note_open(each, way.open)
         way = refused[0][1]
         end = "unavailable" if way.reason == "no_prompt_backend" else None
@@ -697,8 +701,8 @@ class Asking:
 
     # --- a model answers ---------------------------------------------------------------------
 
-    async def _inquire(self, each: _Round, nobody: Unavailable | None) -> PromptEvent:
-        """Let a model answer; `nobody` says why no person could."""
+    async def _inquire(self, each: _Round, unavailable: Unavailable | None) -> PromptEvent:
+        """Let a model answer; `unavailable` says why no user could."""
         batch, call = each.asked.batch, each.call
         problem = NO_INQUIRY_BACKEND
         if batch.tokens.is_over:
@@ -727,7 +731,7 @@ class Asking:
                 problem = type(exc).__name__
             else:
                 return lambda: self._inquired(each, answer)
-        return lambda: self._not_inquired(each, problem, nobody)
+        return lambda: self._not_inquired(each, problem, unavailable)
 
     def _spent(self, each: _Round, model: str, usage: Usage) -> None:
         tokens = each.asked.batch.tokens.count(usage)
@@ -739,11 +743,11 @@ class Asking:
             self._settle(each, answer, "model")
             self._advance(each.asked)
 
-    def _not_inquired(self, each: _Round, problem: str, nobody: Unavailable | None) -> None:
+    def _not_inquired(self, each: _Round, problem: str, unavailable: Unavailable | None) -> None:
         if each.asked.over:
             return
-        if nobody is not None:
-            self._calls.nobody_decides(nobody)
+        if unavailable is not None:
+            self._calls.note_unavailable(unavailable.reason)
         text = INQUIRY_FAILED.format(tool=each.tool.name, text=each.question.text, error=problem)
         self._fail(each.asked, text, "backend_error")
 

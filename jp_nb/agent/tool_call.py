@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from pydantic import JsonValue
 
-from jp_nb.agent.prompts import Channel, Unavailable
+from jp_nb.agent.prompts import Channel
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Record
 from jp_nb.images import Image, unfit
@@ -32,16 +32,16 @@ class Admitted:
 
     Attributes:
         images: Each once, in order.
-        left_out: Why the others are not, one line for each: a model reads them in their place.
+        omitted: Why the others are not, one line for each: a model reads them in their place.
     """
 
     images: tuple[Image, ...] = ()
-    left_out: tuple[str, ...] = ()
+    omitted: tuple[str, ...] = ()
 
     def added_to(self, text: str) -> str:
         """Return `text` with what is said of the images that are left out."""
-        told = self.left_out[:MAX_TOLD]
-        more = len(self.left_out) - len(told)
+        told = self.omitted[:MAX_TOLD]
+        more = len(self.omitted) - len(told)
         lines = [*told, *([f"[{more} more omitted]"] if more else [])]
         return "\n".join([*([text] if text else []), *lines])
 
@@ -52,7 +52,7 @@ NONE: Final = Admitted()
 def admit(images: Iterable[Image], limits: Record, *, before: int) -> Admitted:
     """Return those of `images` within `limits`; the turn shows so many `before` them."""
     kept: dict[str, Image] = {}
-    left_out: list[str] = []
+    omitted: list[str] = []
     for image in images:
         if image.digest in kept:
             continue
@@ -60,8 +60,8 @@ def admit(images: Iterable[Image], limits: Record, *, before: int) -> Admitted:
         if why is None:
             kept[image.digest] = image
         else:
-            left_out.append(image.left_out(why))
-    return Admitted(tuple(kept.values()), tuple(left_out))
+            omitted.append(image.left_out(why))
+    return Admitted(tuple(kept.values()), tuple(omitted))
 
 
 def _why_not(image: Image, limits: Record, before: int) -> str | None:
@@ -176,8 +176,8 @@ class EndCallbacks(Protocol):
         """End `call` with that response."""
         ...
 
-    def nobody_decides(self, nobody: Unavailable) -> None:
-        """Note that a person was needed and nobody is there."""
+    def note_unavailable(self, reason: str) -> None:
+        """Note why no user was available for a decision that needed one."""
         ...
 
 

@@ -277,7 +277,7 @@ async def offer_tools(
     config: AppConfig,
     sources: ToolSources,
     *,
-    nobody: str | None = None,
+    unavailable_reason: str | None = None,
     answered: Callable[[str], bool] = lambda _: False,
 ) -> ToolSet:
     """Return the tools that `config` enables, and the one it forces unless that is locked off.
@@ -285,7 +285,7 @@ async def offer_tools(
     Args:
         config: The configuration in force, registrations included.
         sources: Where tools come from. One that fails leaves the tools of the others.
-        nobody: Why nobody can be asked in the running cell; None if somebody may be there. Tools
+        unavailable_reason: None if a user may be available. Tools
             that need a person are not offered without one.
         answered: Tells if questions of the tool of that name were answered beforehand.
     """
@@ -305,7 +305,7 @@ async def offer_tools(
         if name not in found.tools:
             continue
         offered = _resolve(name, tool, star, *found.tools[name])
-        if nobody is not None and _is_useless_alone(offered) and not answered(name):
+        if unavailable_reason is not None and _is_useless_alone(offered) and not answered(name):
             missing[name] = NEEDS_PERSON
         else:
             tools[name] = offered

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, BatchEnd, Coordinator, nobody_debugs
+from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, BatchEnd, Coordinator
 from jp_nb.agent.compaction import CompactionSettings, Compactor
 from jp_nb.agent.display import Display, InterruptHeard, Notice
 from jp_nb.agent.interrupts import Interrupts
@@ -94,7 +94,7 @@ class TurnLoop:
             (`docs/decisions.md` D21).
         context: What tools are told in every call.
         secrets: What tools may not repeat.
-        faulted: Is given what a tool raised, for a debugger.
+        on_tool_error: Receives the exception of a tool, for a debugger.
         shortening: What it takes to make a long conversation shorter; None: it stays as it is.
         compacts: Make it shorter before the turn, whether or not it is over a bound.
         progress: Keeps the progress of the call with an event id where it outlives this process;
@@ -106,8 +106,8 @@ class TurnLoop:
         last_host: The host of the last request of the notebook that was sent over a network.
         sleep: Waits before a retry.
         clock: Seconds, for the time between two interrupts.
-        interrupts_heard: How many interrupts this turn took notice of; none after its end.
-        left_out: True if the turn got no answer, so that its request is not sent again.
+        interrupt_count: How many interrupts this turn took notice of; none after its end.
+        is_unanswered: True if the turn got no answer, so that its request is not sent again.
     """
 
     stream: ConversationStream
@@ -119,7 +119,7 @@ class TurnLoop:
     strict: bool = False
     context: SharedContext = field(default_factory=SharedContext)
     secrets: Secrets = field(default_factory=Secrets)
-    faulted: Callable[[Call, BaseException], None] = nobody_debugs
+    on_tool_error: Callable[[Call, BaseException], None] | None = None
     shortening: CompactionSettings | None = None
     compacts: bool = False
     progress: Callable[[str, CallProgress], None] | None = None
@@ -129,8 +129,8 @@ class TurnLoop:
     last_host: LastHost | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = monotonic
-    interrupts_heard: int = 0
-    left_out: bool = False
+    interrupt_count: int = 0
+    is_unanswered: bool = False
     _record: TurnRecord = field(init=False)
     _tokens: UsageCounter = field(init=False)
     _phase: Callable[[], object] | None = None
@@ -214,7 +214,7 @@ class TurnLoop:
         return TurnEnd(status, self.usage, self._why)
 
     async def _run(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
-        if self.interrupts_heard:
+        if self.interrupt_count:
             return "interrupted"
         resolved = await self._resolve()
         schema = request.response_schema
@@ -231,14 +231,14 @@ class TurnLoop:
             await self._heeding(wanted or compaction.if_due(resolved, request.content))
         self._record.start_turn(request, shown.images)
         self._began, self._images = True, len(shown.images)
-        for line in shown.left_out:
+        for line in shown.omitted:
             self.display(Notice(f"⚠ {line}"))
         return await self._cycles(resolved, schema, choice=resolved.tool_choice)
 
     async def _go_on(
         self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
     ) -> Completion:
-        if self.interrupts_heard:
+        if self.interrupt_count:
             return "interrupted"
         resolved = await self._resolve()
         turn = self.stream.current_turn()
@@ -267,8 +267,8 @@ class TurnLoop:
             told = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
             self._record.add(ToolCallResponse(id=call.id, content=told, is_error=True))
         turn = self.stream.current_turn() if self._began else []
-        self.left_out = is_unanswered(turn)
-        if status == "completed" or (self._began and not self.left_out):
+        self.is_unanswered = is_unanswered(turn)
+        if status == "completed" or (self._began and not self.is_unanswered):
             self._tell_tokens()
             return
         silent = not any(isinstance(entry, ChatResponse) for entry in turn)
@@ -296,17 +296,17 @@ class TurnLoop:
         """
         if self._over:
             return
-        self.interrupts_heard += 1
+        self.interrupt_count += 1
         if self._phase is not None:
             self.display(InterruptHeard())  # at once: what comes of it may take a while
             self._phase()
 
     async def _heeding(self, work: Awaitable[T]) -> T:
         """Return what `work` comes to; an interrupt meanwhile ends the turn."""
-        heard, task = self.interrupts_heard, asyncio.ensure_future(work)
+        heard, task = self.interrupt_count, asyncio.ensure_future(work)
         self._phase = task.cancel
         result = await task
-        if self.interrupts_heard > heard:  # it came when the work was just done
+        if self.interrupt_count > heard:  # it came when the work was just done
             raise asyncio.CancelledError
         return result
 
@@ -356,7 +356,7 @@ class TurnLoop:
             ),
             interrupts=interrupts,
             context=self.context,
-            faulted=self.faulted,
+            on_tool_error=self.on_tool_error,
             reached=self._reached,
         )
         changed = False
@@ -415,8 +415,8 @@ class TurnLoop:
         end = await self._execute(coordinator, calls, resolved, late=answers.late)
         if end.stopped:
             return "stopped" if end.left else "interrupted"
-        if self.strict and coordinator.unavailable is not None:
-            raise needs_person(coordinator.unavailable)
+        if self.strict and coordinator.unavailable_reason is not None:
+            raise needs_person(coordinator.unavailable_reason)
         if self._tokens.is_over:  # models answered tools' questions
             return self._too_many_tokens(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"

@@ -44,7 +44,7 @@ class Resolved:
         chains: True if an answer that reaches the token limit is continued.
         results: Has the results of calls in their place; None: tools run.
         is_taped: True if a cassette records the model or answers in its place.
-        nobody: Why nobody can be asked in the running cell; None if somebody may be there.
+        unavailable_reason: None if a user may be available.
     """
 
     provider: Provider
@@ -62,7 +62,7 @@ class Resolved:
     chains: bool = False
     results: RecordedResults | None = None
     is_taped: bool = False
-    nobody: str | None = None
+    unavailable_reason: str | None = None
 
     def model_request(
         self,

@@ -47,7 +47,7 @@ class NotebookFrontEnd:
         self._elsewhere = elsewhere
         self.prompter = NotebookPrompter(cell)
 
-    def nobody(self, config: AppConfig) -> str | None:
+    def unavailable_reason(self, config: AppConfig) -> str | None:
         """Return why nobody can be asked in the running cell; None if somebody may be there."""
         route = Presence.here().route(_prompt_settings(config))
         return route.reason if isinstance(route, Unavailable) else None

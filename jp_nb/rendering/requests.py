@@ -263,7 +263,7 @@ def _facts(traced: TracedRequest) -> Iterator[tuple[str, str]]:
     yield "tool choice", traced.shown.tool_choice
     if traced.shown.schema is not None:
         yield "response schema", as_json(dict(traced.shown.schema))
-    for line in sent.left_out:
+    for line in sent.omitted:
         yield "not sent", line
 
 

@@ -88,8 +88,8 @@ def for_user(tool: str, content: str) -> str:
 def _images(ends: ToolEnds) -> list[str]:
     """Return what the line says of images, of which the model may have seen a part."""
     said = [in_a_word(ends.images)] if ends.images else []
-    told = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.left_out[:MAX_TOLD]]
-    more = len(ends.left_out) - len(told)
+    told = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_TOLD]]
+    more = len(ends.omitted_images) - len(told)
     return [*said, *told, *([f"{more} more omitted"] if more else [])]
 
 

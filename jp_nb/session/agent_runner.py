@@ -156,10 +156,10 @@ class Interruptible(Protocol):
     """Work that hears interrupts of the kernel, on the agent's loop.
 
     Attributes:
-        interrupts_heard: How many it took notice of; none after its end.
+        interrupt_count: How many it took notice of; none after its end.
     """
 
-    interrupts_heard: int
+    interrupt_count: int
 
     def interrupt(self) -> None:
         """Hear that the kernel was interrupted."""
@@ -216,7 +216,7 @@ class CellWork:
             "image_side": self._active.settings.projection.config().values.image_side,
         }
 
-    def faulted(self, call: Call, error: BaseException) -> None:
+    def on_tool_error(self, call: Call, error: BaseException) -> None:
         """Keep the `error` that the tool of `call` raised for a debugger; from any thread."""
         self.cell.post(lambda: self._host.keep_error(error))
 
@@ -247,12 +247,12 @@ class CellWork:
             try:
                 self.cell.serve(future.done)
                 result = future.result()
-                return None if interrupts > work.interrupts_heard else result
+                return None if interrupts > work.interrupt_count else result
             except (CancelledError, asyncio.CancelledError):
                 return None
             except KeyboardInterrupt:
                 interrupts += 1
-                if interrupts - work.interrupts_heard >= UNHEARD_BEFORE_GIVING_UP:
+                if interrupts - work.interrupt_count >= UNHEARD_BEFORE_GIVING_UP:
                     raise
                 self.cell.hold()  # no tool starts before it is decided what goes on
                 self.agent.call(work.interrupt)

@@ -231,8 +231,8 @@ class OwnQuestions:
                         self._answers[question.id] = None
             case NotAnswered() as end:
                 raise _unanswered(wanted, end)
-            case Unavailable() as nobody:
-                self._go_without(wanted, nobody)
+            case Unavailable() as unavailable:
+                self._go_without(wanted, unavailable)
             case other:
                 assert_never(other)
 
@@ -248,7 +248,7 @@ class OwnQuestions:
             value = {**given, **value}
         self._answers[question.id] = value
 
-    def _go_without(self, wanted: Sequence[Question], nobody: Unavailable) -> None:
+    def _go_without(self, wanted: Sequence[Question], unavailable: Unavailable) -> None:
         """Answer `wanted` as nobody has to: by defaults of fields, or what is optional by itself.
 
         Raises:
@@ -257,8 +257,8 @@ class OwnQuestions:
         missing = [each for question in wanted for each in self._without(question)]
         if missing:
             for question in wanted:
-                self._note_open(question, nobody.reason)
-            raise self._needs_person(wanted, missing, nobody)
+                self._note_open(question, unavailable.reason)
+            raise self._needs_person(wanted, missing, unavailable)
 
     def _without(self, question: Question) -> list[Question]:
         """Answer `question` if nobody has to; return what somebody has to answer of it."""
@@ -280,13 +280,13 @@ class OwnQuestions:
         return missing
 
     def _needs_person(
-        self, wanted: Sequence[Question], missing: Sequence[Question], nobody: Unavailable
+        self, wanted: Sequence[Question], missing: Sequence[Question], unavailable: Unavailable
     ) -> PromptUnavailable:
         settings = ", ".join(self._path(question.id) for question in missing)
         return PromptUnavailable(
             f"{named(wanted, 'needs', 'need')} a user, and no user is available: "
-            f"{nobody.reason}. To answer without a user, set {settings}",
-            reason=nobody.reason,
+            f"{unavailable.reason}. To answer without a user, set {settings}",
+            reason=unavailable.reason,
         )
 
 

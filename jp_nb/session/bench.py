@@ -211,8 +211,10 @@ class ToolBench:
         self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
 
     def _show(self, outcome: CallOutcome, why_not: str | None) -> None:
-        nobody = self._turns.work.front_end.nobody(self._active.settings.config)
-        report = call_report(outcome, timed=nobody is None)
+        unavailable_reason = self._turns.work.front_end.unavailable_reason(
+            self._active.settings.config
+        )
+        report = call_report(outcome, timed=unavailable_reason is None)
         if why_not is not None:
             report = joined([said(NOT_OFFERED.format(outcome.name, why_not)), report])
         self.show(report)
@@ -250,7 +252,7 @@ class ToolBench:
             cell=work.cell,
             display=output,
             shared=work.context(active.document.conversation),
-            faulted=work.faulted,
+            on_tool_error=work.on_tool_error,
         )
         with work.shown(output):
             if work.serve(run.run(), run) is None:

@@ -160,14 +160,14 @@ class SummaryJob:
     """Has a model write the summaries of a plan, while the cell waits.
 
     Attributes:
-        interrupts_heard: How many interrupts it took notice of: the first ends it.
+        interrupt_count: How many interrupts it took notice of: the first ends it.
         tokens: Counts what it takes.
     """
 
     def __init__(
         self, plan: CompactionPlan, turns: TurnRunner, resolved: Resolved, output: TurnOutput
     ) -> None:
-        self.interrupts_heard = 0
+        self.interrupt_count = 0
         self.tokens = UsageCounter(output)
         self._plan = plan
         self._turns = turns
@@ -201,6 +201,6 @@ class SummaryJob:
 
     def interrupt(self) -> None:
         """Hear that the kernel was interrupted; called on the agent's loop."""
-        self.interrupts_heard += 1
+        self.interrupt_count += 1
         if self._task is not None:
             self._task.cancel()

@@ -177,7 +177,7 @@ class FrontEnd(Protocol):
         """The port through which the agent asks."""
         ...
 
-    def nobody(self, config: AppConfig) -> str | None:
+    def unavailable_reason(self, config: AppConfig) -> str | None:
         """Return why nobody can be asked in the running cell; None if somebody may be there."""
         ...
 

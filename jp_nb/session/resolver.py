@@ -108,7 +108,9 @@ class Resolver:
                 return waiting.pop()
             conversation_id = self._active.document.conversation.id
             basis = self._active.settings.snapshot()
-            return await self.resolve(basis, conversation_id, nobody=first.nobody)
+            return await self.resolve(
+                basis, conversation_id, unavailable_reason=first.unavailable_reason
+            )
 
         return resolve
 
@@ -118,7 +120,7 @@ class Resolver:
         conversation_id: str,
         *,
         tool_choice: ToolChoice | None = None,
-        nobody: str | None = None,
+        unavailable_reason: str | None = None,
     ) -> Resolved:
         """Resolve `basis` into provider, model, tools and attachments.
 
@@ -131,7 +133,7 @@ class Resolver:
         """
         config = basis.config
         model, provider = self.model(config)
-        tools = await self.tools(config, nobody=nobody)
+        tools = await self.tools(config, unavailable_reason=unavailable_reason)
         attachments = self.attachments(config)
         return Resolved(
             provider=provider,
@@ -153,7 +155,7 @@ class Resolver:
             chains=_chains(model.provider, config),
             results=self._results(provider),
             is_taped=self._tape is not None,
-            nobody=nobody,
+            unavailable_reason=unavailable_reason,
         )
 
     def _results(self, provider: Provider) -> RecordedResults | None:
@@ -324,10 +326,12 @@ class Resolver:
             text = exc.problems[0].message if exc.path == path else str(exc)
             raise ConfigError(f"the model that {does} cannot be used: {text}", path=path) from exc
 
-    async def tools(self, config: AppConfig, *, nobody: str | None = None) -> ToolSet:
-        """Return the tools that `config` enables; `nobody` says why no person can be asked."""
+    async def tools(self, config: AppConfig, *, unavailable_reason: str | None = None) -> ToolSet:
+        """Return the tools that `config` enables; without a user, omit the tools that need one."""
         answered = self._prepared(config).asks_nobody
-        return await offer_tools(config, self._sources, nobody=nobody, answered=answered)
+        return await offer_tools(
+            config, self._sources, unavailable_reason=unavailable_reason, answered=answered
+        )
 
     def take_open(self) -> list[Coroutine[Any, Any, None]]:
         """Return what closes the providers and the tool sources; none of them is used again."""

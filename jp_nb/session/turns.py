@@ -219,16 +219,23 @@ class TurnRunner:
         tool_choice: ToolChoice | None = None,
     ) -> Resolved:
         """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
-        nobody = self._front_end.nobody(basis.config)
+        unavailable_reason = self._front_end.unavailable_reason(basis.config)
         self._look_at_values(basis.config)
         return self._agent.wait_for(
-            self.resolver.resolve(basis, conversation_id, tool_choice=tool_choice, nobody=nobody)
+            self.resolver.resolve(
+                basis,
+                conversation_id,
+                tool_choice=tool_choice,
+                unavailable_reason=unavailable_reason,
+            )
         )
 
     def tools(self, config: AppConfig) -> ToolSet:
         """Return the tools that `config` enables, from the cell's thread."""
-        nobody = self._front_end.nobody(config)
-        return self._agent.wait_for(self.resolver.tools(config, nobody=nobody))
+        unavailable_reason = self._front_end.unavailable_reason(config)
+        return self._agent.wait_for(
+            self.resolver.tools(config, unavailable_reason=unavailable_reason)
+        )
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
         """Return what `config` attaches, from the cell's thread; see `Resolver.attachments`."""
@@ -345,7 +352,7 @@ class TurnRunner:
             strict=strict or os.environ.get(environment.STRICT) == "1",
             context=self.work.context(stream),
             secrets=self.work.secrets,
-            faulted=self.work.faulted,
+            on_tool_error=self.work.on_tool_error,
             shortening=self.shortening,
             compacts=compacts,
             progress=self._active.keep_progress,
@@ -376,7 +383,7 @@ class TurnRunner:
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
                 self.sent, self._last_host = turn.sent or self.sent, turn.host
-                if turn.left_out or turn.view is not thread:
+                if turn.is_unanswered or turn.view is not thread:
                     self._threads = None
                 made = self._view(number, turn, status)
                 if made is not None:

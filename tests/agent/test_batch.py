@@ -37,7 +37,7 @@ async def test_interrupt_after_the_end_of_the_turn_is_ignored() -> None:
     bench = Bench([DONE])
     await bench.run()
     bench.loop.interrupt()
-    assert bench.loop.interrupts_heard == 0
+    assert bench.loop.interrupt_count == 0
 
 
 def asking(name: str, question: str) -> PythonTool:

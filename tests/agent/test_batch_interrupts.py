@@ -447,7 +447,7 @@ async def test_interrupt_during_the_cut_ends_the_turn() -> None:
         try:
             await forever()
         finally:
-            if bench.loop.interrupts_heard == 1:
+            if bench.loop.interrupt_count == 1:
                 bench.loop.interrupt()  # while the coordinator waits for the clean-up
         return "never"
 

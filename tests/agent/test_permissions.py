@@ -325,9 +325,9 @@ async def test_changes_are_applied_only_with_apply(subtests: pytest.Subtests) ->
         (NotAnswered("interrupted", "form"), Approval("interrupted", "form")),
         (
             NotAnswered("timed_out", "stdin"),
-            Approval("nobody", "stdin", "the user did not answer in time"),
+            Approval("unavailable", "stdin", "the user did not answer in time"),
         ),
-        (Unavailable("headless"), Approval("nobody", reason="headless")),
+        (Unavailable("headless"), Approval("unavailable", reason="headless")),
     ]
     for end, made in rows:
         with subtests.test(end=end):

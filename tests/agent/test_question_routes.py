@@ -34,18 +34,27 @@ PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
 
 def test_prepared_answer_comes_after_the_configuration_and_before_all_else() -> None:
     for config, remembered, prepared, way in PRECEDENCE:
-        found = route("t", SURE, config, remembered=remembered, nobody=None, prepared=prepared)
+        found = route(
+            "t", SURE, config, remembered=remembered, unavailable_reason=None, prepared=prepared
+        )
         assert found == way
 
 
 def test_unfit_prepared_answer_is_refused() -> None:
-    for question, nobody in [
+    for question, reason in [
         (SURE, None),
         (SURE.with_exclusive(), "it runs headless"),
         (SURE.with_required(False), "it runs headless"),
     ]:
         prepared = InvalidAnswer("a.toml, line 1: no")
-        found = route("t", question, TO_MODEL, remembered=None, nobody=nobody, prepared=prepared)
+        found = route(
+            "t",
+            question,
+            TO_MODEL,
+            remembered=None,
+            unavailable_reason=reason,
+            prepared=prepared,
+        )
         assert isinstance(found, Refuse)
         assert found.open == "a.toml, line 1: no"
 
@@ -54,6 +63,6 @@ OPEN = Question.boolean("sure", "Sure?")
 
 
 def test_remembered_answer_applies_without_a_user() -> None:
-    for nobody in (None, "it runs headless"):
-        way = route("deploy", OPEN, None, remembered=True, nobody=nobody)
+    for unavailable_reason in (None, "it runs headless"):
+        way = route("deploy", OPEN, None, remembered=True, unavailable_reason=unavailable_reason)
         assert way == UseAnswer(True, "remembered")

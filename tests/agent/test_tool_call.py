@@ -101,7 +101,7 @@ async def test_large_image_is_described_in_words() -> None:
     assert results_in(made.loop.thread) == [(f"a plot\n{words}", ())]
     assert not made.of(ImageEntry)
     (ends,) = made.shown_of(ToolEnds)
-    assert (ends.images, ends.left_out) == ((), (words,))
+    assert (ends.images, ends.omitted_images) == ((), (words,))
 
 
 async def test_images_are_counted_per_turn() -> None:

@@ -334,7 +334,7 @@ class Person:
         self.menus = self.shown = self.most_at_once = 0
         self._end: asyncio.Future[PromptEnd] | None = None
 
-    def nobody(self) -> Unavailable | None:
+    def unavailable(self) -> Unavailable | None:
         return None if self.away is None else Unavailable(self.away)
 
     def interrupt(self) -> None:
@@ -527,7 +527,7 @@ class Stress:
             self.statuses.append(end.status)
         disturber.cancel()
         await asyncio.wait([disturber])
-        if loop.left_out:
+        if loop.is_unanswered:
             self.thread = thread_of(self.stream, ["test"])
         assert not self.stream.repair(), self.stream.raw[before:]
 

@@ -237,7 +237,7 @@ class Bench:
         return {"python": {tool.name: tool for tool in self.tools}, **self.executors}
 
     def offer(self) -> ToolSet:
-        return offer_now(self.app_config(), self._executors, nobody=self.person.away)
+        return offer_now(self.app_config(), self._executors, unavailable_reason=self.person.away)
 
     async def _resolve(self) -> Resolved:
         config = self.app_config()
@@ -250,7 +250,7 @@ class Bench:
             model=model.name if other else "test-model",
             system=config.assistant.system(),
             tools=(
-                await offer_tools(config, self.sources, nobody=self.person.away)
+                await offer_tools(config, self.sources, unavailable_reason=self.person.away)
                 if self.sources
                 else self.offer()
             ),

@@ -97,7 +97,7 @@ async def test_preview_is_the_request_byte_for_byte(
             assert before.is_exact
             logged = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
             assert [line.partition(" is not sent")[0].partition(": ")[2] for line in logged] == [
-                line.partition(": ")[0] for line in before.left_out
+                line.partition(": ")[0] for line in before.omitted
             ]
 
 

@@ -135,7 +135,7 @@ def test_spelled_control_characters_do_not_displace_the_result() -> None:
 
 
 def with_images(*images: Any, omitted: tuple[str, ...] = ()) -> str:
-    ends = ToolEnds("c", "plot", "why", False, 0.04, images=images, left_out=omitted)
+    ends = ToolEnds("c", "plot", "why", False, 0.04, images=images, omitted_images=omitted)
     begins = ToolBegins("c", "plot", {})
     assert "![x]" not in call_markdown(begins, ends, live=False)
     return call_plain(begins, ends)

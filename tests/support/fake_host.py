@@ -111,7 +111,7 @@ class FakeFrontEnd:
         self.prompter = prompter
         self.outputs: list[FakeOutput] = []
 
-    def nobody(self, config: AppConfig) -> str | None:
+    def unavailable_reason(self, config: AppConfig) -> str | None:
         return self.prompter.away
 
     def begin_turn(self, config: AppConfig) -> FakeOutput:
@@ -122,10 +122,10 @@ class FakeFrontEnd:
         return None
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
-        return self.prompter.nobody() or asyncio.run(self.prompter.ask(prompt))
+        return self.prompter.unavailable() or asyncio.run(self.prompter.ask(prompt))
 
     def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
-        return self.prompter.nobody() or asyncio.run(self.prompter.ask_form(prompt))
+        return self.prompter.unavailable() or asyncio.run(self.prompter.ask_form(prompt))
 
     def end(self) -> None:
         return None

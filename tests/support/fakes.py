@@ -56,7 +56,7 @@ class FakePrompter:
         self._shown = 0
         self._open: set[asyncio.Future[PromptEnd | FormEnd]] = set()
 
-    def nobody(self) -> Unavailable | None:
+    def unavailable(self) -> Unavailable | None:
         return None if self.away is None else Unavailable(self.away)
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
@@ -176,10 +176,12 @@ def offer_now(
     config: AppConfig,
     executors: Mapping[str, Mapping[str, Tool]] | None = None,
     *,
-    nobody: str | None = None,
+    unavailable_reason: str | None = None,
 ) -> ToolSet:
     """Return the tools that a model is offered under `config`, with or without a running loop."""
-    offered = offer_tools(config, tool_sources(executors or {}), nobody=nobody)
+    offered = offer_tools(
+        config, tool_sources(executors or {}), unavailable_reason=unavailable_reason
+    )
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, offered).result()
 

@@ -270,7 +270,7 @@ class NotebookPrompter:
 
     # --- any thread --------------------------------------------------------------------------
 
-    def nobody(self) -> Unavailable | None:
+    def unavailable(self) -> Unavailable | None:
         """Return why nobody can be asked in the running cell; None if somebody may be there."""
         route = self._presence.route(self._settings)
         return route if isinstance(route, Unavailable) else None
@@ -288,8 +288,8 @@ class NotebookPrompter:
         return end
 
     async def _wait(self, prompt: AnyPrompt) -> AnyEnd:
-        if (nobody := self.nobody()) is not None:
-            return nobody
+        if (unavailable := self.unavailable()) is not None:
+            return unavailable
         waiting = self._hand_over(prompt, keeps_record=False)
         try:
             return await asyncio.wrap_future(waiting.future)
@@ -347,12 +347,12 @@ class NotebookPrompter:
 
     def _wait_here(self, prompt: AnyPrompt, *, keeps_record: bool) -> AnyEnd:
         if self._loop.serving_elsewhere:
-            if (nobody := self.nobody()) is not None:
-                return nobody
+            if (unavailable := self.unavailable()) is not None:
+                return unavailable
             return self._hand_over(prompt, keeps_record=keeps_record).future.result()
         self._presence = Presence.here()
-        if (nobody := self.nobody()) is not None:
-            return nobody
+        if (unavailable := self.unavailable()) is not None:
+            return unavailable
         with self._loop.sheltered():
             waiting = self._hand_over(prompt, keeps_record=keeps_record)
             try:
@@ -384,8 +384,8 @@ class NotebookPrompter:
         if waiting.withdrawn:
             return self._end(waiting, NotAnswered("cancelled", waiting.channel))
         match self._presence.route(self._settings):
-            case Unavailable() as nobody:
-                self._end(waiting, nobody)
+            case Unavailable() as unavailable:
+                self._end(waiting, unavailable)
             case route:
                 self._screen.show(waiting, route)
 

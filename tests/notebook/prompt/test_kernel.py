@@ -538,7 +538,7 @@ def test_def_tool_may_ask_while_other_tools_queue(user: FrontEnd) -> None:
 @pytest.mark.req("R083-99")
 def test_without_a_user_the_prompt_ends_at_once_with_a_reason(user: FrontEnd) -> None:
     began = monotonic()
-    request = user.start(f"print(ask({BOOLEAN})); print(prompter.nobody())", allow_stdin=False)
+    request = user.start(f"print(ask({BOOLEAN})); print(prompter.unavailable())", allow_stdin=False)
     user.finish(request)
     assert monotonic() - began < PATIENT  # it waited for no page
     reason = "the front end does not allow input (the notebook runs headless)"

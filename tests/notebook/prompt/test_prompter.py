@@ -42,7 +42,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 def test_terminal_is_asked(prompter: NotebookPrompter, typed: Callable[..., None]) -> None:
     typed("because", "hunter2")
-    assert prompter.nobody() is None
+    assert prompter.unavailable() is None
     assert prompter.ask_here(WHY) == Answered("because", "terminal")
     assert prompter.ask_here(KEY) == Answered("hunter2", "terminal")
 
@@ -166,15 +166,15 @@ def test_refused_input_makes_the_user_unavailable(
 
 def test_settings_are_those_of_the_cell(prompter: NotebookPrompter) -> None:
     prompter.cell_begins(PromptSettings(channel="never"))
-    assert prompter.nobody() == Unavailable("prompt.channel is 'never'")
+    assert prompter.unavailable() == Unavailable("prompt.channel is 'never'")
     assert prompter.ask_here(WHY) == Unavailable("prompt.channel is 'never'")
     assert asyncio.run(prompter.ask(WHY)) == Unavailable("prompt.channel is 'never'")
     prompter.cell_begins(PromptSettings())
-    assert prompter.nobody() is None
+    assert prompter.unavailable() is None
 
 
 def test_before_the_first_cell_no_user_is_available() -> None:
-    assert isinstance(NotebookPrompter(CellLoop()).nobody(), Unavailable)
+    assert isinstance(NotebookPrompter(CellLoop()).unavailable(), Unavailable)
 
 
 def test_importing_it_brings_no_widgets() -> None:
