@@ -61,7 +61,7 @@ from jp_nb.record.events import (
 from jp_nb.record.journal import CallStage
 from jp_nb.record.marks import edited_by_person
 from jp_nb.tools.base import (
-    RUN,
+    CURRENT_RUN,
     CellThread,
     Run,
     SharedContext,
@@ -71,7 +71,7 @@ from jp_nb.tools.base import (
     tool_frames,
     traceback_of,
 )
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, cut_middle
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, truncate_middle
 from jp_nb.tools.parameters import text_arguments
 
 
@@ -375,7 +375,7 @@ class CallRunner:
         cell = self._cell.for_run(
             call, starts=lambda: self._note(call, "started") if in_cell else None
         )
-        RUN.set(run)  # in the context of this task
+        CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
         try:
             arguments = copied(call.arguments)  # a run may change what it gets
@@ -395,9 +395,9 @@ class CallRunner:
             if self._on_tool_error is not None:
                 self._on_tool_error(call, exc.with_traceback(tool_frames(exc)))
         finally:
-            run.over = True
+            run.is_over = True
             call.seconds += cell.seconds if in_cell else monotonic() - began
-        outcome = self._state.secrets.hide_in(outcome)
+        outcome = self._state.secrets.hide_in_outcome(outcome)
         return _settling(cell, lambda: self._settle_run(call, tool, outcome))
 
     def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
@@ -499,7 +499,7 @@ def _settling(cell: CellCall, event: PromptEvent) -> PromptEvent:
 
 def _shortened(text: str, tool: OfferedTool) -> str:
     path = f"conversation.tools.{tool.name}.result_max_chars"
-    return cut_middle(text, tool.result_max_chars, path)
+    return truncate_middle(text, tool.result_max_chars, path)
 
 
 CANCELLED_WITH_MESSAGE = "Tool run cancelled by user with a custom message:\n\n{}"

@@ -218,7 +218,7 @@ def _answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
         case "type":
             raise _unusable(f"`answer` is not {inquiry.question.answer_type.expects}")
         case "value":
-            why = inquiry.question.answer_type.complaint(answer)
+            why = inquiry.question.answer_type.format_problem(answer)
             raise _unusable(f"`answer` does not fit: {why}")
     return answer
 

@@ -212,7 +212,9 @@ class _Asked:
             yield PromptDetail(NO_COMMAND_LINE, command.message)
         elif command is not None:
             caption = SHELL if command.shell else COMMAND
-            yield PromptDetail(f"{caption} {FIRST}" if command.first else caption, command.text)
+            yield PromptDetail(
+                f"{caption} {FIRST}" if command.is_first_run else caption, command.text
+            )
             yield PromptDetail(FOLDER, command.folder)
         texts, others = _apart(self.tool, self.arguments)
         for each, text in texts.items():

@@ -69,10 +69,10 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.marks import ModelUsage, with_usage
 from jp_nb.tools.answer_types import Misfit
-from jp_nb.tools.base import EndOfQuestion, QuestionEnd, is_cancelled
+from jp_nb.tools.base import QuestionEnd, QuestionEndKind, is_cancelled
 from jp_nb.tools.outcome import NeedsInput
 from jp_nb.tools.question import Question
-from jp_nb.tools.secrets import Secrets
+from jp_nb.tools.secrets import SecretAnswers
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +197,11 @@ def without_user(tool: str) -> str:
 
 
 def _configured(tool: str, question: Question, configured: JsonValue) -> Route:
-    answer = question.answer_type.settled(configured)
+    answer = question.answer_type.normalized(configured)
     misfit = question.misfit(answer)
     if misfit is None:
         return UseAnswer(answer, "configured")
-    why = question.answer_type.complaint(answer)
+    why = question.answer_type.format_problem(answer)
     return Refuse(_bad_static(tool, question.id, misfit, why), "invalid_static_answer")
 
 
@@ -260,7 +260,7 @@ class TurnState:
     answers: dict[str, JsonValue] = field(default_factory=dict)
     permissions: dict[tuple[str, str], tuple[OfferedTool, bool]] = field(default_factory=dict)
     attempts: Counter[str] = field(default_factory=Counter)
-    secrets: Secrets = field(default_factory=Secrets)
+    secrets: SecretAnswers = field(default_factory=SecretAnswers)
     images: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
     prepared: PreparedAnswers = NOTHING_PREPARED
@@ -327,7 +327,7 @@ def recorded_question(question: Question) -> InquiryQuestion:
     """Return `question` as a record has it."""
     return InquiryQuestion(
         text=question.text,
-        answer_type=InquiryAnswerType.model_validate(question.answer_type.recorded()),
+        answer_type=InquiryAnswerType.model_validate(question.answer_type.to_record()),
         default=None if question.answer_type.has_secret else question.default,
         context=question.context,
         exclusive=question.exclusive,
@@ -350,7 +350,7 @@ def answered(
     metadata |= dict.fromkeys(sorted(marks), True)
     if question.answer_type.secret:
         return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
-    kept = question.answer_type.kept(answer)
+    kept = question.answer_type.redacted(answer)
     return InquiryResponse(id=inquiry_id, outcome="answered", answer=kept, metadata=metadata)
 
 
@@ -379,7 +379,7 @@ def marks_of(entry: InquiryResponse) -> frozenset[Mark]:
 
 def question_end(entry: InquiryResponse) -> QuestionEnd:
     """Return what a tool is told of the end of its question."""
-    ends: tuple[EndOfQuestion, ...] = get_args(EndOfQuestion)
+    ends: tuple[QuestionEndKind, ...] = get_args(QuestionEndKind)
     known = [one for one in ends if one == entry.metadata.get("end")]
     channel = entry.metadata.get("channel")
     return QuestionEnd(
@@ -676,7 +676,7 @@ class Asking:
     def _answer(self, each: _Round, answer: JsonValue, entry: InquiryResponse) -> None:
         self._close(each, entry)
         each.answer = answer
-        self._state.secrets.answered(each.question, answer)
+        self._state.secrets.add_answer(each.question, answer)
 
     def _go_on(self, asked: _CallQuestions) -> None:
         """Run the tool again: every question has an end."""

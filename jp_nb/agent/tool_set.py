@@ -31,9 +31,9 @@ from jp_nb.config.tree.tools import (
     ToolStyle,
 )
 from jp_nb.tools.base import ArgumentFormatter, Tool, ToolSource, error_summary, is_cancelled
-from jp_nb.tools.command import CommandFormatter, called
+from jp_nb.tools.command import CommandFormatter, name_in_source
 from jp_nb.tools.outcome import MAX_RESULT_CHARS
-from jp_nb.tools.parameters import document, schema_of
+from jp_nb.tools.parameters import format_documentation, parameters_schema
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +209,7 @@ class OfferedTool:
     @property
     def documentation(self) -> str:
         """All there is to say about it, in Markdown; "" if that is nothing."""
-        return document(
+        return format_documentation(
             self.name, self.summary, self.description, self.examples, self.documented_schema
         )
 
@@ -315,7 +315,7 @@ async def offer_tools(
 def _is_useless_alone(tool: OfferedTool) -> bool:
     """True if only a person could answer what `tool` asks, and that is all it is for."""
     configured = any(question.answer is not None for question in tool.questions.values())
-    return tool.executor.needs_person and not configured
+    return tool.executor.needs_user and not configured
 
 
 def _is_wanted(name: str, config: AppConfig) -> bool:
@@ -338,7 +338,7 @@ def _resolve(
         definition=ToolDefinition(
             name,
             tool.summary or tool.description or "",
-            executor.schema or schema_of(described),
+            executor.schema or parameters_schema(described),
         ),
         run=run,
         result=tool.result or star.result or "unattended",
@@ -353,7 +353,7 @@ def _resolve(
         covers=tool.covers or star.covers or executor.covers,
         format=tool.format or star.format or ("unattended" if run == "unattended" else "ask"),
         formatter=(
-            CommandFormatter(style.parameters, called(name, tool))
+            CommandFormatter(style.parameters, name_in_source(name, tool))
             if isinstance(style.parameters, Command)
             else None
         ),

@@ -42,7 +42,7 @@ from jp_nb.record.journal import CallProgress, CallStage, OpenCall, open_calls
 from jp_nb.record.marks import LastHost, uncalled, with_host, with_tool_choice
 from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, is_unanswered, no_answer_mark
 from jp_nb.tools.base import CellThread, SharedContext, is_cancelled
-from jp_nb.tools.secrets import Secrets
+from jp_nb.tools.secrets import SecretAnswers
 
 MODEL_ID = "assistant.model.id"
 PROVIDERS = "providers.llm"
@@ -118,7 +118,7 @@ class TurnLoop:
     display: Display
     strict: bool = False
     context: SharedContext = field(default_factory=SharedContext)
-    secrets: Secrets = field(default_factory=Secrets)
+    secrets: SecretAnswers = field(default_factory=SecretAnswers)
     on_tool_error: Callable[[Call, BaseException], None] | None = None
     shortening: CompactionSettings | None = None
     compacts: bool = False

@@ -46,7 +46,7 @@ from jp_nb.storage.cassette import (
     read_cassette,
 )
 from jp_nb.text import one_line, plain
-from jp_nb.tools.secrets import Secrets
+from jp_nb.tools.secrets import SecretAnswers
 
 SHORTEST_VALUE: Final = 8
 """Characters of a variable's value: a shorter one may stand in any text by chance."""
@@ -65,10 +65,10 @@ class KeySearch:
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._secrets: dict[str, Secrets] = {}
+        self._secrets: dict[str, SecretAnswers] = {}
         for name, value in sorted(environment.items()):
             if names_secret(name) and len(value.strip()) >= SHORTEST_VALUE and not _is_path(value):
-                secrets = self._secrets[name] = Secrets()
+                secrets = self._secrets[name] = SecretAnswers()
                 secrets.add(value)
 
     def found_in(self, text: str) -> Iterator[str]:

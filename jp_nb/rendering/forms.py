@@ -109,8 +109,8 @@ def _entry(asked: str, page: QuestionPrompt, end: PromptEnd) -> PromptSummary:
 def _card(page: QuestionPrompt, end: PromptEnd | None) -> QuestionCard:
     kind = page.question.answer_type
     if not isinstance(end, Answered):
-        return question_card(kind.recorded(), answered=False)
-    return question_card(kind.recorded(), kind.kept(end.value), answered=True)
+        return question_card(kind.to_record(), answered=False)
+    return question_card(kind.to_record(), kind.redacted(end.value), answered=True)
 
 
 def _offered(page: QuestionPrompt) -> Iterator[str]:

@@ -605,7 +605,7 @@ def given(prompt: Prompt, end: Answered) -> str:
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
         return spell_unseen(labels.get(str(end.value), str(end.value)))
-    words = prompt.question.answer_type.in_words(end.value) or '""'
+    words = prompt.question.answer_type.format_answer(end.value) or '""'
     return f"{words}, for this turn" if end.remember else words
 
 

@@ -43,7 +43,7 @@ from jp_nb.rendering.markdown import code_block, code_span
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.tool_calls import MAX_BLOCK_CHARS, no_markup
 from jp_nb.text import escape_unseen, one_line, plain
-from jp_nb.tools.parameters import Parameter, parameters
+from jp_nb.tools.parameters import Parameter, list_parameters
 from jp_nb.tools.process import ProcessRun
 from jp_nb.tools.python import PythonTool
 
@@ -137,9 +137,9 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
 def _advice(found: OfferedTool | None) -> tuple[str, ...]:
     if found is None or not isinstance(found.executor, PythonTool):
         return ()
-    from jp_nb.tools.python import advice
+    from jp_nb.tools.python import suggest_improvements
 
-    return advice(found.executor)
+    return suggest_improvements(found.executor)
 
 
 # --- one tool --------------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def _question(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, 
 
 
 def _parameters(tool: OfferedTool) -> list[Report]:
-    shown, others = parameters(tool.documented_schema)
+    shown, others = list_parameters(tool.documented_schema)
     rows = [
         (
             ".".join(found.path),
@@ -432,7 +432,7 @@ def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str,
 def _of_function(call: ToolCall, tool: PythonTool, namespace: Mapping[str, Any]) -> str | None:
     """Return a call of the function; None if no name has it or its arguments are no literals."""
     name = _name_of((tool, tool.function), tool.__name__, namespace)
-    values = tool.values_of(call.arguments)
+    values = tool.validate_arguments(call.arguments)
     if name is None or values is None or not all(map(_is_literal, values.values())):
         return None
     given = [f"{key}={value!r}" for key, value in values.items()]

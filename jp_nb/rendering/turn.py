@@ -228,7 +228,7 @@ def _card(ends: QuestionEnds) -> QuestionCard:
     answered = ends.outcome == "answered"
     if not answered and ends.end not in LEFT:
         return QuestionCard()
-    return question_card(ends.question.answer_type.recorded(), ends.answer, answered=answered)
+    return question_card(ends.question.answer_type.to_record(), ends.answer, answered=answered)
 
 
 def change_text(ends: ChangeEnds) -> str:

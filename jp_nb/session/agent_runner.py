@@ -26,7 +26,7 @@ from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import Host, TurnOutput
 from jp_nb.storage import environment
 from jp_nb.tools.base import SharedContext
-from jp_nb.tools.secrets import Secrets
+from jp_nb.tools.secrets import SecretAnswers
 
 T = TypeVar("T")
 
@@ -187,7 +187,7 @@ class CellWork:
         self.cell = CellLoop()
         self.agent = AgentThread()
         self.front_end = host.front_end(self.cell, self.agent.call)
-        self.secrets = Secrets()
+        self.secrets = SecretAnswers()
         self.output: TurnOutput | None = None
         self._prepared = SessionAnswers()
 

@@ -153,7 +153,7 @@ class OwnQuestions:
         """
         kind = question.answer_type
         if question.id in self._configured:
-            answer = kind.settled(self._configured[question.id])
+            answer = kind.normalized(self._configured[question.id])
             if question.misfit(answer):
                 self._refuse(question, answer)
             self._answers[question.id] = answer
@@ -186,7 +186,7 @@ class OwnQuestions:
         for field in kind.fields:
             if field.id not in self._configured:
                 continue
-            given[field.id] = field.answer_type.settled(self._configured[field.id])
+            given[field.id] = field.answer_type.normalized(self._configured[field.id])
             if field.misfit(given[field.id]):
                 raise ConfigError(_expected(field), path=self._path(field.id))
         self._parts[question.id] = given
@@ -201,7 +201,7 @@ class OwnQuestions:
         kind, path = question.answer_type, self._path(question.id)
         if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
             raise ConfigError(_expected(question), path=path)
-        problems = kind.misplaced(answer) or kind.problems(answer)
+        problems = kind.find_unknown_fields(answer) or kind.problems(answer)
         self._blame({f"{path}.{name}" if name else path: x for name, x in problems.items()})
 
     def _blame(self, problems: Mapping[str, str]) -> NoReturn:
@@ -239,7 +239,7 @@ class OwnQuestions:
     def _page(self, question: Question) -> QuestionPrompt:
         kind, given = question.answer_type, self._parts.get(question.id)
         if isinstance(kind, FormAnswer) and given:
-            question = question.model_copy(update={"answer_type": kind.rest(given)})
+            question = question.model_copy(update={"answer_type": kind.remaining_form(given)})
         return QuestionPrompt(question, label=self._label, tool=self._tool)
 
     def _take(self, question: Question, value: JsonValue) -> None:
@@ -268,7 +268,7 @@ class OwnQuestions:
             return []
         if not isinstance(kind, FormAnswer) or question.exclusive:
             return [question]
-        answer = kind.filled(given)
+        answer = kind.with_defaults(given)
         missing = [x for x in kind.fields if x.required and x.id not in answer]
         if not missing and (problems := kind.problems(answer)):
             blamed = [name for name in problems if name in given] or [*given]
@@ -457,8 +457,8 @@ def _fitted(said: Said, question: Question, place: str) -> GivenAnswer | Invalid
             f"{place}: the environment variable {exc.args[0]!r} is not set or is empty"
         )
     if isinstance(kind, FormAnswer) and isinstance(answer, dict):
-        answer = kind.filled(answer)
-    answer = kind.settled(answer)
+        answer = kind.with_defaults(answer)
+    answer = kind.normalized(answer)
     if question.misfit(answer) is None:
         return GivenAnswer(answer, place)
     why = _complaint(kind, answer)
@@ -473,7 +473,7 @@ def _complaint(kind: AnswerType, answer: JsonValue) -> str:
         if not (isinstance(kind, FormAnswer) and isinstance(answer, dict)):
             return ""
         kind = kind.model_copy(update={"check": None})  # which may quote what it was given
-    return one_line(kind.complaint(answer))
+    return one_line(kind.format_problem(answer))
 
 
 def _parts(said: Said, question: Question) -> list[tuple[str, object]]:

@@ -23,8 +23,8 @@ from typing import Any
 from jp_nb.config.secrets import NOT_SHOWN, looks_secret
 from jp_nb.text import one_line, plain
 from jp_nb.tools import base as base_module
-from jp_nb.tools.notebook_access import DataSection, framed
-from jp_nb.tools.secrets import KnownSecrets
+from jp_nb.tools.notebook_access import DataSection, frame_sections
+from jp_nb.tools.secrets import NotebookSecrets
 from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe
 
@@ -378,11 +378,13 @@ class _Writer:
     def __init__(self, error: LastError, namespace: Mapping[str, Any]) -> None:
         self._error = error
         known = {named.name: named.value for named in error.names}
-        self._hide = KnownSecrets({**namespace, **known})
+        self._hide = NotebookSecrets({**namespace, **known})
 
     def request(self, asked: str, room: int) -> str:
         calls = DataSection("traceback, most recent call last", self._traceback(room * 4 // 10))
-        return framed(f"{asked}\n", [*self._cell(room * 3 // 10), calls, *self._names(room // 4)])
+        return frame_sections(
+            f"{asked}\n", [*self._cell(room * 3 // 10), calls, *self._names(room // 4)]
+        )
 
     def _cleared(self, text: str, *, code: bool = False) -> str:
         """Return `text` without secrets and escapes; lines stay lines."""

@@ -241,10 +241,12 @@ class Session:
         for tool in python.REGISTRY.all().values() if python is not None else ():
             if tool.definition in self._advised:
                 continue
-            from jp_nb.tools.python import advice
+            from jp_nb.tools.python import suggest_improvements
 
             self._advised.add(tool.definition)
-            self.notices += [f"tool {tool.name}: {sentence}" for sentence in advice(tool)]
+            self.notices += [
+                f"tool {tool.name}: {sentence}" for sentence in suggest_improvements(tool)
+            ]
 
     # --- a turn ------------------------------------------------------------------------------
 

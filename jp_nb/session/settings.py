@@ -65,7 +65,7 @@ from jp_nb.storage import environment
 from jp_nb.storage.attachments import AttachmentError, Attachments
 from jp_nb.storage.config_files import ConfigFiles, listed
 from jp_nb.storage.config_writer import ConfigFile
-from jp_nb.tools.builtin import registered
+from jp_nb.tools.builtin import tools_config
 
 MODEL = "assistant.model.id"
 CASSETTE = "providers.cassette"
@@ -209,8 +209,8 @@ def odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
 
     Files that are wrong are passed over.
     """
-    registered: Partial = {"conversation": {"tools": registered_functions()}}
-    return odd_rules_in(merge(merge(registered, fold(files.readable()[0])), base))
+    tools_config: Partial = {"conversation": {"tools": registered_functions()}}
+    return odd_rules_in(merge(merge(tools_config, fold(files.readable()[0])), base))
 
 
 def odd_rules_in(partial: Partial) -> list[str]:
@@ -398,7 +398,7 @@ class Settings:
 
     def _layers_below(self) -> list[Layer]:
         files = self._files.readable()[0] if self._lenient else self._files.layers()
-        return [Layer(REGISTRATIONS, registered(registered_functions())), *files]
+        return [Layer(REGISTRATIONS, tools_config(registered_functions())), *files]
 
     @contextmanager
     def lenient(self) -> Iterator[None]:

@@ -52,7 +52,7 @@ from jp_nb.session.notebook_values import choose_variables, interpolate
 from jp_nb.session.resolver import ModelCatalog, Resolver
 from jp_nb.session.settings import MODEL, Settings
 from jp_nb.storage import environment
-from jp_nb.tools.base import RUN
+from jp_nb.tools.base import CURRENT_RUN
 from jp_nb.tools.question import Question
 from jp_nb.values.base import Description, ValueBudget
 
@@ -454,8 +454,8 @@ class TurnRunner:
         """
         from jp_nb.session.ask import OwnQuestions, named  # most turns ask none
 
-        run = RUN.get()
-        if run is not None and run.over:
+        run = CURRENT_RUN.get()
+        if run is not None and run.is_over:
             raise PromptUnavailable(
                 f"{named(questions, 'was', 'were')} asked too late: the tool call has "
                 "already ended",
@@ -466,7 +466,7 @@ class TurnRunner:
         own = OwnQuestions(questions, config, label=label, tool=tool, prepared=prepared)
         answers = own.answers(lambda prompt: self._put(prompt, config))
         for question in questions:
-            self.work.secrets.answered(question, answers[question.id])
+            self.work.secrets.add_answer(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
 
     def _put(

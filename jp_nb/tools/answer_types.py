@@ -74,7 +74,7 @@ class AnswerType(BaseModel, ABC):
         """What an answer is, in words that follow "expected": `a number from 1 to 5`."""
         return "a string"
 
-    def complaint(self, answer: JsonValue) -> str:
+    def format_problem(self, answer: JsonValue) -> str:
         """Return what is wrong with an `answer` that does not fit, in words."""
         return f"expected {self.expects}"
 
@@ -88,11 +88,11 @@ class AnswerType(BaseModel, ABC):
         """The answer of an optional question where nobody decides; None: it stays open."""
         return None
 
-    def settled(self, answer: JsonValue) -> JsonValue:
+    def normalized(self, answer: JsonValue) -> JsonValue:
         """Return what a configured `answer` means: an option may be named by its label."""
         return answer
 
-    def kept(self, answer: JsonValue) -> JsonValue:
+    def redacted(self, answer: JsonValue) -> JsonValue:
         """Return what a record may hold of `answer`."""
         return SECRET_ANSWER if self.secret else answer
 
@@ -101,7 +101,7 @@ class AnswerType(BaseModel, ABC):
         if self.secret:
             yield answer
 
-    def in_words(self, answer: JsonValue) -> str:
+    def format_answer(self, answer: JsonValue) -> str:
         """Return what a person reads of a fitting `answer`, in one line."""
         return one_line(str(answer), limit=200)
 
@@ -114,11 +114,11 @@ class AnswerType(BaseModel, ABC):
             if name == "type" or value != fields[name].default
         }
 
-    def recorded(self) -> dict[str, JsonValue]:
+    def to_record(self) -> dict[str, JsonValue]:
         """Return the object that stands for it in an inquiry's entry: what is not set is absent."""
         return self.model_dump(mode="json")
 
-    def verbatim(self) -> tuple[str, ...]:
+    def fixed_texts(self) -> tuple[str, ...]:
         """Return the texts that come back as an answer, and can therefore not be altered."""
         return ()
 
@@ -150,7 +150,7 @@ class BooleanAnswer(AnswerType):
         """What an answer is."""
         return "a boolean"
 
-    def in_words(self, answer: JsonValue) -> str:
+    def format_answer(self, answer: JsonValue) -> str:
         """Return `Yes` or `No`."""
         return "Yes" if answer else "No"
 
@@ -226,7 +226,7 @@ class SecretAnswer(AnswerType):
         """Return `type` for anything but a string."""
         return None if isinstance(answer, str) else "type"
 
-    def in_words(self, answer: JsonValue) -> str:
+    def format_answer(self, answer: JsonValue) -> str:
         """Return the same words for every secret."""
         return SECRET_ANSWER
 
@@ -530,7 +530,7 @@ class SelectAnswer(AnswerType):
             return None
         return self._places.get((_kind(value), value))
 
-    def settled(self, answer: JsonValue) -> JsonValue:
+    def normalized(self, answer: JsonValue) -> JsonValue:
         """Return what a configured `answer` means: values or labels, one or a list of them."""
         if isinstance(answer, dict):
             selected = answer.get("selected", [])
@@ -614,7 +614,7 @@ class SelectAnswer(AnswerType):
             return f"{self.min_picks} "
         return f"{self.min_picks} to {self.max_picks} "
 
-    def in_words(self, answer: JsonValue) -> str:
+    def format_answer(self, answer: JsonValue) -> str:
         """Return the labels, in the order of the picks, and the own text; unseen is spelled out."""
         picks = self.picks(answer)
         if picks is None:
@@ -625,7 +625,7 @@ class SelectAnswer(AnswerType):
             labels.append(f'"{spell_unseen(picks.custom)}"')
         return ", ".join(labels) if labels else NONE_OF_THESE
 
-    def verbatim(self) -> tuple[str, ...]:
+    def fixed_texts(self) -> tuple[str, ...]:
         """Return values and labels."""
         return (*map(str, self.values), *self.labels)
 

@@ -44,7 +44,7 @@ class DeltaRejection:
     detail: str = ""
 
 
-EndOfQuestion = Literal[
+QuestionEndKind = Literal[
     "answered", "declined", "cancelled", "timed_out", "interrupted", "unavailable"
 ]
 
@@ -67,7 +67,7 @@ class QuestionEnd:
         empty: True if the user deliberately left the text blank.
     """
 
-    end: EndOfQuestion
+    end: QuestionEndKind
     channel: str | None = None
     auto: bool = False
     timed_out: bool = False
@@ -146,10 +146,10 @@ T = TypeVar("T")
 class Run:
     """One run of a tool; `over` once nobody waits for it any more, whatever still goes on in it."""
 
-    over: bool = False
+    is_over: bool = False
 
 
-RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
+CURRENT_RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
 """The run that the code belongs to, also in its threads; None outside of tools."""
 
 
@@ -167,7 +167,7 @@ class CommandLine:
     text: str
     folder: str
     shell: bool = False
-    first: bool = False
+    is_first_run: bool = False
 
 
 class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong
@@ -213,7 +213,7 @@ class Tool(Protocol):
         ...
 
     @property
-    def needs_person(self) -> bool:
+    def needs_user(self) -> bool:
         """True if it is of no use where nobody can be asked: it is not offered there.
 
         It is all the same where an answer to some question of it is configured.
@@ -271,7 +271,7 @@ class ToolDefaults:
     registration: Mapping[str, JsonValue] = {}
     schema: Mapping[str, JsonValue] | None = None
     may_propose = False
-    needs_person = False
+    needs_user = False
     waits_for_cell = False
     covers: Covers = "tool"
 

@@ -29,8 +29,8 @@ from jp_nb.tools.base import (
     ToolContext,
     ToolDefaults,
 )
-from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, last_chars, read_outcome
-from jp_nb.tools.parameters import bad_arguments, fill_defaults
+from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, keep_end, read_outcome
+from jp_nb.tools.parameters import fill_defaults, format_argument_problems
 from jp_nb.tools.process import log_process
 
 NO_COMMAND: Final = "Command missing for local tool"
@@ -61,7 +61,7 @@ class CommandTool(ToolDefaults):
     def __init__(self, name: str, config: ToolConfig) -> None:
         self.name = name
         self.command = config.command
-        self.called = called(name, config)
+        self.name_in_source = name_in_source(name, config)
 
     @property
     def covers(self) -> Covers:  # type: ignore[override]
@@ -72,14 +72,14 @@ class CommandTool(ToolDefaults):
         return isinstance(other, CommandTool) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.called))
+        return hash((self.name, self.name_in_source))
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
         """Return the arguments with defaults; a failure if some are missing or unknown."""
         filled = fill_defaults(arguments, schema)
-        problem = bad_arguments(name, filled, schema)
+        problem = format_argument_problems(name, filled, schema)
         return filled if problem is None else Failure(problem)
 
     def command_line(
@@ -91,7 +91,7 @@ class CommandTool(ToolDefaults):
         if self.command is None:
             return Failure(NO_COMMAND)
         try:
-            argv = _argv(self.command, run_document(self.called, arguments, context))
+            argv = _argv(self.command, run_document(self.name_in_source, arguments, context))
         except TemplateError as exc:
             return Failure(str(exc))
         text = argv[-1] if self.command.shell else shlex.join(argv)
@@ -109,7 +109,7 @@ class CommandTool(ToolDefaults):
         """
         if self.command is None:
             return Failure(NO_COMMAND)
-        document = run_document(self.called, arguments, context)
+        document = run_document(self.name_in_source, arguments, context)
         return await _run(self.command, document, f"Tool '{self.name}'", context.root)
 
 
@@ -210,7 +210,7 @@ class CommandFormatter:
                 raise ToolError("it asked a question, which a formatter must not do")
 
 
-def called(name: str, config: ToolConfig) -> str:
+def name_in_source(name: str, config: ToolConfig) -> str:
     """Return the name that the process of tool `name` is told: that in its source, if any."""
     kind, _, wanted = (config.source or "").partition(".")
     return wanted if kind == "local" and wanted else name
@@ -335,7 +335,7 @@ def _failed(done: process.FinishedProcess, head: str) -> str:
 
 
 def _printed(name: str, text: str) -> str:
-    end = last_chars(text, MAX_PRINTED_CHARS)
+    end = keep_end(text, MAX_PRINTED_CHARS)
     left = len(text) - len(end)
     return f"{name}{f' (without its first {left} characters)' if left else ''}:\n{end}"
 

@@ -63,14 +63,13 @@ class NotebookCells:
     """The cells of a notebook, in order.
 
     Attributes:
-        cells: All of them.
-        seen_by: `page` for the document as it is open; `kernel` for what this kernel ran, in the
-            order in which it did: outputs are not among it, nor what else is in the notebook.
-        why: The reason for which it is not the page's view; "" if it is.
+        source_view: `page` for the open document. `kernel` for the cells that this kernel ran, in
+            that order, without outputs.
+        why: The reason why the page's view is not available; "" if it is.
     """
 
     cells: tuple[NotebookCell, ...]
-    seen_by: Literal["page", "kernel"]
+    source_view: Literal["page", "kernel"]
     why: str = ""
 
 
@@ -128,7 +127,7 @@ class DataSection:
     text: str
 
 
-def framed(about: str, sections: Sequence[DataSection]) -> str:
+def frame_sections(about: str, sections: Sequence[DataSection]) -> str:
     """Return `sections` between lines that nothing in them can be mistaken for, after `about`.
 
     The mark in these lines occurs in no section, and whoever wrote one could not know it: it

@@ -17,9 +17,15 @@ from jp_nb.config.secrets import NOT_SHOWN
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
 from jp_nb.text import one_line, plain
-from jp_nb.tools.notebook_access import CellOutput, DataSection, NotebookCell, NotebookCells, framed
+from jp_nb.tools.notebook_access import (
+    CellOutput,
+    DataSection,
+    NotebookCell,
+    NotebookCells,
+    frame_sections,
+)
 from jp_nb.tools.outcome import Success
-from jp_nb.tools.secrets import KnownSecrets
+from jp_nb.tools.secrets import NotebookSecrets
 from jp_nb.values.base import DEFAULT_SIDE, Description, ValueBudget, private
 from jp_nb.values.containers import Part, part_of, pieces_of
 from jp_nb.values.data_path import NotShown, follow_data, readable_items
@@ -47,10 +53,10 @@ OF_PAGE: Final = "These are the cells of the open page, including unsaved edits.
 
 def seen(cells: NotebookCells) -> str:
     """Return how the cells were seen, in a sentence."""
-    return OF_PAGE if cells.seen_by == "page" else OF_KERNEL.format(why=cells.why)
+    return OF_PAGE if cells.source_view == "page" else OF_KERNEL.format(why=cells.why)
 
 
-def listing(cells: NotebookCells, first: int, hide: KnownSecrets) -> Success:
+def listing(cells: NotebookCells, first: int, hide: NotebookSecrets) -> Success:
     """Return a line for each of the cells from `first` on, as many as are listed at once."""
     total = len(cells.cells)
     shown = cells.cells[first : first + CELLS_AT_ONCE]
@@ -61,10 +67,10 @@ def listing(cells: NotebookCells, first: int, hide: KnownSecrets) -> Success:
     if last + 1 < total:
         about += f" For more, call with first={last + 1}."
     lines = "\n".join(_line(cell, hide) for cell in shown)
-    return Success(framed(about, [DataSection("cells", lines)]))
+    return Success(frame_sections(about, [DataSection("cells", lines)]))
 
 
-def _line(cell: NotebookCell, hide: KnownSecrets) -> str:
+def _line(cell: NotebookCell, hide: NotebookSecrets) -> str:
     source = hide(cell.source[:_LOOKED_AT], code=is_python(cell))
     lines = [line for line in source.split("\n") if line.strip()]
     more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
@@ -111,7 +117,7 @@ def _no_cell(wanted: str, total: int) -> str:
 
 
 def one_cell(
-    cells: NotebookCells, cell: NotebookCell, part: CellPart, first_line: int, hide: KnownSecrets
+    cells: NotebookCells, cell: NotebookCell, part: CellPart, first_line: int, hide: NotebookSecrets
 ) -> Success:
     """Return source, outputs or both of `cell`, from a line on if it is one of them."""
     name = f", id {cell.cell_id}" if _CELL_ID.fullmatch(cell.cell_id) else ""
@@ -128,7 +134,7 @@ def one_cell(
         about += _about_images(images, cell)
     if cell.left_out:
         about += f" The cell is very long: {cell.left_out:,} characters are omitted."
-    return Success(framed(about, sections), images=tuple(images))
+    return Success(frame_sections(about, sections), images=tuple(images))
 
 
 def _about_images(images: Sequence[Image], cell: NotebookCell) -> str:
@@ -137,7 +143,7 @@ def _about_images(images: Sequence[Image], cell: NotebookCell) -> str:
     return f" Images with this result: {len(images)}{more}." if images else ""
 
 
-def _outputs_text(cell: NotebookCell, hide: KnownSecrets) -> str:
+def _outputs_text(cell: NotebookCell, hide: NotebookSecrets) -> str:
     if not cell.outputs:
         return "(none)"
     return "\n".join(
@@ -179,14 +185,14 @@ def with_results(
     namespace: Mapping[str, Any],
     numbers: Sequence[int],
     side: int,
-    hide: KnownSecrets,
+    hide: NotebookSecrets,
 ) -> NotebookCells:
     """Return `cells` with the values of the last lines of some, where no page tells the outputs.
 
     Call it on the cell's thread.
     """
     results = namespace.get("Out")
-    if cells.seen_by == "page" or not isinstance(results, dict):
+    if cells.source_view == "page" or not isinstance(results, dict):
         return cells
     found = list(cells.cells)
     for number in numbers:
@@ -202,7 +208,7 @@ def with_results(
 # --- searching -------------------------------------------------------------------------------
 
 
-def search(cells: NotebookCells, text: str, hide: KnownSecrets) -> Success:
+def search(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Success:
     """Return the lines of sources and outputs that hold `text`, whatever its case."""
     find = re.compile(re.escape(text), re.IGNORECASE).search
     hits = (hit for cell in cells.cells for hit in _hits(cell, find, hide))
@@ -215,11 +221,11 @@ def search(cells: NotebookCells, text: str, hide: KnownSecrets) -> Success:
         about += f" Only the first {MAX_HITS} are listed: search for a more specific text."
     if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
         about += f" The end of these very long cells was not searched: {', '.join(cut)}."
-    return Success(framed(about, [DataSection("lines", "\n".join(found) or "(none)")]))
+    return Success(frame_sections(about, [DataSection("lines", "\n".join(found) or "(none)")]))
 
 
 def _hits(
-    cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: KnownSecrets
+    cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: NotebookSecrets
 ) -> Iterator[str]:
     places = [("source", cell.source, is_python(cell))]
     outputs = enumerate(cell.outputs, 1)
@@ -267,7 +273,9 @@ NO_PATH: Final = (
 # --- all of them -----------------------------------------------------------------------------
 
 
-def variables(namespace: Mapping[str, Any], match: str, first: int, hide: KnownSecrets) -> Success:
+def variables(
+    namespace: Mapping[str, Any], match: str, first: int, hide: NotebookSecrets
+) -> Success:
     """Return a line for each variable whose name holds `match`, from number `first` on."""
     own = [(name, value) for name, value in _own(namespace) if match.lower() in name.lower()]
     known = sorted(own, key=lambda named: named[0])
@@ -283,7 +291,7 @@ def variables(namespace: Mapping[str, Any], match: str, first: int, hide: KnownS
         more = f" and {len(imported) - _LISTED} more" if len(imported) > _LISTED else ""
         names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_LISTED])
         sections.append(DataSection("imported modules, functions and classes", f"{names}{more}"))
-    return Success(framed(about, sections))
+    return Success(frame_sections(about, sections))
 
 
 def _about(first: int, shown: int, total: int, match: str) -> str:
@@ -320,7 +328,7 @@ def _is_imported(value: Any) -> bool:
         return False
 
 
-def _lines(shown: list[tuple[str, Any]], hide: KnownSecrets) -> Iterator[str]:
+def _lines(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> Iterator[str]:
     ends = time.monotonic() + _PATIENCE_S
     for name, value in shown:
         kind = one_line(type(value).__name__, limit=_NAME)
@@ -345,7 +353,7 @@ def variable(
     namespace: Mapping[str, Any],
     expression: str,
     part: tuple[Part, int] | None,
-    hide: KnownSecrets,
+    hide: NotebookSecrets,
     side: int = DEFAULT_SIDE,
 ) -> Success:
     """Return what the value at `expression` is, or some of its items.
@@ -365,7 +373,7 @@ def variable(
         raise ToolError(str(exc)) from None
     except ValuePathError as exc:
         why = DataSection("error", hide(one_line(str(exc), limit=_ERROR)))
-        raise ToolError(framed("The value cannot be read.", [why])) from exc
+        raise ToolError(frame_sections("The value cannot be read.", [why])) from exc
     about = "The value"
     if part is not None:
         what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
@@ -379,11 +387,11 @@ def variable(
         about += f", with {len(made.images)} image{'s' if made.images[1:] else ''}"
     kind = one_line(type(pieces[0]).__name__, limit=_NAME)
     sections = [DataSection("type", kind), DataSection("value", hide(made.text))]
-    return Success(framed(f"{about}.", sections), images=made.images)
+    return Success(frame_sections(f"{about}.", sections), images=made.images)
 
 
 def _described(
-    value: Any, hide: KnownSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
+    value: Any, hide: NotebookSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
 ) -> Description:
     if type(value) is str and len(value) <= MAX_HIDDEN:
         value = hide(value)  # a key is recognized as a whole only

@@ -35,7 +35,7 @@ MAX_TYPE_LEVELS = 6
 Schema = Mapping[str, JsonValue]
 
 
-def document(
+def format_documentation(
     name: str, summary: str | None, description: str | None, examples: str | None, schema: Schema
 ) -> str:
     """Return the section about tool `name`; "" if there is nothing to say about it.
@@ -51,7 +51,7 @@ def document(
     parts = _paragraphs(summary, description)
     if examples and examples.strip():
         parts.append(f"### Examples\n\n{examples.strip()}")
-    found, others = parameters(schema)
+    found, others = list_parameters(schema)
     if lines := [line for parameter in found for line in _item(parameter)]:
         written = "\n".join([*lines, *([f"- {others}"] if others else [])])
         parts.append(f"### Parameters\n\n{written}")
@@ -77,7 +77,7 @@ class Parameter:
     texts: tuple[str, ...]
 
 
-def parameters(schema: Schema) -> tuple[list[Parameter], str]:
+def list_parameters(schema: Schema) -> tuple[list[Parameter], str]:
     """Return the first parameters of `schema`, each before those in it, and a word on the rest.
 
     That is "" if there are no others.
@@ -223,7 +223,7 @@ _PYTHON: dict[str, tuple[type, ...]] = {
 }
 
 
-def schema_of(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """Return the JSON schema of configured `parameters`: an object that takes nothing else."""
     required: list[JsonValue] = [
         name
@@ -255,7 +255,7 @@ def _node(node: JsonValue) -> JsonValue:
         schema["items"] = _node(node["items"])
     properties = node.get("properties")
     if isinstance(properties, dict) and properties:
-        below = schema_of(properties)
+        below = parameters_schema(properties)
         schema["properties"], schema["required"] = below["properties"], below["required"]
     return schema
 
@@ -315,7 +315,7 @@ def _filled(value: JsonValue, schema: JsonValue) -> JsonValue:
     return value
 
 
-def bad_arguments(
+def format_argument_problems(
     name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> str | None:
     """Return what to tell a model about unknown or missing arguments of `name`; None if all fit.

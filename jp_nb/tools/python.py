@@ -118,7 +118,7 @@ class PythonTool(ToolDefaults):
         """The parameter that takes the context; None if there is none."""
         return self._context_name
 
-    def values_of(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
+    def validate_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
         """Return what the function gets for those `arguments`; None if they are invalid."""
         try:
             values = self._model.model_validate(dict(arguments))
@@ -554,12 +554,12 @@ def remove_tool(name: str) -> None:
 _CONTAINERS: Final = (list, dict, set, frozenset, tuple)
 
 
-def advice(tool: PythonTool) -> tuple[str, ...]:
+def suggest_improvements(tool: PythonTool) -> tuple[str, ...]:
     """Return what would tell the model more about `tool`, a sentence each; nothing is a good sign.
 
     >>> from jp_nb.tools.python import PythonTool
     >>> def halve(number): return number / 2
-    >>> for sentence in advice(PythonTool(halve)): print(sentence)
+    >>> for sentence in suggest_improvements(PythonTool(halve)): print(sentence)
     there is no docstring, so the model gets only the name. Write one that describes the tool
     number has no type hint, so the model can send any value. Add one, such as `number: str`
     """

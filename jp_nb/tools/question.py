@@ -423,22 +423,22 @@ class FormAnswer(AnswerType):
             "additionalProperties": False,
         }
 
-    def complaint(self, answer: JsonValue) -> str:
+    def format_problem(self, answer: JsonValue) -> str:
         """Return what is wrong with each field, by its id."""
         if not isinstance(answer, dict):
-            return super().complaint(answer)
-        problems = self.misplaced(answer) or self.problems(answer)
+            return super().format_problem(answer)
+        problems = self.find_unknown_fields(answer) or self.problems(answer)
         return one_line(
             "; ".join(f"`{name}`: {words}" if name else words for name, words in problems.items())
         )
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
         """Return `type` for what is no object of these fields, else `value` if one is wrong."""
-        if not isinstance(answer, dict) or self.misplaced(answer):
+        if not isinstance(answer, dict) or self.find_unknown_fields(answer):
             return "type"
         return "value" if self.problems(answer) else None
 
-    def misplaced(self, answer: Iterable[str]) -> dict[str, str]:
+    def find_unknown_fields(self, answer: Iterable[str]) -> dict[str, str]:
         """Return that there is no such field, for each key of `answer` that is none."""
         known = {field.id for field in self.fields}
         return {name: "unknown field" for name in answer if name not in known}
@@ -472,11 +472,11 @@ class FormAnswer(AnswerType):
             return self.check.value(answer)
         return answer
 
-    def filled(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    def with_defaults(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """Return `given` with the defaults of the other fields."""
         return {**{x.id: x.default for x in self.fields if x.fits_default}, **given}
 
-    def rest(self, given: Mapping[str, JsonValue]) -> FormAnswer:
+    def remaining_form(self, given: Mapping[str, JsonValue]) -> FormAnswer:
         """Return the form of the fields that are not in `given`, checked together with those."""
         fields = tuple(field for field in self.fields if field.id not in given)
         names = {field.id: field.text for field in self.fields}
@@ -493,7 +493,7 @@ class FormAnswer(AnswerType):
     @property
     def automatic(self) -> JsonValue:
         """What the fields hold at first; None if one needs more of an answer."""
-        answer = self.filled({})
+        answer = self.with_defaults({})
         return None if self.problems(answer) else answer
 
     def reworded(self, change: Callable[[str], str]) -> Self:
@@ -514,29 +514,33 @@ class FormAnswer(AnswerType):
         given = answer if isinstance(answer, Mapping) else {}
         return ((field, given[field.id]) for field in self.fields if field.id in given)
 
-    def kept(self, answer: JsonValue) -> JsonValue:
+    def redacted(self, answer: JsonValue) -> JsonValue:
         """Return the object with its secrets hidden."""
-        return {field.id: field.answer_type.kept(value) for field, value in self._each(answer)}
+        return {field.id: field.answer_type.redacted(value) for field, value in self._each(answer)}
 
     def secrets(self, answer: object) -> Iterator[JsonValue]:
         """Yield the answers of its secret fields."""
         for field, value in self._each(answer):
             yield from field.answer_type.secrets(value)
 
-    def settled(self, answer: JsonValue) -> JsonValue:
+    def normalized(self, answer: JsonValue) -> JsonValue:
         """Return what a configured object means, field by field."""
         if not isinstance(answer, dict):
             return answer
-        return answer | {field.id: field.answer_type.settled(x) for field, x in self._each(answer)}
+        return answer | {
+            field.id: field.answer_type.normalized(x) for field, x in self._each(answer)
+        }
 
-    def in_words(self, answer: JsonValue) -> str:
+    def format_answer(self, answer: JsonValue) -> str:
         """Return `name: value` for each field, in one line."""
-        words = (f"{x.text}: {x.answer_type.in_words(value)}" for x, value in self._each(answer))
+        words = (
+            f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in self._each(answer)
+        )
         return one_line("; ".join(words), limit=2000) or EMPTY
 
-    def verbatim(self) -> tuple[str, ...]:
+    def fixed_texts(self) -> tuple[str, ...]:
         """Return the ids of the fields, and what their kinds need."""
-        texts = (text for field in self.fields for text in field.answer_type.verbatim())
+        texts = (text for field in self.fields for text in field.answer_type.fixed_texts())
         return (*(field.id for field in self.fields), *texts)
 
     @model_serializer(mode="wrap")

@@ -36,7 +36,7 @@ from jp_nb.tools.question import FormAnswer, Question
 from jp_nb.values.base import Privacy, private
 from jp_nb.values.custom import FAILURES
 from jp_nb.values.data_path import hidden_rows, is_a, stored_attributes
-from jp_nb.values.frames import names_of
+from jp_nb.values.frames import label_names
 
 SHORTEST_KNOWN: Final = 8
 """Characters of a secret that is hidden inside of texts: shorter ones may be words."""
@@ -64,7 +64,7 @@ _NUMBERS = re.compile(r"(?<![\w.])\d{4,}(?:\.\d+)?(?![\w])")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
-class KnownSecrets(Privacy):
+class NotebookSecrets(Privacy):
     """The secrets of a notebook by name, by shape and by value.
 
     Args:
@@ -420,7 +420,7 @@ def _pandas_index(value: Any, *, whole: bool) -> Iterator[tuple[str | None, obje
 
 
 def _labels(index: Any) -> Iterator[tuple[str | None, object]]:
-    named = _secret_of(names_of(index))
+    named = _secret_of(label_names(index))
     if named is not None:
         yield named, index[:MAX_ITEMS].tolist()
 
@@ -494,7 +494,7 @@ MAY_NOT_BE_STORED = "it contains the answer to a secret question, which must not
 MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: {}"
 
 
-class Secrets:
+class SecretAnswers:
     """The secret answers of a session; in memory alone. Safe from every thread."""
 
     def __init__(self) -> None:
@@ -515,7 +515,7 @@ class Secrets:
             known = {*self._texts, *plain, *once, *twice}
             self._texts = tuple(sorted(known, key=len, reverse=True))
 
-    def answered(self, question: Question, answer: JsonValue) -> None:
+    def add_answer(self, question: Question, answer: JsonValue) -> None:
         """Hide `answer` from now on, if `question` says that it is secret."""
         for secret in question.answer_type.secrets(answer):
             self.add(secret)
@@ -526,7 +526,7 @@ class Secrets:
             text = text.replace(secret, SECRET_ANSWER)
         return text
 
-    def hide_in(self, outcome: Outcome) -> Outcome:
+    def hide_in_outcome(self, outcome: Outcome) -> Outcome:
         """Return `outcome` without secrets; a configuration change that holds one is malformed."""
         if not self._texts:
             return outcome
@@ -546,7 +546,7 @@ class Secrets:
                 return outcome.model_copy(update=hidden)
             case NeedsInput(questions=questions):
                 for question in questions:
-                    if self._is_in([question.id, *question.answer_type.verbatim()]):
+                    if self._is_in([question.id, *question.answer_type.fixed_texts()]):
                         return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
                 shown = tuple(map(self.hide_in_question, questions))
                 return outcome.model_copy(update={"questions": shown})

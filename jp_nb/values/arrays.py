@@ -19,13 +19,13 @@ from jp_nb.values.base import (
     DescriptionLimits,
     bytes_without_hidden,
     count,
-    cut_end,
-    cut_middle,
     hidden_part,
     hidden_value,
+    truncate_end,
+    truncate_middle,
 )
 from jp_nb.values.containers import int_text
-from jp_nb.values.custom import FAILURES, own_text, type_name, types_of
+from jp_nb.values.custom import FAILURES, repr_text, type_name, types_of
 
 MAX_SAMPLED: Final = 200_000
 """Elements that the range is taken of."""
@@ -35,28 +35,28 @@ WHOLE_ARRAY: Final = 200
 """Elements up to which all are shown."""
 
 
-def describe_numpy_array(value: Any, telling: DescriptionLimits) -> str:
+def describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     """Return shape, type, range and values; of a large one the range of a sample."""
     kind = type(value).__name__
     title = f"numpy.{kind}, shape {_shape(value.shape)}, {_dtype(value)}"
     if value.dtype.names and (hidden := hidden_fields(value.dtype)):
         title += f"; not shown: {', '.join(hidden)}"
         value = value[[name for name in value.dtype.names if name not in hidden]]
-    if telling.brief:
+    if limits.brief:
         return title
     if value.size == 0 or value.dtype.names == ():
         return title
     lines = [title]
     if value.dtype.kind in "biufc" and (facts := _range(value)):
         lines.append(facts)
-    room = telling.chars - sum(map(len, lines)) - 120
-    shown, is_whole = _elements(value, telling, room)
-    lines.append(cut_end(shown, max(room, 20)))
+    room = limits.chars - sum(map(len, lines)) - 120
+    shown, is_whole = _elements(value, limits, room)
+    lines.append(truncate_end(shown, max(room, 20)))
     if not is_whole:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
         lines.append(
             f"… {count(value.size, 'element')} in total; "
-            f"{telling.expression(f'[{dimensions}]')} has the first of them"
+            f"{limits.expression(f'[{dimensions}]')} has the first of them"
         )
     return "\n".join(lines)
 
@@ -128,23 +128,22 @@ def _number(value: Any) -> str:
     return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
 
 
-def _elements(value: Any, telling: DescriptionLimits, room: int) -> tuple[str, bool]:
+def _elements(value: Any, limits: DescriptionLimits, room: int) -> tuple[str, bool]:
     """Return the values, or those of the first part of a large array; True if it is all."""
     is_whole = value.size <= WHOLE_ARRAY
     part = value if is_whole else _corner(value)
-    return _rows(part.tolist(), part.ndim, telling, room, exact=is_whole), is_whole
+    return _rows(part.tolist(), part.ndim, limits, room, exact=is_whole), is_whole
 
 
 def _rows(
-    values: Any, dimensions: int, telling: DescriptionLimits, room: int, *, exact: bool
+    values: Any, dimensions: int, limits: DescriptionLimits, room: int, *, exact: bool
 ) -> str:
     """Return values in brackets, the rows of a part of a large array in lines of their own."""
     if exact or dimensions < 2:
-        return telling.inner(values if exact else _rounded(values), telling.part(room)).text
+        return limits.inner(values if exact else _rounded(values), limits.part(room)).text
     room = max(room // len(values) - 2, 20)
     return "\n".join(
-        f"[{telling.inner(_rounded(row), telling.part(room)).text.strip('[]')}, …]"
-        for row in values
+        f"[{limits.inner(_rounded(row), limits.part(room)).text.strip('[]')}, …]" for row in values
     )
 
 
@@ -159,34 +158,34 @@ def _corner(value: Any) -> Any:
     return value[:5, :10] if len(value.shape) == 2 else value[:20]
 
 
-def describe_tensor(value: Any, telling: DescriptionLimits) -> str:
+def describe_tensor(value: Any, limits: DescriptionLimits) -> str:
     """Return shape, type and range of an array of another library, whose values lie here."""
     title = f"{type_name(type(value))}, shape {_shape(value.shape)}, {value.dtype}"
     device = str(getattr(value, "device", "") or "")
     if device:
         title = f"{title}, on {device}"
-    if telling.brief or device not in ("", "cpu") or not math.prod(value.shape):
+    if limits.brief or device not in ("", "cpu") or not math.prod(value.shape):
         return title
     size = math.prod(int(side) for side in value.shape)
     lines = [title]
     if size <= MAX_SAMPLED and "complex" not in str(value.dtype):
         with suppress(*FAILURES):  # of a type that has no order
             lines.append(f"min {_number(value.min())}, max {_number(value.max())}")
-    shown, is_whole = _tensor_elements(value, size, telling)
-    lines.append(cut_end(shown, max(telling.chars - sum(map(len, lines)) - 80, 20)))
+    shown, is_whole = _tensor_elements(value, size, limits)
+    lines.append(truncate_end(shown, max(limits.chars - sum(map(len, lines)) - 80, 20)))
     if not is_whole:
         lines.append(f"… {count(size, 'element')} in total")
     return "\n".join(lines)
 
 
-def _tensor_elements(value: Any, size: int, telling: DescriptionLimits) -> tuple[str, bool]:
+def _tensor_elements(value: Any, size: int, limits: DescriptionLimits) -> tuple[str, bool]:
     is_whole = size <= WHOLE_ARRAY
     part = value if is_whole else _corner(value)
-    shown = _rows(part.tolist(), len(part.shape), telling, telling.chars - 200, exact=is_whole)
+    shown = _rows(part.tolist(), len(part.shape), limits, limits.chars - 200, exact=is_whole)
     return shown, is_whole
 
 
-def describe_buffer(value: Any, telling: DescriptionLimits) -> str:
+def describe_buffer(value: Any, limits: DescriptionLimits) -> str:
     """Return type, length and first elements of an `array.array` or a `memoryview`."""
     if isinstance(value, array.array):
         title = f"array.array of {value.typecode!r}, {count(len(value), 'element')}"
@@ -194,67 +193,67 @@ def describe_buffer(value: Any, telling: DescriptionLimits) -> str:
     else:
         title = f"memoryview, shape {_shape(value.shape or ())}, format {value.format!r}"
         shown = list(value[:20]) if value.ndim == 1 and value.contiguous else []
-    if telling.brief or not shown:
+    if limits.brief or not shown:
         return title
-    room = telling.chars - len(title) - 60
-    text = f"{title}: {telling.inner(shown, telling.part(max(room, 20))).text}"
+    room = limits.chars - len(title) - 60
+    text = f"{title}: {limits.inner(shown, limits.part(max(room, 20))).text}"
     left = len(value) - len(shown)
-    return text if left <= 0 else f"{text} {telling.more(left, 'element', '[20:40] has the next')}"
+    return text if left <= 0 else f"{text} {limits.more(left, 'element', '[20:40] has the next')}"
 
 
 MAX_IMAGE_BYTES = 5_000_000
 
 
-def describe_text(value: str, telling: DescriptionLimits) -> str:
+def describe_text(value: str, limits: DescriptionLimits) -> str:
     """Return the text itself; a long one is cut in its middle."""
     text = str.__str__(value)
-    if telling.brief:
-        return repr(cut_end(text, telling.chars))
-    return cut_middle(text, telling.chars, telling.name)
+    if limits.brief:
+        return repr(truncate_end(text, limits.chars))
+    return truncate_middle(text, limits.chars, limits.name)
 
 
-def describe_bytes(value: bytes | bytearray, telling: DescriptionLimits) -> str | Description:
+def describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
     """Return the length of bytes and how they begin; an image is one."""
     length = len(value)
     kind = media_type_of(bytes(value[:16]))
     title = f"{type(value).__name__}, {count(length, 'byte')}"
     if kind is not None:
-        shown = telling.images > 0 and length <= MAX_IMAGE_BYTES
-        images = (Image(kind, bytes(value), telling.name),) if shown else ()
+        shown = limits.images > 0 and length <= MAX_IMAGE_BYTES
+        images = (Image(kind, bytes(value), limits.name),) if shown else ()
         return Description(f"{title}: {kind}", images)
-    room = max((telling.chars - len(title) - 60) // 4, 8)
+    room = max((limits.chars - len(title) - 60) // 4, 8)
     if length <= room:
         return repr(bytes(value))
-    left = telling.more(length - room, "byte", f"[{room}:] has the rest")
+    left = limits.more(length - room, "byte", f"[{room}:] has the rest")
     return f"{title}: {bytes_without_hidden(value)[:room]!r} {left}"
 
 
-def describe_int(value: int, telling: DescriptionLimits) -> str:
+def describe_int(value: int, limits: DescriptionLimits) -> str:
     """Return an integer; a huge one by its size."""
     return str(value) if type(value) is bool else int_text(value)
 
 
-def describe_numpy_scalar(value: Any, telling: DescriptionLimits) -> str:
+def describe_numpy_scalar(value: Any, limits: DescriptionLimits) -> str:
     """Return the text of a number of numpy; a record by its fields."""
     if value.dtype.names is None:
         return str(value)
-    return telling.inner({name: value[name] for name in value.dtype.names}, telling).text
+    return limits.inner({name: value[name] for name in value.dtype.names}, limits).text
 
 
-def describe_as_text(value: Any, telling: DescriptionLimits) -> str:
+def describe_as_text(value: Any, limits: DescriptionLimits) -> str:
     """Return the `str` of a value whose `repr` is code, such as a date or a decimal number."""
     return str(value)
 
 
-def describe_member(value: Any, telling: DescriptionLimits) -> str:
+def describe_member(value: Any, limits: DescriptionLimits) -> str:
     """Return a member of an enumeration by its name and value."""
     kind = type(value)
     name = f"{type_name(kind).rpartition('.')[2]}.{value._name_}"
-    inner = telling.inner(value._value_, telling.part(200, brief=True))
+    inner = limits.inner(value._value_, limits.part(200, brief=True))
     return f"{name} (value {inner.text})"
 
 
-def describe_path(value: Any, telling: DescriptionLimits) -> str:
+def describe_path(value: Any, limits: DescriptionLimits) -> str:
     """Return a path and what is there: nothing is read."""
     text = str(value)
     if "Path" not in {kind.__name__ for kind in types_of(value)}:
@@ -268,13 +267,13 @@ def describe_path(value: Any, telling: DescriptionLimits) -> str:
     return f"{text} (a file of {count(found.st_size, 'byte')}, not read)"
 
 
-def describe_pattern(value: re.Pattern[Any], telling: DescriptionLimits) -> str:
+def describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
     """Return a regular expression as code."""
     flags = re.RegexFlag(value.flags & ~re.UNICODE.value)
     end = f", flags {flags!s}" if flags else ""
-    return f"re.compile({cut_end(repr(value.pattern), telling.chars - len(end) - 14)}{end})"
+    return f"re.compile({truncate_end(repr(value.pattern), limits.chars - len(end) - 14)}{end})"
 
 
-def describe_own(value: Any, telling: DescriptionLimits) -> str:
+def describe_own(value: Any, limits: DescriptionLimits) -> str:
     """Return what the value says of itself."""
-    return own_text(value, telling.chars)
+    return repr_text(value, limits.chars)

@@ -130,7 +130,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
 _HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
 
 
-def cut_middle(text: str, limit: int, expression: str = "") -> str:
+def truncate_middle(text: str, limit: int, expression: str = "") -> str:
     """Return `text` in at most `limit` characters: its beginning and its end, and what is cut.
 
     `expression` is one for the text, if it is a value: what is cut is a slice of it.
@@ -140,7 +140,7 @@ def cut_middle(text: str, limit: int, expression: str = "") -> str:
     longest = len(_left_out(len(text), len(text), len(text), expression))
     room = limit - longest
     if room < 20:
-        return cut_end(text, limit) if not expression else cut_middle(text, limit)
+        return truncate_end(text, limit) if not expression else truncate_middle(text, limit)
     head = room * 2 // 3
     tail = len(text) - (room - head)
     return f"{text[:head]}{_left_out(tail - head, head, tail, expression)}{text[tail:]}"
@@ -151,7 +151,7 @@ def _left_out(number: int, start: int, end: int, expression: str) -> str:
     return f"\n… ({number:,} characters omitted{where}) …\n"
 
 
-def cut_end(text: str, limit: int) -> str:
+def truncate_end(text: str, limit: int) -> str:
     """Return `text` in at most `limit` characters; a mark stands for what is cut at its end."""
     if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
@@ -162,11 +162,11 @@ def cut_end(text: str, limit: int) -> str:
     return f"{text[:room]}… (+{len(text) - room:,})"
 
 
-def in_one_line(text: str, limit: int) -> str:
+def to_one_line(text: str, limit: int) -> str:
     """Return `text` with its white space as single spaces, in at most `limit` characters."""
     if len(text) > limit:
         text = without_hidden(text)
-    return cut_end(" ".join(text[: limit * 4 + 100].split()), limit)
+    return truncate_end(" ".join(text[: limit * 4 + 100].split()), limit)
 
 
 def without_addresses(text: str) -> str:

@@ -21,16 +21,16 @@ from jp_nb.values.base import (
     DescriptionLimits,
     bytes_without_hidden,
     count,
-    cut_end,
     hidden_part,
     hidden_value,
-    in_one_line,
+    to_one_line,
+    truncate_end,
     without_hidden,
 )
 from jp_nb.values.custom import (
     FAILURES,
+    has_custom_description,
     has_own_repr,
-    has_own_words,
     method_of,
     type_name,
     types_of,
@@ -254,7 +254,7 @@ class NestedText:
         text = self._written(value, max(room, 1))
         if len(text) > room:
             self.is_cut = True
-            return cut_end(text, room)
+            return truncate_end(text, room)
         return text
 
     def _written(self, value: object, room: int) -> str:
@@ -269,7 +269,7 @@ class NestedText:
             return int_text(value)  # type: ignore[arg-type]
         if kind in (bytes, bytearray):
             return self._bytes(value, room)  # type: ignore[arg-type]
-        if kind in _EXACT or not (has_own_repr(value) or has_own_words(value)):
+        if kind in _EXACT or not (has_own_repr(value) or has_custom_description(value)):
             inside = contents(value)
             if inside is not None:
                 return self._container(value, inside, room)
@@ -299,7 +299,7 @@ class NestedText:
         said = texts[id(value)][1]
         if len(said) > room or said.endswith("…") or "… (+" in said:
             self.is_cut = True
-        return in_one_line(said, room) if "\n" in said else said
+        return to_one_line(said, room) if "\n" in said else said
 
     def _container(self, value: object, inside: Contents, room: int) -> str:
         if id(value) in self._above:
@@ -349,7 +349,7 @@ class NestedText:
     def part(self, key: object, item: object, room: int) -> str:
         """Return the part of a value that stands under `key`, in at most `room` characters."""
         hidden = hidden_part(key.key if type(key) is MappingKey else key, item)
-        return self.write(item, room) if hidden is None else cut_end(hidden, room)
+        return self.write(item, room) if hidden is None else truncate_end(hidden, room)
 
     def _ordered(self, inside: Contents) -> Iterable[tuple[object, object]]:
         assert inside.items is not None
@@ -391,7 +391,7 @@ _NOTE = 120
 
 
 def describe_container(
-    value: Any, telling: DescriptionLimits, special: Special, is_rich: Callable[[object], bool]
+    value: Any, limits: DescriptionLimits, special: Special, is_rich: Callable[[object], bool]
 ) -> str | Description | None:
     """Return a container in one line if all of it fits, else its beginning; None: it is none.
 
@@ -400,19 +400,19 @@ def describe_container(
     inside = contents(value)
     if inside is None:
         return None
-    if not telling.brief and inside.items is not None and 0 < inside.length <= MAX_PARTS:
+    if not limits.brief and inside.items is not None and 0 < inside.length <= MAX_PARTS:
         parts = head(inside.items(), MAX_PARTS)
         if any(is_rich(part) for _, part in parts) and not inside.unordered:
-            return _part_by_part(value, parts, telling)
+            return _part_by_part(value, parts, limits)
     rules = NestedRules(special)
     whole = NestedText(rules, greedy=True)
-    text = whole.write(value, telling.chars)
+    text = whole.write(value, limits.chars)
     if not whole.is_cut:
         return text
     nested = NestedText(rules, greedy=False)
-    if telling.brief or telling.chars < 2 * _NOTE:
-        return nested.write(value, telling.chars)
-    return _beginning(value, inside, nested, telling)
+    if limits.brief or limits.chars < 2 * _NOTE:
+        return nested.write(value, limits.chars)
+    return _beginning(value, inside, nested, limits)
 
 
 def _title(value: object, length: int) -> str:
@@ -420,14 +420,14 @@ def _title(value: object, length: int) -> str:
 
 
 def _beginning(
-    value: object, inside: Contents, nested: NestedText, telling: DescriptionLimits
+    value: object, inside: Contents, nested: NestedText, limits: DescriptionLimits
 ) -> str:
     """Return as many items as there is room for, and how many more there are."""
     title = _title(value, inside.length)
     if inside.items is None:
-        what = telling.expression("")
+        what = limits.expression("")
         return f"{title}: unordered, too many to show; sorted({what or '…'}, key=str)[:20] has some"
-    room = telling.chars - len(title) - _NOTE
+    room = limits.chars - len(title) - _NOTE
     lines: list[str] = []
     shown = 0
     for key, item in _items(inside, nested):
@@ -441,7 +441,7 @@ def _beginning(
         room -= len(line) + 1
         shown += 1
     body = lines if inside.is_keyed else _laid_out(lines)
-    note = [_rest(inside, shown, telling)] if shown < inside.length else []
+    note = [_rest(inside, shown, limits)] if shown < inside.length else []
     return "\n".join([f"{title}:", *body, *note])
 
 
@@ -467,22 +467,22 @@ def _laid_out(lines: list[str]) -> list[str]:
     return [", ".join(line.partition("] ")[2] for line in lines)]
 
 
-def _rest(inside: Contents, shown: int, telling: DescriptionLimits) -> str:
+def _rest(inside: Contents, shown: int, limits: DescriptionLimits) -> str:
     left = inside.length - shown
     if inside.unordered:
-        inner = telling.expression("") or "…"
+        inner = limits.expression("") or "…"
         return f"… {count(left, 'more item')}; sorted({inner})[{shown}:{shown + 20}] has the next"
     if inside.begin.endswith("{"):
-        return f"… {count(left, 'more key')}; list({telling.name or '…'}) has all keys"
-    return telling.more(left, "item", f"[{shown}:{shown + 20}] has the next")
+        return f"… {count(left, 'more key')}; list({limits.name or '…'}) has all keys"
+    return limits.more(left, "item", f"[{shown}:{shown + 20}] has the next")
 
 
 def _part_by_part(
-    value: object, parts: list[tuple[Any, object]], telling: DescriptionLimits
+    value: object, parts: list[tuple[Any, object]], limits: DescriptionLimits
 ) -> Description:
     """Return each part described as a value of its own, with images in the order of the parts."""
     title = f"{_title(value, len(parts))}:"
-    room = telling.chars - len(title)
+    room = limits.chars - len(title)
     lines, images = [title], list[Image]()
     for index, (key, part) in enumerate(parts):
         end = _end(key, index)
@@ -494,13 +494,13 @@ def _part_by_part(
         hidden = hidden_part(key.key if type(key) is MappingKey else key, part)
         if hidden is not None:
             part = hidden
-        name = telling.expression(end) if telling.name else ""
-        inner = telling.part(share, name=name, images=telling.images - len(images))
-        said = telling.inner(part, inner)
+        name = limits.expression(end) if limits.name else ""
+        inner = limits.part(share, name=name, images=limits.images - len(images))
+        said = limits.inner(part, inner)
         lines.append(label + said.text)
         images += said.images
         room -= len(lines[-1]) + 1
-    return Description(cut_end("\n".join(lines), telling.chars), tuple(images))
+    return Description(truncate_end("\n".join(lines), limits.chars), tuple(images))
 
 
 def _end(key: object, index: int) -> str:
@@ -509,7 +509,7 @@ def _end(key: object, index: int) -> str:
         return f".{key}"
     if type(key) is MappingKey:
         plain = type(key.key) in (str, int, float, bool, type(None))
-        return f"[{cut_end(repr(key.key), 80)}]" if plain else f"[{type_name(type(key.key))}]"
+        return f"[{truncate_end(repr(key.key), 80)}]" if plain else f"[{type_name(type(key.key))}]"
     return f"[{index}]"
 
 

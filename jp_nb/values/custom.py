@@ -29,9 +29,9 @@ from jp_nb.images import MEDIA_TYPES, Image, media_type_of
 from jp_nb.values.base import (
     Description,
     ValueBudget,
-    cut_end,
-    cut_middle,
-    in_one_line,
+    to_one_line,
+    truncate_end,
+    truncate_middle,
     without_addresses,
 )
 
@@ -60,8 +60,8 @@ def type_name(kind: type) -> str:
         return "object"
     name = name.replace("<locals>.", "") if type(name) is str else "object"
     if type(module) is not str or module in _PLAIN_MODULES:
-        return in_one_line(name, 120)
-    return in_one_line(f"{module}.{name}", 120)
+        return to_one_line(name, 120)
+    return to_one_line(f"{module}.{name}", 120)
 
 
 def method_of(value: object, name: str) -> Any:
@@ -88,13 +88,13 @@ def has_own_repr(value: object) -> bool:
     )
 
 
-def own_text(value: object, limit: int) -> str:
+def repr_text(value: object, limit: int) -> str:
     """Return what `value` says of itself, in at most `limit` characters; its code runs once."""
     try:
         text = _text(value, limit)
     except FAILURES as exc:
         text = _unsaid(value, exc)
-    return cut_end(without_addresses(text), limit)
+    return truncate_end(without_addresses(text), limit)
 
 
 def _text(value: object, limit: int) -> str:
@@ -128,7 +128,7 @@ def _exact(text: str) -> str:
 def _unsaid(value: object, exc: BaseException) -> str:
     why = type(exc).__name__
     try:
-        said = in_one_line(str(exc), 200)
+        said = to_one_line(str(exc), 200)
     except FAILURES:
         said = ""
     return f"<{type_name(type(value))}: no text available: {why}{said and f': {said}'}>"
@@ -231,24 +231,24 @@ def describer(kind: type) -> Callable[[_Function], _Function]:
     return register
 
 
-def has_own_words(value: object) -> bool:
+def has_custom_description(value: object) -> bool:
     """Return True if a describer is registered for `value`, or it has an `_ai_repr_`."""
     return _registered(value) is not None or _is_method(method_of(value, AI_REPR))
 
 
-def own_words(value: object, budget: ValueBudget) -> tuple[Description | None, list[str]]:
+def custom_description(value: object, budget: ValueBudget) -> tuple[Description | None, list[str]]:
     """Return what somebody else says of `value`, None: nobody does; and what went wrong."""
     problems: list[str] = []
     for name, ask in (("describer", _ask_describer), (AI_REPR, _ask_value)):
         try:
             said = ask(value, budget)
         except FAILURES as exc:
-            why = in_one_line(f"{type(exc).__name__}: {_text_of(exc)}", 200)
+            why = to_one_line(f"{type(exc).__name__}: {_text_of(exc)}", 200)
             problems.append(f"(Its {name} failed: {why})")
             continue
         if said is not None:
             images = said.images[: max(budget.images, 0)]
-            return Description(cut_middle(said.text, budget.chars), images), problems
+            return Description(truncate_middle(said.text, budget.chars), images), problems
     return None, problems
 
 
@@ -359,7 +359,7 @@ def _of_bundle(said: Any) -> Description | None:
     images = tuple(_bundled(said[kind]) for kind in MEDIA_TYPES if kind in said)
     text = next((said[kind] for kind in _TEXTS if kind in said), None)
     if text is None and not images:
-        kinds = in_one_line(", ".join(map(str, list(said)[:5])), 100) or "none"
+        kinds = to_one_line(", ".join(map(str, list(said)[:5])), 100) or "none"
         raise TypeError(f"its MIME bundle has no text and no image (kinds: {kinds})")
     if text is not None and not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False)

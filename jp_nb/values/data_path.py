@@ -25,7 +25,7 @@ from jp_nb.values.base import (
 from jp_nb.values.containers import record_fields
 from jp_nb.values.custom import FAILURES, type_name, types_of
 from jp_nb.values.expressions import PathStep, ValuePath, ValuePathError, is_own_code
-from jp_nb.values.frames import names_of
+from jp_nb.values.frames import label_names
 
 OF_SECRET: Final = "This is a secret. Secrets are never shown."
 OF_OWN: Final = "Names that begin with _ are private and not shown."
@@ -356,7 +356,7 @@ def _frame(value: Any) -> Any:
     """Return a frame of pandas without hidden columns, rows and labels."""
     columns = [n for n, name in enumerate(value.columns) if hidden_part(name) is not None]
     rows = list(hidden_rows(value.index))
-    is_hidden = hidden_part(names_of(value.index)) is not None
+    is_hidden = hidden_part(label_names(value.index)) is not None
     if not (columns or rows or is_hidden):
         return value
     made = value.copy(deep=False)
@@ -381,7 +381,7 @@ def hidden_rows(index: Any) -> Iterator[int]:
 def _series(value: Any) -> Any:
     _check_names(value)
     rows = list(hidden_rows(value.index))
-    is_hidden = hidden_part(names_of(value.index)) is not None
+    is_hidden = hidden_part(label_names(value.index)) is not None
     if rows:
         value = value.astype(object)
         for number in rows:
@@ -390,7 +390,7 @@ def _series(value: Any) -> Any:
 
 
 def _check_names(value: Any) -> Any:
-    if hidden_part(names_of(value)) is not None:
+    if hidden_part(label_names(value)) is not None:
         raise NotShown(OF_SECRET)
     return value
 

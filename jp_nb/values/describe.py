@@ -30,11 +30,11 @@ from jp_nb.values.base import (
     Description,
     DescriptionLimits,
     ValueBudget,
-    cut_end,
-    cut_middle,
     hidden_value,
-    in_one_line,
     private,
+    to_one_line,
+    truncate_end,
+    truncate_middle,
     without_hidden,
 )
 from jp_nb.values.containers import (
@@ -49,11 +49,11 @@ from jp_nb.values.containers import (
 )
 from jp_nb.values.custom import (
     FAILURES,
+    custom_description,
+    has_custom_description,
     has_own_repr,
-    has_own_words,
     method_of,
-    own_text,
-    own_words,
+    repr_text,
     types_of,
 )
 
@@ -196,61 +196,61 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
         A description with the attributes `text` and `images`. A notebook displays both.
     """
     budget = budget or ValueBudget()
-    telling = DescriptionLimits(
+    limits = DescriptionLimits(
         max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe
     )
     with warnings.catch_warnings(), private(budget.privacy):
         warnings.simplefilter("ignore")  # those of the libraries are not about what is asked
-        said = _describe(value, telling)
-        text = cut_middle(without_hidden(said.text), telling.chars)
-    return Description(text, said.images[: telling.images])
+        said = _describe(value, limits)
+        text = truncate_middle(without_hidden(said.text), limits.chars)
+    return Description(text, said.images[: limits.images])
 
 
-def _describe(value: object, telling: DescriptionLimits) -> Description:
+def _describe(value: object, limits: DescriptionLimits) -> Description:
     """Return what is said of `value`, by the first that knows how to say it."""
     if (hidden := hidden_value(value)) is not None:
-        return Description(cut_end(hidden, telling.chars))
-    said, problems = own_words(value, _budget(telling))
+        return Description(truncate_end(hidden, limits.chars))
+    said, problems = custom_description(value, _budget(limits))
     if said is None:
-        said = _by_kind(value, telling)
+        said = _by_kind(value, limits)
     if problems:
-        room = telling.chars - sum(len(problem) + 1 for problem in problems)
-        text = "\n".join([cut_middle(said.text, max(room, 0)), *problems])
-        said = Description(cut_end(text, telling.chars), said.images)
-    if telling.brief and "\n" in said.text:
-        return replace(said, text=in_one_line(said.text, telling.chars))
+        room = limits.chars - sum(len(problem) + 1 for problem in problems)
+        text = "\n".join([truncate_middle(said.text, max(room, 0)), *problems])
+        said = Description(truncate_end(text, limits.chars), said.images)
+    if limits.brief and "\n" in said.text:
+        return replace(said, text=to_one_line(said.text, limits.chars))
     return said
 
 
-def _budget(telling: DescriptionLimits) -> ValueBudget:
-    return ValueBudget(telling.chars, telling.side, telling.images)
+def _budget(limits: DescriptionLimits) -> ValueBudget:
+    return ValueBudget(limits.chars, limits.side, limits.images)
 
 
-def _by_kind(value: object, telling: DescriptionLimits) -> Description:
+def _by_kind(value: object, limits: DescriptionLimits) -> Description:
     try:
-        said = _known(value, telling)
+        said = _known(value, limits)
         if said is None:
-            said = own_text(value, telling.chars)
+            said = repr_text(value, limits.chars)
     except FAILURES:
         # A kind whose values are not what they should be: it is told as what it says of itself.
-        said = own_text(value, telling.chars)
+        said = repr_text(value, limits.chars)
     if isinstance(said, Description):
-        return replace(said, text=cut_end(said.text, telling.chars))
-    return Description(cut_middle(said, telling.chars))
+        return replace(said, text=truncate_end(said.text, limits.chars))
+    return Description(truncate_middle(said, limits.chars))
 
 
-def _known(value: object, telling: DescriptionLimits) -> Description | str | None:
+def _known(value: object, limits: DescriptionLimits) -> Description | str | None:
     kind = kind_of(value)
     if kind is not None:
-        return kind.describe(value, telling)
+        return kind.describe(value, limits)
     if has_own_repr(value) and contents(value) is not None:
         return None
-    return describe_container(value, telling, _special(telling), is_rich)
+    return describe_container(value, limits, _special(limits), is_rich)
 
 
-def _special(telling: DescriptionLimits) -> Special:
+def _special(limits: DescriptionLimits) -> Special:
     def special(value: object, room: int) -> str:
-        part = telling.part(min(room, BRIEF_CHARS) if telling.brief else room, brief=True)
+        part = limits.part(min(room, BRIEF_CHARS) if limits.brief else room, brief=True)
         return _describe(value, part).text
 
     return special
@@ -258,15 +258,15 @@ def _special(telling: DescriptionLimits) -> Special:
 
 def in_order(items: Iterable[object]) -> list[object]:
     """Return the elements of a set in the order in which a description has them."""
-    telling = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
-    nested = NestedText(NestedRules(_special(telling)), greedy=False)
+    limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
+    nested = NestedText(NestedRules(_special(limits)), greedy=False)
     return nested.sorted((None, item) for item in items)
 
 
 def is_rich(value: object) -> bool:
     """Return True for a frame, a figure, an array, or what somebody has words of their own for."""
     kind = kind_of(value)
-    return (kind is not None and kind.is_rich) or has_own_words(value)
+    return (kind is not None and kind.is_rich) or has_custom_description(value)
 
 
 _LEAVES: Final = frozenset((str, int, float, bool, type(None), bytes))

@@ -168,7 +168,7 @@ def _foreign_folders() -> tuple[str, ...]:
     return tuple(os.path.join(folder, "") for folder in folders)
 
 
-def place_of(path: str, line: int) -> str:
+def format_location(path: str, line: int) -> str:
     """Return a line of code by its cell, or its file: its path from here, else its name."""
     if is_cell_file(path):
         return f"{_cell_name(path)}, line {line}"

@@ -15,10 +15,10 @@ from typing import Any, Final
 from jp_nb.values.base import (
     DescriptionLimits,
     count,
-    cut_end,
     hidden_part,
     hidden_value,
-    in_one_line,
+    to_one_line,
+    truncate_end,
     without_addresses,
 )
 from jp_nb.values.custom import FAILURES, type_name
@@ -61,14 +61,14 @@ class _Table:
     labels: Callable[[int, int], Sequence[object]]
 
 
-def describe_pandas_frame(value: Any, telling: DescriptionLimits) -> str:
+def describe_pandas_frame(value: Any, limits: DescriptionLimits) -> str:
     """Return shape, columns with types and missing values, first and last rows."""
     rows, columns = value.shape
     title = (
         f"{_named(value, 'pandas.DataFrame')}, {count(rows, 'row')} x {count(columns, 'column')}"
     )
-    if telling.brief:
-        return f"{title}: {_names(value.columns, telling.chars)}"
+    if limits.brief:
+        return f"{title}: {_names(value.columns, limits.chars)}"
     index = type(value.index).__name__
     label = "" if index == "RangeIndex" else f"; index {_index_words(value.index)}"
     counted = min(rows, MAX_COUNTED // max(columns, 1))
@@ -86,11 +86,11 @@ def describe_pandas_frame(value: Any, telling: DescriptionLimits) -> str:
         ),
         lambda low, high: _labels(value.index, low, high),
     )
-    return _written(table, telling)
+    return _written(table, limits)
 
 
 def _labels(index: Any, low: int, high: int) -> list[object]:
-    hidden = hidden_part(names_of(index))
+    hidden = hidden_part(label_names(index))
     return index[low:high].tolist() if hidden is None else [hidden] * (high - low)
 
 
@@ -106,14 +106,14 @@ def _index_words(index: Any) -> str:
     return f"{type(index).__name__}{named} ({index.dtype})"
 
 
-def describe_polars_frame(value: Any, telling: DescriptionLimits) -> str:
+def describe_polars_frame(value: Any, limits: DescriptionLimits) -> str:
     """Return shape, columns with types and missing values, first and last rows."""
     rows, columns = value.shape
     title = (
         f"{_named(value, 'polars.DataFrame')}, {count(rows, 'row')} x {count(columns, 'column')}"
     )
-    if telling.brief:
-        return f"{title}: {_names(value.columns, telling.chars)}"
+    if limits.brief:
+        return f"{title}: {_names(value.columns, limits.chars)}"
     table = _Table(
         title,
         rows,
@@ -130,26 +130,26 @@ def describe_polars_frame(value: Any, telling: DescriptionLimits) -> str:
         ],
         lambda low, high: range(low, high),
     )
-    return _written(table, telling)
+    return _written(table, limits)
 
 
-def describe_pandas_series(value: Any, telling: DescriptionLimits) -> str:
+def describe_pandas_series(value: Any, limits: DescriptionLimits) -> str:
     """Return name, length, type, missing values, range, first and last values."""
     kind = f"pandas.{type(value).__name__}"
     counted = min(len(value), MAX_COUNTED)
     missing = int(value[:counted].isna().sum())
     label = value.index if hasattr(type(value), "index") and kind == "pandas.Series" else None
     return _column(
-        kind, value, telling, missing, counted, lambda low, high: value[low:high].tolist(), label
+        kind, value, limits, missing, counted, lambda low, high: value[low:high].tolist(), label
     )
 
 
-def describe_polars_series(value: Any, telling: DescriptionLimits) -> str:
+def describe_polars_series(value: Any, limits: DescriptionLimits) -> str:
     """Return name, length, type, missing values, range, first and last values."""
     return _column(
         "polars.Series",
         value,
-        telling,
+        limits,
         int(value.null_count()),
         len(value),
         lambda low, high: value[low:high].to_list(),
@@ -160,7 +160,7 @@ def describe_polars_series(value: Any, telling: DescriptionLimits) -> str:
 def _column(
     kind: str,
     value: Any,
-    telling: DescriptionLimits,
+    limits: DescriptionLimits,
     missing: int,
     counted: int,
     part: Callable[[int, int], list[object]],
@@ -168,9 +168,9 @@ def _column(
 ) -> str:
     length = len(value)
     name = "" if value.name is None or value.name == "" else f" {_cell(value.name)}"
-    hidden = hidden_part(names_of(value))
+    hidden = hidden_part(label_names(value))
     title = f"{kind}{name}, {count(length, 'value')}, {_type_text(value.dtype, hidden)}"
-    if telling.brief:
+    if limits.brief:
         return title
     of = "" if counted == length else f" among the first {counted:,}"
     if hidden is not None:
@@ -179,16 +179,16 @@ def _column(
     if facts_of_range := _range(value, length):
         facts.append(facts_of_range)
     whole = length <= 2 * WHOLE
-    room = telling.chars - sum(len(fact) + 1 for fact in facts) - 60 - len(telling.name)
+    room = limits.chars - sum(len(fact) + 1 for fact in facts) - 60 - len(limits.name)
     for ends in (length,) if whole else (WHOLE // 2, 5, 3, 2, 1):
         lines = _values(part(0, ends), index, 0)
         if not whole:
             lines += ["…", *_values(part(length - ends, length), index, length - ends)]
             end = f"[{ends}:{ends + 20}] has the next"
-            lines.append(telling.more(length - 2 * ends, "value", end))
+            lines.append(limits.more(length - 2 * ends, "value", end))
         if sum(len(line) + 1 for line in lines) <= room:
             return "\n".join([*facts, *lines])
-    return "\n".join([*facts, telling.more(length, "value", "[:20] has the first")])
+    return "\n".join([*facts, limits.more(length, "value", "[:20] has the first")])
 
 
 def _range(value: Any, length: int) -> str:
@@ -209,14 +209,14 @@ def _values(values: list[object], index: Any, start: int) -> list[str]:
     labels: Sequence[object] = range(start, start + len(values))
     if index is not None and type(index).__name__ != "RangeIndex":
         labels = index[start : start + len(values)].tolist()
-    hidden = None if index is None else hidden_part(names_of(index))
+    hidden = None if index is None else hidden_part(label_names(index))
     return [
         f"{_shown(label, hidden)}: {_shown(one, hidden_part(label, one))}"
         for label, one in zip(labels, values, strict=False)
     ]
 
 
-def names_of(value: Any) -> tuple[object, ...]:
+def label_names(value: Any) -> tuple[object, ...]:
     """Return the names of a series or an index; an index of several levels has several."""
     return tuple(getattr(value, "names", None) or (value.name,))
 
@@ -229,41 +229,41 @@ def _type_text(dtype: object, hidden: str | None) -> str:
 # --- lazy ones -------------------------------------------------------------------------------
 
 
-def describe_lazy_polars(value: Any, telling: DescriptionLimits) -> str:
+def describe_lazy_polars(value: Any, limits: DescriptionLimits) -> str:
     """Return the schema and the plan of a lazy frame, which is not computed."""
-    if telling.brief:
+    if limits.brief:
         return "polars.LazyFrame, not computed"
     schema = value.collect_schema()
     columns = [f"{_cell(name)}: {kind}" for name, kind in schema.items()]
     plan = without_addresses(value.explain(optimized=False))
     title = f"polars.LazyFrame, not computed, {count(len(columns), 'column')}"
-    room = telling.chars - len(title) - 20
-    listed = _listed(columns, room * 2 // 3, telling.expression(".collect_schema()"))
-    return f"{title}: {listed}\nPlan:\n{cut_end(plan, max(room - len(listed), 20))}"
+    room = limits.chars - len(title) - 20
+    listed = _listed(columns, room * 2 // 3, limits.expression(".collect_schema()"))
+    return f"{title}: {listed}\nPlan:\n{truncate_end(plan, max(room - len(listed), 20))}"
 
 
-def describe_lazy_table(value: Any, telling: DescriptionLimits) -> str:
+def describe_lazy_table(value: Any, limits: DescriptionLimits) -> str:
     """Return the columns of a table that would be computed; it is not."""
     kind = type(value)
     title = f"{kind.__module__.partition('.')[0]} {kind.__name__}, not computed"
-    if telling.brief:
+    if limits.brief:
         return title
     names = [_cell(name) for name in value.columns]
     types = getattr(value, "dtypes", None) or getattr(value, "types", None)
     if types is not None and len(list(types)) == len(names):
         given = [one[-1] if isinstance(one, tuple) else one for one in types]
         names = [f"{name}: {one!s}" for name, one in zip(names, given, strict=True)]
-    room = telling.chars - len(title) - 20
-    listed = _listed(names, room, telling.expression(".columns"))
+    room = limits.chars - len(title) - 20
+    listed = _listed(names, room, limits.expression(".columns"))
     return f"{title}, {count(len(names), 'column')}: {listed}"
 
 
 # --- writing ---------------------------------------------------------------------------------
 
 
-def _written(table: _Table, telling: DescriptionLimits) -> str:
-    head = [table.title, *_columns(table, telling.chars * 3 // 5 - len(table.title), telling)]
-    room = telling.chars - sum(len(line) + 1 for line in head) - 40
+def _written(table: _Table, limits: DescriptionLimits) -> str:
+    head = [table.title, *_columns(table, limits.chars * 3 // 5 - len(table.title), limits)]
+    room = limits.chars - sum(len(line) + 1 for line in head) - 40
     if not table.rows or not table.names or room < 40:
         return "\n".join(head)
     whole = table.rows <= WHOLE
@@ -279,10 +279,10 @@ def _written(table: _Table, telling: DescriptionLimits) -> str:
         lines = [_rows_title(table, ends, width, told), *_aligned(names + parts)]
         if told < table.rows:
             end = f"[{ends}:{ends + 20}] has the next"
-            lines.append(telling.more(table.rows - told, "row", end))
-        if sum(len(line) + 1 for line in [*head, *lines]) <= telling.chars:
+            lines.append(limits.more(table.rows - told, "row", end))
+        if sum(len(line) + 1 for line in [*head, *lines]) <= limits.chars:
             return "\n".join([*head, *lines])
-    return "\n".join([*head, telling.more(table.rows, "row", "[:20] has the first")])
+    return "\n".join([*head, limits.more(table.rows, "row", "[:20] has the first")])
 
 
 def _shown_width(names: Sequence[str], room: int) -> int:
@@ -320,10 +320,10 @@ def _labelled(table: _Table, low: int, high: int, columns: Sequence[str | None])
 
 
 def _shown(cell: object, hidden: str | None) -> str:
-    return _cell(cell) if hidden is None else in_one_line(hidden, CELL_CHARS)
+    return _cell(cell) if hidden is None else to_one_line(hidden, CELL_CHARS)
 
 
-def _columns(table: _Table, room: int, telling: DescriptionLimits) -> list[str]:
+def _columns(table: _Table, room: int, limits: DescriptionLimits) -> list[str]:
     """Return all columns with types and missing values; only names if there is little room."""
     of = "" if table.counted == table.rows else f" in the first {table.counted:,} rows"
     nulls = table.nulls or [0] * len(table.names)
@@ -336,7 +336,7 @@ def _columns(table: _Table, room: int, telling: DescriptionLimits) -> list[str]:
     lines = [f"Columns (nulls{of}, if any):", *full]
     if sum(map(len, lines)) + len(lines) <= room:
         return lines
-    return [f"Columns: {_listed(table.names, max(room, 40), telling.expression('.columns'))}"]
+    return [f"Columns: {_listed(table.names, max(room, 40), limits.expression('.columns'))}"]
 
 
 def _listed(names: Sequence[str], room: int, expression: str) -> str:
@@ -378,17 +378,17 @@ def _cell(value: object) -> str:
     """Return the value of one cell in one line."""
     kind = type(value)
     if (hidden := hidden_value(value)) is not None:
-        return in_one_line(hidden, CELL_CHARS)
+        return to_one_line(hidden, CELL_CHARS)
     if kind is float:
         text = repr(value)
         return text if len(text) <= 12 else f"{value:.8g}"
     if kind is str:
-        return in_one_line(value, CELL_CHARS)  # type: ignore[arg-type]
+        return to_one_line(value, CELL_CHARS)  # type: ignore[arg-type]
     if kind is tuple and len(value) <= 5:  # type: ignore[arg-type]
-        return in_one_line(", ".join(map(_cell, value)), CELL_CHARS)  # type: ignore[call-overload]
+        return to_one_line(", ".join(map(_cell, value)), CELL_CHARS)  # type: ignore[call-overload]
     if kind is list or kind is dict or kind is tuple:
         return f"{kind.__name__} of {len(value)}"  # type: ignore[arg-type]
     try:
-        return in_one_line(without_addresses(str(value)), CELL_CHARS)
+        return to_one_line(without_addresses(str(value)), CELL_CHARS)
     except FAILURES as exc:
         return f"<{kind.__name__}: {type(exc).__name__}>"

@@ -20,47 +20,49 @@ from jp_nb.values.base import (
     Description,
     DescriptionLimits,
     count,
-    cut_end,
-    cut_middle,
     hidden_part,
-    in_one_line,
+    to_one_line,
+    truncate_end,
+    truncate_middle,
     without_addresses,
 )
 from jp_nb.values.custom import FAILURES, type_name, types_of
-from jp_nb.values.expressions import is_cell_file, is_own_code, place_of
+from jp_nb.values.expressions import format_location, is_cell_file, is_own_code
 
 MAX_NAMES = 200
 
 
-def describe_function(value: Any, telling: DescriptionLimits) -> str:
+def describe_function(value: Any, limits: DescriptionLimits) -> str:
     """Return signature, docstring and place; of a function of the notebook its source."""
     name = f"{_module(value)}{getattr(value, '__qualname__', type(value).__name__)}"
     code = getattr(inspect.unwrap(value) if inspect.isfunction(value) else value, "__code__", None)
     word = "async def" if inspect.iscoroutinefunction(value) else "function"
     title = f"{word} {name}{_signature(value)}"
-    if telling.brief:
+    if limits.brief:
         return title
-    where = place_of(code.co_filename, code.co_firstlineno) if code is not None else "built in"
+    where = (
+        format_location(code.co_filename, code.co_firstlineno) if code is not None else "built in"
+    )
     lines = [f"{title}, {where}"]
     source = _source(value) if code is not None and is_cell_file(code.co_filename) else None
     if source is not None:
-        room = telling.chars - len(lines[0]) - 2
-        return cut_end(f"{lines[0]}\n{cut_middle(source, max(room, 20))}", telling.chars)
-    return cut_middle("\n".join([*lines, *_documented(value)]), telling.chars)
+        room = limits.chars - len(lines[0]) - 2
+        return truncate_end(f"{lines[0]}\n{truncate_middle(source, max(room, 20))}", limits.chars)
+    return truncate_middle("\n".join([*lines, *_documented(value)]), limits.chars)
 
 
-def describe_bound_method(value: types.MethodType, telling: DescriptionLimits) -> str:
+def describe_bound_method(value: types.MethodType, limits: DescriptionLimits) -> str:
     """Return a method as its function is, and whose it is."""
     owner = type_name(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
-    inner = describe_function(value.__func__, telling)
-    return cut_end(f"method of {owner}: {inner}", telling.chars)
+    inner = describe_function(value.__func__, limits)
+    return truncate_end(f"method of {owner}: {inner}", limits.chars)
 
 
-def describe_class(value: Any, telling: DescriptionLimits) -> str:
+def describe_class(value: Any, limits: DescriptionLimits) -> str:
     """Return signature, bases, docstring and public names of a class."""
     bases = ", ".join(type_name(base) for base in value.__bases__ if base is not object)
     title = f"class {type_name(value)}{f', a kind of {bases}' if bases else ''}"
-    if telling.brief:
+    if limits.brief:
         return title
     lines = [title]
     if signature := _signature(value):
@@ -68,28 +70,28 @@ def describe_class(value: Any, telling: DescriptionLimits) -> str:
     lines += _documented(value)
     names = [name for name in vars(value) if not name.startswith("_")]
     if names:
-        lines.append(f"Own public names: {_listed(names, telling)}")
-    return cut_middle("\n".join(lines), telling.chars)
+        lines.append(f"Own public names: {_listed(names, limits)}")
+    return truncate_middle("\n".join(lines), limits.chars)
 
 
-def describe_module(value: types.ModuleType, telling: DescriptionLimits) -> str:
+def describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
     """Return name, first line of the docstring and public names of a module."""
     space = types.ModuleType.__getattribute__(value, "__dict__")
-    title = f"module {in_one_line(str(space.get('__name__', '?')), 120)}"
-    if telling.brief:
+    title = f"module {to_one_line(str(space.get('__name__', '?')), 120)}"
+    if limits.brief:
         return title
     if isinstance(version := space.get("__version__"), str):
-        title = f"{title}, version {in_one_line(version, 40)}"
+        title = f"{title}, version {to_one_line(version, 40)}"
     doc = inspect.cleandoc(space.get("__doc__") or "") if _is_text(space.get("__doc__")) else ""
     lines_of_doc = [line for line in doc.partition("\n\n")[0].splitlines() if line.strip("=-~ ")]
     first = " ".join(lines_of_doc)
-    lines = [title, in_one_line(first, 500)] if first else [title]
+    lines = [title, to_one_line(first, 500)] if first else [title]
     public = space.get("__all__")
     if not isinstance(public, list | tuple):
         public = [name for name in space if not name.startswith("_")]
     if public:
-        lines.append(f"Public names: {_listed(sorted(map(str, public)), telling)}")
-    return cut_end("\n".join(lines), telling.chars)
+        lines.append(f"Public names: {_listed(sorted(map(str, public)), limits)}")
+    return truncate_end("\n".join(lines), limits.chars)
 
 
 def _is_text(value: object) -> bool:
@@ -105,7 +107,7 @@ def _module(value: Any) -> str:
 
 def _signature(value: Any) -> str:
     try:
-        return in_one_line(without_addresses(str(inspect.signature(value))), 1000)
+        return to_one_line(without_addresses(str(inspect.signature(value))), 1000)
     except FAILURES:
         return ""
 
@@ -125,21 +127,21 @@ def _source(value: Any) -> str | None:
         return None
 
 
-def _listed(names: list[str], telling: DescriptionLimits) -> str:
+def _listed(names: list[str], limits: DescriptionLimits) -> str:
     """Return names in one line, as many as there is room for, and how many more there are."""
-    room, shown = telling.chars // 2, []
+    room, shown = limits.chars // 2, []
     for name in names[:MAX_NAMES]:
         room -= len(name) + 2
         if room < 0:
             break
-        shown.append(in_one_line(name, 80))
+        shown.append(to_one_line(name, 80))
     text = ", ".join(shown)
     if len(shown) == len(names):
         return text
-    return f"{text}, … {count(len(names) - len(shown), 'more name')}; dir({telling.name}) has all"
+    return f"{text}, … {count(len(names) - len(shown), 'more name')}; dir({limits.name}) has all"
 
 
-def describe_file(value: Any, telling: DescriptionLimits) -> str:
+def describe_file(value: Any, limits: DescriptionLimits) -> str:
     """Return name, mode and position of an open file; it is not read."""
     name = getattr(value, "name", None)
     shown = f" {_file_name(name)!r}" if isinstance(name, str | bytes | int) else ""
@@ -148,7 +150,7 @@ def describe_file(value: Any, telling: DescriptionLimits) -> str:
     if isinstance(mode, str):
         words.append(f"mode {mode!r}")
     words.append(_position(value))
-    return cut_end(", ".join(words), telling.chars)
+    return truncate_end(", ".join(words), limits.chars)
 
 
 def _file_name(name: str | bytes | int) -> str:
@@ -156,7 +158,7 @@ def _file_name(name: str | bytes | int) -> str:
         return f"file descriptor {name}"
     text = os.fsdecode(name)
     folder = os.path.join(os.getcwd(), "")
-    return in_one_line(text.removeprefix(folder), 300)
+    return to_one_line(text.removeprefix(folder), 300)
 
 
 def _position(value: Any) -> str:
@@ -171,12 +173,12 @@ def _position(value: Any) -> str:
         return "open, not read"
 
 
-def describe_iterator(value: Any, telling: DescriptionLimits) -> str:
+def describe_iterator(value: Any, limits: DescriptionLimits) -> str:
     """Return what kind of iterator it is; nothing is taken from it."""
     return f"{type_name(type(value))}, an iterator (not consumed)"
 
 
-def describe_generator(value: Any, telling: DescriptionLimits) -> str:
+def describe_generator(value: Any, limits: DescriptionLimits) -> str:
     """Return name and state of a generator or a coroutine, which does not run for this."""
     state: str
     if inspect.iscoroutine(value):
@@ -196,7 +198,7 @@ def _state_of_async(value: Any) -> str:
     return "AGEN_RUNNING" if value.ag_running else "AGEN_OPEN"
 
 
-def describe_future(value: Any, telling: DescriptionLimits) -> str:
+def describe_future(value: Any, limits: DescriptionLimits) -> str:
     """Return the state of a task or a future; it is not waited for."""
     name = f"{type_name(type(value))}"
     code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
@@ -207,29 +209,29 @@ def describe_future(value: Any, telling: DescriptionLimits) -> str:
         return f"{name}{named}, not done"
     failed = value._exception if hasattr(value, "_exception") else None
     if failed is not None:  # asking for it the usual way would count as having seen it
-        return f"{name}{named}, failed: {telling.inner(failed, telling.part(300, brief=True)).text}"
-    inner = telling.inner(value.result(), telling.part(max(telling.chars - 200, 40), brief=True))
+        return f"{name}{named}, failed: {limits.inner(failed, limits.part(300, brief=True)).text}"
+    inner = limits.inner(value.result(), limits.part(max(limits.chars - 200, 40), brief=True))
     return f"{name}{named}, done: {inner.text}"
 
 
-def describe_thread(value: Any, telling: DescriptionLimits) -> str:
+def describe_thread(value: Any, limits: DescriptionLimits) -> str:
     """Return name and state of a thread."""
     state = "alive" if value.is_alive() else "not alive"
     return f"{type_name(type(value))} {value.name!r}, {state}"
 
 
-def describe_socket(value: Any, telling: DescriptionLimits) -> str:
+def describe_socket(value: Any, limits: DescriptionLimits) -> str:
     """Return kind and state of a socket; nothing is read from it."""
     state = "closed" if value.fileno() < 0 else "open"
     return f"{type_name(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
 
 
-def describe_connection(value: Any, telling: DescriptionLimits) -> str:
+def describe_connection(value: Any, limits: DescriptionLimits) -> str:
     """Return the kind of a connection to a database; nothing is asked of it."""
     return f"{type_name(type(value))}, a database connection (not queried)"
 
 
-def describe_widget(value: Any, telling: DescriptionLimits) -> str:
+def describe_widget(value: Any, limits: DescriptionLimits) -> str:
     """Return type, description and value of a widget; a password stays hidden."""
     name = type(value).__name__
     words = [f"ipywidgets.{name}"]
@@ -237,31 +239,31 @@ def describe_widget(value: Any, telling: DescriptionLimits) -> str:
     try:
         description = value.description
         if isinstance(description, str) and description:
-            words.append(f"description {in_one_line(description, 100)!r}")
+            words.append(f"description {to_one_line(description, 100)!r}")
             hidden = hidden or hidden_part(description)
     except FAILURES:
         pass  # most layouts have none
     if hidden is not None:
         return f"{', '.join(words)}, value {hidden}"
     try:
-        inner = telling.inner(value.value, telling.part(max(telling.chars - 200, 40), brief=True))
+        inner = limits.inner(value.value, limits.part(max(limits.chars - 200, 40), brief=True))
         words.append(f"value {inner.text}")
     except FAILURES:
         children = getattr(value, "children", ())
         if isinstance(children, tuple) and children:
             words.append(count(len(children), "child", "children"))
-    return cut_end(", ".join(words), telling.chars)
+    return truncate_end(", ".join(words), limits.chars)
 
 
-def describe_displayed(value: Any, telling: DescriptionLimits) -> str | Description:
+def describe_displayed(value: Any, limits: DescriptionLimits) -> str | Description:
     """Return the text of one of IPython's display objects, such as `Markdown`."""
     data = value.data
     if isinstance(data, bytes):
-        return telling.inner(data, telling)
+        return limits.inner(data, limits)
     if isinstance(data, str):
-        return cut_middle(data, telling.chars)
+        return truncate_middle(data, limits.chars)
     if isinstance(data, dict | list):
-        return telling.inner(data, telling)
+        return limits.inner(data, limits)
     return without_addresses(f"IPython {type(value).__name__}")
 
 
@@ -271,18 +273,18 @@ MAX_WALKED: Final = 5_000
 _TEXT = 2000
 
 
-def describe_exception(value: BaseException, telling: DescriptionLimits) -> str:
+def describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
     """Return what happened, where in the user's code, and why."""
-    if telling.brief:
-        return _what(value, telling.chars)
-    return cut_middle("\n".join(_told(value, set())), telling.chars)
+    if limits.brief:
+        return _what(value, limits.chars)
+    return truncate_middle("\n".join(_told(value, set())), limits.chars)
 
 
 def _told(value: BaseException, seen: set[int]) -> Iterator[str]:
     seen.add(id(value))
     yield _what(value, _TEXT)
     for note in _notes(value):
-        yield in_one_line(note, 500)
+        yield to_one_line(note, 500)
     yield from _frames(value.__traceback__)
     parts = getattr(value, "exceptions", ()) if isinstance(value, BaseExceptionGroup) else ()
     for part in parts[:MAX_CAUSES]:
@@ -308,7 +310,7 @@ def _what(value: BaseException, room: int) -> str:
         text = str(value)
     except FAILURES as exc:
         text = f"(no text available: {type(exc).__name__})"
-    text = cut_middle(text, max(room - 100, 40))
+    text = truncate_middle(text, max(room - 100, 40))
     return f"{type_name(type(value))}{f': {text}' if text else ''}"
 
 
@@ -327,9 +329,9 @@ def _frames(traceback: TracebackType | None) -> Iterator[str]:
         if is_own_code(code.co_filename):
             line = traceback.tb_lineno
             source = linecache.getline(code.co_filename, line).strip()
-            place = place_of(code.co_filename, line)
+            place = format_location(code.co_filename, line)
             inside = "" if code.co_name == "<module>" else f", in {code.co_name}"
-            own.append(f"  {place}{inside}{f': {in_one_line(source, 200)}' if source else ''}")
+            own.append(f"  {place}{inside}{f': {to_one_line(source, 200)}' if source else ''}")
         else:
             others += 1
         traceback = traceback.tb_next

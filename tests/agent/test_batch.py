@@ -15,7 +15,7 @@ from jp_nb.agent.prompts import NotAnswered, PromptEnd
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.session.turns import TurnRunner
-from jp_nb.tools.base import RUN, Run, ToolContext
+from jp_nb.tools.base import CURRENT_RUN, Run, ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question
@@ -182,11 +182,11 @@ async def test_threads_of_a_cut_call_see_that_it_is_over() -> None:
     go_on, known = threading.Event(), list[bool]()
 
     def work() -> str:
-        run = RUN.get()
+        run = CURRENT_RUN.get()
         assert run is not None
-        known.append(run.over)
+        known.append(run.is_over)
         go_on.wait(5)
-        known.append(run.over)
+        known.append(run.is_over)
         return "late"
 
     bench = Bench(
@@ -205,7 +205,7 @@ async def test_threads_of_a_cut_call_see_that_it_is_over() -> None:
 
 def test_question_of_a_finished_call_is_refused() -> None:
     def ask() -> None:
-        RUN.set(Run(over=True))
+        CURRENT_RUN.set(Run(is_over=True))
         TurnRunner.ask_person(
             object.__new__(TurnRunner), Question.boolean("q", "Sure?"), label=None, tool=None
         )

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.record.events import ToolCallResponse
-from jp_nb.tools.outcome import TO_READ_ON, Failure, Outcome
+from jp_nb.tools.outcome import READ_REST_HINT, Failure, Outcome
 from jp_nb.tools.python import PythonTool
 from tests.agent.turn_bench import (
     DONE,
@@ -38,10 +38,10 @@ async def test_long_result_is_truncated_in_the_middle(fails: bool) -> None:
     bench = Bench([reply(call("t")), DONE], [saying(content, fails=fails)],
                   config=for_tool("t", result_max_chars=81))  # fmt: skip
     await bench.run()
-    said = f"999 of 1080 characters are omitted here. {TO_READ_ON}"
+    said = f"999 of 1080 characters are omitted here. {READ_REST_HINT}"
     how = f"(The user can change the limit: {LEFT_OUT} 81.)"
     assert contents_of(bench) == [f"{'a' * 40}b\n\n[… {said} {how} …]\n\n{'c' * 40}"]
-    assert "call the tool again for a smaller part" in TO_READ_ON
+    assert "call the tool again for a smaller part" in READ_REST_HINT
 
 
 async def test_result_is_truncated_above_the_configured_length() -> None:

@@ -19,7 +19,7 @@ from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.python import PythonTool
 from jp_nb.tools.question import Question
-from jp_nb.tools.secrets import Secrets
+from jp_nb.tools.secrets import SecretAnswers
 from tests.agent.turn_bench import (
     DONE,
     Bench,
@@ -204,9 +204,9 @@ def test_short_answers_and_other_types_are_not_hidden() -> None:
     outcome = Success("abc     None\n\n\n\nTrue 12345")
     answers: list[JsonValue] = ["", "abc", "    ", "\n\n\n\n", None, True, 12345]
     for answer in answers:
-        secrets = Secrets()
+        secrets = SecretAnswers()
         secrets.add(answer)
-        assert secrets.hide_in(outcome) is outcome
+        assert secrets.hide_in_outcome(outcome) is outcome
 
 
 QUOTES: list[Callable[[str], object]] = [
@@ -228,7 +228,7 @@ def test_quoted_secret_is_hidden(subtests: pytest.Subtests) -> None:
     for secret in ["hunter2", 'hunter2\\x"y', "hun'te\"r2", "größe 2\t%", "a\nb c d"]:
         for number, quoted in enumerate(QUOTES):
             with subtests.test(secret=secret, number=number):
-                secrets = Secrets()
+                secrets = SecretAnswers()
                 secrets.add(secret)
                 left = secrets.hide(f"It was {quoted(secret)!s}.")
                 assert SECRET_ANSWER in left
@@ -237,27 +237,27 @@ def test_quoted_secret_is_hidden(subtests: pytest.Subtests) -> None:
 
 
 def test_lines_of_a_multi_line_secret_are_hidden() -> None:
-    secrets = Secrets()
+    secrets = SecretAnswers()
     secrets.add("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc\n")
     assert secrets.hide("  | MIIEowIBAAKCAQ\n  | abc") == f"  | {SECRET_ANSWER}\n  | abc"
     assert secrets.hide("-----BEGIN KEY-----\nMIIEowIBAAKCAQ\nabc") == SECRET_ANSWER
 
 
 def test_other_texts_are_not_hidden() -> None:
-    secrets = Secrets()
+    secrets = SecretAnswers()
     secrets.add("hunter2")
     asked = NeedsInput(Question.select("text", "Which?", ["one", "two"]).with_default("one"))
-    assert secrets.hide_in(asked) == asked
+    assert secrets.hide_in_outcome(asked) == asked
     change = Success("x", config={"user": {"name": "x"}, "n": [1, True, None]}, unset=("a",))
-    assert secrets.hide_in(change) == change
+    assert secrets.hide_in_outcome(change) == change
     malformed = Success("x", malformed="no hunter2")
-    hidden = secrets.hide_in(malformed)
+    hidden = secrets.hide_in_outcome(malformed)
     assert isinstance(hidden, Success)
     assert hidden.malformed == f"no {SECRET_ANSWER}"
 
 
 def test_longer_of_two_secrets_is_hidden_whole() -> None:
-    secrets = Secrets()
+    secrets = SecretAnswers()
     secrets.add("pass")
     secrets.add("password")
     assert secrets.hide("the password, to pass") == f"the {SECRET_ANSWER}, to {SECRET_ANSWER}"

@@ -315,7 +315,7 @@ def an_answer(question: Question, random: Random) -> Any:
         case "boolean":
             return random.random() < 0.5
         case "select":
-            return random.choice(question.answer_type.verbatim())
+            return random.choice(question.answer_type.fixed_texts())
         case _:
             return random.choice(["", "because", "hunter2"])
 

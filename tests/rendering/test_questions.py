@@ -152,5 +152,5 @@ def test_text_of_a_valid_answer_is_that_of_its_type(
 ) -> None:
     picked = values[:count]
     answer: JsonValue = picked if own is None else {"selected": picked, "custom": own}
-    card = question_card(MANY.answer_type.recorded(), answer, answered=True)
-    assert card.words == MANY.answer_type.in_words(answer)
+    card = question_card(MANY.answer_type.to_record(), answer, answered=True)
+    assert card.words == MANY.answer_type.format_answer(answer)

@@ -24,7 +24,7 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import RunMode, ToolConfig
 from jp_nb.config.validation import validate
 from jp_nb.tools.base import SourceDefaults, Tool, ToolSource
-from jp_nb.tools.builtin import BuiltinTools, registered
+from jp_nb.tools.builtin import BuiltinTools, tools_config
 from jp_nb.tools.command import CommandTools
 from jp_nb.tools.python import PythonTool
 
@@ -194,7 +194,7 @@ def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
 def layers_of(partial: Partial, tools: Iterable[PythonTool] = ()) -> list[Layer]:
     """Return the registrations of builtins and `tools`, and `partial` as a file over them."""
     functions = {tool.name: dict(tool.registration) for tool in tools}
-    registrations = Layer(REGISTRATIONS, registered(functions))
+    registrations = Layer(REGISTRATIONS, tools_config(functions))
     return [registrations, Layer("workspace file", partial)]
 
 

@@ -47,16 +47,18 @@ def test_schema_accepts_exactly_the_valid_answers(pair: tuple[AnswerType, Any]) 
 @given(PAIRS)
 def test_answers_are_stored_settled_and_described_unchanged(pair: tuple[AnswerType, Any]) -> None:
     kind, answer = pair
-    settled = kind.settled(answer)
-    assert kind.settled(settled) == settled
-    words = kind.in_words(answer)
+    settled = kind.normalized(answer)
+    assert kind.normalized(settled) == settled
+    words = kind.format_answer(answer)
     assert "\n" not in words
     assert "\u202e" not in words
     if kind.misfit(answer) is None:
         assert settled == answer
-        assert not kind.has_secret or "(secret)" in json.dumps(kind.kept(answer)) or answer == {}
+        assert (
+            not kind.has_secret or "(secret)" in json.dumps(kind.redacted(answer)) or answer == {}
+        )
         if not kind.has_secret:
-            assert kind.kept(answer) == answer
+            assert kind.redacted(answer) == answer
 
 
 @given(KINDS)
@@ -108,14 +110,14 @@ def test_each_option_is_picked_once_and_own_text_only_if_offered(
 
 def test_invisible_characters_of_labels_and_own_text_are_shown() -> None:
     kind = SelectAnswer(options=(Option(value="a", label="x\u200b"),), other=True)
-    assert kind.in_words("a") == "x⟨U+200B⟩"
-    assert kind.in_words({"selected": [], "custom": "y\u200b"}) == '"y⟨U+200B⟩"'
+    assert kind.format_answer("a") == "x⟨U+200B⟩"
+    assert kind.format_answer({"selected": [], "custom": "y\u200b"}) == '"y⟨U+200B⟩"'
 
 
 def test_recommendation_out_of_range_is_not_recorded() -> None:
     for index, recorded in ((1, 1), (2, None), (-1, None)):
         kind = SelectAnswer(options=(Option(value="a"), Option(value="b")), recommended=index)
-        assert kind.recorded().get("recommended") == recorded
+        assert kind.to_record().get("recommended") == recorded
 
 
 def test_own_text_is_added_to_several_picks_and_replaces_one() -> None:
@@ -138,7 +140,7 @@ def test_label_settles_to_the_value_of_its_option(kind: SelectAnswer) -> None:
         others = [each for each in kind.options if each.shown == option.shown]
         named = option.label is not None and option.label not in kind.values
         if named and others == [option]:
-            settled = kind.settled([option.label] if kind.multi else option.label)
+            settled = kind.normalized([option.label] if kind.multi else option.label)
             assert settled == ([option.value] if kind.multi else option.value)
 
 
@@ -155,7 +157,7 @@ def test_schema_describes_the_options() -> None:
 def test_value_of_an_option_precedes_the_label_of_another() -> None:
     crossed = (Option(value="b", label="a"), Option(value="c", label="b"))
     kind = SelectAnswer(options=crossed)
-    assert [kind.settled(name) for name in ("a", "b", "c")] == ["b", "b", "c"]
+    assert [kind.normalized(name) for name in ("a", "b", "c")] == ["b", "b", "c"]
 
 
 def test_questions_without_a_possible_answer_are_refused(subtests: pytest.Subtests) -> None:
@@ -216,13 +218,13 @@ def test_infinite_numbers_and_nan_are_refused() -> None:
 def test_problem_of_a_configured_field_is_reported_once() -> None:
     fields = (Question.text("a", "A?"), Question.text("b", "B?"))
     form = FormAnswer(fields=fields, check=lambda _: {"a": "wrong", "b": "bad"})
-    assert form.rest({"a": "x"}).problems({"b": "y"}) == {"b": "bad", "": "A?: wrong"}
+    assert form.remaining_form({"a": "x"}).problems({"b": "y"}) == {"b": "bad", "": "A?: wrong"}
 
 
 def test_invalid_default_is_not_filled_in() -> None:
     size = Question.integer("size", "Size?", minimum=1)
     form = FormAnswer(fields=(size.with_default(0), Question.text("a", "A?").with_default("b")))
-    assert form.filled({}) == {"a": "b"}
+    assert form.with_defaults({}) == {"a": "b"}
 
 
 def test_message_of_a_check_is_one_line_without_escapes() -> None:
@@ -287,8 +289,8 @@ def test_checking_an_answer_takes_linear_time(
                 kind, answer = HOSTILE[name](size)
                 begun = process_time()
                 kind.misfit(answer)
-                kind.settled(answer)
-                kind.in_words(answer)
+                kind.normalized(answer)
+                kind.format_answer(answer)
                 return process_time() - begun
 
             least = max(min(seconds(UNIT) for _ in range(3)), 0.001)
@@ -304,11 +306,11 @@ def test_options_are_compared_as_in_json() -> None:
 
 def test_configured_list_does_not_answer_a_single_choice() -> None:
     kind = SelectAnswer(options=("S", "M"))
-    assert kind.misfit(kind.settled(["M", "S"])) is not None
+    assert kind.misfit(kind.normalized(["M", "S"])) is not None
     own = SelectAnswer(options=("S", "M"), other=True)
-    assert own.settled({"custom": "XL"}) == {"custom": "XL", "selected": []}
+    assert own.normalized({"custom": "XL"}) == {"custom": "XL", "selected": []}
     several = SelectAnswer(
         options=(Option(value="s", label="Small"), Option(value="m")), multi=True
     )
-    assert several.settled("Small") == ["s"]
-    assert several.settled(["m", "Small"]) == ["m", "s"]
+    assert several.normalized("Small") == ["s"]
+    assert several.normalized(["m", "Small"]) == ["m", "s"]

@@ -736,8 +736,8 @@ def test_descriptions_tell_the_question_tools_apart() -> None:
 
 
 def test_ask_is_the_only_tool_that_needs_a_user() -> None:
-    assert [name for name, tool in BUILTINS.items() if tool.needs_person] == ["ask"]
-    assert ToolDefaults().needs_person is False
+    assert [name for name, tool in BUILTINS.items() if tool.needs_user] == ["ask"]
+    assert ToolDefaults().needs_user is False
 
 
 LIST_OF_TESTS = {

@@ -15,7 +15,7 @@ from jp_nb.rendering.turn import Transcript
 from jp_nb.tools.base import Tool, ToolContext
 from jp_nb.tools.builtin import BUILTINS, MissingTool
 from jp_nb.tools.outcome import Failure, Outcome, Success
-from jp_nb.tools.parameters import document
+from jp_nb.tools.parameters import format_documentation
 from jp_nb.tools.python import PythonTool
 from tests.agent.turn_bench import Bench, call, reply, say
 from tests.support.fakes import InlineCell, configured, for_tool, offer_now
@@ -267,7 +267,9 @@ def test_recursive_types_are_documented_once() -> None:
         "Tree": {"type": "object", "properties": branches},
     }
     properties: JsonValue = {"json": ref("Json"), "tree": ref("Tree"), "many": ref("T0")}
-    text = document("t", None, None, None, {"$defs": definitions, "properties": properties})
+    text = format_documentation(
+        "t", None, None, None, {"$defs": definitions, "properties": properties}
+    )
     assert text == (
         "## t\n\n### Parameters\n\n- `json` (array or integer, as above)\n- `tree` (object)\n"
         + "".join(f"  - `{name}` (object, as above)\n" for name in "abcde")
@@ -282,7 +284,7 @@ def test_long_parameter_lists_are_truncated_with_a_count(
     for count, more in rows:
         with subtests.test(count=count):
             properties: JsonValue = {f"p{n}": {"type": "string"} for n in range(count)}
-            text = document("t", None, None, None, {"properties": properties})
+            text = format_documentation("t", None, None, None, {"properties": properties})
             assert text.endswith(f"\n- `p199` (string)\n- … and {more} more")
 
 
@@ -307,9 +309,9 @@ def test_documentation_is_written_when_it_is_read(monkeypatch: pytest.MonkeyPatc
 
     def spy(name: str, *rest: Any) -> str:
         written.append(name)
-        return document(name, *rest)
+        return format_documentation(name, *rest)
 
-    monkeypatch.setattr("jp_nb.agent.tool_set.document", spy)
+    monkeypatch.setattr("jp_nb.agent.tool_set.format_documentation", spy)
     catalog = documented({})
     conversation = configured({}).conversation
     on = [name for name in BUILTINS if conversation.enabling(name)[0]]
@@ -328,8 +330,11 @@ def test_tool_without_texts_and_parameters_has_no_documentation(subtests: pytest
     rows: list[str | None] = ["", "  \n", None]
     for text in rows:
         with subtests.test(text=text):
-            assert document("t", text, text, text, {"type": "object", "properties": {}}) == ""
+            assert (
+                format_documentation("t", text, text, text, {"type": "object", "properties": {}})
+                == ""
+            )
 
 
 def test_equal_summary_and_description_are_shown_once() -> None:
-    assert document("t", "Same.", "Same.", None, {}) == "## t\n\nSame."
+    assert format_documentation("t", "Same.", "Same.", None, {}) == "## t\n\nSame."

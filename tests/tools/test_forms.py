@@ -228,7 +228,7 @@ def test_omitted_field_is_none_if_allowed_and_else_the_default() -> None:
     assert question.misfit({}) is None
     assert (given.must_be_given, given.five, given.odd) == (None, None, -1)
     assert given.secret.get_secret_value() == "first"
-    assert form(Open).filled({}) == {"five": 5}
+    assert form(Open).with_defaults({}) == {"five": 5}
 
 
 def test_default_factory_is_called_when_the_form_is_made() -> None:

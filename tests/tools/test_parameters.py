@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.tools.parameters import bad_arguments, coerce_arguments, fill_defaults, schema_of
+from jp_nb.tools.parameters import (
+    coerce_arguments,
+    fill_defaults,
+    format_argument_problems,
+    parameters_schema,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -54,7 +59,9 @@ def test_schema_prefers_the_summary_to_the_description_at_every_depth() -> None:
         "description": "D",
         "enum": ["a"],
     }
-    schema = schema_of({"table": {"type": "object", "properties": {"x": below}, "default": {}}})
+    schema = parameters_schema(
+        {"table": {"type": "object", "properties": {"x": below}, "default": {}}}
+    )
     assert schema == {
         "type": "object",
         "properties": {
@@ -91,7 +98,7 @@ PARAMETERS: dict[str, JsonValue] = {
     },
     "free": {"type": "object"},
 }
-DECLARED = schema_of(PARAMETERS)
+DECLARED = parameters_schema(PARAMETERS)
 
 
 def test_missing_arguments_get_their_defaults(
@@ -143,13 +150,13 @@ def test_unknown_and_missing_arguments_are_named(subtests: pytest.Subtests) -> N
     ]
     for given, missing, unknown in rows:
         with subtests.test(given=given):
-            assert bad_arguments("weather", given, DECLARED) == refusal(missing, unknown)
+            assert format_argument_problems("weather", given, DECLARED) == refusal(missing, unknown)
 
 
 @pytest.mark.req("R028-34")
 def test_argument_named_tool_answers_is_unknown() -> None:
     given: dict[str, JsonValue] = {"city": "x", "days": 1, "tool_answers": {"sure": True}}
-    assert bad_arguments("weather", given, DECLARED) == refusal("[]", '["tool_answers"]')
+    assert format_argument_problems("weather", given, DECLARED) == refusal("[]", '["tool_answers"]')
 
 
 def test_complete_arguments_are_accepted(subtests: pytest.Subtests) -> None:
@@ -161,9 +168,9 @@ def test_complete_arguments_are_accepted(subtests: pytest.Subtests) -> None:
     ]
     for given in rows:
         with subtests.test(given=given):
-            assert bad_arguments("weather", given, DECLARED) is None
+            assert format_argument_problems("weather", given, DECLARED) is None
 
 
 def test_tool_without_parameters_takes_no_arguments() -> None:
-    text = bad_arguments("weather", {"a": 1}, schema_of({}))
+    text = format_argument_problems("weather", {"a": 1}, parameters_schema({}))
     assert text == refusal("[]", '["a"]')

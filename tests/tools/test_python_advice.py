@@ -9,7 +9,7 @@ import pytest
 from pydantic import Field
 
 from jp_nb.tools.base import ToolContext
-from jp_nb.tools.python import PythonTool, advice
+from jp_nb.tools.python import PythonTool, suggest_improvements
 
 
 def whole(city: str, days: Annotated[int, Field(description="How many.")] = 1) -> str:
@@ -98,7 +98,7 @@ def test_well_described_tool_gets_no_advice(subtests: pytest.Subtests) -> None:
     rows: list[Callable[..., Any]] = [whole, with_context]
     for function in rows:
         with subtests.test(function=function):
-            assert advice(PythonTool(function)) == ()
+            assert suggest_improvements(PythonTool(function)) == ()
 
 
 def test_advice_names_the_gap_and_the_fix(subtests: pytest.Subtests) -> None:
@@ -153,4 +153,4 @@ def test_advice_names_the_gap_and_the_fix(subtests: pytest.Subtests) -> None:
     ]
     for function, said in rows:
         with subtests.test(function=function):
-            assert list(advice(PythonTool(function))) == said
+            assert list(suggest_improvements(PythonTool(function))) == said

@@ -15,7 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from jp_nb.errors import ToolError
 from jp_nb.tools.notebook_reports import variable, variables
-from jp_nb.tools.secrets import KnownSecrets
+from jp_nb.tools.secrets import NotebookSecrets
 from tests.tools.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
 
 ENVIRONMENT = "outside-4711-of-the-notebook"
@@ -33,7 +33,7 @@ def environment_with_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def answers(names: dict[str, Any], name: str, longer_paths: int) -> Iterator[tuple[str, str]]:
     """Yield paths from a variable with the answers: all of one step, and some longer ones."""
-    hide = KnownSecrets(names)
+    hide = NotebookSecrets(names)
     written = list(paths(name, names[name], 1))
     deepest = 3 if longer_paths else 1
     longer = [path for path in paths(name, names[name], deepest) if path not in set(written)]
@@ -85,7 +85,7 @@ def test_no_value_shows_a_secret_on_many_paths(subtests: pytest.Subtests) -> Non
 def test_paths_lead_only_through_data(subtests: pytest.Subtests) -> None:
     names = {**holders(), **machinery(), "_oh": {1: SECRET}}
     names |= {"Out": {1: InteractiveShell.__new__(InteractiveShell)}, "environ": os.environ}
-    hide = KnownSecrets(names)
+    hide = NotebookSecrets(names)
     refusals = "never shown|private|cannot pass through|has no stored attribute"
     rows = [
         "os.environ", "os.sys.modules['posix'].environ", "os.sys.stdout.session.key",
@@ -104,7 +104,7 @@ def test_paths_lead_only_through_data(subtests: pytest.Subtests) -> None:
 
 def test_parts_next_to_secrets_are_shown(subtests: pytest.Subtests) -> None:
     names = holders()
-    hide = KnownSecrets(names)
+    hide = NotebookSecrets(names)
     for path, value in [
         ("frame.columns", "0: user"),
         ("frame.user", "0: ada"),
@@ -138,14 +138,14 @@ def test_parts_next_to_secrets_are_shown(subtests: pytest.Subtests) -> None:
 def test_parts_of_a_polars_frame_next_to_secrets_are_shown() -> None:
     pytest.importorskip("polars", reason="pip install -e '.[tiers]'")
     names = holders()
-    shown = variable(names, "pl_frame['login'][0]['user']", None, KnownSecrets(names)).content
+    shown = variable(names, "pl_frame['login'][0]['user']", None, NotebookSecrets(names)).content
     assert "ada" in shown
 
 
 def test_reading_adds_no_key_to_a_defaultdict() -> None:
     names: dict[str, Any] = {"seen": collections.defaultdict(list)}
     with pytest.raises(ToolError, match="key 'a' does not exist"):
-        variable(names, "seen['a']", None, KnownSecrets(names))
+        variable(names, "seen['a']", None, NotebookSecrets(names))
     assert not names["seen"]
 
 
@@ -155,7 +155,7 @@ def test_words_in_a_variable_called_tokens_are_no_secrets() -> None:
         "words": pd.DataFrame({"token": ["describe", "house"] * 100}),
         "text": "describe the house 4711",
     }
-    hide = KnownSecrets(names)
+    hide = NotebookSecrets(names)
     assert "describe the house 4711" in variable(names, "text", None, hide).content
     assert hide("words.describe()", code=True) == "words.describe()"
 
@@ -171,5 +171,5 @@ def test_large_notebook_is_searched_for_secrets_in_bounded_time() -> None:
         "cycle": cycle,
     }
     started = time.process_time()
-    KnownSecrets(names)
+    NotebookSecrets(names)
     assert time.process_time() - started < 5

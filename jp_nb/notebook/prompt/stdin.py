@@ -364,7 +364,7 @@ class _Choice:
     def _in_words(self, picks: Picks) -> str:
         numbers = [str(index + 1) for index in picks.indices]
         numbers += [] if picks.custom is None else [str(self.highest)]
-        words = plain(self.kind.in_words(self.kind.answer(picks)), limit=80)
+        words = plain(self.kind.format_answer(self.kind.answer(picks)), limit=80)
         return f"{','.join(numbers) or NONE}, {words}"
 
     def _help(self) -> list[str]:

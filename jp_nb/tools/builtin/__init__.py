@@ -25,7 +25,7 @@ BUILTINS: dict[str, Tool] = {
 """Executor by the key of `conversation.tools`."""
 
 
-def registered(functions: Mapping[str, Any]) -> dict[str, Any]:
+def tools_config(functions: Mapping[str, Any]) -> dict[str, Any]:
     """Return what builtins bring along, and `functions` by their names: a partial configuration."""
     tools = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
     toolsets = {TOOLSET: {"state": False}}

@@ -38,8 +38,8 @@ from jp_nb.tools.answer_types import (
 from jp_nb.tools.base import (
     NOT_IN_TIME,
     CellThread,
-    EndOfQuestion,
     QuestionEnd,
+    QuestionEndKind,
     ToolContext,
     ToolDefaults,
 )
@@ -430,7 +430,7 @@ _NOT_SHOWN: Final = (
     "Nothing was shown to the user because this call is not valid. Correct all of "
     "these problems, then call the tool again:"
 )
-_OPEN: Final[dict[EndOfQuestion, tuple[str, str]]] = {
+_OPEN: Final[dict[QuestionEndKind, tuple[str, str]]] = {
     "declined": ("not answered", "the user left it open on purpose"),
     "cancelled": ("cancelled", "the user did not answer it"),
     "timed_out": ("timed out", NOT_IN_TIME),
@@ -749,7 +749,7 @@ class Ask(ToolDefaults):
         "description": DESCRIPTION,
     }
     schema = SCHEMA
-    needs_person = True
+    needs_user = True
 
     def inquiry_source(self, name: str) -> InquirySource:
         """Return the assistant, who asks through this tool."""

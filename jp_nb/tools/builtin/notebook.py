@@ -60,11 +60,11 @@ async def _cells(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tools.notebook_reports import listing
-    from jp_nb.tools.secrets import KnownSecrets
+    from jp_nb.tools.secrets import NotebookSecrets
 
     first = _whole(given, "first", 0, at_least=0)
     cells = await notebook.cells()
-    hide = await cell.call(lambda: KnownSecrets(notebook.namespace))
+    hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
     return listing(cells, first, hide)
 
 
@@ -72,7 +72,7 @@ async def _cell(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tools.notebook_reports import CellPart, cell_at, one_cell, with_results
-    from jp_nb.tools.secrets import KnownSecrets
+    from jp_nb.tools.secrets import NotebookSecrets
 
     wanted, part = given.get("cell"), given.get("part", "all")
     if isinstance(wanted, bool) or not isinstance(wanted, int | str):
@@ -85,7 +85,7 @@ async def _cell(
     cells = await notebook.cells(whole=wanted)
     number = cell_at(cells, wanted).number
     place = cells.cells.index(cell_at(cells, wanted))
-    hide = await cell.call(lambda: KnownSecrets(notebook.namespace))
+    hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
     cells = await cell.call(lambda: with_results(cells, notebook.namespace, [place], side, hide))
     return one_cell(cells, cell_at(cells, number), cast(CellPart, part), first_line, hide)
 
@@ -94,14 +94,14 @@ async def _search(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tools.notebook_reports import search, with_results
-    from jp_nb.tools.secrets import KnownSecrets
+    from jp_nb.tools.secrets import NotebookSecrets
 
     text = given.get("text")
     if not isinstance(text, str) or not text.strip() or len(text) > MAX_SEARCHED or "\n" in text:
         raise ToolError(f"`text` must be one line of 1 to {MAX_SEARCHED} characters.")
     cells = await notebook.cells()
     latest = range(max(0, len(cells.cells) - MAX_ITEMS), len(cells.cells))
-    hide = await cell.call(lambda: KnownSecrets(notebook.namespace))
+    hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
     cells = await cell.call(lambda: with_results(cells, notebook.namespace, latest, 0, hide))
     return await asyncio.to_thread(search, cells, text, hide)  # megabytes of text, no values
 
@@ -113,20 +113,20 @@ async def _variables(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tools.notebook_reports import variables
-    from jp_nb.tools.secrets import KnownSecrets
+    from jp_nb.tools.secrets import NotebookSecrets
 
     match, first = given.get("match", ""), _whole(given, "first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
     names = notebook.namespace
-    return await cell.call(lambda: variables(names, match, first, KnownSecrets(names)))
+    return await cell.call(lambda: variables(names, match, first, NotebookSecrets(names)))
 
 
 async def _variable(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
     from jp_nb.tools.notebook_reports import variable
-    from jp_nb.tools.secrets import KnownSecrets
+    from jp_nb.tools.secrets import NotebookSecrets
 
     name = given.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -140,7 +140,7 @@ async def _variable(
         raise ToolError("Give only one of `head`, `tail` and `sample`.")
     part = parts[0] if parts else None
     names = notebook.namespace
-    return await cell.call(lambda: variable(names, name, part, KnownSecrets(names), side))
+    return await cell.call(lambda: variable(names, name, part, NotebookSecrets(names), side))
 
 
 def _whole(

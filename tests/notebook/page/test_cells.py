@@ -147,7 +147,7 @@ def test_page_is_asked_for_its_cells_only_when_a_tool_reads_them(pages: Pages) -
     pages.tell("one")
     assert pages.view.of_type("cells") == []
     found = look(pages)
-    assert (found.seen_by, found.why) == ("page", "")
+    assert (found.source_view, found.why) == ("page", "")
     assert [cell.source for cell in found.cells] == ["from the page"]
     (asked,) = pages.view.of_type("cells")
     assert (asked["to"], asked["whole"]) == ("page-1", None)
@@ -171,6 +171,6 @@ def test_history_of_the_kernel_is_used_when_the_page_gives_no_good_answer(
     pages.views = [view]
     pages.begin()
     found = look(pages)
-    assert found.seen_by == "kernel"
+    assert found.source_view == "kernel"
     assert why in found.why
     assert found.cells == (RAN,)

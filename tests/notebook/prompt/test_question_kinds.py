@@ -59,7 +59,7 @@ class VersionAnswer(AnswerType):
     def expects(self) -> str:
         return "an integer"
 
-    def in_words(self, answer: JsonValue) -> str:
+    def format_answer(self, answer: JsonValue) -> str:
         return f"No. {answer}"
 
 
