@@ -153,7 +153,7 @@ def _message_rows(before: TracedRequest, after: TracedRequest) -> Iterator[Repor
     if same == len(now) == len(then):
         return
     yield line_report(
-        f"messages: {same:,} alike, then {len(now) - same:,} in {before.name} and "
+        f"messages: {same:,} identical, then {len(now) - same:,} in {before.name} and "
         f"{len(then) - same:,} in {after.name}"
     )
     for traced, messages in ((before, now), (after, then)):

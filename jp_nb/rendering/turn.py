@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, Literal, assert_never
 
+from pydantic import JsonValue
+
 from jp_nb.agent.display import (
     ChangeEnds,
     DiscardText,
@@ -35,7 +37,8 @@ from jp_nb.agent.permissions import SKIPPED
 from jp_nb.agent.prompts import ANSWERS
 from jp_nb.agent.questions import REASON_NOT_ANSWERED
 from jp_nb.config.masking import is_secret, masked
-from jp_nb.config.schema import Element, format_path, parse_path
+from jp_nb.config.partial import is_wrapper
+from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, format_path, parse_path
 from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, without_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import indented_json, read_json
@@ -595,8 +598,8 @@ def log_report(
             markdown.append(shown.markdown)
             text.append(shown.text)
     if not turns:
-        markdown.append("*no turn yet*")
-        text.append("no turn yet")
+        markdown.append("*No turns in this conversation yet.*")
+        text.append("No turns in this conversation yet.")
     if document.others:
         others = conversations_table(document)
         markdown.append(f"Other conversations in this notebook:\n\n{others.markdown}")
@@ -656,9 +659,13 @@ def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
 
 def _spoken(heading: str, before: str, content: str, image_hosts: Collection[str]) -> Report:
     shown = _within(plain(content)).lstrip()
-    return Report(
-        f"**{heading}**\n\n{safe_markdown(content, image_hosts=image_hosts)}", f"{before} {shown}"
-    )
+    lines = safe_markdown(_with_line_breaks(content), image_hosts=image_hosts)
+    return Report(f"**{heading}**\n\n{lines}", f"{before} {shown}")
+
+
+def _with_line_breaks(text: str) -> str:
+    """Keep the line breaks of a user's text: Markdown joins lines without two spaces at the end."""
+    return text.replace("\n", "  \n")
 
 
 def _within(text: str) -> str:
@@ -680,8 +687,9 @@ def _parts(turn: Turn) -> Sequence[Part]:
 
 def _part(part: Part, image_hosts: Collection[str]) -> Report:
     match part:
-        case Text(content=content):
-            shown = safe_markdown(content, image_hosts=image_hosts)
+        case Text(content=content, by_person=by_person):
+            markdown = _with_line_breaks(content) if by_person else content
+            shown = safe_markdown(markdown, image_hosts=image_hosts)
             return Report(shown, _within(plain(content)))
         case StructuredData(data=data):
             shown = plain(json.dumps(data, ensure_ascii=False, indent=2))
@@ -782,8 +790,8 @@ def _inquiry(inquiry: Inquiry) -> str:
 def _change(change: ConfigChange) -> str:
     if change.begins_again:
         return f"⟳ configuration reset{_proposed(change)}"
-    shown = json.dumps(masked(dict(change.delta)), ensure_ascii=False)
-    says = [one_line(shown, limit=300)] if change.delta else []
+    settings = ", ".join(_settings(dict(change.delta)))
+    says = [one_line(settings, limit=300)] if settings else []
     back = frozenset(change.taken_back)
     for word, taken in (("unset", False), ("reverted", True)):
         found = [path for path in change.unsets if (path in back) is taken]
@@ -792,6 +800,20 @@ def _change(change: ConfigChange) -> str:
             paths = ", ".join(map(masked_path, found[:MAX_CELL_CHARS]))
             says.append(f"{word} {one_line(paths, limit=200)}")
     return f"⟳ configuration {', '.join(says)}{_proposed(change)}"
+
+
+def _settings(
+    delta: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Yield `path = value` for each value of `delta`, as JSON, secrets masked."""
+    for key, value in delta.items():
+        keys, below = (*above, key), node.child(key) or JSON
+        is_whole = below.kind == "json" or is_wrapper(value, below)
+        if isinstance(value, dict) and value and not is_whole:
+            yield from _settings(value, below, keys)
+        else:
+            shown = json.dumps(masked(value, keys), ensure_ascii=False)
+            yield f"{format_path(keys)} = {without_credentials(shown)}"
 
 
 def masked_path(path: str) -> str:

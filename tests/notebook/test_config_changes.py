@@ -173,7 +173,8 @@ def test_turn_and_commands_name_the_tool_that_changed_a_setting(user: FrontEnd) 
     assert delta == {"assistant": {"model": {"id": {"provider": "scripted", "name": "second"}}}}
     assert proposed_by == [["change_model", PATHS, "person", "form"]]
     assert (
-        f"⟳ configuration {json.dumps(delta)} "
+        '⟳ configuration assistant.model.id.provider = "scripted", '
+        'assistant.model.id.name = "second" '
         "(proposed by change_model, applied by you through the form)"
     ) in run_command(user, "%jp log")
     *_, by_tool, in_force = run_command(

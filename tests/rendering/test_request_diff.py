@@ -45,7 +45,7 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
         "attachments added: a.md",
         "tools removed: today",
         "tools added: later",
-        "messages: 3 alike, then 1 in 0.1 and 2 in 1.1",
+        "messages: 3 identical, then 1 in 0.1 and 2 in 1.1",
         'message 4: "sun" → "rain"',
         "shared prefix for a prompt cache: none, because each model has its own cache",
     ):
@@ -79,4 +79,4 @@ def test_messages_with_different_images_differ() -> None:
     same = request_difference(with_image(b"1"), with_image(b"1")).text
     other = request_difference(with_image(b"1"), with_image(b"2")).text
     assert "no differences" in same
-    assert "messages: 0 alike" in other
+    assert "messages: 0 identical" in other

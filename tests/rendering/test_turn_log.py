@@ -228,11 +228,30 @@ def test_sources_of_a_change_by_many_tools_are_limited() -> None:
     ],
 )  # fmt: skip
 def test_log_shows_who_proposed_and_approved_a_change(calls: Any, logged: str) -> None:
-    assert line(*calls) == f'⟳ configuration {{"a": 1}} ({logged})'
+    assert line(*calls) == f"⟳ configuration a = 1 ({logged})"
+
+
+def test_log_shows_each_setting_of_a_change_with_its_value() -> None:
+    key = {"providers": {"llm": {"openai": {"base_url": "http://me:hunter2@h/"}}}}
+    parts = {"assistant": {"system_prompt": {"value": "Hi", "strategy": "append"}, "name": "B"}}
+    shown = line(delta={**parts, **key, "plugins": {}})
+    assert shown.startswith(
+        "⟳ configuration assistant.system_prompt = "
+        '{"value": "Hi", "strategy": "append"}, assistant.name = "B", providers.llm.openai.base_url'
+    )
+    assert shown.endswith(", plugins = {}")
+    assert "hunter2" not in shown
+
+
+def test_log_keeps_the_line_breaks_of_a_request() -> None:
+    made = list(new_stream(START, {**ASKED, "content": "Look:\na\n\n```\nb\n```"}).turns())
+    turns = [read_turn(turn.number, turn.entries) for turn in made]
+    shown = turn_module.log_report(Document.new(clock=utc_now, made="live"), turns)
+    assert "Look:  \na" in shown.markdown
 
 
 def test_log_shows_unset_paths() -> None:
-    assert line(unsets=("a.b",)) == '⟳ configuration {"a": 1}, unset a.b'
+    assert line(unsets=("a.b",)) == "⟳ configuration a = 1, unset a.b"
     logged = "(proposed by tidy, applied by a grant)"
     assert line(GRANT, delta={}, unsets=("a", "b")) == f"⟳ configuration unset a, b {logged}"
     assert line(GRANT, begins_again=True) == f"⟳ configuration reset {logged}"
@@ -313,7 +332,7 @@ def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixtu
         "0 you: q",
         "0 assistant:",
         "  ✓ t() → r",
-        '  ⟳ configuration {"user": {"name": "t"}}, unset assistant.name (proposed by '
+        '  ⟳ configuration user.name = "t", unset assistant.name (proposed by '
         "change_model, applied by you through the form; proposed by tidy, applied by a grant)",
         "    a",
         "1 you: q",

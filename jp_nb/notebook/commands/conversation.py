@@ -147,7 +147,8 @@ def import_directory(call: Invocation) -> None:
 
 NOTHING = (
     "Nothing to compact: the selected turns contain nothing that would be omitted. "
-    "`--summarize` has a model summarize them; `--keep-last 0` includes the last turn."
+    "By default, the first and the last turn are kept: `--keep-first 0 --keep-last 0` selects "
+    "them as well. `--summarize` has a model summarize the selected turns."
 )
 
 
