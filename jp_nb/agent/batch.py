@@ -19,16 +19,16 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.config_changes import Changes
-from jp_nb.agent.display import Display, InterruptHeard, Notice, ToolBegins, ToolEnds, Waits
+from jp_nb.agent.config_changes import ConfigChanges
+from jp_nb.agent.display import Display, InterruptReceived, Notice, ToolBegins, ToolEnds, Waits
 from jp_nb.agent.interrupts import (
     CONTINUE,
-    LEFT,
+    USER_STOPPED,
     Choice,
     Interrupts,
     Verdict,
-    menu,
-    stopped,
+    ask_menu,
+    stopped_call_text,
     tool_menu,
 )
 from jp_nb.agent.permissions import (
@@ -37,14 +37,14 @@ from jp_nb.agent.permissions import (
     SKIPPED,
     STOPPED_FIRST,
     UNDELIVERED,
-    Consent,
     Delivery,
+    PermissionRequests,
 )
 from jp_nb.agent.prompts import ActionPrompt, Prompter, PromptEvent, Prompts
-from jp_nb.agent.questions import Asking, BatchContext, TurnState
+from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnState
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
-from jp_nb.agent.tool_call import NONE, Call, admit, prepare
+from jp_nb.agent.tool_call import NO_IMAGES, Call, limit_images, prepare
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
@@ -212,7 +212,7 @@ class CallRunner:
         self._on_tool_error = on_tool_error
         self._reached = reached
         self._batch = BatchContext(RequestContext())
-        self._asking = Asking(
+        self._asking = ToolQuestions(
             self,
             record=record,
             display=display,
@@ -222,10 +222,10 @@ class CallRunner:
             when_idle=events.when_idle,
             state=state,
         )
-        self._consent = Consent(
+        self._consent = PermissionRequests(
             self, display=display, prompter=prompter, prompts=prompts, state=state
         )
-        self.changes = Changes(
+        self.changes = ConfigChanges(
             self, display=display, prompter=prompter, prompts=prompts, prepared=state.prepared
         )
         self.unavailable_reason: str | None = None
@@ -456,7 +456,7 @@ class CallRunner:
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
         limits = self._batch.basis.config.record
-        call.shown = admit(call.given, limits, before=self._state.images)
+        call.shown = limit_images(call.given, limits, before=self._state.images)
         self._state.images += len(call.shown.images)
         short = _shortened(result.content, tool)
         call.whole_chars = None if short == result.content else len(result.content)
@@ -476,7 +476,7 @@ class CallRunner:
     def _drop_images(self, call: Call) -> None:
         """Note that the model sees no images of `call`."""
         self._state.images -= len(call.shown.images)
-        call.shown = NONE
+        call.shown = NO_IMAGES
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
         traceback = self._state.secrets.hide(call.traceback) if call.traceback else None
@@ -515,15 +515,15 @@ class BatchEnd:
     Attributes:
         responses: In call order.
         stopped: True if the turn is to end.
-        left: True if it ends because the person stopped it where a tool asked them.
-        unsaid: What the person said to the model, if no call was left to carry it.
+        abandoned: True if the user stopped the turn at a question of a tool.
+        unsent_message: What the person said to the model, if no call was left to carry it.
         change: The configuration changes that were approved, all in one.
     """
 
     responses: list[ToolCallResponse]
     stopped: bool = False
-    left: bool = False
-    unsaid: str = ""
+    abandoned: bool = False
+    unsent_message: str = ""
     change: ConfigDelta | None = None
 
 
@@ -646,7 +646,7 @@ class Coordinator:
     def _interrupted(self) -> None:
         self._functions.interrupts += 1
         again = self._menu_open or self._events.cutting
-        verdict = self._interrupts.at_once("tool_call", self._settings, in_menu=again)
+        verdict = self._interrupts.decide_without_menu("tool_call", self._settings, in_menu=again)
         self._interrupted_names = self._open_names()
         self._prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
         if verdict is not None and verdict.choice != "continue":
@@ -657,7 +657,7 @@ class Coordinator:
         if verdict is not None:
             self._events.spawn(lambda: self._decide_later(verdict))
             return
-        self._display(InterruptHeard("menu"))
+        self._display(InterruptReceived("menu"))
         self._menu_due = True
 
     def _open_menu(self) -> None:
@@ -666,7 +666,7 @@ class Coordinator:
             return
         self._menu_due, settings = False, self._settings
         self._prompts.add(
-            lambda ask: menu(ask, "tool_call", settings, self._menu()),
+            lambda ask: ask_menu(ask, "tool_call", settings, self._menu()),
             settle=self._decide,
             first=True,
         )
@@ -708,14 +708,14 @@ class Coordinator:
     def _stop_turn(self) -> None:
         """End the turn as somebody wishes who was asked a question."""
         if self._verdict is None:
-            self._verdict = LEFT
+            self._verdict = USER_STOPPED
 
     async def _decide_later(self, verdict: Verdict) -> PromptEvent:
         """Decide behind whatever is on its way: the function that this interrupt cut short."""
         return lambda: self._decide(verdict)
 
     def _decide(self, verdict: Verdict) -> None:
-        self._display(InterruptHeard(verdict.choice))
+        self._display(InterruptReceived(verdict.choice))
         self._menu_open = self._menu_due = False
         self._prompts.release()
         if self._verdict is None or not self._verdict.escalated:
@@ -740,13 +740,13 @@ class Coordinator:
             return None
         if verdict.escalated:
             self._discard_changes()
-        unsaid = self._cancel_batch(verdict)
+        unsent_message = self._cancel_batch(verdict)
         change = self._runner.changes.take()
         if verdict.choice == "reply":
             self._functions.cell.release()
-            return BatchEnd(self._responses(), unsaid=unsaid, change=change)
-        left = not verdict.interrupted
-        return BatchEnd(self._responses(), stopped=True, left=left, change=change)
+            return BatchEnd(self._responses(), unsent_message=unsent_message, change=change)
+        abandoned = not verdict.interrupted
+        return BatchEnd(self._responses(), stopped=True, abandoned=abandoned, change=change)
 
     def _restart_calls(self) -> None:
         """Run again what has no response, or one that tells of a change which is discarded."""
@@ -782,7 +782,7 @@ class Coordinator:
 
     def _stop_call(self, call: Call, verdict: Verdict) -> None:
         """End `call` as `verdict` says: cancelled if somebody wanted that, else just stopped."""
-        text = stopped(verdict, ran=call.ran)
+        text = stopped_call_text(verdict, ran=call.ran)
         if verdict.text:
             text = CANCELLED_WITH_MESSAGE.format(verdict.text)
         elif _cancels(verdict) and call.tool is not None:

@@ -17,7 +17,7 @@ from jp_nb.agent.display import (
     ChangeEnds,
     Display,
     DisplayEvent,
-    InterruptHeard,
+    InterruptReceived,
     ToolEnds,
 )
 from jp_nb.agent.interrupts import Interrupts
@@ -138,7 +138,7 @@ class BenchRun:
         state: Answers that are known already; what is remembered is forgotten at the end.
         shared: What tools are told in every call.
         on_tool_error: Receives the exception of a tool, for a debugger.
-        stopped: True if somebody ended it before its end; `left` if that was where a tool asked.
+        stopped: True if the user stopped the run early; `abandoned` if at a question of a tool.
         interrupt_count: How many interrupts it took notice of.
     """
 
@@ -152,7 +152,7 @@ class BenchRun:
     shared: SharedContext
     on_tool_error: Callable[[Call, BaseException], None]
     stopped: bool = False
-    left: bool = False
+    abandoned: bool = False
     interrupt_count: int = 0
     approved: list[ConfigDelta | None] = field(default_factory=list)
     processes: list[ProcessRun] = field(default_factory=list)
@@ -187,7 +187,7 @@ class BenchRun:
                 self.approved.append(end.change)
                 self.unavailable = coordinator.unavailable_reason
                 if end.stopped:
-                    self.stopped, self.left = True, end.left
+                    self.stopped, self.abandoned = True, end.abandoned
                     break
         finally:
             self._interrupt = None
@@ -197,7 +197,7 @@ class BenchRun:
         """Hear that the kernel was interrupted; called on the agent's loop."""
         self.interrupt_count += 1
         if self._interrupt is not None:
-            self.display(InterruptHeard())
+            self.display(InterruptReceived())
             self._interrupt()
 
     def _on_tool_error(self, call: Call, error: BaseException) -> None:

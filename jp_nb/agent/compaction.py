@@ -16,12 +16,12 @@ from itertools import accumulate
 from typing import Final
 
 from jp_nb.agent.display import MODEL_WAITS, Display, Notice, Waits
-from jp_nb.agent.inquiry import InquiryModel, whole_response
-from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Prompter, asking
+from jp_nb.agent.inquiry import InquiryModel, request_response
+from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Prompter, safe_ask
 from jp_nb.agent.provider import ModelRequest, ToolDefinition, Usage
 from jp_nb.agent.response import WaitCallback
 from jp_nb.agent.tokens import (
-    ThreadTokens,
+    ContextTokens,
     UsageCounter,
     attachment_tokens,
     text_tokens,
@@ -61,7 +61,7 @@ from jp_nb.record.events import (
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import error_summary
 
-Summarize = Callable[["Cut", RequestContext], Awaitable[str]]
+Summarize = Callable[["CompactionStep", RequestContext], Awaitable[str]]
 """Has a model sum up the turns of a cut.
 
 Raises:
@@ -79,13 +79,13 @@ _HALVES: Final[dict[ToolCalls, tuple[bool, bool]]] = {
 
 
 @cache
-def all_summed_up() -> CompactionRule:
+def summary_rule() -> CompactionRule:
     """Return the rule that leaves the model a summary of all that came before."""
     return CompactionRule(keep_first="0", keep_last="0", summary=SummaryConfig())
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class CompactionStep:
     """Turns that are to be sent shorter, by a rule."""
 
     turns: TurnRange
@@ -121,7 +121,7 @@ class CompactionPlan:
         outcome: The conversation as it would be, without the texts of new summaries.
     """
 
-    cuts: tuple[Cut, ...]
+    cuts: tuple[CompactionStep, ...]
     before: int
     after: int
     outcome: ConversationStream
@@ -162,9 +162,9 @@ class CompactionPlanner:
         *,
         first: TurnBound | None = None,
         last: TurnBound | None = None,
-    ) -> list[Cut]:
+    ) -> list[CompactionStep]:
         """Return what each of `rules` is about; `first` and `last` count instead of its bounds."""
-        found: list[Cut] = []
+        found: list[CompactionStep] = []
         summaries = summary_ranges(self._counting)
         for rule in rules:
             kept = self._bounds.kept(
@@ -177,17 +177,19 @@ class CompactionPlanner:
             if rule.summary is not None:
                 turns = with_summaries(turns, summaries)
                 summaries.append(turns)
-            found.append(Cut(turns, rule))
+            found.append(CompactionStep(turns, rule))
         return found
 
-    def plan(self, cuts: Iterable[Cut], *, wants_summary: bool = False) -> CompactionPlan:
+    def plan(
+        self, cuts: Iterable[CompactionStep], *, wants_summary: bool = False
+    ) -> CompactionPlan:
         """Return those of `cuts` that make something shorter, and by how much.
 
         Where somebody `wants_summary`, one is made whatever it frees.
         """
         copy = self._stream.until(len(self._stream))
         before = size = self._size(copy)
-        kept: list[Cut] = []
+        kept: list[CompactionStep] = []
         for cut in cuts:
             copy.append(cut.entry(_summaries_in(copy, cut.turns)))
             after = self._size(copy)
@@ -199,7 +201,7 @@ class CompactionPlanner:
         return CompactionPlan(tuple(kept), before, size, copy)
 
     def _size(self, stream: ConversationStream) -> int:
-        return ThreadTokens().of(thread_of(stream, self._providers, in_turn=self._in_turn))
+        return ContextTokens().of(thread_of(stream, self._providers, in_turn=self._in_turn))
 
 
 def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
@@ -212,7 +214,7 @@ def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
     return "\n".join(text.summary for text in found.values() if text is not None)
 
 
-def whole_turns(stream: ConversationStream) -> int:
+def count_uncompacted_turns(stream: ConversationStream) -> int:
     """Return how many turns are sent whole: no compaction says anything of them."""
     edges = [0] * (stream.turn_count + 1)
     for placed in counting(stream.entries):
@@ -223,8 +225,8 @@ def whole_turns(stream: ConversationStream) -> int:
     return sum(not depth for depth in accumulate(edges[:-1]))
 
 
-async def carry_out(
-    cuts: Iterable[Cut],
+async def make_compactions(
+    cuts: Iterable[CompactionStep],
     stream: ConversationStream,
     providers: Sequence[str],
     summarize: Summarize,
@@ -249,7 +251,7 @@ async def carry_out(
 
 
 async def _summed_up(
-    cut: Cut,
+    cut: CompactionStep,
     turns: TurnRange,
     turns_in: Callable[[TurnRange], RequestContext],
     summarize: Summarize,
@@ -337,7 +339,7 @@ class Summarizer:
             ProviderError: If no whole summary came.
         """
         request = self._request(thread)
-        entries = await whole_response(
+        entries = await request_response(
             self.model, request, waits=waits, spent=spent, sleep=self.sleep
         )
         said = (entry.message for entry in entries if isinstance(entry, ChatResponse))
@@ -415,7 +417,7 @@ class CompactionSettings:
 
     providers: Callable[[], Sequence[str]]
     summarizer: Callable[[Resolved, CompactionRule], Summarizer]
-    tokens: ThreadTokens = field(default_factory=ThreadTokens)
+    tokens: ContextTokens = field(default_factory=ContextTokens)
     now: Clock = utc_now
     futile: SentSize = field(default_factory=SentSize)
 
@@ -428,7 +430,7 @@ class Compactor:
     tokens: UsageCounter
     prompter: Prompter
     display: Display
-    shortening: CompactionSettings
+    compaction_settings: CompactionSettings
 
     # --- before the turn ---------------------------------------------------------------------
 
@@ -453,22 +455,24 @@ class Compactor:
         auto, sent = settings.auto, self._sent(settings.auto)
         size = sent.tokens + _beside(resolved, asked) if auto.max_tokens else 0
         is_long, many_turns = size > auto.max_tokens, 0 < auto.max_turns < sent.turns
-        if not (is_long or many_turns) or not sent.has_grown_since(self.shortening.futile, auto):
+        if not (is_long or many_turns) or not sent.has_grown_since(
+            self.compaction_settings.futile, auto
+        ):
             return
         planner = self._planner(in_turn=False)
         plan = planner.plan(planner.cuts(settings.in_force))
         is_worth_it = many_turns or plan.frees * WORTH >= auto.max_tokens
         why = _why(auto, size if is_long else 0)
         if not (plan.cuts and is_worth_it and await self._carry_out(plan, resolved, why=why)):
-            self.shortening.futile = sent
+            self.compaction_settings.futile = sent
 
     def _sent(self, auto: AutoCompaction) -> SentSize:
         """Return how much is sent of the conversation, as far as that has a bound."""
         stream = self.record.stream
         return SentSize(
             stream,
-            self.shortening.tokens.of(self.record.thread) if auto.max_tokens else 0,
-            whole_turns(stream) if auto.max_turns else 0,
+            self.compaction_settings.tokens.of(self.record.thread) if auto.max_tokens else 0,
+            count_uncompacted_turns(stream) if auto.max_turns else 0,
         )
 
     # --- after a request that was too long ---------------------------------------------------
@@ -496,7 +500,7 @@ class Compactor:
     def _plans(self, rules: Sequence[CompactionRule]) -> dict[str, CompactionPlan]:
         """Return what would make the conversation shorter now."""
         planner = self._planner(in_turn=True)
-        ways = {"compact": rules, "summarise": (all_summed_up(),)}
+        ways = {"compact": rules, "summarise": (summary_rule(),)}
         plans = {way: planner.plan(planner.cuts(given)) for way, given in ways.items()}
         return {way: plan for way, plan in plans.items() if plan.cuts}
 
@@ -513,7 +517,7 @@ class Compactor:
             ),
             help=_HELP,
         )
-        match await asking(self.prompter)(prompt):
+        match await safe_ask(self.prompter)(prompt):
             case Answered(value=str() as way):
                 return plans.get(way)
         return None
@@ -521,9 +525,12 @@ class Compactor:
     # --- both --------------------------------------------------------------------------------
 
     def _planner(self, *, in_turn: bool) -> CompactionPlanner:
-        shortening = self.shortening
+        compaction_settings = self.compaction_settings
         return CompactionPlanner(
-            self.record.stream, shortening.providers(), now=shortening.now(), in_turn=in_turn
+            self.record.stream,
+            compaction_settings.providers(),
+            now=compaction_settings.now(),
+            in_turn=in_turn,
         )
 
     async def _carry_out(
@@ -531,13 +538,13 @@ class Compactor:
     ) -> bool:
         """Do what is planned, and say so; return whether that worked."""
 
-        async def summarize(cut: Cut, thread: RequestContext) -> str:
-            made = self.shortening.summarizer(resolved, cut.rule)
+        async def summarize(cut: CompactionStep, thread: RequestContext) -> str:
+            made = self.compaction_settings.summarizer(resolved, cut.rule)
             return await made.summary(thread, waits=self._wait, spent=self.tokens.add)
 
-        stream, providers = self.record.stream, self.shortening.providers()
+        stream, providers = self.record.stream, self.compaction_settings.providers()
         try:
-            entries = await carry_out(plan.cuts, stream, providers, summarize)
+            entries = await make_compactions(plan.cuts, stream, providers, summarize)
             if self._size_with(entries, in_turn=in_turn) >= plan.before:
                 raise ProviderError(NO_SHORTER)
         except Exception as exc:
@@ -548,7 +555,7 @@ class Compactor:
             return False
         finally:
             self.display(Waits(MODEL_WAITS, ""))
-        self.record.add(*self.tokens.told_by_last(entries))
+        self.record.add(*self.tokens.attach_usage_to_last(entries))
         self.record.thread = thread_of(stream, providers, in_turn=in_turn)
         told = f"⊟ {why}: from now on, {in_words(entries)}" if why else as_sentence(entries)
         self.display(Notice(f"{told}. Undo: {UNDO}"))
@@ -559,8 +566,8 @@ class Compactor:
         stream = self.record.stream
         outcome = stream.until(len(stream))
         outcome.append(*entries)
-        thread = thread_of(outcome, self.shortening.providers(), in_turn=in_turn)
-        return ThreadTokens().of(thread)
+        thread = thread_of(outcome, self.compaction_settings.providers(), in_turn=in_turn)
+        return ContextTokens().of(thread)
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
         said = f"{model}, which is summarizing earlier turns"

@@ -195,7 +195,7 @@ class _Proposed:
     lines: tuple[ProposedChange, ...]
 
 
-class Changes:
+class ConfigChanges:
     """The configuration changes of one turn's batches. All of it in the coordinator's loop.
 
     Args:
@@ -371,7 +371,7 @@ class Changes:
         self._calls.note_unavailable(reason)
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
-        self._prepared.left_open(decision)
+        self._prepared.note_open(decision)
         if proposed.call.rejections < MAX_REJECTIONS:  # the last time says so itself
             self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"

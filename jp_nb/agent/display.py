@@ -193,13 +193,13 @@ class FunctionEnds:
 
 
 @dataclass(frozen=True, slots=True)
-class InterruptHeard:
+class InterruptReceived:
     """The kernel was interrupted. `then` is what comes of it; None until that is known."""
 
     then: Literal["menu", "continue", "reply", "restart", "stop", "abort"] | None = None
 
 
-Passing = Waits | TokensSoFar | FunctionBegins | FunctionEnds | InterruptHeard
+TransientEvent = Waits | TokensSoFar | FunctionBegins | FunctionEnds | InterruptReceived
 """What is shown while it lasts; nothing of it is kept."""
 
 DisplayEvent = (
@@ -213,7 +213,7 @@ DisplayEvent = (
     | Notice
     | ShowRequest
     | UserMessage
-    | Passing
+    | TransientEvent
 )
 Display = Callable[[DisplayEvent], None]
 """Takes events in order, from the agent's thread as a rule; never blocks it."""

@@ -19,7 +19,7 @@ from jp_nb.agent.prompts import (
     FormPromptEnd,
     NotAnswered,
     QuestionPrompt,
-    chosen_late,
+    apply_timeout_default,
 )
 
 Screen = Literal["page", "summary", "menu", "discard"]
@@ -245,6 +245,6 @@ class FormDraft:
             late = replace(picked, marks=picked.marks | {"timed_out"})
             self._pages[index] = PageDraft(late, timed_out=True)
         elif held is None:
-            end = chosen_late(question, NotAnswered("timed_out", self._channel))
+            end = apply_timeout_default(question, NotAnswered("timed_out", self._channel))
             chosen = end if isinstance(end, Answered) else None
             self._pages[index] = PageDraft(chosen, timed_out=True)

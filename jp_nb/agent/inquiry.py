@@ -129,7 +129,7 @@ def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
     }
 
 
-def paused(thread: RequestContext, inquiry: ModelInquiry) -> RequestContext:
+def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> RequestContext:
     """Return a copy of `thread` in which the call is paused and its question is asked.
 
     No call in it stays without a response: that of the running batch which asks is paused, the
@@ -274,13 +274,13 @@ class LlmInquiryBackend:
     async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """See `InquiryBackend`."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
-        request = self._request(model, paused(thread, inquiry), inquiry)
+        request = self._request(model, with_open_question(thread, inquiry), inquiry)
         try:
             assert request.schema is not None
             model.provider.check_schema(request.schema)
             if model.is_replayed:
                 await inquiry.when_idle()
-            entries = await whole_response(
+            entries = await request_response(
                 model, request, waits=inquiry.waits, spent=inquiry.spent, sleep=self.sleep
             )
         except asyncio.CancelledError:
@@ -312,7 +312,7 @@ class LlmInquiryBackend:
         )
 
 
-async def whole_response(
+async def request_response(
     model: InquiryModel,
     request: ModelRequest,
     *,

@@ -51,7 +51,7 @@ class Verdict:
 STOP = Verdict("stop")
 ESCALATED = Verdict("stop", escalated=True, by="person")
 CONTINUE = Verdict("continue", by="person")
-LEFT = Verdict("stop", by="person", interrupted=False)
+USER_STOPPED = Verdict("stop", by="person", interrupted=False)
 """Whoever was asked by a tool did not answer, and stopped the turn."""
 
 INTERRUPTED = "Interrupted"
@@ -70,7 +70,7 @@ _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
 }
 
 
-def stopped(verdict: Verdict, *, ran: bool) -> str:
+def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
     """Return what a model is told of a call that was ended with the turn, and not cancelled."""
     if not verdict.interrupted:
         return LEFT_RUNNING if ran else LEFT_UNRUN
@@ -97,7 +97,7 @@ class Interrupts:
         self._clock = clock
         self._last: float | None = None
 
-    def at_once(
+    def decide_without_menu(
         self, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
     ) -> Verdict | None:
         """Return what an interrupt does without asking anybody; None if the menu is due.
@@ -168,7 +168,9 @@ def _named(tools: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
-async def menu(ask: Ask, phase: Phase, settings: InterruptConfig, shown: ActionPrompt) -> Verdict:
+async def ask_menu(
+    ask: Ask, phase: Phase, settings: InterruptConfig, shown: ActionPrompt
+) -> Verdict:
     """Ask the user what to do, by the menu that is `shown`.
 
     A closed menu means to continue; a closed question of a configured reply ends the turn.

@@ -18,13 +18,13 @@ from jp_nb.agent.display import (
     DiscardText,
     Display,
     EndOfText,
-    InterruptHeard,
+    InterruptReceived,
     Notice,
     ShowText,
     Waits,
 )
-from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, menu, stream_menu
-from jp_nb.agent.prompts import Ask, Prompter, asking
+from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, ask_menu, stream_menu
+from jp_nb.agent.prompts import Ask, Prompter, safe_ask
 from jp_nb.agent.provider import (
     Finished,
     Flush,
@@ -37,7 +37,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
-from jp_nb.agent.response import ResponseBuilder, Seam, with_retries
+from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder, with_retries
 from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call
 from jp_nb.agent.tool_set import ToolSet
@@ -59,7 +59,7 @@ CUT_CALL = (
 
 
 @dataclass(slots=True)
-class Chain:
+class ContinuedAnswer:
     """One answer in several responses: each of them but the last reached the token limit.
 
     Attributes:
@@ -88,9 +88,9 @@ class Chain:
                 part = replace(part, text=self.kept.pop().text + part.text)
             self.kept.append(part)
 
-    def seam(self) -> Seam | None:
+    def seam(self) -> OverlapTrimmer | None:
         """Return the seam at which the next response goes on; None if it is the first."""
-        return Seam(self.text) if self.parts else None
+        return OverlapTrimmer(self.text) if self.parts else None
 
     def goes_on(self, finished: Finished, entries: Sequence[Entry], *, may: bool) -> bool:
         """Return True if the answer goes on after these `entries`, provided that it `may`."""
@@ -118,7 +118,7 @@ class Attempt:
 
     model: str
     most_calls: int = 0
-    seam: Seam | None = None
+    seam: OverlapTrimmer | None = None
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
     retry: Retry | None = None
@@ -200,7 +200,7 @@ class StreamInterrupts:
 
     Attributes:
         verdict: Why `work` was cancelled; None if it was not, or not from here.
-        late: True if an interrupt came when the answer was just complete.
+        interrupted_after_end: True if an interrupt came when the answer was just complete.
     """
 
     def __init__(
@@ -224,26 +224,26 @@ class StreamInterrupts:
         self._decided = asyncio.Event()
         self._decided.set()
         self.verdict: Verdict | None = None
-        self.late = False
+        self.interrupted_after_end = False
 
     def interrupt(self) -> None:
         """Hear that the kernel was interrupted."""
         if self.verdict is not None:  # it is ending, and perhaps something holds that up
             if self.verdict.choice == "reply":
-                self._display(InterruptHeard("stop"))
+                self._display(InterruptReceived("stop"))
                 self.verdict = ESCALATED
             self._work.cancel()
             return
         if self._work.done():
-            self.late = True
+            self.interrupted_after_end = True
             return
         in_menu = self._menu is not None
-        verdict = self._interrupts.at_once("streaming", self._settings, in_menu=in_menu)
+        verdict = self._interrupts.decide_without_menu("streaming", self._settings, in_menu=in_menu)
         if verdict is not None:
             self.close()
             self._carry_out(verdict)
             return
-        self._display(InterruptHeard("menu"))
+        self._display(InterruptReceived("menu"))
         self._decided.clear()
         self._menu = asyncio.get_running_loop().create_task(self._have_menu())
 
@@ -260,7 +260,9 @@ class StreamInterrupts:
 
     async def _have_menu(self) -> None:
         try:
-            verdict = await menu(self._ask, "streaming", self._settings, stream_menu(self._request))
+            verdict = await ask_menu(
+                self._ask, "streaming", self._settings, stream_menu(self._request)
+            )
         except Exception:
             log.exception("The menu failed")
             verdict = STOP
@@ -268,7 +270,7 @@ class StreamInterrupts:
         self._carry_out(verdict)
 
     def _carry_out(self, verdict: Verdict) -> None:
-        self._display(InterruptHeard(verdict.choice))
+        self._display(InterruptReceived(verdict.choice))
         if verdict.choice in ("continue", "reply"):
             self._release()
         if verdict.choice == "continue":
@@ -294,7 +296,7 @@ class AnswerStream:
         sleep: Waits before a retry.
 
     Attributes:
-        late: True if an interrupt came when the last answer was just complete.
+        interrupted_after_end: True if an interrupt came when the last answer was just complete.
     """
 
     def __init__(
@@ -311,14 +313,14 @@ class AnswerStream:
         self._record = record
         self._tokens = tokens
         self._interrupts = interrupts
-        self._ask = asking(prompter)
+        self._ask = safe_ask(prompter)
         self._cell = cell
         self._display = display
         self._sleep = sleep
         self._listening: StreamInterrupts | None = None
         self._attempt = Attempt("")
         self._kept = ""
-        self.late = False
+        self.interrupted_after_end = False
 
     def interrupt(self) -> None:
         """Hear that the kernel was interrupted; called on the agent's loop."""
@@ -348,8 +350,8 @@ class AnswerStream:
             self._listening = listening
             try:
                 calls = await work
-                self.late = listening.late
-                return calls if calls or not listening.late else None
+                self.interrupted_after_end = listening.interrupted_after_end
+                return calls if calls or not listening.interrupted_after_end else None
             except asyncio.CancelledError:
                 if listening.verdict is None:
                     raise
@@ -374,7 +376,9 @@ class AnswerStream:
     ) -> list[Call]:
         """Return the tool calls of one answer, however many requests it takes."""
         request = self._request(resolved, choice, schema)
-        chain = Chain(resolved.chains and schema is None and choice in ("auto", "none"))
+        chain = ContinuedAnswer(
+            resolved.continues_answers and schema is None and choice in ("auto", "none")
+        )
         while True:
             one = await with_retries(
                 lambda: self._try(resolved, request, chain),
@@ -382,7 +386,7 @@ class AnswerStream:
                 limits=resolved.request,
                 waits=self._wait_for_model,
                 sleep=self._sleep,
-                got_on=lambda: self._attempt.has_content,
+                made_progress=lambda: self._attempt.has_content,
             )
             if not self._finish(one, chain):
                 self._wait_for("")
@@ -403,7 +407,7 @@ class AnswerStream:
         self._wait_for(f"{model}: {again}" if again else model, until)
 
     async def _try(
-        self, resolved: Resolved, request: ModelRequest, chain: Chain
+        self, resolved: Resolved, request: ModelRequest, chain: ContinuedAnswer
     ) -> Attempt | Retry:
         """Send `request` once; `Retry` if the provider asks to be called again.
 
@@ -503,7 +507,7 @@ class AnswerStream:
             one.builder.feed(part)
             self._display(ShowText(part.kind, part.text))
 
-    def _finish(self, one: Attempt, chain: Chain) -> bool:
+    def _finish(self, one: Attempt, chain: ContinuedAnswer) -> bool:
         """Store the response, whole: until here a refusal or a break takes nothing back.
 
         Returns True if the answer is to be continued.
@@ -515,7 +519,7 @@ class AnswerStream:
             return False
         self._release(one)
         rest, unfinished = one.builder.finish()
-        entries = self._tokens.told_by_last(one.stored(rest))
+        entries = self._tokens.attach_usage_to_last(one.stored(rest))
         self._record.add(*entries)
         may = not (one.calls or unfinished or self._tokens.is_over)
         if chain.goes_on(finished, entries, may=may):
@@ -525,7 +529,7 @@ class AnswerStream:
         self._say_end(finished, one, unfinished, chain)
         return False
 
-    def _refused(self, finished: Finished, one: Attempt, chain: Chain) -> None:
+    def _refused(self, finished: Finished, one: Attempt, chain: ContinuedAnswer) -> None:
         detail = f": {finished.detail}" if finished.detail else ""
         one.entries.clear()
         self._display(DiscardText())
@@ -535,7 +539,7 @@ class AnswerStream:
         self._display(Notice(f"⚠ The model refused to answer{detail}"))
 
     def _say_end(
-        self, finished: Finished, one: Attempt, unfinished: Sequence[str], chain: Chain
+        self, finished: Finished, one: Attempt, unfinished: Sequence[str], chain: ContinuedAnswer
     ) -> None:
         for name in (*unfinished, *one.cut_call()):
             self._display(Notice(f"⚠ The call of {name} is incomplete and did not run"))
@@ -555,7 +559,7 @@ class AnswerStream:
         """
         self._release(one)
         texts = [e for e in one.stored(one.builder.peek()) if isinstance(e, ChatResponse)]
-        for entry in self._tokens.told_by_last(texts):
+        for entry in self._tokens.attach_usage_to_last(texts):
             self._kept = "the retry"
             self._record.add(entry)
         if one.has_content and one.seam is None:  # one that is gone on with stays one text

@@ -527,7 +527,7 @@ class ConsentCallbacks(EndCallbacks, Protocol):
         ...
 
 
-class Consent:
+class PermissionRequests:
     """Asks for consent, call by call. All of it in the coordinator's loop.
 
     Args:
@@ -620,7 +620,7 @@ class Consent:
         self, call: Call, tool: OfferedTool, kind: DecisionKind, unavailable: Unavailable
     ) -> None:
         self._calls.note_unavailable(unavailable.reason)
-        self._state.prepared.left_open(OpenDecision(kind, tool.name, unavailable.reason))
+        self._state.prepared.note_open(OpenDecision(kind, tool.name, unavailable.reason))
         what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
         if kind == "result":
             setting = "result"

@@ -200,7 +200,7 @@ class NotAnswered:
     by: str | None = None
 
 
-def chosen_late(question: Question, end: NotAnswered) -> Answered | NotAnswered:
+def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | NotAnswered:
     """Return `end`; for an optional question whose time is over, the answer that nobody chose."""
     if end.end != "timed_out" or question.automatic is None or end.channel is None:
         return end
@@ -235,7 +235,7 @@ FormPromptEnd = FormEnd | NotAnswered | Unavailable
 AnyEnd = PromptEnd | FormEnd
 
 
-def sent_by(end: AnyEnd, name: str | None) -> AnyEnd:
+def with_sender(end: AnyEnd, name: str | None) -> AnyEnd:
     """Return `end` as one that came of what `name` did; what nobody chose in it is nobody's."""
     match end:
         case FormEnd(ends=ends):
@@ -288,7 +288,7 @@ Dialogue = Callable[[Ask], Awaitable[T]]
 """Has the screen for itself until it returns: a prompt as a rule, and those it leads to."""
 
 
-def asking(prompter: Prompter) -> Ask:
+def safe_ask(prompter: Prompter) -> Ask:
     """Return the function by which a dialogue asks `prompter`."""
 
     async def ask(prompt: Prompt) -> PromptEnd:
@@ -373,7 +373,7 @@ class Prompts:
     """
 
     def __init__(self, prompter: Prompter, spawn: Spawn) -> None:
-        self._ask = asking(prompter)
+        self._ask = safe_ask(prompter)
         self._spawn = spawn
         self._queue = PromptQueue[_WaitingDialogue[Any]](self._show)
 
@@ -462,7 +462,7 @@ class InvalidAnswer:
     why: str
 
 
-Beforehand = GivenAnswer | DeclinedByFile | InvalidAnswer
+PreparedDecision = GivenAnswer | DeclinedByFile | InvalidAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,15 +486,15 @@ class OpenDecision:
 class PreparedAnswers(Protocol):
     """Knows what was decided beforehand. All of it from the agent's thread or the cell's."""
 
-    def answer(self, tool: str, question: Question) -> Beforehand | None:
+    def answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the answer to `question` of `tool`; None if there is none."""
         ...
 
-    def decision(self, kind: DecisionKind, tool: str) -> Beforehand | None:
+    def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
         """Return what was decided about `tool`, but for its questions; None if nothing was."""
         ...
 
-    def left_open(self, decision: OpenDecision) -> None:
+    def note_open(self, decision: OpenDecision) -> None:
         """Note what nobody decided."""
         ...
 
@@ -508,7 +508,7 @@ class NothingPrepared:
     def decision(self, kind: DecisionKind, tool: str) -> None:
         """Return None."""
 
-    def left_open(self, decision: OpenDecision) -> None:
+    def note_open(self, decision: OpenDecision) -> None:
         """Forget it."""
 
 

@@ -22,7 +22,6 @@ from jp_nb.agent.prompts import (
     NOTHING_PREPARED,
     Answered,
     Ask,
-    Beforehand,
     Channel,
     DeclinedByFile,
     FormEnd,
@@ -34,6 +33,7 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     OpenDecision,
     PreparedAnswers,
+    PreparedDecision,
     PromptEnd,
     Prompter,
     PromptEvent,
@@ -41,8 +41,8 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Spawn,
     Unavailable,
+    apply_timeout_default,
     ask_form,
-    chosen_late,
     needs_form,
 )
 from jp_nb.agent.provider import Usage
@@ -111,7 +111,7 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class AskPerson:
+class PromptUser:
     """A person is asked."""
 
 
@@ -120,7 +120,7 @@ class AskModel:
     """A model is asked."""
 
 
-Route = UseAnswer | LeaveOpen | Decline | Refuse | AskPerson | AskModel
+Route = UseAnswer | LeaveOpen | Decline | Refuse | PromptUser | AskModel
 
 
 def route(
@@ -130,7 +130,7 @@ def route(
     *,
     remembered: JsonValue,
     unavailable_reason: str | None,
-    prepared: Beforehand | None = None,
+    prepared: PreparedDecision | None = None,
 ) -> Route:
     """Return who answers `question` of `tool`, by the order of precedence in `docs/turns.md`.
 
@@ -158,13 +158,13 @@ def route(
             )
         return AskModel()
     return (
-        AskPerson()
+        PromptUser()
         if unavailable_reason is None
         else _without_person(tool, question, unavailable_reason)
     )
 
 
-def _beforehand(tool: str, prepared: Beforehand) -> Route:
+def _beforehand(tool: str, prepared: PreparedDecision) -> Route:
     match prepared:
         case GivenAnswer(value=value):
             return UseAnswer(value, ANSWERS)
@@ -181,11 +181,11 @@ def _without_person(tool: str, question: Question, unavailable_reason: str) -> R
         automatic = question.automatic
         return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
-        return Refuse(without_user(tool), "no_prompt_backend", unavailable_reason)
+        return Refuse(no_user_error(tool), "no_prompt_backend", unavailable_reason)
     return AskModel()
 
 
-def without_user(tool: str) -> str:
+def no_user_error(tool: str) -> str:
     """Return the error that the model reads if `tool` needs a user and none is available.
 
     Source: RFD 083, which fixes the words.
@@ -292,7 +292,7 @@ class TurnState:
 
     def remembered(self, tool: str, question: Question) -> JsonValue:
         """Return the remembered answer to `question`; None if none fits or may be used."""
-        if not reusable(question):
+        if not is_reusable(question):
             return None
         answer = self.answers.get(f"{tool}.{question.id}")
         return None if answer is None or question.misfit(answer) else answer
@@ -306,11 +306,11 @@ class TurnState:
 
     def remember(self, tool: str, question: Question, answer: JsonValue) -> None:
         """Reuse `answer` for the rest of the turn, if `question` allows it."""
-        if reusable(question):
+        if is_reusable(question):
             self.answers[f"{tool}.{question.id}"] = answer
 
 
-def reusable(question: Question) -> bool:
+def is_reusable(question: Question) -> bool:
     """Return True if answers of `question` may be remembered for the turn."""
     return question.persistence == "turn" and not question.answer_type.has_secret
 
@@ -337,7 +337,7 @@ def recorded_question(question: Question) -> InquiryQuestion:
     )
 
 
-def answered(
+def answer_entry(
     inquiry_id: str,
     question: Question,
     answer: JsonValue,
@@ -354,7 +354,7 @@ def answered(
     return InquiryResponse(id=inquiry_id, outcome="answered", answer=kept, metadata=metadata)
 
 
-def cancelled(
+def cancellation_entry(
     inquiry_id: str,
     reason: CancelReason,
     *,
@@ -389,11 +389,13 @@ def question_end(entry: InquiryResponse) -> QuestionEnd:
     )
 
 
-def closing(inquiry_id: str, question: Question, end: Answered | NotAnswered) -> InquiryResponse:
+def closing_entry(
+    inquiry_id: str, question: Question, end: Answered | NotAnswered
+) -> InquiryResponse:
     """Return the entry for the way that a person's turn at a question ended."""
     if isinstance(end, NotAnswered):
-        return cancelled(inquiry_id, "user", end=end.end, channel=end.channel, by=end.by)
-    return answered(inquiry_id, question, end.value, end.channel, end.marks, end.by)
+        return cancellation_entry(inquiry_id, "user", end=end.end, channel=end.channel, by=end.by)
+    return answer_entry(inquiry_id, question, end.value, end.channel, end.marks, end.by)
 
 
 log = logging.getLogger(__name__)
@@ -507,7 +509,7 @@ class CallCallbacks(EndCallbacks, Protocol):
         ...
 
 
-class Asking:
+class ToolQuestions:
     """Gets the questions of one turn's calls answered. All of it in the coordinator's loop.
 
     Args:
@@ -559,7 +561,7 @@ class Asking:
         """Close what is open with that `end`: the calls that asked were cut."""
         for each in list(self._open.values()):
             each.asked.over = True
-            self._close(each, cancelled(each.id, "user", end=end))
+            self._close(each, cancellation_entry(each.id, "user", end=end))
 
     def _route(
         self, asked: _CallQuestions, rounds: list[_Round], unavailable: Unavailable | None
@@ -587,13 +589,15 @@ class Asking:
                 self._settle(each, answer, channel)
             case LeaveOpen():
                 self._note_open(each, NOBODY_HAS_TO)
-                self._close(each, cancelled(each.id, "no_prompt_backend", end="unavailable"))
+                self._close(
+                    each, cancellation_entry(each.id, "no_prompt_backend", end="unavailable")
+                )
                 self._count(each)
             case Decline():
                 self._decline(each)
             case AskModel():
                 each.asked.for_models.append(each)
-            case AskPerson():
+            case PromptUser():
                 each.asked.for_person.append(each)
 
     def _way(self, each: _Round, unavailable: Unavailable | None) -> Route:
@@ -611,12 +615,12 @@ class Asking:
 
     def _note_open(self, each: _Round, why: str) -> None:
         decision = OpenDecision("question", each.tool.name, why, each.question)
-        self._state.prepared.left_open(decision)
+        self._state.prepared.note_open(decision)
 
     def _decline(self, each: _Round) -> None:
         """Take that there is no answer, as somebody said beforehand."""
         asked = each.asked
-        self._close(each, cancelled(each.id, "user", end="declined", channel=ANSWERS))
+        self._close(each, cancellation_entry(each.id, "user", end="declined", channel=ANSWERS))
         self._count(each)
         if each.question.required and not asked.needs.partial and not asked.over:
             self._fail(asked, REASON_NOT_ANSWERED["declined"], "user", end="declined", skipped=True)
@@ -656,20 +660,20 @@ class Asking:
         asked.over = True
         for each in asked.rounds:
             if each.end is None:
-                self._close(each, cancelled(each.id, reason, end=end))
+                self._close(each, cancellation_entry(each.id, reason, end=end))
         self._calls.finish(asked.call, text, is_error=not skipped, skipped=skipped)
 
     def _settle(self, each: _Round, answer: JsonValue, channel: str | None) -> None:
         """Take an answer that no person gave."""
         marks: tuple[Mark, ...] = ("auto",) if channel is None else ()
-        self._answer(each, answer, answered(each.id, each.question, answer, channel, marks))
+        self._answer(each, answer, answer_entry(each.id, each.question, answer, channel, marks))
         self._count(each)
 
     def _count(self, each: _Round) -> None:
         """Count a question that ended with no person near; end a call that goes on asking it."""
         call, question_id = each.call, each.question.id
-        call.unasked[question_id] += 1
-        if call.unasked[question_id] >= MAX_UNASKED and not each.asked.over:
+        call.automatic_answer_counts[question_id] += 1
+        if call.automatic_answer_counts[question_id] >= MAX_UNASKED and not each.asked.over:
             text = ASKS_FOREVER.format(each.tool.name, question_id, MAX_UNASKED)
             self._fail(each.asked, text, "backend_error")
 
@@ -828,7 +832,7 @@ class Asking:
             self._stop(asked, end.channel, end.by)
             return
         for each in rounds:
-            self._take(each, chosen_late(each.question, end))
+            self._take(each, apply_timeout_default(each.question, end))
         takes_it = asked.needs.partial and end.end != "interrupted"
         if takes_it or end.end == "timed_out":
             self._advance(asked)
@@ -837,7 +841,7 @@ class Asking:
         self._calls.finish(asked.call, REASON_NOT_ANSWERED[end.end], skipped=True)
 
     def _take(self, each: _Round, end: Answered | NotAnswered) -> None:
-        entry = closing(each.id, each.question, end)
+        entry = closing_entry(each.id, each.question, end)
         if isinstance(end, Answered):
             self._answer(each, end.value, entry)
         else:
@@ -849,7 +853,7 @@ class Asking:
         """End the turn. Nothing that was not sent is an answer."""
         asked.over = True
         for each in self._still_open(asked.rounds):
-            stopped = cancelled(each.id, "user", end="cancelled", channel=channel, by=by)
+            stopped = cancellation_entry(each.id, "user", end="cancelled", channel=channel, by=by)
             self._close(each, stopped)
         self._calls.finish(asked.call, STOPPED_BY_USER, is_error=True, skipped=True)
         self._calls.stop_turn()
@@ -879,7 +883,7 @@ class Asking:
 
 
 def _rememberable(question: Question) -> bool:
-    return question.answer_type.rememberable and reusable(question)
+    return question.answer_type.rememberable and is_reusable(question)
 
 
 def _prompt(asked: _CallQuestions, rounds: list[_Round]) -> QuestionPrompt | FormPrompt:

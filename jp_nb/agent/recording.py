@@ -75,13 +75,13 @@ class RequestPart:
     after: str = NO_MESSAGE
 
 
-def part_of(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
+def make_part(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
     """Return the part that says `value`."""
     return RequestPart(kind, digest([kind, after, value]), value, after)
 
 
 @dataclass(frozen=True)
-class AskedRequest:
+class NormalizedRequest:
     """What a model was asked.
 
     Attributes:
@@ -125,8 +125,8 @@ class AskedRequest:
         return bool(self.messages) and "inquiry" in self.messages[-1].value
 
 
-class AskedRequests:
-    """Makes `AskedRequest`s of one provider's requests; what was said before is not read again.
+class RequestNormalizer:
+    """Normalizes the requests to one provider, reusing the parts of earlier requests.
 
     Args:
         provider: Its name.
@@ -139,7 +139,7 @@ class AskedRequests:
         self._threads: list[tuple[RequestContext, _Messages]] = []
         self._known: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
 
-    def of(self, request: ModelRequest) -> AskedRequest:
+    def of(self, request: ModelRequest) -> NormalizedRequest:
         """Return what `request` asks."""
         messages = self._messages(request.thread)
         given = asdict(request.parameters)
@@ -152,7 +152,7 @@ class AskedRequests:
             settings["parameters"] = parameters
         if request.schema is not None:
             settings["schema"] = messages.with_positions(dict(request.schema))
-        return AskedRequest(
+        return NormalizedRequest(
             self._clean(settings),
             self._parts("system", request.system, lambda text: {"text": text}),
             self._parts("attachment", request.attachments, _attachment),
@@ -185,7 +185,7 @@ class AskedRequests:
         return found[1]
 
     def _part(self, kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
-        return part_of(kind, self._clean(value), after)
+        return make_part(kind, self._clean(value), after)
 
     def _clean(self, value: JsonObject) -> JsonObject:
         cleaned = storable(_mapped(value, self._hide))
@@ -293,7 +293,7 @@ def _mapped(value: JsonValue, hide: Hide) -> JsonValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedResponse:
     """The request failed, or the response broke off; what `ProviderError` has to say of it."""
 
     message: str
@@ -316,7 +316,7 @@ class IncompleteResponse:
     """The response ended without an end, and without an error."""
 
 
-End = Finished | Retry | Failed | IncompleteResponse
+End = Finished | Retry | FailedResponse | IncompleteResponse
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,14 +329,14 @@ class Exchange:
         end: How it ended.
     """
 
-    asked: AskedRequest
+    asked: NormalizedRequest
     events: tuple[ProviderEvent, ...]
     end: End
 
     @property
     def has_failed(self) -> bool:
         """True if the model did not answer."""
-        return isinstance(self.end, Failed | IncompleteResponse)
+        return isinstance(self.end, FailedResponse | IncompleteResponse)
 
 
 class ExchangeRecorder:
@@ -347,13 +347,13 @@ class ExchangeRecorder:
         hide: Takes secrets out of a text.
     """
 
-    def __init__(self, asked: AskedRequest, hide: Hide = str) -> None:
+    def __init__(self, asked: NormalizedRequest, hide: Hide = str) -> None:
         self._asked = asked
         self._hide = hide
         self._events: list[ProviderEvent] = []
         self._texts: list[str] = []
 
-    def hear(self, event: ProviderEvent) -> Exchange | None:
+    def on_event(self, event: ProviderEvent) -> Exchange | None:
         """Take one event; return the exchange if that ends it."""
         if isinstance(event, Retry):
             event = replace(event, reason=self._hide(event.reason))
@@ -382,7 +382,7 @@ class ExchangeRecorder:
     def failed(self, error: ProviderError) -> Exchange:
         """Return the exchange that `error` ended."""
         return self._ended(
-            Failed(
+            FailedResponse(
                 self._hide(error.without_address),
                 error.kind,
                 error.status,
@@ -391,7 +391,7 @@ class ExchangeRecorder:
             )
         )
 
-    def broke_off(self) -> Exchange:
+    def incomplete(self) -> Exchange:
         """Return the exchange that ended without an end."""
         return self._ended(IncompleteResponse())
 
@@ -412,7 +412,7 @@ _EVENTS: Final[Mapping[str, type[Any]]] = {
 _ENDS: Final[Mapping[str, type[Any]]] = {
     "finished": Finished,
     "retry": Retry,
-    "failed": Failed,
+    "failed": FailedResponse,
     "broke-off": IncompleteResponse,
 }
 _NAMES: Final = {kind: name for table in (_EVENTS, _ENDS) for name, kind in table.items()}
@@ -490,8 +490,8 @@ class Stored(Protocol):
 S = TypeVar("S", bound=Stored)
 
 
-def nearest(
-    asked: AskedRequest, stored: Iterable[S], parts: Mapping[tuple[str, str], RequestPart]
+def find_nearest(
+    asked: NormalizedRequest, stored: Iterable[S], parts: Mapping[tuple[str, str], RequestPart]
 ) -> S | None:
     """Return the one of `stored` that differs from `asked` in the fewest parts; the first of those.
 

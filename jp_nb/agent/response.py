@@ -136,7 +136,7 @@ class ResponseBuilder:
         return value
 
 
-class Seam:
+class OverlapTrimmer:
     """Takes away what a continued answer repeats of the text before it.
 
     Args:
@@ -205,7 +205,7 @@ async def with_retries(
     limits: RequestConfig,
     waits: WaitCallback,
     sleep: Callable[[float], Awaitable[None]],
-    got_on: Callable[[], bool] = lambda: False,
+    made_progress: Callable[[], bool] = lambda: False,
 ) -> T:
     """Return the result of `attempt`, which is called until it succeeds or the limits are reached.
 
@@ -215,8 +215,7 @@ async def with_retries(
         limits: How often, and how long the pauses are.
         waits: Is told before each attempt and each pause.
         sleep: Waits that many seconds.
-        got_on: Tells if the attempt that failed brought a part of the answer: the count begins
-            again then.
+        made_progress: True if the failed attempt brought a part of the answer: the count restarts.
 
     Raises:
         ProviderError: The last one; it says how often the request was tried.
@@ -229,7 +228,7 @@ async def with_retries(
             result = await attempt()
         except ProviderError as exc:
             tries += 1
-            failures = 1 if got_on() else failures + 1
+            failures = 1 if made_progress() else failures + 1
             if not exc.retryable or failures > most or tries > MAX_BREAKS * max(most, 1):
                 _say_tries(exc, tries)
                 raise

@@ -66,13 +66,13 @@ class UsageCounter:
         """Count the tokens of one request to `model`; an entry of its response is to say them."""
         self._unstored[model] = self._unstored.get(model, TurnUsage()) + self.count(usage)
 
-    def told_by_last(self, entries: Sequence[Entry]) -> list[Entry]:
+    def attach_usage_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return `entries`, the last of which says what no entry has said yet."""
         if not entries:
             return []
-        return [*entries[:-1], self.told_by(entries[-1])]
+        return [*entries[:-1], self.attach_usage(entries[-1])]
 
-    def told_by(self, entry: Entry) -> Entry:
+    def attach_usage(self, entry: Entry) -> Entry:
         """Return `entry`, which says what no entry has said yet."""
         used = [ModelUsage(model, tokens) for model, tokens in self._unstored.items()]
         self._unstored.clear()
@@ -141,7 +141,7 @@ def item_tokens(item: ContextItem) -> int:
 
 
 @dataclass(slots=True)
-class ThreadTokens:
+class ContextTokens:
     """Counts the tokens of a thread as it grows: what was counted is not counted again."""
 
     _thread: RequestContext | None = None

@@ -27,7 +27,7 @@ MAX_TOLD: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class LimitedImages:
     """The images that are kept and sent.
 
     Attributes:
@@ -46,10 +46,10 @@ class Admitted:
         return "\n".join([*([text] if text else []), *lines])
 
 
-NONE: Final = Admitted()
+NO_IMAGES: Final = LimitedImages()
 
 
-def admit(images: Iterable[Image], limits: Record, *, before: int) -> Admitted:
+def limit_images(images: Iterable[Image], limits: Record, *, before: int) -> LimitedImages:
     """Return those of `images` within `limits`; the turn shows so many `before` them."""
     kept: dict[str, Image] = {}
     omitted: list[str] = []
@@ -61,7 +61,7 @@ def admit(images: Iterable[Image], limits: Record, *, before: int) -> Admitted:
             kept[image.digest] = image
         else:
             omitted.append(image.left_out(why))
-    return Admitted(tuple(kept.values()), tuple(omitted))
+    return LimitedImages(tuple(kept.values()), tuple(omitted))
 
 
 def _why_not(image: Image, limits: Record, before: int) -> str | None:
@@ -72,7 +72,7 @@ def _why_not(image: Image, limits: Record, before: int) -> str | None:
     return unfit(image)
 
 
-def in_a_word(images: Sequence[object]) -> str:
+def format_image_count(images: Sequence[object]) -> str:
     """Return how many images there are: `1 image`."""
     return f"{len(images)} image{'' if len(images) == 1 else 's'}"
 
@@ -90,7 +90,7 @@ class Call:
         answers: Answers to the tool's questions so far.
         ends: How these questions ended.
         reply: What the person said to the model in place of answers.
-        unasked: How often a question was answered without a person, by question id.
+        automatic_answer_counts: How often a question was answered without a person, by question id.
         rejections: How often a configuration change that it proposed was not applied.
         rejection: Why the last one was not, for the tool.
         formatted: What a formatter made of the arguments.
@@ -123,7 +123,7 @@ class Call:
     answers: dict[str, JsonValue] = field(default_factory=dict)
     ends: dict[str, QuestionEnd] = field(default_factory=dict)
     reply: str | None = None
-    unasked: Counter[str] = field(default_factory=Counter)
+    automatic_answer_counts: Counter[str] = field(default_factory=Counter)
     rejections: int = 0
     rejection: DeltaRejection | None = None
     formatted: str | None = None
@@ -136,7 +136,7 @@ class Call:
     structured: JsonValue = None
     delivered: str | None = None
     given: tuple[Image, ...] = ()
-    shown: Admitted = NONE
+    shown: LimitedImages = NO_IMAGES
     whole_chars: int | None = None
     cut: bool = False
     response: ToolCallResponse | None = None
@@ -158,8 +158,8 @@ class Call:
         self.may_have_run |= self.ran
         self.arguments, self.answers, self.ends = {}, {}, {}
         self.reply = self.structured = self.delivered = self.whole_chars = None
-        self.given, self.shown = (), NONE
-        self.unasked.clear()
+        self.given, self.shown = (), NO_IMAGES
+        self.automatic_answer_counts.clear()
         self.rejections, self.rejection = 0, None
         self.begun = self.changed = self.asked = False
         self.ran = self.delivering = self.cut = False

@@ -262,7 +262,7 @@ class _Documentation(Mapping[str, str]):
         return len(self._tools)
 
 
-def switched_on(config: AppConfig) -> AppConfig:
+def with_all_tools_enabled(config: AppConfig) -> AppConfig:
     """Return `config` with every tool on: what those that are off would be like."""
     on = {"enable": Enable(state=True)}
     switched = {

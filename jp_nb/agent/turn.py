@@ -17,14 +17,14 @@ from pydantic import JsonValue
 
 from jp_nb.agent.batch import NEVER_RAN, RAN_BEFORE, BatchEnd, Coordinator
 from jp_nb.agent.compaction import CompactionSettings, Compactor
-from jp_nb.agent.display import Display, InterruptHeard, Notice
+from jp_nb.agent.display import Display, InterruptReceived, Notice
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
 from jp_nb.agent.tokens import UsageCounter
-from jp_nb.agent.tool_call import Call, admit
+from jp_nb.agent.tool_call import Call, limit_images
 from jp_nb.agent.turn_state import LastRequest, Resolved, TurnRecord
 from jp_nb.errors import ConfigError, PromptUnavailable, ProviderError, UsageError
 from jp_nb.images import Image
@@ -95,8 +95,8 @@ class TurnLoop:
         context: What tools are told in every call.
         secrets: What tools may not repeat.
         on_tool_error: Receives the exception of a tool, for a debugger.
-        shortening: What it takes to make a long conversation shorter; None: it stays as it is.
-        compacts: Make it shorter before the turn, whether or not it is over a bound.
+        compaction_settings: None if the conversation is never compacted.
+        compact_first: Make it shorter before the turn, whether or not it is over a bound.
         progress: Keeps the progress of the call with an event id where it outlives this process;
             what is recorded so far is on the disk when it returns, if a tool starts because of it.
         prepared: What was decided before anybody asked.
@@ -120,8 +120,8 @@ class TurnLoop:
     context: SharedContext = field(default_factory=SharedContext)
     secrets: SecretAnswers = field(default_factory=SecretAnswers)
     on_tool_error: Callable[[Call, BaseException], None] | None = None
-    shortening: CompactionSettings | None = None
-    compacts: bool = False
+    compaction_settings: CompactionSettings | None = None
+    compact_first: bool = False
     progress: Callable[[str, CallProgress], None] | None = None
     prepared: PreparedAnswers = NOTHING_PREPARED
     changes: int = 0
@@ -146,9 +146,9 @@ class TurnLoop:
     def __post_init__(self) -> None:
         self._record = TurnRecord(self.stream, self.thread, last_host=self.last_host)
         self._tokens = UsageCounter(self.display)
-        if self.shortening is not None:
+        if self.compaction_settings is not None:
             self._compaction = Compactor(
-                self._record, self._tokens, self.prompter, self.display, self.shortening
+                self._record, self._tokens, self.prompter, self.display, self.compaction_settings
             )
 
     @property
@@ -157,7 +157,7 @@ class TurnLoop:
         return self._tokens.usage
 
     @property
-    def view(self) -> RequestContext:
+    def request_context(self) -> RequestContext:
         """The provider's view of the record: another one than `thread` if it was made shorter."""
         return self._record.thread
 
@@ -220,14 +220,16 @@ class TurnLoop:
         schema = request.response_schema
         if schema is not None:
             resolved.provider.check_schema(schema)
-        shown = admit(images, resolved.basis.config.record, before=0)
+        shown = limit_images(images, resolved.basis.config.record, before=0)
         request = request.model_copy(update={"content": shown.added_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
-        if not (self.stream.same_each_time or resolved.is_taped):  # a replay leaves the same record
+        if not (
+            self.stream.same_each_time or resolved.uses_cassette
+        ):  # a replay leaves the same record
             request = with_host(request, resolved.host)
         if self._compaction is not None:
             compaction = self._compaction
-            wanted = compaction.as_wanted(resolved) if self.compacts else None
+            wanted = compaction.as_wanted(resolved) if self.compact_first else None
             await self._heeding(wanted or compaction.if_due(resolved, request.content))
         self._record.start_turn(request, shown.images)
         self._began, self._images = True, len(shown.images)
@@ -276,7 +278,7 @@ class TurnLoop:
         if self._began or takes_back:
             ended: Ended = "failed" if status == "failed" else "interrupted"
             mark = no_answer_mark(NoAnswer(ended, takes_back))
-            self._record.add(self._tokens.told_by(mark))
+            self._record.add(self._tokens.attach_usage(mark))
         else:
             self._tell_tokens()
         if self._began:
@@ -285,7 +287,7 @@ class TurnLoop:
 
     def _tell_tokens(self) -> None:
         """Record the tokens of a response that left no entry, such as a refusal."""
-        mark = self._tokens.told_by(ConfigDelta())
+        mark = self._tokens.attach_usage(ConfigDelta())
         if is_usage_mark(mark):
             self._record.add(mark)
 
@@ -298,7 +300,7 @@ class TurnLoop:
             return
         self.interrupt_count += 1
         if self._phase is not None:
-            self.display(InterruptHeard())  # at once: what comes of it may take a while
+            self.display(InterruptReceived())  # at once: what comes of it may take a while
             self._phase()
 
     async def _heeding(self, work: Awaitable[T]) -> T:
@@ -412,11 +414,13 @@ class TurnLoop:
             return self._too_many_tokens(calls)
         if not calls:
             return "completed"
-        end = await self._execute(coordinator, calls, resolved, late=answers.late)
+        end = await self._execute(
+            coordinator, calls, resolved, interrupted_after_end=answers.interrupted_after_end
+        )
         if end.stopped:
-            return "stopped" if end.left else "interrupted"
+            return "stopped" if end.abandoned else "interrupted"
         if self.strict and coordinator.unavailable_reason is not None:
-            raise needs_person(coordinator.unavailable_reason)
+            raise user_required_error(coordinator.unavailable_reason)
         if self._tokens.is_over:  # models answered tools' questions
             return self._too_many_tokens(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
@@ -512,7 +516,12 @@ class TurnLoop:
             self.progress(self._batch[call.index], CallProgress(stage, tuple(entries)))
 
     async def _execute(
-        self, coordinator: Coordinator, calls: Sequence[Call], resolved: Resolved, *, late: bool
+        self,
+        coordinator: Coordinator,
+        calls: Sequence[Call],
+        resolved: Resolved,
+        *,
+        interrupted_after_end: bool,
     ) -> BatchEnd:
         """Run `calls`; record their responses and what they changed, in one step."""
         self._phase = coordinator.interrupt
@@ -526,11 +535,11 @@ class TurnLoop:
             tokens=self._tokens,
             results=resolved.results(self.thread) if resolved.results is not None else None,
         )
-        if late:  # it came when the answer was just complete
+        if interrupted_after_end:  # it came when the answer was just complete
             coordinator.interrupt()
         end = await run_batch(coordinator, calls, batch, self._record)
-        if end.unsaid:
-            self._record.say(end.unsaid, self.display)
+        if end.unsent_message:
+            self._record.say(end.unsent_message, self.display)
         return end
 
 
@@ -553,7 +562,7 @@ async def run_batch(
     return end
 
 
-def needs_person(reason: str) -> PromptUnavailable:
+def user_required_error(reason: str) -> PromptUnavailable:
     """Return the error of a strict run in which nobody could decide something."""
     return PromptUnavailable(
         f"a decision needs a user, and no user is available: {reason}. Run the "

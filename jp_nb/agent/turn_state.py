@@ -41,9 +41,9 @@ class Resolved:
         inquiry: Answers questions of tools by asking a model.
         interrupts: What an interrupt of the kernel does.
         basis: The configuration itself, which tools may propose to change.
-        chains: True if an answer that reaches the token limit is continued.
+        continues_answers: True if an answer that reaches the token limit is continued.
         results: Has the results of calls in their place; None: tools run.
-        is_taped: True if a cassette records the model or answers in its place.
+        uses_cassette: True if a cassette records the model or answers in its place.
         unavailable_reason: None if a user may be available.
     """
 
@@ -59,9 +59,9 @@ class Resolved:
     inquiry: InquiryBackend | None = None
     interrupts: InterruptConfig = field(default_factory=InterruptConfig)
     basis: ConfigSnapshot = field(default_factory=ConfigSnapshot)
-    chains: bool = False
+    continues_answers: bool = False
     results: RecordedResults | None = None
-    is_taped: bool = False
+    uses_cassette: bool = False
     unavailable_reason: str | None = None
 
     def model_request(

@@ -22,7 +22,7 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest
-from jp_nb.agent.recording import AskedRequests
+from jp_nb.agent.recording import RequestNormalizer
 from jp_nb.config.secrets import keys_in, names_secret, without_keys
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.headless.files import read_notebook
@@ -383,7 +383,7 @@ def _first_unknown(metadata: Any, content: CassetteContent) -> str | None:
 
 def _messages(thread: RequestContext, provider: str) -> list[tuple[str, str]]:
     """Return the messages of `thread`, as `provider` is sent them, by kind and id."""
-    asked = AskedRequests(provider).of(ModelRequest(model="", thread=thread))
+    asked = RequestNormalizer(provider).of(ModelRequest(model="", thread=thread))
     return [(part.kind, part.id) for part in asked.messages]
 
 

@@ -15,14 +15,14 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelList, ModelRequest, Provider, ProviderEvent, SentRequest
 from jp_nb.agent.recording import (
-    AskedRequest,
-    AskedRequests,
     Exchange,
     ExchangeRecorder,
-    Failed,
+    FailedResponse,
     Hide,
     IncompleteResponse,
+    NormalizedRequest,
     RecordedResult,
+    RequestNormalizer,
 )
 from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
@@ -41,7 +41,7 @@ class Tape(Protocol):
         """True if the model answers every request."""
         ...
 
-    def replay(self, asked: AskedRequest) -> Exchange | None:
+    def replay(self, asked: NormalizedRequest) -> Exchange | None:
         """Return what `asked` was answered; None: the model is to be asked.
 
         Raises:
@@ -83,7 +83,7 @@ class CassetteProvider:
         self._make = make
         self._tape = tape
         self._hide = hide
-        self._asked = AskedRequests(name, hide)
+        self._asked = RequestNormalizer(name, hide)
         self.answered: ModelRequest | None = None
 
     @cached_property
@@ -103,20 +103,20 @@ class CassetteProvider:
         self.answered = request
         for event in exchange.events:
             yield event
-        if isinstance(exchange.end, Failed):
+        if isinstance(exchange.end, FailedResponse):
             raise exchange.end.error()
         if not isinstance(exchange.end, IncompleteResponse):
             yield exchange.end
 
     async def _recorded(
-        self, request: ModelRequest, asked: AskedRequest
+        self, request: ModelRequest, asked: NormalizedRequest
     ) -> AsyncGenerator[ProviderEvent, None]:
         """Stream what the provider answers; it is kept before its end is told."""
         listening, ended = ExchangeRecorder(asked, self._hide), False
         try:
             async with aclosing(self._provider.stream(request)) as events:
                 async for event in events:
-                    if not ended and (exchange := listening.hear(event)) is not None:
+                    if not ended and (exchange := listening.on_event(event)) is not None:
                         self._tape.keep(exchange)
                         ended = True
                     yield event
@@ -125,7 +125,7 @@ class CassetteProvider:
                 self._tape.keep(listening.failed(exc))
             raise
         if not ended:
-            self._tape.keep(listening.broke_off())
+            self._tape.keep(listening.incomplete())
 
     def results(self, thread: RequestContext) -> Sequence[RecordedResult] | None:
         """Return the results of the calls that `thread` ends in; None: they run."""

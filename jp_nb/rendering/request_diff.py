@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.agent.provider import Attachment
-from jp_nb.agent.recording import AskedRequest, RequestPart
+from jp_nb.agent.recording import NormalizedRequest, RequestPart
 from jp_nb.agent.tokens import attachment_tokens, definition_json, text_tokens, tool_tokens
 from jp_nb.config.secrets import without_secrets
 from jp_nb.images import amount
@@ -226,7 +226,7 @@ MAX_CHARS: Final = 4_000
 """Of one line."""
 
 
-def missed_lines(recorded: AskedRequest, asked: AskedRequest) -> list[str]:
+def missed_lines(recorded: NormalizedRequest, asked: NormalizedRequest) -> list[str]:
     """Return the lines that say what differs: settings, system, attachments, tools, messages."""
     found: list[list[str]] = []
     for what, now, then in _differing(recorded, asked):
@@ -240,7 +240,7 @@ def missed_lines(recorded: AskedRequest, asked: AskedRequest) -> list[str]:
 Change = tuple[str, JsonValue, JsonValue]
 
 
-def _differing(recorded: AskedRequest, asked: AskedRequest) -> Iterator[Change]:
+def _differing(recorded: NormalizedRequest, asked: NormalizedRequest) -> Iterator[Change]:
     yield from _settings(recorded.settings, asked.settings)
     for number, (one, other) in enumerate(zip_longest(recorded.system, asked.system), 1):
         if _id(one) != _id(other):

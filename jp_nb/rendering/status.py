@@ -16,7 +16,7 @@ from jp_nb.agent.display import (
     DisplayEvent,
     FunctionBegins,
     FunctionEnds,
-    InterruptHeard,
+    InterruptReceived,
     QuestionEnds,
     ShowText,
     TokensSoFar,
@@ -58,7 +58,7 @@ class Waiting:
     def __init__(self, now: float) -> None:
         self._waits = {MODEL_WAITS: _Wait(Waits(MODEL_WAITS, "the request to be prepared"), now)}
         self._function: FunctionBegins | None = None
-        self._interrupt: InterruptHeard | None = None
+        self._interrupt: InterruptReceived | None = None
         self._spoke: float | None = None
         self._reasons = False
         self._tokens = ""
@@ -81,7 +81,7 @@ class Waiting:
                 self._function = event
             case FunctionEnds():
                 self._function = None
-            case InterruptHeard():
+            case InterruptReceived():
                 self._interrupt = event
 
     def _wait(self, event: Waits, now: float) -> None:
@@ -142,7 +142,7 @@ def tokens_line(sent: int | None, received: int | None) -> str:
     return ", ".join(parts)
 
 
-def interrupt_words(heard: InterruptHeard, function: FunctionBegins | None = None) -> str:
+def interrupt_words(heard: InterruptReceived, function: FunctionBegins | None = None) -> str:
     """Return that an interrupt was heard, and what comes of it; `function` is what it cuts."""
     after = [_AFTER[heard.then]] if heard.then is not None else []
     held = [f"stopping {function.name}"] if function is not None else []

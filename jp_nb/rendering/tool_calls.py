@@ -14,8 +14,8 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import ToolBegins, ToolEnds
 from jp_nb.agent.permissions import to_text
-from jp_nb.agent.questions import without_user
-from jp_nb.agent.tool_call import MAX_TOLD, in_a_word
+from jp_nb.agent.questions import no_user_error
+from jp_nb.agent.tool_call import MAX_TOLD, format_image_count
 from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import break_math, code_block, code_span
 from jp_nb.text import (
@@ -77,7 +77,7 @@ def for_user(tool: str, content: str) -> str:
 
     The model's words for a run without a user name a terminal, which a notebook does not have.
     """
-    if content == without_user(tool):
+    if content == no_user_error(tool):
         return (
             "no user is available to answer its question. Configure the answer, or give it in an "
             "answers file."
@@ -87,7 +87,7 @@ def for_user(tool: str, content: str) -> str:
 
 def _images(ends: ToolEnds) -> list[str]:
     """Return what the line says of images, of which the model may have seen a part."""
-    said = [in_a_word(ends.images)] if ends.images else []
+    said = [format_image_count(ends.images)] if ends.images else []
     told = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_TOLD]]
     more = len(ends.omitted_images) - len(told)
     return [*said, *told, *([f"{more} more omitted"] if more else [])]

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.bench import CallOutcome
 from jp_nb.agent.prompts import ProposedChange
-from jp_nb.agent.tool_set import OfferedTool, ToolSet, switched_on
+from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
 from jp_nb.config.access_rules import asks, names_nothing
 from jp_nb.config.layers import to_text
 from jp_nb.config.masking import is_secret, masked
@@ -64,7 +64,7 @@ def tools_report(config: AppConfig, offer: MakeOffer, toolset: str | None = None
 
     With `toolset` those of that one alone.
     """
-    offered, possible = offer(config), offer(switched_on(config))
+    offered, possible = offer(config), offer(with_all_tools_enabled(config))
     rows = []
     for name, tool in config.conversation.tools.items():
         if name == STAR or toolset not in (None, tool.toolset):
@@ -103,7 +103,7 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f": did you mean `%jp tools {near[0]}`?" if near else "; `%jp tools` lists them"
         raise UsageError(f"Tool not found: {name}{hint}")
-    offered, possible = offer(config), offer(switched_on(config))
+    offered, possible = offer(config), offer(with_all_tools_enabled(config))
     found = possible.tools.get(name)
     facts = [
         ("tool", name),

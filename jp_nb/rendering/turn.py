@@ -22,7 +22,7 @@ from jp_nb.agent.display import (
     EndOfText,
     FunctionBegins,
     FunctionEnds,
-    InterruptHeard,
+    InterruptReceived,
     Notice,
     QuestionEnds,
     ShowRequest,
@@ -392,7 +392,7 @@ class Transcript:
                 self._begin_tool(event)
             case ToolEnds():
                 self._end_tool(event)
-            case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptHeard():
+            case Waits() | TokensSoFar() | FunctionBegins() | FunctionEnds() | InterruptReceived():
                 pass
             case ShowRequest() | UserMessage() | ChangeEnds():
                 self.pieces.append(event)

@@ -15,7 +15,7 @@ from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from jp_nb.agent.display import InterruptHeard
+from jp_nb.agent.display import InterruptReceived
 from jp_nb.agent.tool_call import Call
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import UsageError
@@ -225,7 +225,7 @@ class CellWork:
         """A block in which `output` shows what happens; no interrupt lands between its lines."""
         with self.cell.sheltered():
             try:
-                self.cell.hear_interrupts(lambda: output(InterruptHeard()))
+                self.cell.hear_interrupts(lambda: output(InterruptReceived()))
                 output.begin()
                 yield
             finally:

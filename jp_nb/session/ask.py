@@ -23,7 +23,6 @@ from pydantic import JsonValue
 
 from jp_nb.agent.prompts import (
     Answered,
-    Beforehand,
     DecisionKind,
     DeclinedByFile,
     FormEnd,
@@ -33,6 +32,7 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     OpenDecision,
     PreparedAnswers,
+    PreparedDecision,
     QuestionPrompt,
     Unavailable,
     needs_form,
@@ -179,7 +179,7 @@ class OwnQuestions:
                 raise ConfigError(why)
 
     def _note_open(self, question: Question, why: str) -> None:
-        self._prepared.left_open(OpenDecision("question", self._asker, why, question))
+        self._prepared.note_open(OpenDecision("question", self._asker, why, question))
 
     def _take_fields(self, question: Question, kind: FormAnswer) -> None:
         given: Answers = {}
@@ -359,7 +359,7 @@ class SessionAnswers:
 
     # --- what was decided beforehand -----------------------------------------------------------
 
-    def answer(self, tool: str, question: Question) -> Beforehand | None:
+    def answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the answer to `question` of `tool`; None if the file has none."""
         found = self._file.find("questions", tool, question.id)
         if found is None:
@@ -374,7 +374,7 @@ class SessionAnswers:
         """Return whether the file says something about questions of `tool`."""
         return self._file.answers_questions_of(tool)
 
-    def decision(self, kind: DecisionKind, tool: str) -> Beforehand | None:
+    def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
         """Return what the file says about `tool`; None if that is nothing."""
         found = self._file.find(_SECTIONS[kind], tool)
         if found is None:
@@ -385,7 +385,7 @@ class SessionAnswers:
 
     # --- what a runner is told -----------------------------------------------------------------
 
-    def left_open(self, decision: OpenDecision) -> None:
+    def note_open(self, decision: OpenDecision) -> None:
         """Note what nobody decided, if a runner wants to know."""
         entry: dict[str, JsonValue] = {
             "open": decision.kind,

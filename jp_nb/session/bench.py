@@ -30,8 +30,8 @@ from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
 from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
 from jp_nb.agent.tool_call import Call
-from jp_nb.agent.tool_set import NEEDS_PERSON, OfferedTool, ToolSet, switched_on
-from jp_nb.agent.turn import needs_person
+from jp_nb.agent.tool_set import NEEDS_PERSON, OfferedTool, ToolSet, with_all_tools_enabled
+from jp_nb.agent.turn import user_required_error
 from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
 from jp_nb.images import Image
@@ -158,7 +158,9 @@ class ToolBench:
         """Return the tools as they are configured now."""
         self._active.refuse_while_running()
         config = self._active.settings.config
-        return BenchTools(self._turns.tools(config), self._turns.tools(switched_on(config)))
+        return BenchTools(
+            self._turns.tools(config), self._turns.tools(with_all_tools_enabled(config))
+        )
 
     def confirm_recorded(self, calls: Sequence[ToolCallRequest]) -> None:
         """Show `calls` that come from an untrusted record, and let the user decide about them.
@@ -326,7 +328,7 @@ def check_end(run: BenchRun) -> None:
     if run.stopped:
         raise KeyboardInterrupt(STOPPED)
     if run.unavailable is not None and os.environ.get(environment.STRICT) == "1":
-        raise needs_person(run.unavailable)
+        raise user_required_error(run.unavailable)
 
 
 NOT_YOURS: Final = (

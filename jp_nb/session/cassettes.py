@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import JsonValue
 
-from jp_nb.agent.recording import AskedRequest, Exchange, RecordedResult, nearest
+from jp_nb.agent.recording import Exchange, NormalizedRequest, RecordedResult, find_nearest
 from jp_nb.config.tree.models import Cassette as CassetteConfig
 from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import ConfigError, StorageError, UnrecordedError
@@ -214,7 +214,7 @@ AGAIN = (
 
 
 def unrecorded(
-    asked: AskedRequest, cassette: CassetteContent, used: Collection[int], path: Path
+    asked: NormalizedRequest, cassette: CassetteContent, used: Collection[int], path: Path
 ) -> UnrecordedError:
     """Return the error that says how `asked` differs from what `cassette` has.
 
@@ -234,7 +234,7 @@ def unrecorded(
             f"replay`. {AGAIN}"
         )
     unused = [each for each in cassette.exchanges if each.number not in used]
-    found = nearest(asked, unused or cassette.exchanges, cassette.parts)
+    found = find_nearest(asked, unused or cassette.exchanges, cassette.parts)
     if found is None:
         return UnrecordedError(f"the cassette {path.name} is empty. {AGAIN}")
     which = "closest unused recording" if unused else "closest recording (all were used)"
@@ -321,7 +321,7 @@ class CassetteTape:
         done = self._used | self._needless
         return [each for each in self.cassette.exchanges if each.number not in done]
 
-    def replay(self, asked: AskedRequest) -> Exchange | None:
+    def replay(self, asked: NormalizedRequest) -> Exchange | None:
         """Return what `asked` was answered the next time; None: the model is to be asked.
 
         Raises:
@@ -348,7 +348,7 @@ class CassetteTape:
     def _results(self) -> ResultsOnFile:
         return ResultsOnFile(self.cassette)
 
-    def _miss(self, asked: AskedRequest) -> UnrecordedError:
+    def _miss(self, asked: NormalizedRequest) -> UnrecordedError:
         """Return the error for `asked`.
 
         A tool whose question could not be answered goes on with an error, and the model would be

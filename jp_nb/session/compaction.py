@@ -10,9 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jp_nb.agent.compaction import CompactionPlan, CompactionPlanner, Cut, carry_out
+from jp_nb.agent.compaction import (
+    CompactionPlan,
+    CompactionPlanner,
+    CompactionStep,
+    make_compactions,
+)
 from jp_nb.agent.display import MODEL_WAITS, Notice, Waits
-from jp_nb.agent.tokens import ThreadTokens, UsageCounter
+from jp_nb.agent.tokens import ContextTokens, UsageCounter
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app import CompactionRule, TurnBound
@@ -96,7 +101,7 @@ class Compacting:
 
     def tokens(self) -> int:
         """Return about how many tokens of messages a model is sent now."""
-        return ThreadTokens().of(thread_of(self.stream, self._providers))
+        return ContextTokens().of(thread_of(self.stream, self._providers))
 
     # --- it is done --------------------------------------------------------------------------
 
@@ -131,11 +136,15 @@ class Compacting:
                 entries = work.serve(job.run(self.stream, self._providers), job)
         finally:
             if entries is None:
-                mark = job.tokens.told_by(ConfigDelta())
+                mark = job.tokens.attach_usage(ConfigDelta())
                 self._record([mark] if is_usage_mark(mark) else [])
         if entries is None:
             raise KeyboardInterrupt(STOPPED)
-        told = [each for each in job.tokens.told_by_last(entries) if isinstance(each, Compaction)]
+        told = [
+            each
+            for each in job.tokens.attach_usage_to_last(entries)
+            if isinstance(each, Compaction)
+        ]
         self._record(told)
         return told
 
@@ -185,13 +194,13 @@ class SummaryJob:
         self._task = asyncio.current_task()
         entries: list[Compaction] = []
         try:
-            entries = await carry_out(self._plan.cuts, stream, providers, self._summarize)
+            entries = await make_compactions(self._plan.cuts, stream, providers, self._summarize)
         finally:  # what was waited for leaves no empty output
             said = as_sentence(entries) if entries else NO_SUMMARY
             self._output(Notice(said))
         return entries
 
-    async def _summarize(self, cut: Cut, thread: RequestContext) -> str:
+    async def _summarize(self, cut: CompactionStep, thread: RequestContext) -> str:
         summarizer = self._turns.resolver.summarizer(self._resolved, cut.rule)
         return await summarizer.summary(thread, waits=self._wait, spent=self.tokens.add)
 

@@ -152,9 +152,9 @@ class Resolver:
             inquiry=self._inquiry(config, tools, (provider, model), attachments, conversation_id),
             interrupts=config.interrupt,
             basis=basis,
-            chains=_chains(model.provider, config),
+            continues_answers=_chains(model.provider, config),
             results=self._results(provider),
-            is_taped=self._tape is not None,
+            uses_cassette=self._tape is not None,
             unavailable_reason=unavailable_reason,
         )
 

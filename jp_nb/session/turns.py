@@ -107,7 +107,7 @@ class TurnRunner:
         self._last_host = recorded_host(active.document)
         self.resolver = Resolver(active, hide=self.work.secrets.hide, prepared=self.work.prepared)
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
-        self.shortening = CompactionSettings(
+        self.compaction_settings = CompactionSettings(
             self._providers_in_course, self.resolver.summarizer, now=active.clock
         )
         self.beginnings = FirstRequests(active)
@@ -278,7 +278,7 @@ class TurnRunner:
         """
         stream = self.repaired()
         turn = self._loop(
-            resolved, self._thread(stream), strict=strict, changes=changes, compacts=compact
+            resolved, self._thread(stream), strict=strict, changes=changes, compact_first=compact
         )
         return self._finish(
             turn,
@@ -335,7 +335,7 @@ class TurnRunner:
         *,
         strict: bool = False,
         changes: int = 0,
-        compacts: bool = False,
+        compact_first: bool = False,
         recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
     ) -> TurnLoop:
         """Return what runs one turn of the active conversation, shown in the cell."""
@@ -353,8 +353,8 @@ class TurnRunner:
             context=self.work.context(stream),
             secrets=self.work.secrets,
             on_tool_error=self.work.on_tool_error,
-            shortening=self.shortening,
-            compacts=compacts,
+            compaction_settings=self.compaction_settings,
+            compact_first=compact_first,
             progress=self._active.keep_progress,
             changes=changes,
             recorded=recorded,
@@ -371,7 +371,7 @@ class TurnRunner:
         shown: str = "",
     ) -> Turn:
         """Run the `job` of `turn`, which has that `number`, and show it below what was `shown`."""
-        output, stream, thread = self.work.output, turn.stream, turn.view
+        output, stream, thread = self.work.output, turn.stream, turn.request_context
         assert output is not None
         status, why = "failed", ""
         with self.work.cell.sheltered():
@@ -383,7 +383,7 @@ class TurnRunner:
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
                 self.sent, self._last_host = turn.sent or self.sent, turn.host
-                if turn.is_unanswered or turn.view is not thread:
+                if turn.is_unanswered or turn.request_context is not thread:
                     self._threads = None
                 made = self._view(number, turn, status)
                 if made is not None:

@@ -31,16 +31,16 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import ProviderEvent
 from jp_nb.agent.recording import (
     NO_MESSAGE,
-    AskedRequest,
     End,
     Exchange,
-    Failed,
+    FailedResponse,
     IncompleteResponse,
+    NormalizedRequest,
     RecordedResult,
     RequestPart,
     digest,
     event_json,
-    part_of,
+    make_part,
     read_end,
     read_event,
 )
@@ -96,7 +96,7 @@ class OnFile:
     @property
     def has_failed(self) -> bool:
         """True if the model did not answer."""
-        return isinstance(self.end, Failed | IncompleteResponse)
+        return isinstance(self.end, FailedResponse | IncompleteResponse)
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class CassetteContent:
     parts: dict[tuple[str, str], RequestPart] = field(default_factory=dict)
     exchanges: list[OnFile] = field(default_factory=list)
 
-    def asked(self, exchange: OnFile) -> AskedRequest:
+    def asked(self, exchange: OnFile) -> NormalizedRequest:
         """Return the request of `exchange`, its parts put together."""
         listed = {
             name: tuple(self.parts[kind, str(each)] for each in _texts(exchange.summary.get(name)))
@@ -124,7 +124,7 @@ class CassetteContent:
             last = messages[-1].after
         summary = exchange.summary
         settings: JsonObject = {key: summary[key] for key in _SETTINGS if key in summary}
-        return AskedRequest(settings, **listed, messages=tuple(reversed(messages)))
+        return NormalizedRequest(settings, **listed, messages=tuple(reversed(messages)))
 
     def is_inquiry(self, exchange: OnFile) -> bool:
         """Return True if a question of a tool was put to the model."""
@@ -294,7 +294,7 @@ class _CassetteReader:
         value = {key: each for key, each in said.items() if key not in beside_value}
         if not isinstance(after, str):
             raise self._wrong("`after` of the message is not a text", AGAIN)
-        part = part_of(kind, value, after)
+        part = make_part(kind, value, after)
         if part.id != given:
             raise self._edited(f"this {kind}")
         if after != NO_MESSAGE and ("message", after) not in self._cassette.parts:

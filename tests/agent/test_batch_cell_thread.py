@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import (
-    InterruptHeard,
+    InterruptReceived,
     ToolEnds,
 )
-from jp_nb.agent.interrupts import STOP, STOPPED, stopped
+from jp_nb.agent.interrupts import STOP, STOPPED, stopped_call_text
 from jp_nb.agent.prompts import PromptEnd
 from jp_nb.agent.turn import TurnEnd
 from jp_nb.config.partial import Partial
@@ -191,7 +191,7 @@ async def test_interrupt_is_acknowledged_while_a_function_has_the_cell() -> None
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.heard)
     bench.loop.interrupt()
-    assert bench.passing[-1] == InterruptHeard()
+    assert bench.passing[-1] == InterruptReceived()
     assert not bench.person.asked, "who has the cell is not done yet"
     cell.heard[0].set()
     async with asyncio.timeout(5):
@@ -216,7 +216,7 @@ async def test_function_cut_by_an_interrupt_without_a_user_is_reported_as_stoppe
     bench.loop.cell = Cell()
     assert (await bench.run()).status == "interrupted"
     [response] = bench.of(ToolCallResponse)
-    assert (response.content, response.is_error) == (stopped(STOP, ran=True), False)
+    assert (response.content, response.is_error) == (stopped_call_text(STOP, ran=True), False)
     assert bench.shown_of(ToolEnds)[0].traceback is None
 
 

@@ -11,7 +11,7 @@ import pytest
 from jp_nb.agent.batch import BROKE_OFF, NEVER_RAN, RAN_BEFORE
 from jp_nb.agent.display import (
     DisplayEvent,
-    InterruptHeard,
+    InterruptReceived,
     ToolBegins,
     ToolEnds,
     UserMessage,
@@ -341,8 +341,8 @@ async def test_interrupt_is_acknowledged_before_the_menu(phase: str) -> None:
         bench, _, ready = with_tools(person)
         end = await one_interrupt(bench, ready)
     assert end.status == "interrupted"
-    heard = [event for event in shown if isinstance(event, InterruptHeard)]
-    assert heard == [InterruptHeard(), InterruptHeard("menu")]
+    heard = [event for event in shown if isinstance(event, InterruptReceived)]
+    assert heard == [InterruptReceived(), InterruptReceived("menu")]
 
 
 def returning(content: str, *, name: str = "t") -> PythonTool:

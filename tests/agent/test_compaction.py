@@ -60,7 +60,9 @@ def bench(
     summarizer = EventProvider(*summaries)
     model = InquiryModel(summarizer, "small", system=(INSTRUCTIONS,), full_name="test/small")
     model = replace(model, request=made.request.model_copy(update={"max_retries": 0}))
-    shortening = CompactionSettings(lambda: ("",), lambda resolved, rule: Summarizer(model))
+    compaction_settings = CompactionSettings(
+        lambda: ("",), lambda resolved, rule: Summarizer(model)
+    )
     made.loop = TurnLoop(
         stream=made.stream,
         thread=thread_of(made.stream),
@@ -68,7 +70,7 @@ def bench(
         prompter=made.person,
         cell=made.cell,
         display=made.show,
-        shortening=shortening,
+        compaction_settings=compaction_settings,
         sleep=made.loop.sleep,
     )
     return made, summarizer

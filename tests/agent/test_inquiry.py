@@ -19,7 +19,7 @@ from jp_nb.agent.inquiry import (
     LlmInquiryBackend,
     ModelInquiry,
     answer_schema,
-    paused,
+    with_open_question,
     without_addresses,
 )
 from jp_nb.agent.provider import (
@@ -148,7 +148,7 @@ def test_paused_thread_is_a_copy_that_asks_the_question() -> None:
     thread = waiting()
     before = list(thread.items)
     question = SURE.with_context("a.txt\nb.txt")
-    copy = paused(thread, inquiry(question))
+    copy = with_open_question(thread, inquiry(question))
     assert thread.items == before
     assert copy is not thread
     assert copy.items is not thread.items
@@ -170,7 +170,7 @@ def test_paused_thread_answers_other_open_calls() -> None:
     thread = waiting()
     for entry in (called("call_2", "rename"), called("call_3", "look"), result("call_3", "seen")):
         thread.add(entry, "test")
-    assert responses(paused(thread, inquiry())) == [
+    assert responses(with_open_question(thread, inquiry())) == [
         ("call_3", "seen", False),
         ("call_1", "Tool paused: Create backups?", False),
         ("call_2", BESIDE, False),
@@ -181,13 +181,13 @@ def test_asking_call_of_two_with_one_id_is_paused() -> None:
     for other in ("look", "rename"):
         calls = called("call_1", other), called("call_2", "look"), called("call_1", "rename")
         thread = thread_of(user("Go."), *calls)
-        assert responses(paused(thread, inquiry(number=2))) == [
+        assert responses(with_open_question(thread, inquiry(number=2))) == [
             ("call_1", BESIDE, False),
             ("call_2", BESIDE, False),
             ("call_1", "Tool paused: Create backups?", False),
         ]
         thread.add(result("call_1", "seen"), "test")  # of the first: ids pair by count
-        assert responses(paused(thread, inquiry())) == [
+        assert responses(with_open_question(thread, inquiry())) == [
             ("call_1", "seen", False),
             ("call_2", BESIDE, False),
             ("call_1", "Tool paused: Create backups?", False),
@@ -199,7 +199,7 @@ def test_calls_of_earlier_turns_are_not_paused() -> None:
     for entry in (user("Two."), called("call_1", "rename"), user("Three.")):
         thread.add(entry, "test")  # the second has no response
     thread.add(called("call_1", "rename"), "test")
-    copy = paused(thread, inquiry())
+    copy = with_open_question(thread, inquiry())
     assert responses(copy) == [
         ("call_1", "renamed", False),
         ("call_1", "Tool call was interrupted.", True),

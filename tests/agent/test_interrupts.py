@@ -9,7 +9,7 @@ from jp_nb.agent.interrupts import (
     Interrupts,
     Phase,
     Verdict,
-    menu,
+    ask_menu,
     stream_menu,
     tool_menu,
 )
@@ -24,15 +24,15 @@ def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
     now = 0.0
     interrupts = Interrupts(FakePrompter(), clock=lambda: now)
     settings = InterruptConfig(escalation_cooldown_secs=2)
-    assert interrupts.at_once("streaming", settings) is None
+    assert interrupts.decide_without_menu("streaming", settings) is None
     now = 1.5
-    assert interrupts.at_once("tool_call", settings) == ESCALATED
+    assert interrupts.decide_without_menu("tool_call", settings) == ESCALATED
     now = 3.5
-    assert interrupts.at_once("tool_call", settings) is None
+    assert interrupts.decide_without_menu("tool_call", settings) is None
     now = 40.0
-    assert interrupts.at_once("tool_call", settings, in_menu=True) == ESCALATED
+    assert interrupts.decide_without_menu("tool_call", settings, in_menu=True) == ESCALATED
     alone = Interrupts(FakePrompter(away="headless"))
-    assert alone.at_once("streaming", settings) == STOP
+    assert alone.decide_without_menu("streaming", settings) == STOP
 
 
 MENUS: list[tuple[list[str], str, str]] = [
@@ -71,7 +71,7 @@ async def test_unanswered_menu_continues_only_if_the_user_closed_it() -> None:
                 asked.append(prompt)
                 return end
 
-            assert await menu(ask, phase, InterruptConfig(), shown) == verdict
+            assert await ask_menu(ask, phase, InterruptConfig(), shown) == verdict
             assert asked == [shown]
 
 
@@ -89,6 +89,6 @@ async def test_reply_is_asked_for_as_text() -> None:
         return next(ends)
 
     words = Verdict("reply", "Go left.", by="person")
-    assert await menu(ask, "tool_call", InterruptConfig(), tool_menu(["slow"])) == words
+    assert await ask_menu(ask, "tool_call", InterruptConfig(), tool_menu(["slow"])) == words
     assert isinstance(asked[1], QuestionPrompt)
     assert asked[1].question.answer_type.type == "text"

@@ -97,7 +97,9 @@ def shown(bench: Bench) -> str:
 
 
 async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
-    bench = Bench([cut(say("The qu")), cut(say("ick br")), reply(say("own fox."))], chains=True)
+    bench = Bench(
+        [cut(say("The qu")), cut(say("ick br")), reply(say("own fox."))], continues_answers=True
+    )
     assert (await bench.run()).status == "completed"
     assert messages(bench) == ["The qu", "ick br", "own fox."], "one entry for each response"
     assert bench.turn.text == shown(bench) == "The quick brown fox."
@@ -107,7 +109,7 @@ async def test_answer_at_the_token_limit_is_continued_as_one_text() -> None:
 
 
 async def test_continuation_ends_after_the_maximum() -> None:
-    bench = Bench([cut(say(f"<{n}>")) for n in range(9)], chains=True)
+    bench = Bench([cut(say(f"<{n}>")) for n in range(9)], continues_answers=True)
     assert (await bench.run()).status == "completed"
     assert len(bench.provider.requests) == MAX_CONTINUATIONS + 1 == 6
     assert bench.turn.text == "<0><1><2><3><4><5>"
@@ -115,7 +117,7 @@ async def test_continuation_ends_after_the_maximum() -> None:
 
 
 @pytest.mark.parametrize(
-    ("response", "chains", "limits"),
+    ("response", "continues_answers", "limits"),
     [
         (cut(say("So far")), False, {}),
         (cut([TextPart(0, "reasoning", "hm"), Flush(0)]), True, {}),
@@ -125,11 +127,13 @@ async def test_continuation_ends_after_the_maximum() -> None:
     ids=["switched off", "nothing said", "a call", "too many tokens"],
 )
 async def test_answers_that_are_not_continued(
-    response: list[Any], chains: bool, limits: Any
+    response: list[Any], continues_answers: bool, limits: Any
 ) -> None:
     tool = PythonTool(lambda: "x", name="t")
     request = RequestConfig(**limits)
-    bench = Bench([response, DONE], tools=[tool], chains=chains, request=request)
+    bench = Bench(
+        [response, DONE], tools=[tool], continues_answers=continues_answers, request=request
+    )
     await bench.run()
     assert "⚠ The answer reached the token limit and is incomplete" in notices(bench)
     assert len(bench.provider.requests) == 1 + bool(bench.of(ToolCallRequest))
@@ -142,14 +146,14 @@ async def test_continuation_omits_reasoning_and_repeated_text() -> None:
         Flush(1),
         Finished(),
     ]
-    bench = Bench([cut(say("It was once upon a time")), again], chains=True)
+    bench = Bench([cut(say("It was once upon a time")), again], continues_answers=True)
     await bench.run()
     assert bench.turn.text == shown(bench) == "It was once upon a time there"
     assert [r.kind for r in bench.of(ChatResponse)] == ["message", "message"]
 
 
 async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
-    bench = Bench([cut(say("and so on")), cut(say("and so on"))], chains=True)
+    bench = Bench([cut(say("and so on")), cut(say("and so on"))], continues_answers=True)
     await bench.run()
     assert (bench.turn.text, shown(bench).splitlines()[0]) == ("and so on", "and so on")
     assert len(bench.provider.requests) == 2
@@ -157,7 +161,9 @@ async def test_continuation_that_only_repeats_the_answer_is_the_last() -> None:
 
 async def test_continuation_may_call_tools() -> None:
     tool = PythonTool(lambda: "x", name="t")
-    bench = Bench([cut(say("Let me lo")), reply(say("ok."), call("t")), DONE], [tool], chains=True)
+    bench = Bench(
+        [cut(say("Let me lo")), reply(say("ok."), call("t")), DONE], [tool], continues_answers=True
+    )
     await bench.run()
     assert bench.turn.text == "Let me look.\n\nDone."
     assert len(bench.of(ToolCallResponse)) == 1
@@ -165,14 +171,14 @@ async def test_continuation_may_call_tools() -> None:
 
 async def test_interrupted_continuation_keeps_all_parts() -> None:
     broken: list[Any] = [TextPart(0, "message", "two "), ProviderError("reset", kind="transient")]
-    bench = Bench([cut(say("one ")), broken, reply(say("three"))], chains=True)
+    bench = Bench([cut(say("one ")), broken, reply(say("three"))], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "one two three"
 
 
 async def test_refused_continuation_shows_the_recorded_text() -> None:
     refused: list[Any] = [TextPart(0, "message", " and bad"), Finished("refused")]
-    bench = Bench([cut(say("Good")), refused], chains=True)
+    bench = Bench([cut(say("Good")), refused], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "Good"
     assert bench.shown_of(DiscardText)
@@ -181,7 +187,7 @@ async def test_refused_continuation_shows_the_recorded_text() -> None:
 
 async def test_aborted_continuation_keeps_the_first_part() -> None:
     bench = Bench([cut(say("one ")), [TextPart(0, "message", "two "), forever]],
-                  person=FakePrompter(yes("abort")), chains=True)  # fmt: skip
+                  person=FakePrompter(yes("abort")), continues_answers=True)  # fmt: skip
     task = asyncio.create_task(bench.run())
     await until(lambda: ShowText("message", "two ") in bench.shown)
     bench.loop.interrupt()
@@ -197,7 +203,7 @@ async def test_truncated_call_does_not_run(text: str) -> None:
     arguments = [ToolCallArguments(2, text)] if text else []
     cut_call: list[Any] = [ToolCallStart(2, "c2", "t"), *arguments, Flush(2), LIMIT]
     whole = call("t", "c1", index=1)
-    bench = Bench([[*say("Now."), *whole, *cut_call], DONE], tools=[tool], chains=True)
+    bench = Bench([[*say("Now."), *whole, *cut_call], DONE], tools=[tool], continues_answers=True)
     await bench.run()
     assert ran == [1]
     last = bench.of(ToolCallResponse)[1]
@@ -228,7 +234,7 @@ async def test_anthropic_request_asks_to_continue_the_partial_answer() -> None:
     ]
     with LoopbackServer(replies) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        bench = Bench([], chains=True)
+        bench = Bench([], continues_answers=True)
         over_http(bench, provider, "anthropic")
         again = Bench([], stream=bench.stream)
         try:
@@ -257,7 +263,7 @@ PART = TextPart(0, "message", "ick brown")
 
 async def test_continuation_that_breaks_off_stays_one_text() -> None:
     scripts = [cut(say("The qu")), [PART, broken()], reply(say("ick brown fox"))]
-    bench = Bench(scripts, chains=True)
+    bench = Bench(scripts, continues_answers=True)
     await bench.run()
     assert messages(bench) == ["The qu", "ick brown", " fox"]
     assert bench.turn.text == shown(bench) == "The quick brown fox"
@@ -274,7 +280,7 @@ async def test_continuation_that_breaks_off_stays_one_text() -> None:
 async def test_kept_text_stays_on_screen_when_the_next_attempt_is_refused(
     scripts: list[Any], kept: str
 ) -> None:
-    bench = Bench([*scripts, [Finished("refused")]], chains=True)
+    bench = Bench([*scripts, [Finished("refused")]], continues_answers=True)
     await bench.run()
     assert bench.turn.text == kept
     assert shown(bench) == f"{kept}\n⚠ The model refused to answer".replace("\n\n", "\n")

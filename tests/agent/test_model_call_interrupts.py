@@ -11,7 +11,7 @@ from jp_nb.agent.display import (
     DiscardText,
     DisplayEvent,
     EndOfText,
-    InterruptHeard,
+    InterruptReceived,
     Notice,
     ShowText,
     UserMessage,
@@ -55,7 +55,7 @@ async def test_continue_keeps_the_same_stream() -> None:
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
-    await until(lambda: InterruptHeard("continue") in bench.passing)
+    await until(lambda: InterruptReceived("continue") in bench.passing)
     gate.set()
     assert (await task).status == "completed"
     assert bench.turn.text == "So far and more"
@@ -96,7 +96,7 @@ async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> Non
 
     def show(event: DisplayEvent) -> None:
         bench.show(event)
-        if event == InterruptHeard("continue") and not heard:
+        if event == InterruptReceived("continue") and not heard:
             heard.append(event)
             loop.call_soon(bench.loop.interrupt)  # before the answer may continue
 
@@ -304,7 +304,7 @@ async def test_second_interrupt_ends_a_stream_that_does_not_close() -> None:
     task = asyncio.create_task(bench.run())
     await until(has_said(bench))
     bench.loop.interrupt()
-    await until(lambda: InterruptHeard("stop") in bench.passing)
+    await until(lambda: InterruptReceived("stop") in bench.passing)
     await asyncio.sleep(0.01)
     assert not task.done()
     bench.loop.interrupt()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.agent.prompts import DeclinedByFile, GivenAnswer, InvalidAnswer
-from jp_nb.agent.questions import AskModel, AskPerson, Decline, Refuse, Route, UseAnswer, route
+from jp_nb.agent.questions import AskModel, Decline, PromptUser, Refuse, Route, UseAnswer, route
 from jp_nb.config.tree.tools import QuestionConfig
 from jp_nb.tools.question import Question
 
@@ -28,7 +28,7 @@ PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
     (TO_MODEL, None, None, AskModel()),
     (None, None, GIVEN, UseAnswer(True, "answers")),
     (None, None, DeclinedByFile("a.toml, line 1"), Decline()),
-    (None, None, None, AskPerson()),
+    (None, None, None, PromptUser()),
 ]
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.agent.display import InterruptHeard, QuestionEnds, UserMessage
-from jp_nb.agent.interrupts import LEFT, LEFT_RUNNING, LEFT_UNRUN, stopped
+from jp_nb.agent.display import InterruptReceived, QuestionEnds, UserMessage
+from jp_nb.agent.interrupts import LEFT_RUNNING, LEFT_UNRUN, USER_STOPPED, stopped_call_text
 from jp_nb.agent.permissions import STOPPED_FIRST, UNDELIVERED
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
 from jp_nb.agent.questions import REASON_NOT_ANSWERED, STOPPED_BY_USER
@@ -96,7 +96,7 @@ async def test_stop_ends_the_turn_and_drops_unsent_answers(end: Any) -> None:
     ]
     assert [e.metadata["channel"] for e in bench.of(InquiryResponse)] == ["form", "form"]
     assert len(bench.provider.requests) == 1
-    assert [event for event in bench.passing if isinstance(event, InterruptHeard)] == []
+    assert [event for event in bench.passing if isinstance(event, InterruptReceived)] == []
 
 
 async def test_stop_keeps_answers_from_before_the_form() -> None:
@@ -182,8 +182,8 @@ async def test_stop_reports_finished_calls_as_undelivered() -> None:
 
 
 def test_stopped_call_is_reported_as_run_or_not_run() -> None:
-    assert stopped(LEFT, ran=False) == LEFT_UNRUN
-    assert stopped(LEFT, ran=True) == LEFT_RUNNING
+    assert stopped_call_text(USER_STOPPED, ran=False) == LEFT_UNRUN
+    assert stopped_call_text(USER_STOPPED, ran=True) == LEFT_RUNNING
 
 
 @pytest.mark.req("HB-11")
@@ -370,7 +370,7 @@ async def test_interrupt_of_a_form_is_not_reported_as_a_stop() -> None:
     first, second = (text for text, _ in responses(bench))
     assert first == REASON_NOT_ANSWERED["interrupted"]
     assert second == bench.offer().tools["dig"].cancellation_response
-    assert [event.then for event in bench.passing if isinstance(event, InterruptHeard)] == [
+    assert [event.then for event in bench.passing if isinstance(event, InterruptReceived)] == [
         *(None, "menu", "stop")
     ]
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.agent.prompts import UNSET
-from jp_nb.agent.recording import AskedRequest, AskedRequests
+from jp_nb.agent.recording import NormalizedRequest, RequestNormalizer
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.request_diff import missed_lines
 from tests.support.asked_requests import SPEC, Place, asked, at, changed, model_request, places
@@ -63,7 +63,7 @@ def test_ids_and_times_are_no_part_of_a_request() -> None:
             message["id"] = "call_other"
     assert asked(spec).id == asked(SPEC).id
     one, other = model_request(SPEC), model_request(SPEC)
-    asks = AskedRequests("anthropic")
+    asks = RequestNormalizer("anthropic")
     assert asks.of(one).id == asks.of(other).id
     assert "jp-c1" not in str(asks.of(one))
 
@@ -74,7 +74,7 @@ def test_calls_with_one_id_are_numbered() -> None:
 
 
 def test_earlier_messages_are_not_read_again() -> None:
-    asks, request = AskedRequests("anthropic"), model_request(SPEC)
+    asks, request = RequestNormalizer("anthropic"), model_request(SPEC)
     first = asks.of(request)
     request.thread.add(ChatRequest(content="More."), "anthropic")
     second = asks.of(request)
@@ -103,7 +103,7 @@ def test_difference_hides_keys(distance: int) -> None:
     key, other = "sk-abcdefgh1234567890123", "sk-zyxwvuts1234567890123"
     place = next(p for p in PLACES if p[0] == "message")
 
-    def request_with(secret: str, word: str) -> AskedRequest:
+    def request_with(secret: str, word: str) -> NormalizedRequest:
         text = f"{'x' * 300} {secret} {'y' * distance} {word} {'z' * 300}"
         return asked(changed(SPEC, place, text))
 

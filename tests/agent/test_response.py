@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.agent.response import Seam
+from jp_nb.agent.response import OverlapTrimmer
 
 
 @given(st.text("ab \n", max_size=30), st.text("ab \n", max_size=30), st.integers(1, 5))
 def test_seam_removes_repeated_text_and_nothing_else(before: str, after: str, size: int) -> None:
-    seam = Seam(before)
+    seam = OverlapTrimmer(before)
     pieces = [after[start : start + size] for start in range(0, len(after), size)]
     new = "".join([*(seam.feed(piece) for piece in pieces), seam.rest()])
     assert after.endswith(new)
     taken = after[: len(after) - len(new)]
     assert before.endswith(taken)
-    assert not taken or (len(taken) >= Seam.SHORTEST and taken.strip())
+    assert not taken or (len(taken) >= OverlapTrimmer.SHORTEST and taken.strip())
 
 
 SEAMS = [
@@ -31,5 +31,5 @@ SEAMS = [
 
 def test_seam_removes_a_repeated_text_of_five_characters_and_more() -> None:
     for before, after, new in SEAMS:
-        seam = Seam(before)
+        seam = OverlapTrimmer(before)
         assert seam.feed(after) + seam.rest() == new

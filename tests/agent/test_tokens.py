@@ -94,7 +94,7 @@ async def test_tokens_of_failed_attempts_are_recorded() -> None:
 
 async def test_each_part_of_a_continued_answer_has_its_tokens() -> None:
     first: list[Any] = [took(5, 4), *say("One and "), Finished("max_tokens")]
-    bench = Bench([first, [took(9, 3), *reply(say("two."))]], chains=True)
+    bench = Bench([first, [took(9, 3), *reply(say("two."))]], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "One and two."
     assert [u.tokens for _, u in stored(bench)] == [TurnUsage(5, 4), TurnUsage(9, 3)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import Notice, ToolEnds
-from jp_nb.agent.inquiry import ModelInquiry, paused
+from jp_nb.agent.inquiry import ModelInquiry, with_open_question
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.images import Image
 from jp_nb.record.context import RequestContext, thread_of
@@ -213,7 +213,7 @@ async def test_inquiry_includes_the_images() -> None:
     made = bench(plot(figure()))
     await made.run("Look.", [figure("asked", shade=9)])
     inquiry = ModelInquiry("c.q.1", "c", "t", Question.boolean("q", "Sure?"))
-    seen_then = [item.images for item in paused(made.loop.thread, inquiry)]
+    seen_then = [item.images for item in with_open_question(made.loop.thread, inquiry)]
     assert seen_then == [*(item.images for item in made.loop.thread), ()]
     assert sum(map(len, seen_then)) == 2
 

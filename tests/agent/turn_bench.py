@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from jp_nb.agent.display import DisplayEvent, Passing, Waits
+from jp_nb.agent.display import DisplayEvent, TransientEvent, Waits
 from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.provider import (
     Finished,
@@ -172,7 +172,7 @@ class Bench:
         inquiry: Answers tools' questions instead of the user.
         sources: The sources of tools, instead of `tools`, `executors` and builtins.
         models: Other providers, by `provider/name` of the model that is configured.
-        chains: Whether an answer that reaches the token limit is continued.
+        continues_answers: Whether an answer that reaches the token limit is continued.
         projection: The configuration: registrations, `config`, and the record.
         shown: The display events to keep.
         passing: The display events to show for a time.
@@ -195,7 +195,7 @@ class Bench:
     progress: list[CallStage] = field(default_factory=list)
     inquiry: InquiryBackend | None = None
     models: Mapping[str, EventProvider] = field(default_factory=dict)
-    chains: bool = False
+    continues_answers: bool = False
 
     def __post_init__(self) -> None:
         self.provider = EventProvider(*self.scripts)
@@ -215,7 +215,7 @@ class Bench:
         )
 
     def show(self, event: DisplayEvent) -> None:
-        (self.passing if isinstance(event, Passing) else self.shown).append(event)
+        (self.passing if isinstance(event, TransientEvent) else self.shown).append(event)
 
     def waits(self) -> list[str]:
         """Return the texts that were shown while the turn waited, in order."""
@@ -260,7 +260,7 @@ class Bench:
             interrupts=config.interrupt,
             inquiry=self.inquiry,
             basis=ConfigSnapshot(now.after, now.defaults, config),
-            chains=self.chains,
+            continues_answers=self.continues_answers,
         )
 
     async def run(self, text: str = "Go.", images: Sequence[Image] = ()) -> TurnEnd:

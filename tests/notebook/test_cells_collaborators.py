@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.prompts import Answered, AnyEnd, FormEnd, NotAnswered, Unavailable, sent_by
+from jp_nb.agent.prompts import Answered, AnyEnd, FormEnd, NotAnswered, Unavailable, with_sender
 from jp_nb.notebook.cells import MAX_SESSIONS, Collaborators, read_name
 from jp_nb.notebook.page.protocol import Hello
 
@@ -76,5 +76,5 @@ OVER = NotAnswered("timed_out", "form")
     ],
 )
 def test_sender_of_a_form_is_named_for_chosen_answers(end: AnyEnd, named: AnyEnd) -> None:
-    assert sent_by(end, "Ada") == named
-    assert sent_by(end, None) == end
+    assert with_sender(end, "Ada") == named
+    assert with_sender(end, None) == end

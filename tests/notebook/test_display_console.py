@@ -16,7 +16,7 @@ from jp_nb.agent.display import (
     EndOfText,
     FunctionBegins,
     FunctionEnds,
-    InterruptHeard,
+    InterruptReceived,
     Notice,
     ShowText,
     ToolBegins,
@@ -123,9 +123,9 @@ def test_retries_interrupts_and_notices_are_lines(capsys: pytest.CaptureFixture[
         capsys,
         ShowText("message", "So"),
         Waits("model", "x/y: 429 rate limit, attempt 2 of 5", until=0.0),
-        InterruptHeard(),
-        InterruptHeard("stop"),
-        InterruptHeard("stop"),
+        InterruptReceived(),
+        InterruptReceived("stop"),
+        InterruptReceived("stop"),
         Notice("⚠ cut off"),
     )
     assert text.split("\n") == [

@@ -265,7 +265,7 @@ def test_demanded_tool_that_was_not_called_is_reported(
 def test_continuation_of_cut_answers_is_configured(session: Session) -> None:
     def chains(line: str) -> bool:
         draft = session.settings.draft([Directive("cfg", text) for text in line.split()])
-        return session.turns.resolve(session.settings.snapshot(draft), "jp-c1").chains
+        return session.turns.resolve(session.settings.snapshot(draft), "jp-c1").continues_answers
 
     anthropic = "assistant.model.id=anthropic/m"
     assert chains(anthropic)

@@ -6,7 +6,7 @@ from jp_nb.agent.display import (
     DisplayEvent,
     FunctionBegins,
     FunctionEnds,
-    InterruptHeard,
+    InterruptReceived,
     QuestionEnds,
     ShowText,
     ToolBegins,
@@ -82,19 +82,19 @@ def test_queued_questions_are_counted_until_they_end() -> None:
 
 def test_interrupt_is_confirmed_until_the_turn_continues() -> None:
     hold = FunctionBegins("a", "hold")
-    assert line_at(1.0, MODEL, InterruptHeard()) == "Interrupt received"
-    assert line_at(1.0, hold, InterruptHeard()) == "Interrupt received: stopping hold"
-    menu = InterruptHeard("menu")
+    assert line_at(1.0, MODEL, InterruptReceived()) == "Interrupt received"
+    assert line_at(1.0, hold, InterruptReceived()) == "Interrupt received: stopping hold"
+    menu = InterruptReceived("menu")
     assert line_at(1.0, menu) == "Interrupt received: a menu asks how to continue"
     assert (
         line_at(1.0, hold, menu) == "Interrupt received: stopping hold; a menu asks how to continue"
     )
     assert line_at(1.0, hold, menu, FunctionEnds("a")) == line_at(1.0, menu)
-    stop = InterruptHeard("stop")
+    stop = InterruptReceived("stop")
     line = "Interrupt received: stopping; the text received so far is kept"
     assert line_at(9.0, stop, Waits("a", "look"), ToolEnds("a", "look", "", False, 1.0)) == line
     for then in ("continue", "reply", "restart"):
-        heard = InterruptHeard(then)
+        heard = InterruptReceived(then)
         assert line_at(1.0, heard).startswith("Interrupt received: ")
         assert line_at(1.0, heard, MODEL) == "Waiting for anthropic/opus · 1 s"
         assert not line_at(1.0, heard, ToolBegins("a", "look", {})).startswith("Interrupt")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.agent.recording import Failed
+from jp_nb.agent.recording import FailedResponse
 from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import StorageError
 from jp_nb.session.cassettes import CassetteChoice, CassetteTape
@@ -30,12 +30,12 @@ def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
 
 
 def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Path) -> None:
-    failed, good, _, broke_off = exchanges()
+    failed, good, _, incomplete = exchanges()
     path = write_cassette(tmp_path / "a.jsonl")
     before = path.read_bytes()
     tape = CassetteTape(CassetteChoice("record", path))
     tape.keep(failed)
-    tape.keep(broke_off)
+    tape.keep(incomplete)
     assert path.read_bytes() == before
     assert tape.is_unanswered
     tape.keep(good)
@@ -43,7 +43,7 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     assert not tape.is_unanswered
     content = read_cassette(path)
     kept = [content.exchange(each) for each in content.exchanges]
-    assert kept == [failed, broke_off, good, failed]
+    assert kept == [failed, incomplete, good, failed]
 
 
 def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path) -> None:
@@ -54,11 +54,11 @@ def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path
 
 
 def test_replayed_error_is_raised_without_delay() -> None:
-    error = Failed("busy", "rate_limit", 429, 20.0).error()
+    error = FailedResponse("busy", "rate_limit", 429, 20.0).error()
     assert (error.kind, error.status, error.retryable, error.retry_after) == (
         "rate_limit", 429, True, 0.0
     )  # fmt: skip
-    final = Failed("no", "quota", 402).error()
+    final = FailedResponse("no", "quota", 402).error()
     assert (final.retryable, final.retry_after) == (False, None)
 
 

@@ -155,7 +155,7 @@ def test_configuration_without_overrides_merges_nothing(
         raise AssertionError("merged")
 
     monkeypatch.setattr(aliases, "merge", never)
-    monkeypatch.setattr(inquiry_module, "paused", never)
+    monkeypatch.setattr(inquiry_module, "with_open_question", never)
     assert asked(resolved(resolver)).default.model == "main"
     with pytest.raises(AssertionError):
         resolved(resolver, inquiry(system_prompt="x"))

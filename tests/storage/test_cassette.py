@@ -15,7 +15,7 @@ from jp_nb.agent.provider import (
     TextPart,
     Usage,
 )
-from jp_nb.agent.recording import Exchange, ExchangeRecorder, Failed, part_of
+from jp_nb.agent.recording import Exchange, ExchangeRecorder, FailedResponse, make_part
 from jp_nb.errors import ProviderError, StorageError, UnrecordedError
 from jp_nb.json_values import JsonObject, compact_json
 from jp_nb.session.cassettes import CassetteChoice, CassetteTape
@@ -98,7 +98,7 @@ def test_cassette_with_windows_line_ends_is_read(tmp_path: Path) -> None:
 
 def message_after(after: JsonValue) -> str:
     """A cassette whose message has the id that it would have if `after` were a text."""
-    part = part_of("message", {"role": "user", "text": "Go on."}, str(after))
+    part = make_part("message", {"role": "user", "text": "Go on."}, str(after))
     line = compact_json({**part_line(part), "after": after})
     return f"{compact_json(HEADER)}\n{line}\n"
 
@@ -232,8 +232,8 @@ def test_text_deltas_are_joined_and_keep_alives_are_omitted() -> None:
         Usage(output_tokens=1),
         TextPart(1, "message", "d"),
     ):
-        assert listening.hear(event) is None
-    exchange = listening.hear(Finished("max_tokens"))
+        assert listening.on_event(event) is None
+    exchange = listening.on_event(Finished("max_tokens"))
     assert exchange is not None
     assert exchange.events == (
         TextPart(0, "message", "ab"),
@@ -252,7 +252,7 @@ def test_recorded_error_hides_the_address_of_the_server() -> None:
     )
     error.address = "http://intern.example:8080/v1/chat"
     end = ExchangeRecorder(requests()[0]).failed(error).end
-    assert end == Failed(
+    assert end == FailedResponse(
         "cannot connect to llamacpp at [address]: the certificate is not that of [address]. "
         "See https://docs.intern.example/",
         "connect",

@@ -23,12 +23,12 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.agent.recording import (
-    AskedRequest,
-    AskedRequests,
     End,
     Exchange,
-    Failed,
+    FailedResponse,
     IncompleteResponse,
+    NormalizedRequest,
+    RequestNormalizer,
 )
 from jp_nb.images import Image
 from jp_nb.record.context import ContextItem, RequestContext
@@ -77,9 +77,9 @@ IDS = ("id",)
 """Keys whose values are no part of the request."""
 
 
-def asked(spec: dict[str, Any], provider: str = "anthropic") -> AskedRequest:
+def asked(spec: dict[str, Any], provider: str = "anthropic") -> NormalizedRequest:
     """Return the normalized request of `spec`."""
-    return AskedRequests(provider).of(model_request(spec))
+    return RequestNormalizer(provider).of(model_request(spec))
 
 
 def model_request(spec: dict[str, Any]) -> ModelRequest:
@@ -164,7 +164,7 @@ ANSWER: tuple[ProviderEvent, ...] = (
 )
 
 
-def requests() -> list[AskedRequest]:
+def requests() -> list[NormalizedRequest]:
     """Return a first request, the same again, one with more messages, and one to another model."""
     first = {**SPEC, "message": SPEC["message"][:1]}
     return [asked(first), asked(first), asked(SPEC), asked(changed(SPEC, ("model",), "haiku"))]
@@ -173,7 +173,7 @@ def requests() -> list[AskedRequest]:
 def exchanges() -> list[Exchange]:
     """Return the requests with an answer each: failed, finished, to be retried, broken off."""
     ends: tuple[End, ...] = (
-        Failed("busy", "rate_limit", 429, 20.0),
+        FailedResponse("busy", "rate_limit", 429, 20.0),
         Finished(),
         Retry("stale", drop_metadata="signature"),
         IncompleteResponse(),

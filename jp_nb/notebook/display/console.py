@@ -16,7 +16,7 @@ from jp_nb.agent.display import (
     EndOfText,
     FunctionBegins,
     FunctionEnds,
-    InterruptHeard,
+    InterruptReceived,
     Notice,
     QuestionEnds,
     ShowRequest,
@@ -81,7 +81,7 @@ class Printer:
                 self._function = event
             case FunctionEnds():
                 self._function = None
-            case InterruptHeard():
+            case InterruptReceived():
                 self._interrupted(event)
 
     def end_line(self) -> None:
@@ -126,7 +126,7 @@ class Printer:
             begun = replace(begun, parameters="off", formatted=None)  # shown when it began
         self._line(piece_plain(ToolPiece(begun, event)))
 
-    def _interrupted(self, event: InterruptHeard) -> None:
+    def _interrupted(self, event: InterruptReceived) -> None:
         said = one_line(interrupt_words(event, self._function))
         if said != self._said:
             self._line(said)
@@ -164,7 +164,7 @@ class PrintedTurn:
         if isinstance(event, FunctionBegins):  # on the cell's thread: what it prints comes next
             with self._cell.sheltered():
                 self._print()
-        elif isinstance(event, (ToolBegins, InterruptHeard)):
+        elif isinstance(event, (ToolBegins, InterruptReceived)):
             self._cell.post(self._print)
         elif not self._scheduled:
             self._scheduled = True

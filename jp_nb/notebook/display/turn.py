@@ -23,11 +23,11 @@ from jp_nb.agent.display import (
     DisplayEvent,
     FunctionBegins,
     FunctionEnds,
-    InterruptHeard,
-    Passing,
+    InterruptReceived,
     ShowText,
     ToolBegins,
     ToolEnds,
+    TransientEvent,
     UserMessage,
 )
 from jp_nb.images import Image
@@ -501,13 +501,13 @@ class TurnDisplay:
             self._take_pictures(event)
         if not self._live:
             return
-        if isinstance(event, InterruptHeard):
+        if isinstance(event, InterruptReceived):
             self._cell.post(self._update)  # a menu is about to take the output
             if self._function is not None:
                 self._elsewhere(self._update_elsewhere)
         elif isinstance(event, ToolBegins):
             self._clock.schedule(0.0, at_once=True)
-        elif isinstance(event, Passing):
+        elif isinstance(event, TransientEvent):
             self._clock.schedule(PATIENCE)
         else:
             self._clock.schedule(0.0)

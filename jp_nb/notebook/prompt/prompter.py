@@ -27,7 +27,7 @@ from jp_nb.agent.prompts import (
     PromptEnd,
     PromptQueue,
     Unavailable,
-    sent_by,
+    with_sender,
 )
 from jp_nb.notebook.prompt.output import FormOutput, SeparateOutput
 from jp_nb.notebook.prompt.presence import (
@@ -210,7 +210,7 @@ class PromptScreen:
             with self._loop.unsheltered(waiting.is_expired):
                 end = self._asked_on_stdin(waiting, console, channel)
             if channel == "stdin":  # the page that runs the cell is asked, and no other
-                end = sent_by(end, who_sent("execute_request"))
+                end = with_sender(end, who_sent("execute_request"))
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
         except Withdrawn:

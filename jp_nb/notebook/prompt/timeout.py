@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from jp_nb.agent.prompts import Answered, AnyEnd, AnyPrompt, FormPrompt, FormPromptEnd, sent_by
+from jp_nb.agent.prompts import Answered, AnyEnd, AnyPrompt, FormPrompt, FormPromptEnd, with_sender
 from jp_nb.notebook.prompt.form import Form, FormEvents, ShownForm
 from jp_nb.notebook.prompt.form_pages import PagedForm
 from jp_nb.notebook.prompt.output import FormOutput
@@ -141,7 +141,7 @@ class TimedForm:
 
     def _ended(self, end: Answered | FormPromptEnd) -> None:
         """Say how it ended, and whose message did it: none, if the time was over."""
-        sent = sent_by(end, who_sent("comm_msg"))
+        sent = with_sender(end, who_sent("comm_msg"))
         self._loop.post(lambda: self._on_end(sent))
 
     def _shown(self) -> None:
