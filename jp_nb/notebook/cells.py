@@ -283,7 +283,7 @@ class RunningCells:
             if (running := self._cells.get(_id(request))) is not None:
                 running.outputs[display_id] = (data, metadata)
 
-    def show_again(self, show: Callable[[CellOutputs], None]) -> None:
+    def for_each_output(self, show: Callable[[CellOutputs], None]) -> None:
         """Call `show` with what is shown in each running cell: none of them ends meanwhile."""
         with self._lock:
             for running in self._cells.values():

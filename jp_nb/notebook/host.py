@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jp_nb.notebook.cells import Collaborators, ExecutedCells, LastErrors
-from jp_nb.notebook.page.locate import find
+from jp_nb.notebook.page.locate import find_storage
 from jp_nb.session.host import CellRun, NotebookStorage
 from jp_nb.text import plain
 
@@ -38,7 +38,7 @@ class NotebookHost:
 
     def find_home(self) -> NotebookStorage:
         """Find out which notebook this is and who keeps it."""
-        return find(self.shell)
+        return find_storage(self.shell)
 
     def cell_run(self) -> CellRun:
         """Return what names the running cell, as its request does."""

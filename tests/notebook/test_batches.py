@@ -91,10 +91,10 @@ SCRIPTS = {
 WAIT_FOREVER = """
 from jp_nb.notebook.display import outbox
 from jp_nb.notebook.page import delivery
-before = outbox.INTERVAL_S, delivery.BEAT_S
-outbox.INTERVAL_S = delivery.BEAT_S = 3600
+before = outbox.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S
+outbox.INTERVAL_S = delivery.MIN_BATCH_INTERVAL_S = 3600
 """
-WAIT_AS_BEFORE = "outbox.INTERVAL_S, delivery.BEAT_S = before"
+WAIT_AS_BEFORE = "outbox.INTERVAL_S, delivery.MIN_BATCH_INTERVAL_S = before"
 ONLY_AT_ONCE = "-c style.update_interval_ms=3600000"
 
 

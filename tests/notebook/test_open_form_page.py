@@ -95,7 +95,7 @@ def clear_told_again():
     import gc
     from jp_nb.notebook.page.live_store import LiveStore
     (store,) = [each for each in gc.get_objects() if isinstance(each, LiveStore)]
-    store._show_again(store._pages.hello.page)  # as to a page that is slow to say hello
+    store._send_outputs(store._pages.hello.page)  # as to a page that is slow to say hello
     work()
     clear_output()
 

@@ -23,7 +23,7 @@ def begin(*, timeout: float = 30.0, **options: Any) -> None:
     """What `%load_ext` does, with more patience for a page on a busy machine."""
     global home, opened, handshake
     started = time.perf_counter()
-    home = locate.find(get_ipython(), timeout=timeout)
+    home = locate.find_storage(get_ipython(), timeout=timeout)
     handshake = time.perf_counter() - started
     opened = home.open(**options)
     opened.document.conversation.on_change = opened.store.changed

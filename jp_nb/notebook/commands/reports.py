@@ -18,7 +18,7 @@ from jp_nb.config.tree.models import AVAILABLE, CassetteMode
 from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.notebook.commands import MAX_DIGITS, NOT_A_NAME, Invocation, refusal, suggestion
 from jp_nb.notebook.page.live_store import LiveStore
-from jp_nb.notebook.page.locate import is_headless, place_of
+from jp_nb.notebook.page.locate import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
 from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, checked_limit
 from jp_nb.rendering import report, tables, turn
@@ -394,7 +394,7 @@ def _front_end(session: Session) -> str:
         return "headless: no user is available"
     if isinstance(store, LiveStore) and store.path:
         return "a page with the jp-nb extension"
-    return place_of(kernel, session.host.namespace).name
+    return find_surroundings(kernel, session.host.namespace).name
 
 
 def _questions(session: Session) -> str:

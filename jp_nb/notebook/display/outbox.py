@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Final, Self
 
-from jp_nb.notebook.page.protocol import can_wait
+from jp_nb.notebook.page.protocol import is_batchable
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -136,7 +136,9 @@ class Outbox:
         """Send a message as `Session.send` does, or have it wait for the next batch."""
         published = Published.read(message, *args, **kwargs)
         of_cell = published.is_about(self._request)
-        waits = (of_cell and published.kind in KINDS) or can_wait(published.kind, published.content)
+        waits = (of_cell and published.kind in KINDS) or is_batchable(
+            published.kind, published.content
+        )
         if not self._thread.thread.is_alive():  # as in a process that was forked
             return self._send(stream, message, *args, **kwargs)
         if not waits:

@@ -1,4 +1,4 @@
-"""Hears what a page tells of its cells, and reads that. Pure.
+"""Receive and parse a page's report of its cells. Does no I/O.
 
 Source: `docs/protocol.md`.
 """
@@ -19,119 +19,116 @@ from jp_nb.tools.notebook_access import CellOutput, CellState, NotebookCell
 
 MAX_PIECES: Final = 32
 MAX_PIECE_CHARS: Final = 2 * 1024 * 1024
-MAX_ASKED: Final = 8
-"""Questions that a page may leave open; older ones are forgotten."""
+MAX_OPEN_REQUESTS: Final = 8
+"""If a page leaves more requests unanswered, the oldest are dropped."""
 _TYPES: Final = ("code", "markdown", "raw")
 _KINDS: Final = ("stream", "display", "result", "error")
 _MALFORMED: Final = "the open page reported its cells in an unknown format"
 
 
 class PageCells:
-    """Puts the answers of pages together. Not safe from several threads at once."""
+    """Answers of pages to `cells` requests. Not thread-safe: `LiveStore` holds its lock."""
 
     def __init__(self) -> None:
-        self._asked: dict[int, tuple[str, Future[str]]] = {}
+        self._requests: dict[int, tuple[str, Future[str]]] = {}
         self._pieces: dict[int, Pieces] = {}
 
     def expect(self, seq: int, page: str) -> Future[str]:
-        """Return what gets the JSON with which `page` answers message `seq`."""
+        """Return a future for the JSON text with which `page` answers message `seq`."""
         answer: Future[str] = Future()
-        self._asked[seq] = (page, answer)
-        while len(self._asked) > MAX_ASKED:
-            self._forget(next(iter(self._asked)))
+        self._requests[seq] = (page, answer)
+        while len(self._requests) > MAX_OPEN_REQUESTS:
+            self._discard(next(iter(self._requests)))
         return answer
 
-    def hear(self, data: Mapping[str, Any]) -> None:
-        """Take one piece of an answer; what nobody asked for, or comes twice, changes nothing."""
+    def add_piece(self, data: Mapping[str, Any]) -> None:
+        """Add one piece of an answer. Ignore answers that were not requested, and repetitions."""
         seq, of, text = data.get("seq"), data.get("of"), data.get("text")
-        page, answer = self._asked.get(seq, ("", None)) if isinstance(seq, int) else ("", None)
+        page, answer = self._requests.get(seq, ("", None)) if isinstance(seq, int) else ("", None)
         if answer is None or data.get("page") != page or not isinstance(seq, int):
             return
-        sizes = isinstance(of, int) and 0 < of <= MAX_PIECES and isinstance(text, str)
-        if not sizes or len(str(text)) > MAX_PIECE_CHARS:
-            self._end(seq, StorageError(_MALFORMED))
+        is_valid = isinstance(of, int) and 0 < of <= MAX_PIECES and isinstance(text, str)
+        if not is_valid or len(str(text)) > MAX_PIECE_CHARS:
+            self._resolve(seq, StorageError(_MALFORMED))
             return
         pieces = self._pieces.setdefault(seq, Pieces(cast(int, of)))
         if pieces.add(data.get("i"), text):
-            self._end(seq, pieces.text())
+            self._resolve(seq, pieces.text())
 
-    def _end(self, seq: int, answer: str | StorageError) -> None:
-        future = self._asked[seq][1]
-        self._forget(seq)
+    def _resolve(self, seq: int, answer: str | StorageError) -> None:
+        future = self._requests[seq][1]
+        self._discard(seq)
         if not future.set_running_or_notify_cancel():
-            return  # nobody waits any more
+            return  # canceled: the tool stopped waiting
         if isinstance(answer, str):
             future.set_result(answer)
         else:
             future.set_exception(answer)
 
-    def _forget(self, seq: int) -> None:
-        self._asked.pop(seq, None)
+    def _discard(self, seq: int) -> None:
+        self._requests.pop(seq, None)
         self._pieces.pop(seq, None)
 
 
 def read_cells(text: str, running: frozenset[str]) -> tuple[NotebookCell, ...]:
-    """Return the cells that the JSON `text` tells; those with an id in `running` run now.
+    """Parse a page's answer.
+
+    Args:
+        text: A JSON list of cells.
+        running: Ids of the cells that run now. The page cannot tell them from queued cells.
 
     Raises:
-        StorageError: If it is not a list of cells.
+        StorageError: If `text` is not a list of cells.
     """
     try:
-        told = json.loads(text)
+        cells = json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise StorageError(_MALFORMED) from exc
-    if not isinstance(told, list) or not all(isinstance(cell, dict) for cell in told):
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         raise StorageError(_MALFORMED)
-    return tuple(_cell(number, cell, running) for number, cell in enumerate(told))
+    return tuple(_read_cell(number, cell, running) for number, cell in enumerate(cells))
 
 
-def _cell(number: int, told: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
-    kind, count = told.get("type"), told.get("execution_count")
-    read = tuple(_output(x) for x in _objects(told.get("outputs")))
-    cell_id = _text(told.get("id"))
+def _read_cell(number: int, cell: Mapping[str, Any], running: frozenset[str]) -> NotebookCell:
+    kind, count = cell.get("type"), cell.get("execution_count")
+    outputs = tuple(map(_read_output, _objects(cell.get("outputs"))))
+    cell_id = _text(cell.get("id"))
     count = count if isinstance(count, int) and not isinstance(count, bool) else None
-    left_out = told.get("left_out")
+    omitted = cell.get("left_out")
+    state: CellState
+    if cell_id in running:
+        state = "running"
+    elif cell.get("busy") is True:
+        state = "queued"
+    elif any(output.kind == "error" for output in outputs):
+        state = "failed"
+    else:
+        state = "done" if count is not None else "not run"
     return NotebookCell(
         number,
-        _text(told.get("source")),
+        _text(cell.get("source")),
         kind=kind if kind in _TYPES else "raw",
         cell_id=cell_id,
         execution_count=count,
-        state=_state(told, cell_id, count, read, running),
-        outputs=read,
-        edited=told.get("edited") is True and count is not None,
-        left_out=left_out if isinstance(left_out, int) else 0,
+        state=state,
+        outputs=outputs,
+        edited=cell.get("edited") is True and count is not None,
+        left_out=omitted if isinstance(omitted, int) else 0,
     )
 
 
-def _state(
-    told: Mapping[str, Any],
-    cell_id: str,
-    count: int | None,
-    outputs: tuple[CellOutput, ...],
-    running: frozenset[str],
-) -> CellState:
-    if cell_id in running:
-        return "running"
-    if told.get("busy") is True:
-        return "queued"
-    if any(output.kind == "error" for output in outputs):
-        return "failed"
-    return "done" if count is not None else "not run"
-
-
-def _output(told: Mapping[str, Any]) -> CellOutput:
-    kind = told.get("kind")
-    read = [_image(x) for x in _objects(told.get("images"))]
+def _read_output(output: Mapping[str, Any]) -> CellOutput:
+    kind = output.get("kind")
+    images = map(_read_image, _objects(output.get("images")))
     return CellOutput(
         kind if kind in _KINDS else "display",
-        _text(told.get("text")),
-        tuple(image for image in read if image is not None),
+        _text(output.get("text")),
+        tuple(image for image in images if image is not None),
     )
 
 
-def _image(told: Mapping[str, Any]) -> Image | None:
-    kind, data = told.get("type"), told.get("data")
+def _read_image(image: Mapping[str, Any]) -> Image | None:
+    kind, data = image.get("type"), image.get("data")
     if kind not in MEDIA_TYPES or not isinstance(data, str):
         return None
     try:

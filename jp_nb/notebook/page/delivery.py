@@ -1,7 +1,7 @@
 """Deliver appended events to the page.
 
-One message is sent at a time, and again until the page acknowledges it. The state of a page is
-known from its `hello` and its replies. No threads here: `live_store.py` has them.
+One message is sent at a time, and repeated until the page acknowledges it. The state of a page is
+known from its `hello` and its replies. This module has no threads: `live_store.py` has them.
 
 Source: `docs/protocol.md`.
 """
@@ -18,69 +18,77 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.json_values import JsonObject, storable
-from jp_nb.notebook.page.protocol import Numbering, as_ascii, is_short, split, take_batch
+from jp_nb.notebook.page.protocol import (
+    Numbering,
+    fits_in_message,
+    split_text,
+    take_batch,
+    to_ascii_json,
+)
 from jp_nb.record.document import VERSION, Document, all_conversations, conversation_id, events_of
 from jp_nb.record.merge import starts_with
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """The conversations beside the active one, as a page is told them.
+class KeptConversations:
+    """Inactive conversations of an `exchange`: `doc.others` and `kept` of the message.
 
     Attributes:
-        sent: Those that it lacks.
-        places: `[place, id, number of entries]` of each one that it holds, by its place among all.
+        sent: Conversations that the page lacks.
+        kept: `[position, id, number of entries]` of each conversation that the page holds.
     """
 
     sent: list[JsonValue]
-    places: list[JsonValue]
+    kept: list[JsonValue]
 
     @classmethod
-    def of(cls, others: Iterable[JsonValue], held: Callable[[JsonValue], bool]) -> Kept:
-        """Return `others` with those that are `held` named alone. One without an id is sent."""
-        kept = cls([], [])
+    def of(
+        cls, others: Iterable[JsonValue], held: Callable[[JsonValue], bool]
+    ) -> KeptConversations:
+        """Split `others` by the predicate `held`. One without an id of its own is sent."""
+        split = cls([], [])
         seen: set[str] = set()
-        for place, other in enumerate(others):
-            name = conversation_id(other)
-            if name and name not in seen and held(other):
-                kept.places.append([place, name, len(events_of(other))])
+        for position, other in enumerate(others):
+            stream = conversation_id(other)
+            if stream and stream not in seen and held(other):
+                split.kept.append([position, stream, len(events_of(other))])
             else:
-                kept.sent.append(other)
-            seen.add(name)
-        return kept
+                split.sent.append(other)
+            seen.add(stream)
+        return split
 
 
-def held_of(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValue]:
-    """Return those of `others` that a page holds in `stored`, whether active there or not."""
+def held_by_page(others: Sequence[JsonValue], stored: JsonObject) -> list[JsonValue]:
+    """Return the conversations in `others` that a page holds in `stored`, active or not."""
     theirs = {conversation_id(entry): entry for entry in all_conversations(stored)}
     return [other for other in others if theirs.get(conversation_id(other)) == other]
 
 
-SLOWEST_PING_S = 60.0
-BEAT_S = 0.1
-"""Shortest time between two messages with new entries."""
+MAX_RESEND_S = 60.0
+MIN_BATCH_INTERVAL_S = 0.1
 
 
-class _Head:
-    """What a document says besides its entries at one moment; written when somebody asks.
+class _DocumentHead:
+    """Everything in a document except its conversations' entries, at one moment.
 
-    The signature is another one with each entry, and a page is told ten times in a second.
+    Its JSON text is computed on demand: each entry changes the signature, but a page receives at
+    most ten messages per second.
     """
 
     def __init__(self, document: Document) -> None:
         stream = document.conversation
-        self._base_config = stream.base_config  # never changed: another one takes its place
+        self._base_config = stream.base_config  # replaced when it changes, never mutated
         self._stored, self._extra = dict(stream.head), dict(document.extra)
 
-    def is_of(self, document: Document) -> bool:
-        """Return True if `document` says the same now."""
+    def matches(self, document: Document) -> bool:
+        """Return True if the head of `document` is still the same."""
         stream = document.conversation
         same_base = stream.base_config is self._base_config
         return same_base and (stream.head, document.extra) == (self._stored, self._extra)
 
     @cached_property
     def text(self) -> str:
-        """What `_head_text` returns of the document."""
+        """The head as JSON, with sorted keys."""
         document = {"conversation": self._stored, "base_config": self._base_config, **self._extra}
         return _head_text(document)
 
@@ -89,41 +97,43 @@ class _Head:
 class Snapshot:
     """The document at one moment, taken in the thread that changes it.
 
-    `entries` is the list that grows; only its first `length` entries belong to the snapshot.
+    Attributes:
+        entries: The document's own list, which grows. Its first `length` entries belong to the
+            snapshot.
     """
 
     stream: str
     entries: Sequence[JsonObject]
     length: int
     others: list[JsonValue]
-    of_head: _Head
+    document_head: _DocumentHead
 
     @classmethod
     def of(cls, document: Document, before: Snapshot | None = None) -> Snapshot:
-        """Return the document now; the head of `before` is kept while it is the same."""
+        """Take a snapshot. It shares the head of `before` if that is still the same."""
         stream = document.conversation
-        head = before.of_head if before is not None else _Head(document)
-        if not head.is_of(document):
-            head = _Head(document)
+        head = before.document_head if before is not None else None
+        if head is None or not head.matches(document):
+            head = _DocumentHead(document)
         return cls(stream.id, stream.raw, len(stream.raw), list(document.others), head)
 
     @property
     def head_text(self) -> str:
-        """Its head as JSON, the same text for the same head."""
-        return self.of_head.text
+        """The head as JSON, the same text for the same head."""
+        return self.document_head.text
 
     @property
     def head(self) -> JsonObject:
-        """Its head, which shares nothing with the document."""
+        """A copy of the head, which shares nothing with the document."""
         head: JsonObject = json.loads(self.head_text)
         return head
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was said, in no conversation."""
+        """True if no conversation has an entry."""
         return not self.length and not self.others
 
-    def whole(self) -> JsonObject:
+    def to_document(self) -> JsonObject:
         """Return the `jp` object."""
         document: JsonObject = {"version": VERSION, **self.head}
         document["events"] = [dict(entry) for entry in self.entries[: self.length]]
@@ -143,7 +153,7 @@ class _PageCopy:
     """The part of the record that the page is known to hold.
 
     Attributes:
-        others: Those of our conversations beside the active one that it holds, as they are.
+        others: Inactive conversations of the snapshot that the page holds, unchanged.
     """
 
     stream: str
@@ -152,40 +162,43 @@ class _PageCopy:
     others: list[JsonValue] = field(default_factory=list)
 
     def was_active(self, other: JsonValue) -> bool:
-        """Return whether `other` is, as it is now, what is active there."""
+        """Return True if `other` equals the conversation that is active in the page."""
         same = conversation_id(other) == self.stream and len(events_of(other)) == self.length
         return same and isinstance(other, dict) and _head_text(other) == self.head_text
 
 
 @dataclass(slots=True)
 class _Transfer:
-    """One batch: its messages, and what the page holds once it took the last of them."""
+    """A batch of messages, and the state of the page after the last one.
+
+    Attributes:
+        replaces: True if the page replaces its document; False if it appends.
+    """
 
     messages: deque[JsonObject]
-    then: _PageCopy
-    whole: bool = False
+    result: _PageCopy
+    replaces: bool = False
 
 
 @dataclass(slots=True)
-class _Flight:
-    """The message under way."""
+class _PendingMessage:
+    """The message that is not acknowledged yet."""
 
     message: JsonObject
-    due: float
+    due_at: float
     tries: int = 0
 
 
 class PageDelivery:
-    """Brings the page to what the newest snapshot says. Not safe from several threads at once.
+    """Updates the page to the newest snapshot. Not thread-safe: `LiveStore` holds its lock.
 
     Args:
-        numbering: Numbers the messages.
         resend: Seconds until a message that was not acknowledged is sent again.
 
     Attributes:
-        keeps: Whether the page keeps conversations that a message names alone.
-        writer: The page that is to write, of several that share the document; "": each that
-            hears it.
+        supports_exchange: True if the page understands `exchange`.
+        writer: The page that must write, if several pages share the document; else "", and each
+            page writes.
         silent: True if the last message was not answered in time.
         latency: Seconds from the last message to its acknowledgement; None before the first.
     """
@@ -195,70 +208,74 @@ class PageDelivery:
         self._resend = resend
         self._target: Snapshot | None = None
         self._page: _PageCopy | None = None
-        self._whole = False
-        self._stirred = False
-        self._flight: _Flight | None = None
+        self._must_replace = False
+        self._has_changes = False
+        self._pending: _PendingMessage | None = None
         self._transfer: _Transfer | None = None
         self._sent_at = 0.0
-        self._beat = 0.0
-        self._hurries = False
-        self._exchanged = 0
-        self._never_names = False
-        self.keeps = False
+        self._next_batch_at = 0.0
+        self._skips_interval = False
+        self._exchange_seq = 0
+        self._exchange_failed = False
+        self.supports_exchange = False
         self.writer = ""
         self.silent = False
         self.latency: float | None = None
 
-    # --- what we have, and what the page has -------------------------------------------------
+    # --- the state of the kernel and of the page ---------------------------------------------
 
     @property
     def stream(self) -> str | None:
-        """The id of the conversation to keep; None if there is none yet."""
+        """The id of the active conversation; None without a document."""
         return self._target.stream if self._target else None
 
     def keep(self, document: Document) -> None:
-        """Keep `document`. It is not sent before it changes."""
+        """Set the document. It is sent when it changes."""
         self._target = Snapshot.of(document)
 
     def changed(self, document: Document) -> None:
-        """Send what was appended to `document`, and its head if that is another one."""
+        """Send the entries appended to `document`, and its head if that changed."""
         self._target = Snapshot.of(document, self._target)
-        self._stirred = True
+        self._has_changes = True
 
     def replaced(self, document: Document) -> None:
-        """Send the whole of `document`, but for what the page is known to keep."""
+        """Send all of `document`, except conversations that the page holds."""
         self._target = Snapshot.of(document)
         if self._page is not None and self._page.stream == self._target.stream:
-            self._page.head_text = ""  # it was repaired: what the page holds is another one
-        self._stirred = self._whole = True
-        self.start_over()
+            self._page.head_text = ""  # repaired: the copy in the page is outdated
+        self._has_changes = self._must_replace = True
+        self.discard_transfer()
 
     def page_holds_other(self, stream: str, stored: JsonObject | None = None) -> None:
-        """Note that the page holds another conversation, in `stored`, which is to be replaced."""
+        """Note that another conversation is active in the page; it will be replaced."""
         self._page = _PageCopy(stream, len(events_of(stored or {})), "")
         if stored is not None and self._target is not None:
-            self._page.others = held_of(self._target.others, stored)
+            self._page.others = held_by_page(self._target.others, stored)
 
     def page_holds(self, stored: JsonObject) -> bool:
-        """Note that the page holds `stored`, of our conversation; return False if it diverged."""
+        """Note that the page holds `stored`, of the active conversation.
+
+        Returns:
+            False if the entries of `stored` differ from the document's.
+        """
         target, events = self._target, events_of(stored)
         assert target is not None
         if starts_with(target.entries[: target.length], events):
-            # Pages store what they lack of a batch, so the least that one of them has is right.
+            # A page skips entries that it has, so the smallest length of all pages is safe.
             same = self._page is not None and self._page.stream == target.stream
             length = min(len(events), self._page.length) if same and self._page else len(events)
-            head_text = _head_text(stored) if self._stirred else target.head_text
-            others = held_of(target.others, stored)
+            head_text = _head_text(stored) if self._has_changes else target.head_text
+            others = held_by_page(target.others, stored)
             self._page = _PageCopy(target.stream, length, head_text, others)
-        elif self._whole:  # it was repaired, and the page does not know yet
+        elif self._must_replace:  # repaired, and not yet sent
             self._page = _PageCopy(target.stream, 0, "")
         else:
             return False
         return True
 
-    def hurry(self) -> None:
-        """Send what there is at once until the page has everything: somebody waits for it."""
-        self._hurries = not self.is_settled
+    def skip_interval(self) -> None:
+        """Send all pending entries without waiting: a caller waits for the page."""
+        self._skips_interval = not self.is_settled
 
     # --- messages ----------------------------------------------------------------------------
 
@@ -269,124 +286,127 @@ class PageDelivery:
 
     @property
     def replaces(self) -> bool:
-        """True if the page may still hold what is to be replaced."""
-        return self._whole
+        """True if the page may still hold a document that will be replaced."""
+        return self._must_replace
 
     @property
     def delivered(self) -> tuple[str, int]:
-        """A conversation, and how many entries of it the page is known to hold."""
+        """The id of the page's active conversation, and its number of entries there."""
         return (self._page.stream, self._page.length) if self._page else ("", 0)
 
     @property
     def next_due(self) -> float | None:
-        """The time at which the message under way is sent again, or the next one may be."""
-        if self._flight is not None:
-            return self._flight.due
-        return self._beat if self._lacks_something() else None
+        """The monotonic time of the next message or repetition; None if there is none."""
+        if self._pending is not None:
+            return self._pending.due_at
+        return self._next_batch_at if self._lacks_something() else None
 
-    def due(self, now: float) -> JsonObject | None:
-        """Return the message to send now, if there is one."""
-        flight = self._flight
-        if flight is None:
+    def next_message(self, now: float) -> JsonObject | None:
+        """Return the message to send at the monotonic time `now`, if there is one."""
+        pending = self._pending
+        if pending is None:
             self._transfer = self._transfer or self._compose(now)
             if self._transfer is None:
                 return None
             self._sent_at = now
             message = self._transfer.messages.popleft()
-            self._flight = _Flight(message, now + self._resend)
+            self._pending = _PendingMessage(message, now + self._resend)
             return message
-        if now < flight.due:
+        if now < pending.due_at:
             return None
         self._sent_at = now
-        flight.tries += 1
+        pending.tries += 1
         self.silent = True
-        flight.due = now + min(self._resend * 2**flight.tries, SLOWEST_PING_S)
-        if self.writer:  # it may be gone: any page that answers is to write
+        pending.due_at = now + min(self._resend * 2**pending.tries, MAX_RESEND_S)
+        # If no page is open, the server queues messages: only the short `pull` is repeated.
+        # If the writing page does not answer, the first page that answers `pull` takes over.
+        if self.writer or pending.tries > 1:
             return self._numbering.message("pull")
-        # Lost on the way, or no page is there. In that case the server keeps what is sent, so
-        # only a short question is repeated; a page that comes back says hello by itself, too.
-        return flight.message if flight.tries == 1 else self._numbering.message("pull")
+        return pending.message
 
-    def acknowledged(self, answer: Mapping[str, Any], now: float) -> None:
-        """Take a page's word that it took a message."""
-        flight, transfer = self._flight, self._transfer
-        if flight is None or transfer is None or answer.get("seq") != flight.message["seq"]:
-            return  # of a second page, or of a message that was sent twice
-        if flight.message.get("to", "") not in ("", answer.get("page")):
-            return  # of one that has a copy of its own
-        self._flight = None
+    def handle_ack(self, answer: Mapping[str, Any], now: float) -> None:
+        """Handle an `ack` of the page, received at the monotonic time `now`."""
+        pending, transfer = self._pending, self._transfer
+        if pending is None or transfer is None or answer.get("seq") != pending.message["seq"]:
+            return  # from a second page, or for a message that was sent twice
+        if pending.message.get("to", "") not in ("", answer.get("page")):
+            return  # from a page that does not write
+        self._pending = None
         self.latency = now - self._sent_at
         if not transfer.messages:
-            self._page, self._transfer = transfer.then, None
-            self._whole = self._whole and not transfer.whole
-            self._hurries = self._hurries and not self.is_settled
+            self._page, self._transfer = transfer.result, None
+            self._must_replace = self._must_replace and not transfer.replaces
+            self._skips_interval = self._skips_interval and not self.is_settled
 
-    def rejected(self, answer: Mapping[str, Any]) -> None:
-        """Take the page's word that it could not take a message: it has less, or something else."""
-        if self._exchanged and answer.get("seq") == self._exchanged:
-            self._never_names = self._whole = True  # it does not hold what we thought
-            self.start_over()
+    def handle_nack(self, answer: Mapping[str, Any]) -> None:
+        """Handle a `nack`: the page has fewer entries, or another document."""
+        if self._exchange_seq and answer.get("seq") == self._exchange_seq:
+            self._exchange_failed = self._must_replace = True  # a kept conversation is missing
+            self.discard_transfer()
             return
         length, page = answer.get("n"), self._page
         same = page is not None and answer.get("stream") == page.stream
         if page and same and isinstance(length, int) and 0 <= length < page.length:
-            page.length = length  # a second page lacks more than the first one
-            self.start_over()
+            page.length = length  # a second page has fewer entries than the first one
+            self.discard_transfer()
             return
-        if self._flight and answer.get("seq") == self._flight.message["seq"]:
-            # It holds something else than we thought: look at it before anything is sent.
-            self._flight.due, self._flight.tries = 0.0, 1
+        if self._pending and answer.get("seq") == self._pending.message["seq"]:
+            # The page holds another document: the next message is `pull`.
+            self._pending.due_at, self._pending.tries = 0.0, 1
 
-    def start_over(self) -> None:
-        """Forget what is under way: it is composed anew."""
-        self._flight = self._transfer = None
+    def discard_transfer(self) -> None:
+        """Discard the current batch: it is composed again."""
+        self._pending = self._transfer = None
 
     def _lacks_something(self) -> bool:
         target, page = self._target, self._page
-        if target is None or page is None or not self._stirred:
+        if target is None or page is None or not self._has_changes:
             return False
         if page.stream != target.stream:
             return bool(page.stream) or not target.is_empty
-        return self._whole or page.length < target.length or page.head_text != target.head_text
+        return (
+            self._must_replace or page.length < target.length or page.head_text != target.head_text
+        )
 
     def _compose(self, now: float) -> _Transfer | None:
-        """Return the next batch that the page lacks, if it is to be sent `now`."""
         target, page = self._target, self._page
         if target is None or page is None or not self._lacks_something():
             return None
-        if self._whole or page.stream != target.stream:
-            then = _PageCopy(target.stream, target.length, target.head_text, target.others)
-            return _Transfer(deque(self._exchange(target, page)), then, whole=True)
-        if now < self._beat and not self._hurries:
+        if self._must_replace or page.stream != target.stream:
+            copy = _PageCopy(target.stream, target.length, target.head_text, target.others)
+            return _Transfer(deque(self._exchange(target, page)), copy, replaces=True)
+        if now < self._next_batch_at and not self._skips_interval:
             return None
         batch, _ = take_batch(target.entries[page.length : target.length])
         fields: JsonObject = {"stream": target.stream, "base": page.length, "events": batch}
         if page.head_text != target.head_text:
-            # A signature that is gone is named, so that the page drops it.
+            # Null removes a signature that the page has.
             fields["head"] = {"signature": None, **target.head}
         length = page.length + len(batch)
-        then = _PageCopy(target.stream, length, target.head_text, page.others)
-        if then.length == target.length:  # or there is more, which need not wait
-            self._beat = now + BEAT_S
-        return _Transfer(deque([self._numbering.message("append", **self._to, **fields)]), then)
+        if length == target.length:  # if more entries remain, they are sent at once
+            self._next_batch_at = now + MIN_BATCH_INTERVAL_S
+        message = self._numbering.message("append", **self._to, **fields)
+        copy = _PageCopy(target.stream, length, target.head_text, page.others)
+        return _Transfer(deque([message]), copy)
 
     def _exchange(self, target: Snapshot, page: _PageCopy) -> list[JsonObject]:
-        """Return what makes `target` of what `page` holds: without that, if it keeps that."""
-        if not self.keeps or self._never_names or page.stream == target.stream:
-            return self._switch(target.whole())
-        there = set(map(id, page.others))
-        kept = Kept.of(target.others, lambda x: id(x) in there or page.was_active(x))
-        document = {**target.whole(), "others": kept.sent}
-        if not kept.places or not is_short(document):
-            return self._switch(target.whole())
-        fields: JsonObject = {"doc": storable(document), "kept": kept.places}
+        """Return an `exchange` if the page holds other conversations of `target`, or a `switch`."""
+        document = target.to_document()
+        if not self.supports_exchange or self._exchange_failed or page.stream == target.stream:
+            return self._switch(document)
+        held = set(map(id, page.others))
+        split = KeptConversations.of(target.others, lambda x: id(x) in held or page.was_active(x))
+        shorter = {**document, "others": split.sent}
+        if not split.kept or not fits_in_message(shorter):
+            return self._switch(document)
+        fields: JsonObject = {"doc": storable(shorter), "kept": split.kept}
         message = self._numbering.message("exchange", **self._to, **fields)
-        self._exchanged = self._numbering.last
+        self._exchange_seq = self._numbering.last
         return [message]
 
     def _switch(self, document: JsonObject) -> list[JsonObject]:
         message = self._numbering.message
-        pieces = split(as_ascii(document))
+        pieces = split_text(to_ascii_json(document))
         if len(pieces) == 1:
             return [message("switch", **self._to, doc=storable(document))]
         part_of = self._numbering.last + 1

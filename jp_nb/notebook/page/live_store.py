@@ -1,9 +1,9 @@
 """Storage backend for a notebook that is open in a page.
 
-`protocol.py` knows the pages and selects the one to follow, and `delivery.py` knows which events
-it lacks. So a page that is reloaded, restored or opened twice gets them. This module has the
-threads, their lock, and the port that the session uses. Nothing is written while the page holds
-entries that this kernel could not read or does not know.
+`protocol.py` keeps the known pages and selects the one to follow. `delivery.py` computes the
+entries that this page lacks, so a page that is reloaded, restored, or opened twice receives them.
+This module has the threads, their lock, and the port that the session uses. It writes nothing
+while the page holds entries that the kernel cannot read or does not have.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D33.
 """
@@ -48,15 +48,14 @@ NOT_SAVED = "the page could not save the notebook"
 
 
 class PageSaving:
-    """Asks pages to save.
+    """Requests to save the file, and the state of the file.
 
     Args:
-        state: Guards the numbering and the answers; is notified when one came.
-        numbering: Numbers the messages.
+        state: Lock of numbering and answers. It is notified of each answer.
         send: Sends a message to the pages.
 
     Attributes:
-        in_file: A conversation, and how many entries of it the file is known to hold.
+        in_file: The id of a conversation, and its number of entries in the file.
     """
 
     def __init__(
@@ -69,57 +68,58 @@ class PageSaving:
         self._answers: dict[int, str | None] = {}
 
     def save(self, page: str, ends: float) -> None:
-        """Have `page` save the notebook, or any page if that one does not answer, until `ends`.
+        """Ask `page` to save the notebook, or all pages if it does not answer.
+
+        The wait ends at the monotonic time `ends`.
 
         Raises:
             StorageError: If no page could save, or none answered.
         """
-        # One page: two that write the file at once may leave a mixture. Any page if that is gone.
+        # One page first: two pages that write the file at once can corrupt it.
         now = time.monotonic()
         asked: list[int] = []
         for to, until in ((page, now + (ends - now) / 2), ("", ends)):
             asked.append(self._ask(to))
             with self._state:
-                self._state.wait_for(lambda: self._answered(asked), until - time.monotonic())
-                if seq := self._answered(asked):
+                self._state.wait_for(lambda: self._first_answered(asked), until - time.monotonic())
+                if seq := self._first_answered(asked):
                     if why_not := self._answers.pop(seq):
                         raise not_saved(why_not)
                     return
         raise not_saved("the page did not answer in time")
 
-    def hear(self, data: Mapping[str, Any]) -> None:
-        """Take a page's answer, `saved` or `save_failed`, with the state held."""
+    def handle_answer(self, data: Mapping[str, Any]) -> None:
+        """Handle `saved` or `save_failed` of a page. The caller holds the lock."""
         seq = data.get("seq")
         if isinstance(seq, int) and seq <= self._numbering.last:
             failed = data.get("type") == "save_failed"
             self._answers[seq] = str(data.get("why") or NOT_SAVED) if failed else None
 
-    def note(self, data: Mapping[str, Any], followed: Hello | None) -> None:
-        """Note what is in the file, if `data` tells it and the page that is `followed` says it.
+    def update_file_state(self, data: Mapping[str, Any], followed: Hello | None) -> None:
+        """Set `in_file` if the followed page reports in `data` that it saved the file.
 
-        None: no page has what the kernel has now.
+        `followed` is None if no page has the kernel's current document.
         """
         match data:
             case {"type": "saved", "page": page, "stream": str(stream), "n": int(count)}:
                 if followed is not None and page == followed.page:
                     self.in_file = stream, count
 
-    def page_has(self, document: JsonValue) -> None:
-        """Note that a page holds `document`: it may have gone back to an older file."""
+    def limit_to_page(self, document: JsonValue) -> None:
+        """Lower `in_file` to the `document` of a page, which may have reverted to an older file."""
         stream, count = self.in_file
         if conversation_id(document) == stream:
             self.in_file = stream, min(count, len(events_of(document)))
 
     def _ask(self, to: str) -> int:
-        """Have the page `to`, or whichever there are, save; return the number of the message."""
+        """Ask the page `to`, or all pages if it is "", to save; return the message's number."""
         with self._state:
             message = self._numbering.message("save", to=to)
             seq = self._numbering.last
         self._send(message)
         return seq
 
-    def _answered(self, asked: Sequence[int]) -> int | None:
-        """Return which of the messages `asked` was answered; None if none was."""
+    def _first_answered(self, asked: Sequence[int]) -> int | None:
         return next((seq for seq in asked if seq in self._answers), None)
 
 
@@ -135,18 +135,20 @@ DIVERGED = (
 
 @dataclass(frozen=True, slots=True)
 class PageRefusal:
-    """A reason to write nothing. `aside` is what the page holds and must keep.
+    """A reason to write nothing to the page.
 
-    With `conversation` the refusal ends when another conversation becomes the active one.
+    Attributes:
+        conversation: If set, the refusal ends when another conversation becomes active.
+        preserved: The page's record, which the new document must contain unchanged.
     """
 
     reason: str
     conversation: str | None = None
-    aside: JsonValue = None
+    preserved: JsonValue = None
 
 
-def refusal_of(hello: Hello, document: Document) -> PageRefusal | None:
-    """Return why `document` may not be written to the page that says `hello`; None if it may."""
+def find_refusal(hello: Hello, document: Document) -> PageRefusal | None:
+    """Return the reason not to write `document` to the page that sent `hello`, if there is one."""
     if hello.protocol != PROTOCOL:
         return PageRefusal(OTHER_PROTOCOL)
     if hello.read_only:
@@ -155,7 +157,7 @@ def refusal_of(hello: Hello, document: Document) -> PageRefusal | None:
     if not hello.has_document or stored in document.others:
         return None
     if shape_of(stored) == "readable" and conversation_id(stored) == document.conversation.id:
-        return None  # it was read once
+        return None  # `_reconcile` compares the entries
     try:
         Document.load(stored, clock=utc_now)
     except NewerVersionError as exc:
@@ -171,11 +173,13 @@ END_OF_CELL_S = 1.0
 
 
 class LiveStore:
-    """Keeps the record in the notebook that an open page shows.
+    """Storage backend that keeps the record in an open page; implements `RecordStore`.
 
-    Use: `connect`, then `attach` the document that was made of the page's answer (or a new one),
-    then `changed` and `replaced` as `RecordStore` says. Until a page answered, and while
-    `where` names a reason, the record is in memory; it is sent as soon as that ends.
+    Call `connect`, then `attach` the document that was loaded from the page's answer, or a new
+    one. Until a page answers, and while there is a reason not to write, the record is in memory
+    only. It is sent as soon as that ends.
+
+    Any thread may call it: `_state` guards the document, the known pages, and the delivery.
     """
 
     def __init__(self, kernel: Any, *, resend: float = RESEND_S, no_page: str = NO_PAGE) -> None:
@@ -190,9 +194,9 @@ class LiveStore:
         self._delivery = PageDelivery(self._numbering, resend=resend)
         self._document: Document | None = None
         self._refusal: PageRefusal | None = PageRefusal(
-            no_page if no_page != NO_PAGE else protocol.why_not(kernel) or NO_PAGE
+            no_page if no_page != NO_PAGE else protocol.unsupported_reason(kernel) or NO_PAGE
         )
-        self._at_once: deque[JsonObject] = deque()
+        self._urgent: deque[JsonObject] = deque()
         self._page_cells: PageCells | None = None
         self._saving = PageSaving(self._state, self._numbering, self._send)
         self._notices: list[str] = []
@@ -200,11 +204,14 @@ class LiveStore:
     # --- opening -----------------------------------------------------------------------------
 
     def connect(self, timeout: float) -> Hello | None:
-        """Ask the page that runs this cell what it has, and return that; None if none answers.
+        """Open the comm and wait for the `hello` of the page that runs this cell.
 
-        Blocks the calling thread, also the cell's: the answer comes on the control channel.
+        This may block the cell's thread, because the answer comes on the control channel.
+
+        Returns:
+            None if no page answers within `timeout` seconds.
         """
-        if protocol.why_not(self._kernel):
+        if protocol.unsupported_reason(self._kernel):
             return None
         from comm import create_comm
 
@@ -214,7 +221,7 @@ class LiveStore:
             opening = self._numbering.message("open", stream="", n=0)
         self._cell = CellContext()
         self._comm = create_comm(target_name=TARGET, comm_id=self._comm_id, data=opening)
-        # A page that has no control channel for comms answers on shell, after the cell.
+        # A page without a control channel answers on the shell channel, after the cell.
         self._comm.on_msg(lambda message: self._receive(message["content"].get("data")))
         Thread(target=self._pump, name="jp-nb record", daemon=True).start()
         with self._state:
@@ -222,7 +229,7 @@ class LiveStore:
             return self._pages.hello
 
     def attach(self, document: Document) -> None:
-        """Keep `document` from now on. It is not written before it changes."""
+        """Store `document` from now on. It is written when it changes."""
         with self._state:
             self._document = document
             self._delivery.keep(document)
@@ -233,48 +240,48 @@ class LiveStore:
     # --- the port ----------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Send what was appended, and the head of the conversation if that is another one."""
+        """Send the appended entries, and the head of the conversation if it changed."""
         with self._state:
             if self._document is None:
                 return
             awaited = self._delivery.next_due
             self._delivery.changed(self._document)
-            if self._delivery.next_due != awaited:  # or else the pump wakes in time by itself
+            if self._delivery.next_due != awaited:  # otherwise the pump wakes up in time
                 self._state.notify_all()
 
     def replaced(self) -> None:
-        """Send the whole: the active conversation is another one, or was repaired.
+        """Send the whole document: another conversation is active, or the record was repaired.
 
-        If the notebook held something that must not be overwritten, a new conversation puts that
-        among the document's others, unchanged, and ends the refusal.
+        If a damaged record was the reason not to write, a new conversation ends that: the damaged
+        record is kept unchanged among the document's other conversations.
         """
         with self._state:
             document, refusal = self._document, self._refusal
             if document is None:
                 return
-            self._saving.in_file = "", 0  # of entries that may be others now
+            self._saving.in_file = "", 0  # the entries may have changed
             if refusal and refusal.conversation not in (None, document.conversation.id):
-                document.others += apart(refusal.aside)
-                self._delivery.page_holds_other(conversation_id(refusal.aside))
+                document.others += apart(refusal.preserved)
+                self._delivery.page_holds_other(conversation_id(refusal.preserved))
                 self._refusal = None
             self._delivery.replaced(document)
             self._state.notify_all()
 
     @property
     def where(self) -> str:
-        """The place of the record: this notebook, or memory only and why."""
+        """The place of the record, for messages: this notebook, or memory only and the reason."""
         with self._state:
             return in_memory(self._refusal.reason) if self._refusal else IN_NOTEBOOK
 
     @property
     def why_not_kept(self) -> str | None:
-        """Why this notebook does not keep the record; None if it does."""
+        """The reason why this notebook does not keep the record; None if it does."""
         with self._state:
             return self._refusal.reason if self._refusal else None
 
     @property
     def path(self) -> str:
-        """Where the notebook is, as the server names it; "" before a page answered."""
+        """The server's path of the notebook; "" before a page answered."""
         with self._state:
             return self._pages.hello.path if self._pages.hello else ""
 
@@ -284,26 +291,26 @@ class LiveStore:
         return self._delivery.latency
 
     def flush(self, timeout: float) -> bool:
-        """Wait until the page has every entry; False at once if it takes none."""
+        """Wait until the page has every entry. Return False at once if nothing may be written."""
         with self._state:
-            self._hurry()
+            self._send_all()
             self._state.wait_for(lambda: self._refusal or self._delivery.is_settled, timeout)
             return not self._refusal and self._delivery.is_settled
 
     def cell_ends(self) -> None:
-        """Wait until the page has every entry, for as long as it answers; a second at most."""
+        """Wait until an answering page has every entry, for at most one second."""
         with self._state:
             delivery = self._delivery
-            self._hurry()
+            self._send_all()
             self._state.wait_for(
                 lambda: self._refusal or delivery.silent or delivery.is_settled, END_OF_CELL_S
             )
 
     def save(self, timeout: float = 10.0) -> str:
-        """Have the page save the notebook.
+        """Ask the page to save the notebook.
 
         Raises:
-            StorageError: If the page did not take the record, or could not save.
+            StorageError: If the page did not store the record, or could not save.
         """
         ends = time.monotonic() + timeout
         if not self.flush(timeout):
@@ -320,15 +327,15 @@ class LiveStore:
         return f"{IN_NOTEBOOK}, saved as {path}"
 
     def saved_entries(self, conversation: str) -> int:
-        """Return how many entries of `conversation` are in the file, as a page has told."""
+        """Return the number of entries of `conversation` in the file, as reported by a page."""
         with self._state:
             stream, count = self._saving.in_file
             return count if stream == conversation and not self._refusal else 0
 
     def pull(self, timeout: float) -> Hello | None:
-        """Ask the page again what it has, and return that; None if it does not answer in time.
+        """Ask for another `hello`, and return it; None if no page answers in time.
 
-        Where pages share a document, the one that writes has half of the time, and then each.
+        If pages share the document, the writing page has half of the time, then all pages.
         """
         ends = time.monotonic() + timeout
         shared = bool(self._delivery.writer)
@@ -336,46 +343,46 @@ class LiveStore:
         if hello is not None or not shared:
             return hello
         with self._state:
-            self._pages.writer_is_silent()
+            self._pages.mark_writer_silent()
         return self._pull(ends - time.monotonic())
 
     def _pull(self, timeout: float) -> Hello | None:
         with self._state:
             if self._comm is None or self._closed:
                 return None
-            before = self._pages.hellos
+            before = self._pages.hello_count
             message = self._numbering.message("pull")
         self._send(message)
         with self._state:
-            answered = self._state.wait_for(lambda: self._pages.hellos > before, timeout)
+            answered = self._state.wait_for(lambda: self._pages.hello_count > before, timeout)
             return self._pages.hello if answered else None
 
     def can_be_read_again(self, timeout: float) -> bool:
-        """Return whether a page answers with what it holds now, once it has every entry."""
+        """Return True if the page, once it has every entry, sends another `hello`."""
         self.flush(timeout)
         return self.pull(timeout) is not None
 
     def ask_cells(self, whole: int | str | None) -> Future[str]:
-        """Ask the page for its cells; the JSON of its answer comes from the control thread.
+        """Ask the page for its cells. The future gets the JSON text, in the control thread.
 
         Args:
-            whole: Number or id of the one cell that is looked at closely.
+            whole: Number or id of one cell to report at length; None reports all in short.
 
         Raises:
-            StorageError: If no page is there that would answer.
+            StorageError: If no open page can answer.
         """
         with self._state:
             hello = self._pages.hello
             if hello is None or self._comm is None or self._closed:
                 raise StorageError(NO_OPEN_PAGE)
-            if not hello.tells_cells:
+            if not hello.supports_cells:
                 raise StorageError(
                     "the open page runs an older jp-nb extension, which cannot report cells: "
                     "reload the page"
                 )
             message = self._numbering.message("cells", to=hello.page, whole=whole)
             if self._page_cells is None:
-                from jp_nb.notebook.page.cells import PageCells  # few look at cells
+                from jp_nb.notebook.page.cells import PageCells  # few turns read cells
 
                 self._page_cells = PageCells()
             answer = self._page_cells.expect(self._numbering.last, hello.page)
@@ -388,13 +395,13 @@ class LiveStore:
         return publish.cell_ids() if isinstance(publish, RunningCells) else frozenset()
 
     def take_notices(self) -> list[str]:
-        """Return what the person should be told since the last call."""
+        """Return the new notices for the user since the last call."""
         with self._state:
             notices, self._notices = self._notices, []
             return notices
 
     def close(self) -> None:
-        """Stop. What was not sent stays in memory."""
+        """Close the comm. Entries that were not sent stay in memory."""
         with self._state:
             if self._closed:
                 return
@@ -406,13 +413,12 @@ class LiveStore:
 
     # --- sending -----------------------------------------------------------------------------
 
-    def _hurry(self) -> None:
-        """Send what there is without waiting for more, with the state held."""
-        self._delivery.hurry()
+    def _send_all(self) -> None:
+        self._delivery.skip_interval()
         self._state.notify_all()
 
     def _pump(self) -> None:
-        """Send what is due until the store is closed; on a thread of its own."""
+        """Send messages until the store is closed. Runs in the record thread."""
         pages = self._pages
         while True:
             with self._state:
@@ -420,44 +426,43 @@ class LiveStore:
                     return
                 now = time.monotonic()
                 newcomer = pages.newcomers.popleft() if pages.newcomers else ""
-                message = None if newcomer else self._due(now)
+                message = None if newcomer else self._next_message(now)
                 if not newcomer and message is None:
                     next_due = None if self._refusal else self._delivery.next_due
-                    due = [x for x in (next_due, pages.suitor_due) if x is not None]
+                    due = [x for x in (next_due, pages.candidate_due) if x is not None]
                     self._state.wait(min(due) - now if due else None)
                     continue
             if message:
                 self._send(message)
             else:
-                self._show_again(newcomer)
+                self._send_outputs(newcomer)
 
-    def _due(self, now: float) -> JsonObject | None:
-        """Return the message to send now, if there is one."""
-        if suitor := self._pages.take_suitor(now):
-            self._follow(suitor)  # the page that was there first does not answer
-        if self._at_once:
-            return self._at_once.popleft()
+    def _next_message(self, now: float) -> JsonObject | None:
+        if candidate := self._pages.take_candidate(now):
+            self._follow(candidate)  # the followed page did not answer
+        if self._urgent:
+            return self._urgent.popleft()
         if self._refusal:
             return None
-        message = self._delivery.due(now)
+        message = self._delivery.next_message(now)
         if self._delivery.silent:
-            self._pages.writer_is_silent()
+            self._pages.mark_writer_silent()
             self._state.notify_all()
         return message
 
-    def _show_again(self, page: str) -> None:
-        """Have `page`, which was not there when cells began, show what they show."""
+    def _send_outputs(self, page: str) -> None:
+        """Send the outputs of running cells to `page`, which opened after the cells started."""
         if (cells := RunningCells.of(self._kernel)) is not None:
-            cells.show_again(lambda shown: self._send(self._show(page, shown)))
+            cells.for_each_output(lambda cell: self._send(self._show_message(page, cell)))
 
-    def _show(self, page: str, shown: CellOutputs) -> JsonObject:
+    def _show_message(self, page: str, cell: CellOutputs) -> JsonObject:
         outputs: list[JsonValue] = [
-            {"display_id": name, "data": data, "metadata": metadata}
-            for name, data, metadata in shown.outputs
+            {"display_id": display_id, "data": data, "metadata": metadata}
+            for display_id, data, metadata in cell.outputs
         ]
-        fields: JsonObject = {"request": shown.request, "cell": shown.cell, "code": shown.code}
+        fields: JsonObject = {"request": cell.request, "cell": cell.cell, "code": cell.code}
         with self._state:
-            if self._pages.puts_outputs(page, shown.session):
+            if self._pages.writes_outputs(page, cell.session):
                 fields["puts"] = True
             return self._numbering.message("show", to=page, outputs=outputs, **fields)
 
@@ -472,54 +477,55 @@ class LiveStore:
         with self._state:
             if self._closed:
                 return
-            if self._pages.heard(str(data.get("page", ""))):
+            if self._pages.note_message(str(data.get("page", ""))):
                 self._delivery.silent = False
             match data.get("type"):
                 case "hello" | "chunk":
-                    self._consider(self._pages.read(data))
+                    self._handle_hello(self._pages.read(data))
                 case "ack":
-                    self._delivery.acknowledged(data, time.monotonic())
+                    self._delivery.handle_ack(data, time.monotonic())
                 case "nack":
-                    self._delivery.rejected(data)
+                    self._delivery.handle_nack(data)
                 case "bye":
-                    self._say_goodbye(str(data.get("page", "")))
+                    self._handle_bye(str(data.get("page", "")))
                 case "cells" if self._page_cells is not None:
-                    self._page_cells.hear(data)
+                    self._page_cells.add_piece(data)
                 case "saved" | "save_failed":
-                    self._saving.hear(data)
-                    self._saving.note(data, None if self._delivery.replaces else self._pages.hello)
+                    self._saving.handle_answer(data)
+                    followed = None if self._delivery.replaces else self._pages.hello
+                    self._saving.update_file_state(data, followed)
             self._state.notify_all()
 
-    def _say_goodbye(self, page: str) -> None:
+    def _handle_bye(self, page: str) -> None:
         if self._pages.leave(page):
-            self._at_once.append(self._numbering.message("pull"))
+            self._urgent.append(self._numbering.message("pull"))
 
-    def _consider(self, hello: Hello | None) -> None:
+    def _handle_hello(self, hello: Hello | None) -> None:
         if hello is None:
-            return  # pieces of it are to come
+            return  # the rest follows in pieces
         Collaborators.of(self._kernel).greet(hello.session, hello.user)
-        if self._pages.only_reads(hello):
+        if self._pages.is_reader(hello):
             self._pages.join(hello)
-        elif self._pages.are_of_the_notebook(hello):
-            self._saving.page_has(hello.document)
+        elif self._pages.should_follow(hello):
+            self._saving.limit_to_page(hello.document)
             self._follow(hello)
-        elif self._pages.court(hello, self._delivery.stream, time.monotonic()):
-            self._at_once.append(self._numbering.message("pull"))
+        elif self._pages.note_candidate(hello, self._delivery.stream, time.monotonic()):
+            self._urgent.append(self._numbering.message("pull"))
 
     def _follow(self, hello: Hello) -> None:
         self._pages.follow(hello)
         self._numbering.path = hello.path
         self._delivery.writer = hello.page if hello.collaborative else ""
-        self._delivery.keeps = hello.keeps
-        self._delivery.start_over()
+        self._delivery.supports_exchange = hello.supports_exchange
+        self._delivery.discard_transfer()
         if self._document is not None:
             self._reconcile(hello)
 
     def _reconcile(self, hello: Hello) -> None:
-        """Bring together what the page has and what we have."""
+        """Compare the page's record with the document, and add conversations that only it has."""
         document = self._document
         assert document is not None
-        self._refusal = refusal_of(hello, document)
+        self._refusal = find_refusal(hello, document)
         if self._refusal:
             return
         stored = hello.document if isinstance(hello.document, dict) else {}
@@ -531,7 +537,7 @@ class LiveStore:
             self._refusal = PageRefusal(DIVERGED, ours, shelved(stored))
 
     def _adopt(self, stored: JsonObject, document: Document) -> None:
-        """Take over conversations that only the page has: they become others of ours."""
+        """Add conversations that only the page has to the document's other conversations."""
         missing = unknown_to(document.to_json(), all_conversations(stored))
         if not missing:
             return

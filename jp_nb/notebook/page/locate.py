@@ -1,4 +1,4 @@
-"""Find the notebook file and its front end, once, at `%load_ext`.
+"""Find the notebook file, its front end, and its storage backend at `%load_ext`.
 
 Source: `docs/protocol.md`, `docs/decisions.md` D18 and D33, `docs/guide.md`.
 """
@@ -34,7 +34,7 @@ from jp_nb.session.host import Opened, RecordStore
 from jp_nb.storage import environment
 
 VS_CODE_FILE: Final = "__vsc_ipynb_file__"
-"""The variable by which VS Code tells a kernel the path of its notebook.
+"""Variable in which VS Code passes the notebook's path to the kernel.
 
 Source: https://github.com/microsoft/vscode-jupyter/pull/8531
 """
@@ -45,13 +45,13 @@ class Surroundings:
     """The program around a kernel.
 
     Attributes:
-        name: Its name, for the user.
-        why_not: Why no notebook keeps the record, unless a page of it answers.
-        may_have_page: Whether a page with the jp-nb extension may answer.
+        name: Name for the user.
+        why_not_kept: Reason why no notebook keeps the record, unless a page answers.
+        may_have_page: True if a page with the jp-nb extension may answer.
     """
 
     name: str
-    why_not: str
+    why_not_kept: str
     may_have_page: bool = False
 
 
@@ -66,8 +66,8 @@ PAGE: Final = Surroundings("a page without the jp-nb extension", NO_PAGE, may_ha
 CONSOLE: Final = Surroundings("a console or program", "a console or program has no notebook")
 
 
-def place_of(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
-    """Return the place of `kernel`, None: there is none; on the cell's thread."""
+def find_surroundings(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
+    """Return the program around `kernel` (None in a terminal). Call it on the cell's thread."""
     if kernel is None:
         return TERMINAL
     if "google.colab" in type(kernel).__module__:
@@ -75,19 +75,19 @@ def place_of(kernel: Any, user_ns: Mapping[str, Any]) -> Surroundings:
     if environment.PAGE in os.environ:
         return PAGE
     if VS_CODE_FILE in user_ns or "VSCODE_PID" in os.environ:
-        return VS_CODE if _names_cell(kernel) else CONSOLE
-    return PAGE if _names_cell(kernel) else CONSOLE
+        return VS_CODE if _has_cell_id(kernel) else CONSOLE
+    return PAGE if _has_cell_id(kernel) else CONSOLE
 
 
 def notebook_path(user_ns: Mapping[str, Any]) -> Path | None:
-    """Return the notebook's file where no page tells it, if the front end does."""
-    told = user_ns.get(VS_CODE_FILE) or os.environ.get(environment.PAGE)
-    path = Path(told) if isinstance(told, str) else None
+    """Return the path of the notebook from VS Code or the Jupyter server, if it is a file."""
+    value = user_ns.get(VS_CODE_FILE) or os.environ.get(environment.PAGE)
+    path = Path(value) if isinstance(value, str) else None
     return path if path and path.is_absolute() and path.is_file() else None
 
 
-def _names_cell(kernel: Any) -> bool:
-    """Return True if a cell of a notebook is running; a console names none."""
+def _has_cell_id(kernel: Any) -> bool:
+    # Notebooks put the id of the running cell into the metadata of its request; consoles do not.
     parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
     metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
     return isinstance(metadata, Mapping) and "cellId" in metadata
@@ -97,7 +97,7 @@ BaseConfig = Mapping[str, JsonValue]
 
 
 class NoStorage:
-    """No kernel, so no notebook."""
+    """Storage of IPython in a terminal, which has no notebook."""
 
     path = None
     headless = False
@@ -105,9 +105,9 @@ class NoStorage:
     def open(
         self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
     ) -> Opened:
-        """Begin a conversation."""
+        """Start a conversation in memory."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
-        return Opened(document, MemoryStore(TERMINAL.why_not), by_folder=True)
+        return Opened(document, MemoryStore(TERMINAL.why_not_kept), by_folder=True)
 
 
 class PageStorage:
@@ -116,24 +116,24 @@ class PageStorage:
     headless = False
 
     def __init__(self, path: Path | None, store: LiveStore, hello: Hello | None) -> None:
-        self._known = path, hello.path if hello is not None else ""
+        self._path = path
+        self._server_path = hello.path if hello is not None else ""
         self.store = store
         self.hello = hello
 
     @property
     def path(self) -> Path | None:
-        """The notebook's file, if it is known, also once it was renamed."""
-        path, name = self._known
-        now = self.store.path
-        if path is not None and now not in ("", name):
-            path = moved(path, name, now) or path
-            self._known = path, now
-        return path
+        """The notebook's file, if it is known. It follows when the user renames the notebook."""
+        server_path = self.store.path
+        if self._path is not None and server_path not in ("", self._server_path):
+            self._path = renamed_path(self._path, self._server_path, server_path) or self._path
+            self._server_path = server_path
+        return self._path
 
     def open(
         self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
     ) -> Opened:
-        """Go on with the page's conversation, or begin one."""
+        """Continue the page's conversation, or start one."""
         loaded, notices = None, []
         if self.hello is not None and self.hello.has_document:
             try:
@@ -141,7 +141,7 @@ class PageStorage:
             except StorageError as exc:
                 notices.append(str(exc))
         if loaded is not None and not len(loaded.conversation):
-            # Nothing was said in it: what its base configuration says is nobody's decision here.
+            # A conversation without entries does not keep its base configuration.
             loaded.conversation = ConversationStream.new(
                 clock=clock, made="live", base_config=base_config, not_ids=loaded.ids()
             )
@@ -164,9 +164,9 @@ class HeadlessStorage:
     def open(
         self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
     ) -> Opened:
-        """Begin a conversation, or go on with the notebook's if `go_on` or the runner says so."""
+        """Start a conversation, or continue the notebook's if `go_on` or JP_NB_CONTINUE=1."""
         go_on = go_on or os.environ.get(environment.CONTINUE) == "1"
-        stored, damaged, notices = _read(self.path)
+        stored, damaged, notices = _read_record(self.path)
         loaded: Document | None = None
         store: RecordStore | None = None
         try:
@@ -198,12 +198,12 @@ class HeadlessStorage:
         return Opened(document, store, restored, notices)
 
 
-def moved(path: Path, name: str, now: str) -> Path | None:
-    """Return the file that the server calls `now`, where it called that at `path` by `name`.
+def renamed_path(path: Path, old: str, new: str) -> Path | None:
+    """Return the path of a notebook after a rename, or None if this kernel cannot see that file.
 
-    None if there is none that this kernel can see.
+    The arguments `old` and `new` are the server's paths of the notebook.
     """
-    before, after = PurePosixPath(name).parts, PurePosixPath(now).parts
+    before, after = PurePosixPath(old).parts, PurePosixPath(new).parts
     if path.parts[-len(before) :] != before:
         return None
     found = Path(*path.parts[: -len(before)], *after)
@@ -213,80 +213,76 @@ def moved(path: Path, name: str, now: str) -> Path | None:
 def begin_headless(
     loaded: Document | None, *, clock: Clock = utc_now, base_config: BaseConfig | None = None
 ) -> Document:
-    """Return a new headless conversation in the notebook that held `loaded`.
+    """Return a document with a new headless conversation.
 
-    Earlier ones that were made headless are replaced, all others are kept (D18).
+    Earlier headless conversations of `loaded` are replaced, all others are kept (D18).
     """
     made: Made = "headless"
     if loaded is None:
         return Document.new(clock=clock, made=made, base_config=base_config)
-    taken = loaded.ids()
+    used_ids = loaded.ids()
     if loaded.conversation.head.get("made") != made:
         loaded.shelve()
     others = [other for other in loaded.others if not made_headless(other)]
-    if isinstance(clock, PositionClock):  # a run again has the id of the one that it replaces
-        taken = set(map(conversation_id, others))
+    if isinstance(clock, PositionClock):  # a repeated run reuses the id of the replaced one
+        used_ids = set(map(conversation_id, others))
     extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
-    stream = ConversationStream.new(clock=clock, made=made, base_config=base_config, not_ids=taken)
+    stream = ConversationStream.new(
+        clock=clock, made=made, base_config=base_config, not_ids=used_ids
+    )
     return Document(stream, others, extra)
 
 
-def _read(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[str]]:
+def _read_record(path: Path | None) -> tuple[JsonValue, list[JsonValue], list[str]]:
     """Return the `jp` object of the notebook at `path`, its damaged carriers, and notices."""
     if path is None:
         return None, [], []
     try:
-        metadata = _metadata(path)
+        notebook = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
         return None, [], [f"{path.name} cannot be read: {exc}"]
-    damaged = merge.unreadable_carrier(metadata)
-    notices = (
-        ["The notebook has a damaged copy of the record, which is kept unchanged."]
-        if damaged
-        else []
-    )
-    return merge.read_carrier(metadata), damaged, notices
-
-
-def _metadata(path: Path) -> JsonObject:
-    notebook = json.loads(path.read_text(encoding="utf-8"))
     found = notebook.get("metadata") if isinstance(notebook, dict) else None
-    return found if isinstance(found, dict) else {}
+    metadata: JsonObject = found if isinstance(found, dict) else {}
+    damaged = merge.unreadable_carrier(metadata)
+    notice = "The notebook has a damaged copy of the record, which is kept unchanged."
+    return merge.read_carrier(metadata), damaged, [notice] if damaged else []
 
 
 PAGE_TIMEOUT_S = 3.0
 CONSOLE_TIMEOUT_S = 0.5
 PAPERMILL_PATH = "PAPERMILL_INPUT_PATH"
-"""The parameter that `papermill --inject-paths` sets in the notebook."""
+"""Parameter that `papermill --inject-paths` sets in the notebook."""
 
 
-def find(shell: Any, *, timeout: float | None = None) -> PageStorage | HeadlessStorage | NoStorage:
-    """Find out where the shell's kernel runs: takes up to `timeout` seconds if no page answers.
+def find_storage(
+    shell: Any, *, timeout: float | None = None
+) -> PageStorage | HeadlessStorage | NoStorage:
+    """Find the notebook of the shell's kernel, and its storage. Call it in the cell's thread.
 
-    Call it in the cell's thread.
+    This blocks for up to `timeout` seconds if no page answers.
     """
     kernel, user_ns = getattr(shell, "kernel", None), getattr(shell, "user_ns", {})
     if kernel is None:
         return NoStorage()
     if is_headless(kernel):
-        return HeadlessStorage(find_path(user_ns), shell)
-    place = place_of(kernel, user_ns)
+        return HeadlessStorage(find_executed_path(user_ns), shell)
+    surroundings = find_surroundings(kernel, user_ns)
     if timeout is None:
-        timeout = PAGE_TIMEOUT_S if place.may_have_page else CONSOLE_TIMEOUT_S
-    store = LiveStore(kernel, no_page=place.why_not)
+        timeout = PAGE_TIMEOUT_S if surroundings.may_have_page else CONSOLE_TIMEOUT_S
+    store = LiveStore(kernel, no_page=surroundings.why_not_kept)
     hello = store.connect(timeout)
-    path = notebook_path(user_ns) if hello is None else _live_path(hello)
+    path = notebook_path(user_ns) if hello is None else _path_in_page(hello)
     return PageStorage(path, store, hello)
 
 
 def is_headless(kernel: Any) -> bool:
-    """Return whether nobody can be asked in the running cell: its `allow_stdin` is false."""
+    """Return True if the running cell cannot prompt a user: its `allow_stdin` is false."""
     return not getattr(kernel, "_allow_stdin", False)
 
 
-def _live_path(hello: Hello | None) -> Path | None:
-    """Return the file of the notebook that a page shows: servers run kernels in its folder."""
-    if hello is None or not hello.path:
+def _path_in_page(hello: Hello) -> Path | None:
+    # Servers start a kernel in the folder of its notebook, and most set JPY_SESSION_NAME.
+    if not hello.path:
         return None
     name = hello.path.rsplit("/", 1)[-1].rsplit(":", 1)[-1]
     session = Path(os.environ.get("JPY_SESSION_NAME", ""))
@@ -296,34 +292,38 @@ def _live_path(hello: Hello | None) -> Path | None:
     return None
 
 
-def find_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
-    """Return the notebook that a headless runner executes, if anything tells it."""
+def find_executed_path(user_ns: Mapping[str, Any] | None = None) -> Path | None:
+    """Return the notebook that a headless runner executes, if it can be found.
+
+    Sources are a variable of the environment, papermill's parameter, and the command line of the
+    runner.
+    """
     injected = (user_ns or {}).get(PAPERMILL_PATH)
     explicit = os.environ.get(environment.PATH) or (injected if isinstance(injected, str) else "")
-    arguments, folder = _parent()
+    arguments, folder = _parent_process()
     if explicit:
         found = folder / explicit
         return found.resolve() if found.is_file() else None
-    return path_in(arguments, folder)
+    return notebook_in_arguments(arguments, folder)
 
 
-def _parent() -> tuple[Sequence[str], Path]:
+def _parent_process() -> tuple[Sequence[str], Path]:
     """Return arguments and working directory of the process that started this kernel."""
     try:
-        import psutil  # ipykernel brings it
+        import psutil  # a dependency of ipykernel
 
         parent = psutil.Process(os.getppid())
         return parent.cmdline(), Path(parent.cwd())
-    except Exception:  # missing, or the system says no: in many ways
+    except Exception:  # missing, or one of many errors of the operating system
         return [], Path.cwd()
 
 
-def path_in(arguments: Sequence[str], folder: Path) -> Path | None:
-    """Return the one notebook that a runner's command line names; None: it names none or several.
+def notebook_in_arguments(arguments: Sequence[str], folder: Path) -> Path | None:
+    """Return the notebook in a runner's command line; None if there are none or several.
 
-    papermill names its input first; `jupyter execute` lets the suffix be left out.
+    papermill's first notebook is its input. `jupyter execute` accepts a name without the suffix.
     """
-    names = list(_positional(arguments))
+    names = _positional(arguments)
     programs = {Path(name).name for name in arguments[:3]}
     found = [folder / name for name in names if name.endswith(".ipynb")]
     if not found and "execute" in " ".join(programs):
@@ -335,10 +335,10 @@ def path_in(arguments: Sequence[str], folder: Path) -> Path | None:
 
 
 def _positional(arguments: Sequence[str]) -> list[str]:
-    """Return `arguments` without options and without what `--output` and `-o` name."""
+    """Return `arguments` without options and without the values of output options."""
     pairs = zip(["", *arguments], arguments, strict=False)
     return [
-        now
-        for before, now in pairs
-        if not now.startswith("-") and before not in ("--output", "-o", "--output-dir")
+        argument
+        for previous, argument in pairs
+        if not argument.startswith("-") and previous not in ("--output", "-o", "--output-dir")
     ]

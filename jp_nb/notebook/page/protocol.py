@@ -1,14 +1,14 @@
 """Messages between kernel and page, and the known pages of a notebook.
 
-`live_store.py` and the lab extension exchange these as the data of comm messages.
+`live_store.py` and the lab extension exchange these messages as the data of comm messages.
 
 - A message on the shell channel waits until the running cell ends, and in Run All until all cells
-  end. ipykernel serves the control channel in a thread of its own, but has no comm messages there.
-  Its table of handlers is public, and gets one more.
+  end. ipykernel serves the control channel in a separate thread, but handles no comm messages
+  there. `receive_on_control` adds a handler to its public table.
 - Any thread may send: ipykernel passes iopub messages to one thread, in the order of the calls.
   Each message has a parent, and nbclient drops messages of other cells. ipykernel 6 uses the
-  newest cell. ipykernel 7 uses a context variable: in another thread it is missing (7.0: an
-  error), or is the cell that started the thread.
+  newest cell. ipykernel 7 uses a context variable. In another thread, this variable is missing
+  (an error in 7.0), or names the cell that started the thread. So `CellContext` keeps it.
 
 Source: `docs/protocol.md`.
 """
@@ -33,42 +33,42 @@ PROTOCOL = 1
 TARGET = "jp_nb.document"
 MAX_BATCH_BYTES = 256 * 1024
 MAX_DOCUMENT_BYTES = 512 * 1024 * 1024
-"""Bound of a document that a page sends in pieces."""
+"""Limit of a document that a page sends in pieces."""
 
 
 class Numbering:
-    """Makes the kernel's messages, numbered.
+    """Builder of the kernel's messages.
 
     Attributes:
-        last: The number of the last one.
-        path: Where the notebook is that they are for.
+        last: `seq` of the last message.
+        path: The server's path of the notebook.
     """
 
     def __init__(self) -> None:
         self.last = 0
         self.path = ""
 
-    def message(self, what: str, **fields: JsonValue) -> dict[str, JsonValue]:
-        """Return the next message, of the kind `what`."""
+    def message(self, kind: str, **fields: JsonValue) -> dict[str, JsonValue]:
+        """Return the next message."""
         self.last += 1
-        # `ctl` and `path` are in every message: a page that was reloaded did not see the first.
-        head: dict[str, JsonValue] = {"type": what, "v": PROTOCOL, "ctl": True}
+        # `ctl` and `path` are in every message, because a reloaded page did not receive the first.
+        head: dict[str, JsonValue] = {"type": kind, "v": PROTOCOL, "ctl": True}
         return {**head, "seq": self.last, "path": self.path, **fields}
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A page says what it has.
+    """State of a page: its message `hello`.
 
     Attributes:
-        page: Names the page; another one may show the same notebook.
-        path: Where the notebook is, as the server names it.
-        has_document: Whether the notebook's metadata has the key `jp` (or a carrier) at all.
-        document: What is there: unchecked.
-        tells_cells: Whether the page answers when it is asked for cells.
-        keeps: Whether it understands `exchange`.
-        session: Stands in the header of what the page sends, through whatever comm.
-        user: The name of its user, if the document is shared; made safe.
+        page: Id of the page. Several pages may show the same notebook.
+        path: The server's path of the notebook.
+        has_document: True if the notebook's metadata has the key `jp` or a carrier.
+        document: The `jp` object, not validated.
+        supports_cells: True if the page answers `cells`.
+        supports_exchange: True if the page understands `exchange`.
+        session: Jupyter session in the header of all messages of the page.
+        user: Name of the page's user if the document is shared, cleaned by `read_name`.
     """
 
     page: str
@@ -77,15 +77,15 @@ class Hello:
     collaborative: bool = False
     has_document: bool = False
     document: JsonValue = None
-    tells_cells: bool = False
-    keeps: bool = False
+    supports_cells: bool = False
+    supports_exchange: bool = False
     session: str = ""
     user: str | None = None
     protocol: JsonValue = PROTOCOL
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Hello:
-        """Return the message, without a document that follows in pieces."""
+        """Parse `data`. A document that follows in pieces is added later."""
         return cls(
             page=str(data.get("page", "")),
             path=str(data.get("path", "")),
@@ -93,8 +93,8 @@ class Hello:
             collaborative=bool(data.get("collaborative")),
             has_document="doc" in data,
             document=data.get("doc"),
-            tells_cells="cells" in _list(data.get("tells")),
-            keeps="exchange" in _list(data.get("tells")),
+            supports_cells="cells" in _list(data.get("tells")),
+            supports_exchange="exchange" in _list(data.get("tells")),
             session=str(data.get("session", "")),
             user=read_name(data.get("user")),
             protocol=data.get("v"),
@@ -107,13 +107,17 @@ def _list(value: Any) -> list[Any]:
 
 @dataclass(slots=True)
 class Pieces:
-    """Puts a document together that was too long for one message; any order, any repeats."""
+    """Text that arrives in several messages, in any order and possibly repeated."""
 
     count: int
     _parts: dict[int, str] = field(default_factory=dict)
 
     def add(self, index: Any, text: Any) -> bool:
-        """Take one piece; return whether all are there."""
+        """Add one piece; return True if the text is complete.
+
+        Raises:
+            StorageError: If the text exceeds `MAX_DOCUMENT_BYTES`.
+        """
         if isinstance(index, int) and isinstance(text, str) and 0 <= index < self.count:
             self._parts[index] = text
         if sum(map(len, self._parts.values())) > MAX_DOCUMENT_BYTES:
@@ -121,14 +125,14 @@ class Pieces:
         return len(self._parts) == self.count
 
     def text(self) -> str:
-        """Return the pieces in their order, once all are there."""
+        """Return the complete text."""
         return "".join(self._parts[i] for i in range(self.count))
 
     def document(self) -> JsonValue:
-        """Return what the pieces say.
+        """Return the complete text as JSON.
 
         Raises:
-            StorageError: If it is not JSON.
+            StorageError: If it is not valid JSON.
         """
         try:
             return json.loads(self.text())  # type: ignore[no-any-return]
@@ -136,30 +140,30 @@ class Pieces:
             raise StorageError(f"the page sent invalid JSON: {exc}", place="jp") from exc
 
 
-def can_wait(kind: str, content: Mapping[str, Any]) -> bool:
-    """Return whether a message of this `kind` may wait for a batch: one that has entries may."""
+def is_batchable(kind: str, content: Mapping[str, Any]) -> bool:
+    """Return True for an `append`, which may wait for the next batch of iopub messages."""
     data = content.get("data")
     of_record = kind == "comm_msg" and str(content.get("comm_id", "")).startswith(f"{TARGET}.")
     return of_record and isinstance(data, dict) and data.get("type") == "append"
 
 
-def is_short(value: JsonValue) -> bool:
-    """Return whether `value` goes in one message."""
-    return len(as_ascii(value)) <= MAX_BATCH_BYTES
+def fits_in_message(value: JsonValue) -> bool:
+    """Return True if one message can carry `value`."""
+    return len(to_ascii_json(value)) <= MAX_BATCH_BYTES
 
 
-def split(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
+def split_text(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
     """Cut ASCII `text` into pieces of at most `size` bytes, at least one."""
     return [text[i : i + size] for i in range(0, len(text), size)] or [""]
 
 
-def as_ascii(value: JsonValue) -> str:
-    """Return `value` as JSON text in ASCII: no cut goes through a character."""
+def to_ascii_json(value: JsonValue) -> str:
+    """Return `value` as JSON text in ASCII, which can be split anywhere."""
     return json.dumps(storable(value), allow_nan=False, separators=(",", ":"))
 
 
 def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[list[JsonValue], int]:
-    """Return the first `entries` that fit into `limit` bytes of JSON, at least one; their size."""
+    """Return the first `entries` within `limit` bytes of JSON, at least one, and their size."""
     batch: list[JsonValue] = []
     total = 0
     for entry in entries:
@@ -175,7 +179,7 @@ Receive = Callable[[Any], None]
 
 
 class _CommRouter:
-    """The kernel's handler of `comm_msg` on control: hands a message to who asked for its comm."""
+    """Handler of `comm_msg` on the control channel: calls the receiver of the message's comm."""
 
     def __init__(self, previous: Any) -> None:
         self.receivers: dict[str, Receive] = {}
@@ -189,8 +193,8 @@ class _CommRouter:
         return self._previous(stream, ident, message) if self._previous else None
 
 
-def why_not(kernel: Any) -> str | None:
-    """Return why `kernel` takes no comm messages while a cell runs; None if it does."""
+def unsupported_reason(kernel: Any) -> str | None:
+    """Return the reason why `kernel` receives no comm messages while a cell runs, or None."""
     if not isinstance(getattr(kernel, "control_handlers", None), dict):
         return "this kernel receives no messages from the page while a cell runs"
     if getattr(kernel, "control_thread", None) is None:
@@ -199,7 +203,7 @@ def why_not(kernel: Any) -> str | None:
 
 
 def receive_on_control(kernel: Any, comm_id: str, receive: Receive) -> None:
-    """Call `receive` in the control thread with the data of each message for `comm_id`."""
+    """Register `receive`: the control thread calls it with the data of each message."""
     router = kernel.control_handlers.get("comm_msg")
     if not isinstance(router, _CommRouter):
         router = kernel.control_handlers["comm_msg"] = _CommRouter(router)
@@ -218,66 +222,68 @@ T = TypeVar("T")
 
 
 class CellContext:
-    """The context of the running cell, for other threads. Made in the cell's thread.
+    """Context variables of the running cell, for other threads. Create it in the cell's thread.
 
-    Without `shell` it stays that of the cell that made it.
+    Args:
+        shell: If given, the context follows to each later cell.
     """
 
     def __init__(self, shell: Any = None) -> None:
         self._context = copy_context()
         self._shell = shell
         if shell is not None:
-            shell.events.register("pre_run_cell", self._cell_begins)
+            shell.events.register("pre_run_cell", self._update)
 
-    def _cell_begins(self, info: Any) -> None:
+    def _update(self, info: Any) -> None:
         self._context = copy_context()
 
     def run(self, function: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
-        """Call `function` as the running cell would. From any thread."""
-        # A context can be entered once at a time, a copy is cheap.
+        """Call `function` in the context of the running cell. Thread-safe."""
+        # Two threads cannot enter one context at once; a copy is cheap.
         return self._context.copy().run(function, *args, **options)
 
     def close(self) -> None:
-        """Follow the cells no longer."""
+        """Stop following the cells."""
         if self._shell is not None:
-            self._shell.events.unregister("pre_run_cell", self._cell_begins)
+            self._shell.events.unregister("pre_run_cell", self._update)
             self._shell = None
 
 
 MAX_PAGES = 8
-"""That send a long record at the same time."""
-MAX_LEFT = 64
-"""Pages that said goodbye and may have left cells that run."""
+"""Limit of pages that send a long record at the same time."""
+MAX_DEPARTED = 64
+"""Limit of remembered sessions that ended and may have left running cells."""
 
 
 class Pages:
-    """Pages that said hello. Not safe from several threads at once.
+    """Known pages of a notebook, and the page that is followed. Not thread-safe.
+
+    The kernel follows one page: it delivers the record to it, and reads its record.
 
     Args:
-        patience: Seconds that pages of the notebook have to answer before another one that holds
-            the same conversation is followed.
+        patience: Seconds that the followed page has to answer before a candidate replaces it.
 
     Attributes:
-        hello: What the page said that is followed; None before the first.
-        hellos: How often one was followed.
-        newcomers: Pages that may lack what running cells show.
+        hello: The last `hello` of the followed page; None before the first.
+        hello_count: Number of `hello` messages of followed pages.
+        newcomers: Ids of pages that may lack outputs of running cells.
     """
 
     def __init__(self, *, patience: float) -> None:
         self._patience = patience
         self.hello: Hello | None = None
-        self.hellos = 0
+        self.hello_count = 0
         self.newcomers: deque[str] = deque()
-        self._names: set[str] = set()
+        self._pages: set[str] = set()
         self._pieces: dict[str, tuple[Hello, Pieces]] = {}
-        self._suitor: tuple[Hello, float] | None = None  # and when it is followed
-        self._silent = False  # the page that is followed
-        self._sessions: dict[str, str] = {}  # of pages that share a document
-        self._left: deque[str] = deque(maxlen=MAX_LEFT)  # the sessions of those that are gone
-        self._substitutes: dict[str, str] = {}  # the page that does it, by session
+        self._candidate: tuple[Hello, float] | None = None  # page, and time to follow it
+        self._silent = False  # the followed page does not answer
+        self._sessions: dict[str, str] = {}  # session by page, if pages share a document
+        self._departed: deque[str] = deque(maxlen=MAX_DEPARTED)  # sessions
+        self._output_writers: dict[str, str] = {}  # page that writes outputs, by departed session
 
     def read(self, data: Mapping[str, Any]) -> Hello | None:
-        """Return the hello that `data` is or completes; None while pieces of it are to come."""
+        """Parse a `hello` or `chunk`; return None until the last piece has arrived."""
         if data.get("type") == "chunk":
             return self._complete(data)
         hello, count = Hello.read(data), data.get("chunks")
@@ -299,19 +305,18 @@ class Pages:
         del self._pieces[page]
         return replace(hello, has_document=True, document=pieces.document())
 
-    def are_of_the_notebook(self, hello: Hello) -> bool:
-        """Return whether to follow the page that says `hello`: two notebooks may share a kernel.
+    def should_follow(self, hello: Hello) -> bool:
+        """Return True if the page shows the followed notebook; two notebooks may share a kernel.
 
-        The one that was there first is followed. It may be renamed (same page), or reloaded or
-        opened again (same path).
+        The first notebook is followed. It may be renamed (same page), or reloaded (same path).
         """
         first = self.hello
-        return first is None or hello.page in self._names or hello.path == first.path
+        return first is None or hello.page in self._pages or hello.path == first.path
 
-    def only_reads(self, hello: Hello) -> bool:
-        """Return whether the page shares its document with the one that is followed: that writes.
+    def is_reader(self, hello: Hello) -> bool:
+        """Return True if the page shares a document with the followed page, which writes it.
 
-        If that one does not answer, the next one that does is followed.
+        If the followed page is silent, the next page that answers is followed.
         """
         first = self.hello
         if first is None or first.page == hello.page or self._silent:
@@ -321,72 +326,73 @@ class Pages:
         return first.collaborative and hello.collaborative and first.path == hello.path
 
     def join(self, hello: Hello) -> None:
-        """Note a page that only reads."""
-        if hello.page not in self._names:
+        """Add a page of the notebook."""
+        if hello.page not in self._pages:
             self.newcomers.append(hello.page)
-        self._names.add(hello.page)
+        self._pages.add(hello.page)
         if hello.session:
             self._sessions[hello.page] = hello.session
-            if hello.session in self._left:  # it stayed
-                self._left.remove(hello.session)
+            if hello.session in self._departed:  # the user canceled the closing of the tab
+                self._departed.remove(hello.session)
 
     def leave(self, page: str) -> bool:
-        """Note that `page` is gone; return whether another one is there to be asked for a sign.
+        """Remove `page`; return True if other pages remain, which should send `hello`.
 
-        That one takes over: what the page wrote, and what the cells show that it asked for.
+        One of them takes over writing the record and the outputs of the page's cells.
         """
         session = self._sessions.pop(page, "")
         if not session:
             return False
-        self._names.discard(page)
-        self._left.append(session)
-        self._substitutes = {k: v for k, v in self._substitutes.items() if k in self._left}
+        self._pages.discard(page)
+        self._departed.append(session)
+        self._output_writers = {
+            k: v for k, v in self._output_writers.items() if k in self._departed
+        }
         if self.hello is not None and page == self.hello.page:
             self._silent = True
         self.newcomers.extend(list(self._sessions)[:1])
         return bool(self._sessions)
 
-    def puts_outputs(self, page: str, session: str) -> bool:
-        """Return whether `page` puts in the outputs of what was asked in `session`.
+    def writes_outputs(self, page: str, session: str) -> bool:
+        """Return True if `page` must write the outputs of cells that `session` runs.
 
-        One page does it for all that share the document: it that asked, or once that is gone
-        another one.
+        The page with that session writes them itself, until it is gone.
         """
-        if session not in self._left:
+        if session not in self._departed:
             return False
-        if self._substitutes.get(session) not in self._sessions:
-            self._substitutes[session] = page
-        return self._substitutes[session] == page
+        if self._output_writers.get(session) not in self._sessions:
+            self._output_writers[session] = page
+        return self._output_writers[session] == page
 
-    def writer_is_silent(self) -> None:
-        """Note that the page that is followed does not answer."""
+    def mark_writer_silent(self) -> None:
+        """Note that the followed page does not answer."""
         self._silent = True
 
-    def court(self, hello: Hello, stream: str | None, now: float) -> bool:
-        """Note a page under another path; return whether the others are to be asked for a sign.
+    def note_candidate(self, hello: Hello, stream: str | None, now: float) -> bool:
+        """Note a page with another path that may be followed; return True if it is a candidate.
 
-        If it has the conversation `stream`, it may be the notebook, renamed and reloaded, or a copy
-        of it: it is followed if no page of the first one answers.
+        If it has the conversation `stream`, it is the notebook after a rename, or a copy of it. It
+        is followed if no page of the followed notebook answers.
         """
         if stream is None or stream != conversation_id(hello.document):
             return False
-        self._suitor = (hello, now + self._patience)
+        self._candidate = (hello, now + self._patience)
         return True
 
     @property
-    def suitor_due(self) -> float | None:
-        """The time at which the page under another path is followed, if there is one."""
-        return self._suitor[1] if self._suitor else None
+    def candidate_due(self) -> float | None:
+        """The monotonic time at which the candidate is followed, if there is one."""
+        return self._candidate[1] if self._candidate else None
 
-    def take_suitor(self, now: float) -> Hello | None:
-        """Return the page under another path if the first one did not answer in time."""
-        return self._suitor[0] if self._suitor and now >= self._suitor[1] else None
+    def take_candidate(self, now: float) -> Hello | None:
+        """Return the candidate if the followed page did not answer in time."""
+        return self._candidate[0] if self._candidate and now >= self._candidate[1] else None
 
-    def heard(self, page: str) -> bool:
-        """Note that something came from `page`; return whether the notebook's own answers."""
-        if page not in self._names:
+    def note_message(self, page: str) -> bool:
+        """Note a message of `page`; return True if it shows the followed notebook."""
+        if page not in self._pages:
             return False
-        self._suitor = None
+        self._candidate = None
         if self.hello is not None and page == self.hello.page:
             self._silent = False
         return True
@@ -395,9 +401,9 @@ class Pages:
         """Follow the page that says `hello`."""
         before = self.hello.page if self.hello is not None and self._silent else hello.page
         self.hello = hello
-        self.hellos += 1
-        self._suitor = None
+        self.hello_count += 1
+        self._candidate = None
         self._silent = False
         self.join(hello)
         if before != hello.page:
-            self.leave(before)  # without a goodbye
+            self.leave(before)  # it sent no `bye`

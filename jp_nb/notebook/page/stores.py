@@ -1,6 +1,6 @@
-"""Port of storage backends, and the backend of headless runs, which uses the state of a widget.
+"""Storage backends without an open page: memory, and a widget state in headless runs.
 
-`jp_nb/record/merge.py` describes the shape of that state, and reads it.
+`jp_nb/record/merge.py` describes the shape of that widget state (a *carrier*), and reads it.
 
 Source: `docs/record.md`.
 """
@@ -28,7 +28,7 @@ IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 
 
 def in_memory(reason: str) -> str:
-    """Return the phrase for a record that no notebook takes."""
+    """Return the `where` of a record that no notebook keeps."""
     return f"kept in memory only: {reason}"
 
 
@@ -38,66 +38,55 @@ def not_saved(reason: str) -> StorageError:
 
 
 class MemoryStore:
-    """Keeps nothing: there is no notebook, or it must not be written."""
+    """Storage backend without a notebook, or with one that must not be written."""
 
     def __init__(self, reason: str) -> None:
-        self._reason = reason
-
-    @property
-    def where(self) -> str:
-        """`kept in memory only`, and why."""
-        return in_memory(self._reason)
-
-    @property
-    def why_not_kept(self) -> str | None:
-        """Why no notebook keeps the record."""
-        return self._reason
+        self.where = in_memory(reason)
+        self.why_not_kept: str | None = reason
 
     def changed(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def replaced(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def flush(self, timeout: float) -> bool:
-        """Return False: no home has anything."""
+        """Return False: no notebook has the record."""
         return False
 
     def cell_ends(self) -> None:
-        """Nothing to wait for."""
+        """Do nothing."""
 
     def can_be_read_again(self, timeout: float) -> bool:
-        """Return False: there is nothing to read."""
+        """Return False."""
         return False
 
     def save(self, timeout: float = 10.0) -> str:
-        """Raise `StorageError`: there is no file to save."""
+        """Raise `StorageError`, because there is no file to save."""
         raise not_saved(f"it is {self.where}")
 
     def saved_entries(self, conversation: str) -> int:
-        """Return 0: there is no file."""
+        """Return 0, because there is no file."""
         return 0
 
     def take_notices(self) -> list[str]:
-        """Return none: `where` says it all."""
+        """Return no notices."""
         return []
 
     def close(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 CHUNK_BYTES = 32 * 1024
 """An append sends its whole chunk again, so chunks are small."""
 BURST = 200
-"""After so many messages in one cell a socket may have dropped some on their way."""
+"""After this many messages in one cell, a ZeroMQ socket may have dropped some."""
 
 Send = Callable[[JsonObject], None]
 OpenWidget = Callable[[JsonObject], Send]
-"""Opens a widget with this state; the result updates it."""
+"""Opens a widget with a state, and returns a function that updates it."""
 
-
-_OPENED = count()
-"""The carriers of this kernel: one that is opened later sorts behind those before."""
+_WIDGET_NUMBERS = count()
 
 
 def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
@@ -106,7 +95,9 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
 
     comm = cell.run(
         create_comm,
-        comm_id=clock.widget_id(next(_OPENED)) if isinstance(clock, PositionClock) else None,
+        comm_id=clock.widget_id(next(_WIDGET_NUMBERS))
+        if isinstance(clock, PositionClock)
+        else None,
         target_name="jupyter.widget",
         data={"state": state, "buffer_paths": []},
         metadata={"version": "2.1.0"},
@@ -119,10 +110,14 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
 
 
 class CarrierStore:
-    """Keeps the record in a carrier, entry by entry and at once: a cell's end may be the last.
+    """Storage backend of headless runs: a widget state that the runner saves in the notebook.
 
-    `seen` is `entry_counts` of what was read from the notebook, and `named` whether it is known
-    which notebook this is. Make it in the cell's thread.
+    Each entry is sent at once, because the runner may end after any cell. Create it in the cell's
+    thread.
+
+    Args:
+        seen: `entry_counts` of the record in the notebook file.
+        named: True if the notebook's path is known.
     """
 
     why_not_kept = None
@@ -149,33 +144,33 @@ class CarrierStore:
         self._chunks: list[list[JsonValue]] = []
         self._room = 0
         self._messages = 0
-        self._first = 0  # of the chunks that the running cell has touched
+        self._first_chunk = 0  # first chunk that the running cell has changed
 
     def changed(self) -> None:
-        """Send what was appended, and the head if it is another one."""
+        """Send the appended entries, and the head if it changed."""
         with self._lock:
-            touched = self._append()
+            update = self._append()
             if (head := self._head_text()) != self._head:
                 self._head = head
-                touched["jp"] = self._without_events()
-            self._publish(touched)
+                update["jp"] = self._without_events()
+            self._publish(update)
 
     def replaced(self) -> None:
-        """Send everything anew."""
+        """Send the whole document."""
         with self._lock:
             before = len(self._chunks)
-            self._stored, self._room, self._chunks, self._first = 0, 0, [], 0
-            touched = self._append()
-            touched["length"] = self._stored
-            # States are merged key by key: what is not overwritten would stay.
-            touched.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
+            self._stored, self._room, self._chunks, self._first_chunk = 0, 0, [], 0
+            update = self._append()
+            update["length"] = self._stored
+            # Widget states are merged by key: chunks that are not overwritten would remain.
+            update.update({f"events.{i}": [] for i in range(len(self._chunks), before)})
             self._chunks += [[] for _ in range(len(self._chunks), before)]
             self._head = self._head_text()
-            touched["jp"] = self._without_events()
-            self._publish(touched)
+            update["jp"] = self._without_events()
+            self._publish(update)
 
     def _append(self) -> JsonObject:
-        touched: JsonObject = {}
+        update: JsonObject = {}
         raw = self._document.conversation.raw
         for entry in raw[self._stored :]:
             clean, size = storable_and_size(entry)
@@ -184,18 +179,18 @@ class CarrierStore:
                 self._room = CHUNK_BYTES
             self._room -= size
             self._chunks[-1].append(clean)
-            touched[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
+            update[f"events.{len(self._chunks) - 1}"] = self._chunks[-1]
             self._stored += 1
-        if touched:
-            touched["length"] = self._stored
-        return touched
+        if update:
+            update["length"] = self._stored
+        return update
 
-    def _publish(self, touched: JsonObject) -> None:
-        if not touched:
+    def _publish(self, update: JsonObject) -> None:
+        if not update:
             return
         self._messages += 1
         if self._send is not None:
-            self._send(touched)
+            self._send(update)
             return
         state: JsonObject = {
             "_model_module": MODULE,
@@ -204,7 +199,7 @@ class CarrierStore:
             "seen": dict(self._seen),
             "jp": self._without_events(),
         }
-        self._send = self._open_widget(state | touched)
+        self._send = self._open_widget(state | update)
 
     def _without_events(self) -> JsonObject:
         document = self._document.to_json()
@@ -215,35 +210,35 @@ class CarrierStore:
         return json.dumps({k: v for k, v in document.items() if k not in ("events", "others")})
 
     def flush(self, timeout: float) -> bool:
-        """Return whether everything was sent: the executor takes it without an answer."""
+        """Return True if everything was sent. The runner sends no answer."""
         with self._lock:
             return self._stored == len(self._document.conversation)
 
     def cell_ends(self) -> None:
-        """Send once more what came in a burst; there is no answer to wait for."""
+        """Repeat the chunks of the cell if it sent a burst of messages."""
         with self._lock:
             if self._messages > BURST:
-                for number in range(self._first, len(self._chunks)):
+                for number in range(self._first_chunk, len(self._chunks)):
                     self._publish({f"events.{number}": self._chunks[number]})
                 self._publish({"jp": self._without_events(), "length": self._stored})
-            self._messages, self._first = 0, max(0, len(self._chunks) - 1)
+            self._messages, self._first_chunk = 0, max(0, len(self._chunks) - 1)
 
     def can_be_read_again(self, timeout: float) -> bool:
-        """Return False: what is here is newer than the file."""
+        """Return False: the file is older than this record."""
         return False
 
     def save(self, timeout: float = 10.0) -> str:
-        """Return that the executor writes the file when the run ends."""
+        """Return that the runner writes the file at the end of the run."""
         return f"{self.where}, at the end of the run"
 
     def saved_entries(self, conversation: str) -> int:
-        """Return 0: the runner writes the file when this kernel is gone."""
+        """Return 0: the runner writes the file after this kernel has ended."""
         return 0
 
     def take_notices(self) -> list[str]:
-        """Return none."""
+        """Return no notices."""
         return []
 
     def close(self) -> None:
-        """Follow the run no longer. The state stays with the executor."""
+        """Stop following the cells. The runner keeps the widget state."""
         self._cell.close()

@@ -97,7 +97,9 @@ class Pages:
 
     def begin(self, timeout: float = PATIENCE) -> str:
         """Open the notebook as `%load_ext` does; return where its record is kept."""
-        found = locate.find(SimpleNamespace(kernel=self.kernel, user_ns={}), timeout=timeout)
+        found = locate.find_storage(
+            SimpleNamespace(kernel=self.kernel, user_ns={}), timeout=timeout
+        )
         assert isinstance(found, PageStorage)
         self.home = found
         self.opened = found.open()

@@ -27,11 +27,11 @@ def piece(text: Any = "[]", **fields: Any) -> dict[str, Any]:
     return {"type": "cells", "page": "p", "seq": 1, "i": 0, "of": 1, "text": text} | fields
 
 
-def heard(*messages: dict[str, Any]) -> Future[str]:
+def note_message(*messages: dict[str, Any]) -> Future[str]:
     cells = PageCells()
     answer = cells.expect(1, "p")
     for message in messages:
-        cells.hear(message)
+        cells.add_piece(message)
     return answer
 
 
@@ -40,7 +40,7 @@ def heard(*messages: dict[str, Any]) -> Future[str]:
 
 def test_pieces_in_any_order_and_repeated_make_one_answer() -> None:
     two = [piece("b", i=1, of=2), piece("b", i=1, of=2), piece("a", of=2), piece("a", of=2)]
-    assert heard(*two).result(0) == "ab"
+    assert note_message(*two).result(0) == "ab"
 
 
 def test_answers_to_other_questions_and_incomplete_ones_are_ignored() -> None:
@@ -53,7 +53,7 @@ def test_answers_to_other_questions_and_incomplete_ones_are_ignored() -> None:
         piece(i="0"),
         {"type": "cells"},
     ):
-        assert not heard(message).done(), message
+        assert not note_message(message).done(), message
 
 
 def test_malformed_piece_ends_the_request() -> None:
@@ -65,23 +65,23 @@ def test_malformed_piece_ends_the_request() -> None:
         piece("x" * 3_000_000),
     ):
         with pytest.raises(StorageError, match="in an unknown format"):
-            heard(message).result(0)
+            note_message(message).result(0)
 
 
 def test_late_or_repeated_answer_changes_nothing() -> None:
     cells = PageCells()
     answer = cells.expect(1, "p")
     assert answer.cancel()
-    cells.hear(piece())
-    cells.hear(piece())
+    cells.add_piece(piece())
+    cells.add_piece(piece())
     assert answer.cancelled()
 
 
 def test_unanswered_requests_are_forgotten_after_a_while() -> None:
     cells = PageCells()
     asked = [cells.expect(seq, "p") for seq in range(100)]
-    cells.hear(piece(seq=0))
-    cells.hear(piece(seq=99))
+    cells.add_piece(piece(seq=0))
+    cells.add_piece(piece(seq=99))
     assert [answer.done() for answer in (asked[0], asked[99])] == [False, True]
 
 

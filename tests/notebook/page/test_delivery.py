@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.delivery import BEAT_S, SLOWEST_PING_S, PageDelivery
+from jp_nb.notebook.page.delivery import MAX_RESEND_S, MIN_BATCH_INTERVAL_S, PageDelivery
 from jp_nb.notebook.page.protocol import MAX_BATCH_BYTES, MAX_PAGES, Hello, Numbering, Pages
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
@@ -38,14 +38,14 @@ def say(document: Document, *texts: str) -> None:
 def deliver(delivery: PageDelivery, now: float = 0.0) -> list[dict[str, Any]]:
     """What a page gets that acknowledges each message."""
     got = []
-    while message := delivery.due(now):
+    while message := delivery.next_message(now):
         got.append(message)
-        delivery.acknowledged(message, now)
+        delivery.handle_ack(message, now)
     return got
 
 
 def test_nothing_is_sent_before_a_change(delivery: PageDelivery) -> None:
-    assert delivery.due(0.0) is None
+    assert delivery.next_message(0.0) is None
     assert delivery.is_settled
 
 
@@ -70,19 +70,19 @@ def test_unacknowledged_message_is_sent_again_and_then_the_page_is_asked_ever_mo
 ) -> None:
     say(document, "one")
     delivery.changed(document)
-    first, now, waits = delivery.due(0.0), 0.0, []
-    assert delivery.due(RESEND / 2) is None
+    first, now, waits = delivery.next_message(0.0), 0.0, []
+    assert delivery.next_message(RESEND / 2) is None
     sent = []
     for _ in range(9):
         assert delivery.next_due is not None
         waits.append(delivery.next_due - now)
         now = delivery.next_due
-        sent.append(delivery.due(now))
+        sent.append(delivery.next_message(now))
     assert delivery.silent
     assert sent[0] == first
     assert {message and message["type"] for message in sent[1:]} == {"pull"}
     assert waits == sorted(waits)
-    assert waits[-1] == SLOWEST_PING_S
+    assert waits[-1] == MAX_RESEND_S
 
 
 def test_page_that_has_less_gets_all_entries_from_there(
@@ -91,7 +91,7 @@ def test_page_that_has_less_gets_all_entries_from_there(
     say(document, "one", "two", "three")
     delivery.changed(document)
     deliver(delivery)
-    delivery.rejected({"seq": 99, "n": 2, "stream": document.conversation.id})
+    delivery.handle_nack({"seq": 99, "n": 2, "stream": document.conversation.id})
     (append,) = deliver(delivery)
     assert append["base"] == 2
     assert append["events"] == document.conversation.raw[2:]
@@ -115,11 +115,11 @@ def test_answer_to_another_message_settles_nothing(
 ) -> None:
     say(document, "one")
     delivery.changed(document)
-    message = delivery.due(0.0)
+    message = delivery.next_message(0.0)
     assert message is not None
-    delivery.acknowledged({"seq": message["seq"] + 1}, 0.0)  # type: ignore[operator]  # a number
+    delivery.handle_ack({"seq": message["seq"] + 1}, 0.0)  # type: ignore[operator]  # a number
     assert not delivery.is_settled
-    delivery.acknowledged(message, 0.25)
+    delivery.handle_ack(message, 0.25)
     assert delivery.is_settled
     assert delivery.latency == 0.25
 
@@ -131,15 +131,15 @@ def test_copy_is_followed_only_when_the_first_page_is_silent() -> None:
     pages = Pages(patience=RESEND)
     pages.follow(Hello("a", "first.ipynb"))
     copy = Hello("b", "copy.ipynb", document={"conversation": {"id": "jp-c1"}})
-    assert not pages.are_of_the_notebook(copy)
-    assert not pages.court(copy, "jp-c2", 0.0)
-    assert pages.court(copy, "jp-c1", 0.0)
-    assert pages.take_suitor(RESEND / 2) is None
-    assert pages.heard("a")
-    assert pages.take_suitor(RESEND) is None
-    assert pages.court(copy, "jp-c1", 0.0)
-    assert not pages.heard("b")
-    assert pages.take_suitor(RESEND) == copy
+    assert not pages.should_follow(copy)
+    assert not pages.note_candidate(copy, "jp-c2", 0.0)
+    assert pages.note_candidate(copy, "jp-c1", 0.0)
+    assert pages.take_candidate(RESEND / 2) is None
+    assert pages.note_message("a")
+    assert pages.take_candidate(RESEND) is None
+    assert pages.note_candidate(copy, "jp-c1", 0.0)
+    assert not pages.note_message("b")
+    assert pages.take_candidate(RESEND) == copy
 
 
 def test_record_in_pieces_is_read_when_it_is_complete() -> None:
@@ -186,9 +186,9 @@ def test_entries_soon_after_a_message_wait_for_the_next_batch(
     assert first
     assert not more
     assert appended(delivery, document, "two", 10.0) == []
-    assert delivery.next_due == 10.0 + BEAT_S
-    assert appended(delivery, document, "three", 10.0 + BEAT_S / 2) == []
-    both = [len(message["events"]) for message in deliver(delivery, 10.0 + BEAT_S)]
+    assert delivery.next_due == 10.0 + MIN_BATCH_INTERVAL_S
+    assert appended(delivery, document, "three", 10.0 + MIN_BATCH_INTERVAL_S / 2) == []
+    both = [len(message["events"]) for message in deliver(delivery, 10.0 + MIN_BATCH_INTERVAL_S)]
     assert both == [len(document.conversation) - one - first]
     assert delivery.next_due is None
 
@@ -199,12 +199,12 @@ def test_hurried_delivery_does_not_wait_for_the_next_batch(
     in_step(delivery, document)
     assert len(appended(delivery, document, "one", 10.0)) == 1
     assert appended(delivery, document, "two", 10.0) == []
-    delivery.hurry()
+    delivery.skip_interval()
     assert len(deliver(delivery, 10.0)) == 1
     assert appended(delivery, document, "three", 10.0) == []
-    delivery.hurry()
+    delivery.skip_interval()
     deliver(delivery, 10.0)
-    delivery.hurry()  # with nothing to send: what comes next is no hurry
+    delivery.skip_interval()  # with nothing to send: what comes next is not urgent
     assert appended(delivery, document, "four", 10.0) == []
 
 
@@ -216,7 +216,7 @@ def test_entries_beyond_one_message_are_sent_without_waiting(
     say(document, *("x" * MAX_BATCH_BYTES for _ in range(3)))
     delivery.changed(document)
     assert deliver(delivery, 10.0) == []
-    assert len(deliver(delivery, 10.0 + BEAT_S)) >= 3
+    assert len(deliver(delivery, 10.0 + MIN_BATCH_INTERVAL_S)) >= 3
 
 
 # --- pages that share a document -------------------------------------------------------------
@@ -228,12 +228,12 @@ def test_only_the_answer_of_the_writing_page_counts(
     delivery.writer = "first"
     say(document, "one")
     delivery.changed(document)
-    message = delivery.due(0.0)
+    message = delivery.next_message(0.0)
     assert message is not None
     assert message["to"] == "first"
-    delivery.acknowledged({"seq": message["seq"], "page": "second"}, 0.0)
+    delivery.handle_ack({"seq": message["seq"], "page": "second"}, 0.0)
     assert not delivery.is_settled
-    delivery.acknowledged({"seq": message["seq"], "page": "first"}, 0.0)
+    delivery.handle_ack({"seq": message["seq"], "page": "first"}, 0.0)
     assert delivery.is_settled
 
 
@@ -243,10 +243,10 @@ def test_another_page_writes_when_the_writing_page_is_silent(
     delivery.writer = "first"
     say(document, "one")
     delivery.changed(document)
-    assert (delivery.due(0.0) or {})["type"] == "switch"
-    assert (delivery.due(RESEND) or {})["type"] == "pull"  # and not the same once more
+    assert (delivery.next_message(0.0) or {})["type"] == "switch"
+    assert (delivery.next_message(RESEND) or {})["type"] == "pull"  # and not the same once more
     delivery.writer = "second"
-    delivery.start_over()
+    delivery.discard_transfer()
     assert [message["to"] for message in deliver(delivery, RESEND)] == ["second"]
 
 
@@ -256,16 +256,16 @@ def hello(page: str, *, shares: bool = True, path: str = "talk.ipynb", **more: A
 
 def test_first_page_of_a_shared_document_writes_until_it_is_silent() -> None:
     pages = Pages(patience=1.0)
-    assert not pages.only_reads(hello("first"))
+    assert not pages.is_reader(hello("first"))
     pages.follow(hello("first"))
-    assert pages.only_reads(hello("second"))
+    assert pages.is_reader(hello("second"))
     pages.join(hello("second"))
-    pages.writer_is_silent()
-    assert pages.heard("first")
-    assert pages.only_reads(hello("second"))
-    pages.writer_is_silent()
-    assert pages.heard("second")
-    assert not pages.only_reads(hello("second"))
+    pages.mark_writer_silent()
+    assert pages.note_message("first")
+    assert pages.is_reader(hello("second"))
+    pages.mark_writer_silent()
+    assert pages.note_message("second")
+    assert not pages.is_reader(hello("second"))
     assert list(pages.newcomers) == ["first", "second"]
 
 
@@ -276,14 +276,14 @@ def test_first_page_of_a_shared_document_writes_until_it_is_silent() -> None:
 def test_page_with_its_own_copy_does_not_only_read(other: Hello) -> None:
     pages = Pages(patience=1.0)
     pages.follow(hello("first"))
-    assert not pages.only_reads(other)
+    assert not pages.is_reader(other)
 
 
 def test_read_only_page_is_replaced_by_a_writable_one() -> None:
     pages = Pages(patience=1.0)
     pages.follow(hello("first", read_only=True))
-    assert pages.only_reads(hello("second", read_only=True))
-    assert not pages.only_reads(hello("second"))
+    assert pages.is_reader(hello("second", read_only=True))
+    assert not pages.is_reader(hello("second"))
 
 
 # --- another conversation becomes active -------------------------------------------------------
@@ -295,16 +295,16 @@ class Holder:
     def __init__(self, delivery: PageDelivery) -> None:
         self.delivery = delivery
         self.view = View(tells=["exchange"])
-        delivery.keeps = True
+        delivery.supports_exchange = True
 
     def takes(self, now: float = 0.0) -> list[str]:
         """Take all that is sent; return the kinds of messages."""
         kinds = []
-        while message := self.delivery.due(now):
+        while message := self.delivery.next_message(now):
             answer = self.view.answer(message)
             assert answer is not None
             assert answer["type"] == "ack"
-            self.delivery.acknowledged(answer, now)
+            self.delivery.handle_ack(answer, now)
             kinds.append(str(message["type"]))
         return kinds
 
@@ -373,7 +373,7 @@ def test_repaired_or_renamed_conversation_is_sent(
 def test_older_page_gets_the_whole_record(
     holder: Holder, delivery: PageDelivery, document: Document
 ) -> None:
-    delivery.keeps = False
+    delivery.supports_exchange = False
     begin(document, "jp-c2")
     delivery.replaced(document)
     assert holder.takes() == ["switch"]
@@ -386,12 +386,12 @@ def test_page_that_lacks_a_conversation_gets_the_whole_record_from_then_on(
 ) -> None:
     begin(document, "jp-c2")
     delivery.replaced(document)
-    message = delivery.due(0.0)
+    message = delivery.next_message(0.0)
     assert message is not None
     assert message["type"] == "exchange"
     if acknowledged:
-        delivery.acknowledged({"seq": message["seq"]}, 0.0)
-    delivery.rejected({"seq": message["seq"], "n": 0, "stream": "jp-c1"})
+        delivery.handle_ack({"seq": message["seq"]}, 0.0)
+    delivery.handle_nack({"seq": message["seq"], "n": 0, "stream": "jp-c1"})
     assert holder.takes() == ["switch"]
     begin(document, "jp-c3")
     delivery.replaced(document)
@@ -434,6 +434,6 @@ def test_sent_head_is_that_of_the_last_change(delivery: PageDelivery, document: 
 
     document.extra["signature"] = "2:not told yet"
     document.conversation.head["title"] = "not told yet"
-    [message] = deliver(delivery, BEAT_S)
+    [message] = deliver(delivery, MIN_BATCH_INTERVAL_S)
     assert message["head"]["signature"] == "2:told"
     assert "title" not in message["head"]["conversation"]

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from jp_nb.notebook.page.locate import HeadlessStorage, begin_headless, find, find_path, path_in
+from jp_nb.notebook.page.locate import (
+    HeadlessStorage,
+    begin_headless,
+    find_executed_path,
+    find_storage,
+    notebook_in_arguments,
+)
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document, conversation_id
 
@@ -35,7 +41,7 @@ def test_command_line_of_a_runner_names_the_notebook(tmp_path: Path) -> None:
     for name in ("a.ipynb", "b.ipynb", "sub/c.ipynb"):
         (tmp_path / name).touch()
     for arguments, expected in COMMAND_LINES:
-        found = path_in(arguments.split(), tmp_path)
+        found = notebook_in_arguments(arguments.split(), tmp_path)
         assert found == (expected and (tmp_path / expected).resolve()), arguments
 
 
@@ -44,17 +50,17 @@ def test_explicit_path_takes_precedence(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "b.ipynb").touch()
     parameters = {"PAPERMILL_INPUT_PATH": str(tmp_path / "b.ipynb")}
     monkeypatch.delenv("JP_NB_PATH", raising=False)
-    assert find_path(parameters) == tmp_path / "b.ipynb"
+    assert find_executed_path(parameters) == tmp_path / "b.ipynb"
     monkeypatch.setenv("JP_NB_PATH", str(tmp_path / "a.ipynb"))
-    assert find_path(parameters) == tmp_path / "a.ipynb"
+    assert find_executed_path(parameters) == tmp_path / "a.ipynb"
     monkeypatch.setenv("JP_NB_PATH", str(tmp_path / "gone.ipynb"))
-    assert find_path(parameters) is None
+    assert find_executed_path(parameters) is None
 
 
 def test_without_psutil_the_path_stays_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psutil", None)
     monkeypatch.delenv("JP_NB_PATH", raising=False)
-    assert find_path() is None
+    assert find_executed_path() is None
 
 
 def notebook(path: Path, jp: Any) -> Path:
@@ -131,7 +137,7 @@ def test_unreadable_notebook_is_reported(tmp_path: Path) -> None:
 
 
 def test_without_a_kernel_the_record_is_in_memory() -> None:
-    opened = find(object()).open()
+    opened = find_storage(object()).open()
     assert opened.store.where == "kept in memory only: IPython in a terminal has no notebook"
 
 

@@ -20,8 +20,8 @@ from jp_nb.notebook.page.locate import (
     TERMINAL,
     VS_CODE,
     VS_CODE_FILE,
+    find_surroundings,
     notebook_path,
-    place_of,
 )
 from jp_nb.session.session import Session
 from tests.support.sessions import FakeShell
@@ -61,16 +61,16 @@ def test_place_is_named_by_kernel_variables_and_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cell, console = Kernel(cell_id="a"), Kernel()
-    assert place_of(None, {}) == TERMINAL
-    assert place_of(console, {}) == CONSOLE
-    assert place_of(cell, {}) == PAGE
-    assert place_of(ColabKernel(cell_id="a"), {}) == COLAB
-    assert place_of(cell, {VS_CODE_FILE: "talk.ipynb"}) == VS_CODE
-    assert place_of(console, {VS_CODE_FILE: "talk.ipynb"}) == CONSOLE
+    assert find_surroundings(None, {}) == TERMINAL
+    assert find_surroundings(console, {}) == CONSOLE
+    assert find_surroundings(cell, {}) == PAGE
+    assert find_surroundings(ColabKernel(cell_id="a"), {}) == COLAB
+    assert find_surroundings(cell, {VS_CODE_FILE: "talk.ipynb"}) == VS_CODE
+    assert find_surroundings(console, {VS_CODE_FILE: "talk.ipynb"}) == CONSOLE
     monkeypatch.setenv("VSCODE_PID", "1")
-    assert place_of(cell, {}) == VS_CODE
+    assert find_surroundings(cell, {}) == VS_CODE
     monkeypatch.setenv("JPY_SESSION_NAME", "talk.ipynb")
-    assert place_of(console, {}) == PAGE
+    assert find_surroundings(console, {}) == PAGE
 
 
 def test_path_of_the_notebook_is_taken_from_the_front_end(

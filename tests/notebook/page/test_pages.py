@@ -21,31 +21,31 @@ def three() -> Pages:
 def test_page_that_asked_adds_outputs_and_another_one_once_it_is_gone() -> None:
     pages = three()
     asked = "session of b"
-    assert not any(pages.puts_outputs(page, asked) for page in "abc")
+    assert not any(pages.writes_outputs(page, asked) for page in "abc")
     assert pages.leave("b")
     assert list(pages.newcomers) == ["a"]
-    assert [pages.puts_outputs(page, asked) for page in "ac"] == [True, False]
+    assert [pages.writes_outputs(page, asked) for page in "ac"] == [True, False]
     pages.leave("a")
-    assert [pages.puts_outputs("c", session) for session in (asked, "session of a")] == [True] * 2
-    assert not pages.puts_outputs("c", "a session that no page has named")
+    assert [pages.writes_outputs("c", session) for session in (asked, "session of a")] == [True] * 2
+    assert not pages.writes_outputs("c", "a session that no page has named")
 
 
 def test_page_that_returns_after_its_goodbye_is_known_again() -> None:
     pages = three()
     pages.leave("b")
     pages.join(hello("b"))
-    assert not pages.puts_outputs("a", "session of b")
+    assert not pages.writes_outputs("a", "session of b")
 
 
 def test_writer_that_leaves_or_is_silent_is_replaced_by_the_next_page() -> None:
     pages = three()
-    assert pages.only_reads(hello("b"))
+    assert pages.is_reader(hello("b"))
     pages.leave("a")
-    assert not pages.only_reads(hello("b"))
+    assert not pages.is_reader(hello("b"))
     pages.follow(hello("b"))
-    pages.writer_is_silent()
+    pages.mark_writer_silent()
     pages.follow(hello("c"))
-    assert pages.puts_outputs("c", "session of b")
+    assert pages.writes_outputs("c", "session of b")
 
 
 def test_goodbye_of_an_unknown_or_the_last_page_asks_no_page() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
-from jp_nb.notebook.page.protocol import Pieces, as_ascii, split, take_batch
+from jp_nb.notebook.page.protocol import Pieces, split_text, take_batch, to_ascii_json
 
 
 def test_batch_has_a_bounded_size_and_at_least_one_entry() -> None:
@@ -22,7 +22,7 @@ def test_batch_has_a_bounded_size_and_at_least_one_entry() -> None:
 
 @given(st.text(), st.integers(1, 20))
 def test_pieces_in_any_order_make_the_document(text: str, size: int) -> None:
-    parts = split(as_ascii({"text": text}), size)
+    parts = split_text(to_ascii_json({"text": text}), size)
     pieces = Pieces(len(parts))
     for index in reversed(range(len(parts))):
         pieces.add(index, parts[index])
