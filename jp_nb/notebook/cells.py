@@ -1,16 +1,15 @@
 """Executed cells, errors of cells, collaborators, and the busy status while a cell runs.
 
-The extension loads this module, so it imports little.
+`%load_ext` loads this module, so it imports little.
 
 - **Executed cells**: IPython's history omits cells that a runner executes with
   `store_history=False`.
 - **Collaborators**: a page of a shared document sends the name of its user and its session in
-  `hello`. Every message has that session in its header, so each click, change and request has a
-  name. A page can claim any name: nothing is permitted because of one.
+  `hello`. Every message has that session in its header, so each click, change, and request has a
+  name. A page can claim any name, so no permission depends on it.
 - **Status**: a page shows the newest status of the kernel, for any request. Other requests end
   while a cell runs, each with `idle`. `RunningCells` wraps the kernel's publisher and publishes
-  `busy` again. It also keeps the displays of the running cell, for a page that is reloaded before
-  it is saved.
+  `busy` again. It also keeps the displays of running cells, for pages that reload.
 
 Source: `docs/protocol.md`.
 """
@@ -32,157 +31,141 @@ if TYPE_CHECKING:
 
 
 class ExecutedCells:
-    """Keeps the source of each cell, and how it ended; of those before, what IPython kept.
-
-    Args:
-        shell: The IPython shell.
-    """
+    """Source and state of each executed cell. Cells before `%load_ext` come from IPython."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         history = getattr(shell, "history_manager", None)
-        before = enumerate(history.input_hist_raw) if history is not None else ()
-        # There is no cell with the number 0.
-        self._ran: list[tuple[str, int | None, CellState]] = [
-            (source, count, "ran") for count, source in before if count and source
+        earlier = enumerate(history.input_hist_raw) if history is not None else ()
+        # IPython counts cells from 1; entry 0 is empty.
+        self._cells: list[tuple[str, int | None, CellState]] = [
+            (source, count, "ran") for count, source in earlier if count and source
         ]
-        self._running_cell()
+        self._add_running_cell()
 
-    def _running_cell(self) -> None:
-        """Note the cell that runs now, if this is a kernel: it began before anybody looked."""
+    def _add_running_cell(self) -> None:
+        # The cell with `%load_ext` started before its `pre_run_cell` could be observed.
         kernel: Any = getattr(self._shell, "kernel", None)
         request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
-        asked = request.get("content", {})
-        if not asked.get("code") or asked.get("silent"):
+        content = request.get("content", {})
+        if not content.get("code") or content.get("silent"):
             return
-        if not asked.get("store_history", True):
-            self._ran.append((asked["code"], None, "running"))
-        elif self._ran:
-            source, count, _ = self._ran[-1]
-            self._ran[-1] = source, count, "running"
+        if not content.get("store_history", True):
+            self._cells.append((content["code"], None, "running"))
+        elif self._cells:
+            source, count, _ = self._cells[-1]
+            self._cells[-1] = source, count, "running"
 
-    def cell_begins(self, info: Any) -> None:
-        """Note that a cell runs."""
+    def on_cell_start(self, info: Any) -> None:
+        """Add a cell. This is a callback for `pre_run_cell`."""
         if info.raw_cell and not info.silent:
-            self._ran.append((info.raw_cell, None, "running"))
+            self._cells.append((info.raw_cell, None, "running"))
 
-    def cell_ended(self, result: Any) -> None:
-        """Note how the cell that ran last ended."""
-        if self._ran and self._ran[-1][2] == "running":
+    def on_cell_end(self, result: Any) -> None:
+        """Set the state of the last cell. This is a callback for `post_run_cell`."""
+        if self._cells and self._cells[-1][2] == "running":
             state: CellState = "done" if result.success else "failed"
             count = result.execution_count if result.info.store_history else None
-            self._ran[-1] = self._ran[-1][0], count, state
+            self._cells[-1] = self._cells[-1][0], count, state
 
     def __iter__(self) -> Iterator[NotebookCell]:
         """Yield the cells, the running one last."""
         from jp_nb.tools.notebook_access import NotebookCell
 
-        for number, (source, count, state) in enumerate(self._ran):
+        for number, (source, count, state) in enumerate(self._cells):
             yield NotebookCell(number, source, execution_count=count, state=state)
 
 
 CODE_FILE = "<code "
 """Prefix of the file names of code that a model ran."""
-CODE = "Code that the model ran"
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    """What left a cell, and the cell's source; IPython keeps the error alive, too."""
-
-    error: Exception
-    raw_cell: str | None = None
+CODE_LABEL = "Code that the model ran"
 
 
 class LastErrors:
-    """Knows with what the last cell failed that did; an interrupt is not an error.
+    """The last error of a cell or a tool.
 
-    What jp_nb says itself is passed over: its message tells what to do.
-
-    Args:
-        shell: The IPython shell.
+    Interrupts are not errors. Errors of jp_nb are ignored, because their messages are complete.
     """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._failed: _Failed | None = None
-        self._own: JpNbError | None = None
+        self._error: Exception | None = None
+        self._raw_cell: str | None = None
+        self._jp_nb_error: JpNbError | None = None
 
-    def after_cell(self, result: Any) -> None:
-        """Look at how a cell ended."""
+    def on_cell_end(self, result: Any) -> None:
+        """Record the error of a cell. This is a callback for `post_run_cell`."""
         error = getattr(result, "error_before_exec", None) or getattr(result, "error_in_exec", None)
         raw_cell = getattr(getattr(result, "info", None), "raw_cell", None)
-        self.keep(error, raw_cell if isinstance(raw_cell, str) else None)
+        self.record(error, raw_cell if isinstance(raw_cell, str) else None)
 
-    def keep(self, error: BaseException | None, raw_cell: str | None = None) -> None:
-        """Take `error`, which came of a cell's code or of a tool's, for the last one."""
+    def record(self, error: BaseException | None, raw_cell: str | None = None) -> None:
+        """Record `error` of a tool, or of the cell with the source `raw_cell`."""
         if isinstance(error, JpNbError):
-            self._own = error
+            self._jp_nb_error = error
         elif isinstance(error, Exception):
-            self._failed = _Failed(error, raw_cell)
+            self._error, self._raw_cell = error, raw_cell
 
     def read(self) -> LastError:
-        """Return the last error that is not jp_nb's own.
+        """Return the last error.
 
         Raises:
             UsageError: If there is none.
         """
-        failed = self._failed or self._before_loading()
-        if failed is None:
-            raise UsageError(self._nothing())
+        error, raw_cell = self._error, self._raw_cell
+        if error is None:  # a cell may have failed before the extension was loaded
+            last = getattr(sys, "last_value", None)
+            if not isinstance(last, Exception) or isinstance(last, JpNbError):
+                raise UsageError(self._no_error_message())
+            error = last
         from jp_nb.session.last_error import read_error
 
-        return read_error(failed.error, self._label_of, raw_cell=failed.raw_cell)
+        return read_error(error, self._find_cell_label, raw_cell=raw_cell)
 
-    def _before_loading(self) -> _Failed | None:
-        """Return the error of a cell that was run before the extension was loaded."""
-        error = getattr(sys, "last_value", None)
-        if not isinstance(error, Exception) or isinstance(error, JpNbError):
-            return None
-        return _Failed(error)
-
-    def _nothing(self) -> str:
-        if self._own is None:
+    def _no_error_message(self) -> str:
+        error = self._jp_nb_error
+        if error is None:
             return "There is no error to explain: no cell of this kernel has failed yet."
-        said = f"{type(self._own).__name__}: {one_line(str(self._own))}"
-        return f"There is nothing to explain: the last error came from jp_nb itself. {said}"
+        message = f"{type(error).__name__}: {one_line(str(error))}"
+        return f"There is nothing to explain: the last error came from jp_nb itself. {message}"
 
-    def _label_of(self, filename: str) -> str | None:
-        """Return what IPython calls the cell of a file name, such as `Cell In[3]`."""
+    def _find_cell_label(self, filename: str) -> str | None:
+        """Return IPython's label of the cell with this file name, such as `Cell In[3]`."""
         if filename.startswith(CODE_FILE):
-            return CODE
-        name_of = getattr(self._shell.compile, "format_code_name", None)
-        found = name_of(filename) if name_of is not None else None
-        return " ".join(found) if found else None
+            return CODE_LABEL
+        format_name = getattr(self._shell.compile, "format_code_name", None)
+        label = format_name(filename) if format_name is not None else None
+        return " ".join(label) if label else None
 
 
 MAX_SESSIONS: Final = 64
-"""Pages that are known, each reload of one counted: the oldest is forgotten."""
+"""Limit of known pages. Each reload of a page counts; the oldest is removed."""
+_KERNEL_ATTRIBUTE: Final = "_jp_nb_people"
 
 
 class Collaborators:
-    """The names of a kernel's pages, by session. Safe from any thread.
+    """The user names of a kernel's pages, by session. Thread-safe.
 
     Attributes:
-        has_page: True once a page said hello or showed a form: a front end that shows forms exists.
+        has_page: True after a page sent `hello` or showed a form: the front end supports forms.
     """
 
     def __init__(self) -> None:
         self.has_page = False
-        self._lock = Lock()  # hellos come in the control thread
+        self._lock = Lock()  # `hello` arrives in the control thread
         self._names: dict[str, str] = {}
 
     @classmethod
     def of(cls, kernel: Any) -> Collaborators:
-        """Return those of `kernel`."""
-        found = getattr(kernel, _KEPT, None)
-        if not isinstance(found, cls):
-            found = cls()
-            setattr(kernel, _KEPT, found)
-        return found
+        """Return the collaborators of `kernel`."""
+        collaborators = getattr(kernel, _KERNEL_ATTRIBUTE, None)
+        if not isinstance(collaborators, cls):
+            collaborators = cls()
+            setattr(kernel, _KERNEL_ATTRIBUTE, collaborators)
+        return collaborators
 
-    def greet(self, session: str, name: str | None) -> None:
-        """Note that a page said hello, and the user name of its `session`, if it has one."""
+    def add_page(self, session: str, name: str | None) -> None:
+        """Add a page that sent `hello`, with the name of its user, if it has one."""
         self.has_page = True
         with self._lock:
             self._names.pop(session, None)
@@ -192,17 +175,14 @@ class Collaborators:
                     del self._names[next(iter(self._names))]
 
     def sender_of(self, message: Mapping[str, Any]) -> str | None:
-        """Return whose page sent `message`; None if none said."""
+        """Return the name of the user whose page sent `message`, if it is known."""
         session = (message.get("header") or {}).get("session")
         with self._lock:
             return self._names.get(session) if isinstance(session, str) else None
 
 
-_KEPT: Final = "_jp_nb_people"
-
-
 def read_name(value: Any) -> str | None:
-    """Return the name that a page gave, in one line that hides nothing; None if it gave none."""
+    """Return a user name from a page as one short line with visible characters; None if empty."""
     text = value[: 4 * MAX_NAME_CHARS].strip() if isinstance(value, str) else ""
     return spell_unseen(text[:MAX_NAME_CHARS])[: 2 * MAX_NAME_CHARS] or None
 
@@ -211,23 +191,33 @@ Bundle = dict[str, Any]
 
 
 @dataclass(slots=True)
-class _Running:
-    """A cell that runs: its request, and its outputs by display id."""
+class _RunningCell:
+    """The request that runs a cell, and the data and metadata of its outputs by display id."""
 
     request: Mapping[str, Any]
     outputs: dict[str, tuple[Bundle, Bundle]] = field(default_factory=dict)
 
+    def snapshot(self) -> CellOutputs:
+        cell_id = (self.request.get("metadata") or {}).get("cellId", "")
+        return CellOutputs(
+            _message_id(self.request),
+            str(self.request["header"].get("session", "")),
+            cell_id if isinstance(cell_id, str) else "",
+            str((self.request.get("content") or {}).get("code", "")),
+            tuple((display_id, *output) for display_id, output in self.outputs.items()),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CellOutputs:
-    """The outputs of a running cell that our code shows.
+    """The outputs of a running cell that jp_nb displays.
 
     Attributes:
         request: The id of the request that runs the cell.
-        session: Of the page that sent it.
+        session: The session of the page that runs the cell.
         cell: The cell's id in the notebook.
-        code: Its source as it was run.
-        outputs: Display id, data and metadata of each output, in order.
+        code: The source that runs.
+        outputs: Display id, data, and metadata of each output, in order.
     """
 
     request: str
@@ -238,87 +228,77 @@ class CellOutputs:
 
 
 class RunningCells:
-    """Keeps a kernel's status true, and what its running cells show. Safe from any thread."""
+    """Publisher of a kernel's status that knows the running cells and their outputs. Thread-safe.
+
+    It replaces the kernel's `_publish_status`, so that the kernel stays busy while a cell runs.
+    """
 
     def __init__(self, kernel: Any) -> None:
         self._kernel = kernel
         self._publish: Callable[..., None] = kernel._publish_status
-        self._lock = RLock()  # or a cell's end and another request's would cross
-        self._cells: dict[str, _Running] = {}
-        self._begins(kernel.get_parent("shell"))
+        self._lock = RLock()  # two requests may end at the same time
+        self._cells: dict[str, _RunningCell] = {}
+        self._add(kernel.get_parent("shell"))
 
     @classmethod
     def of(cls, kernel: Any) -> RunningCells | None:
-        """Return that of `kernel`, put in place if it has none; None if it cannot have one.
+        """Return the publisher of `kernel`; install it at the first call, in a running cell.
 
-        Call it in a cell first: that cell runs.
+        Returns:
+            None if the kernel is not ipykernel's.
         """
         publish = getattr(kernel, "_publish_status", None)
         if isinstance(publish, cls):
             return publish
         if publish is None or not hasattr(kernel, "get_parent"):
             return None
-        made = kernel._publish_status = cls(kernel)
-        return made
+        installed = kernel._publish_status = cls(kernel)
+        return installed
 
     def __call__(self, status: str, channel: str, parent: Any = None) -> None:
-        """Publish `status`, as the kernel's own method does."""
-        about = parent or self._kernel.get_parent(channel) or {}
+        """Publish `status` for the request `parent`, and `busy` again if other cells still run."""
+        request = parent or self._kernel.get_parent(channel) or {}
         with self._lock:
             if status == "busy":
-                self._begins(about)
+                self._add(request)
             elif status == "idle":
-                self._cells.pop(_id(about), None)
-            if status != "idle" or not self._cells or not _id(about):
+                self._cells.pop(_message_id(request), None)
+            if status != "idle" or not self._cells or not _message_id(request):
                 return self._publish(status, channel, parent)
-            self._publish(status, channel, _untracked(about))
-            # For pages and servers that follow what every request ends with.
+            # JupyterLab 4.3 and later ignore the status after some types of requests
+            # (`untracked_message_types`), but still end the request by its id.
+            header = {**request["header"], "msg_type": "kernel_info_request"}
+            self._publish(status, channel, {**request, "header": header})
+            # Other pages and servers use every status.
             self._publish("busy", "shell", next(reversed(self._cells.values())).request)
 
-    def shows(
+    def set_output(
         self, request: Mapping[str, Any], display_id: str, data: Bundle, metadata: Bundle
     ) -> None:
-        """Note that the cell which was run by `request` shows `data` under `display_id` now."""
+        """Set the output `display_id` of the cell that `request` runs."""
         with self._lock:
-            if (running := self._cells.get(_id(request))) is not None:
-                running.outputs[display_id] = (data, metadata)
+            if (cell := self._cells.get(_message_id(request))) is not None:
+                cell.outputs[display_id] = (data, metadata)
 
-    def for_each_output(self, show: Callable[[CellOutputs], None]) -> None:
-        """Call `show` with what is shown in each running cell: none of them ends meanwhile."""
+    def for_each_output(self, send: Callable[[CellOutputs], None]) -> None:
+        """Call `send` for each running cell with outputs. No cell ends during the call."""
         with self._lock:
-            for running in self._cells.values():
-                shown = _shown(running)
-                if shown.cell and shown.outputs:
-                    show(shown)
+            for cell in self._cells.values():
+                outputs = cell.snapshot()
+                if outputs.cell and outputs.outputs:
+                    send(outputs)
 
     def cell_ids(self) -> frozenset[str]:
-        """Return the ids of the cells that run now, as far as their pages name them."""
+        """Return the ids of the running cells. Cells of consoles have none."""
         with self._lock:
-            return frozenset(name for x in self._cells.values() if (name := _shown(x).cell))
+            return frozenset(x.snapshot().cell for x in self._cells.values()) - {""}
 
-    def _begins(self, request: Any) -> None:
-        if (name := _id(request)) and request["header"].get("msg_type") == "execute_request":
-            self._cells.setdefault(name, _Running(request))
-
-
-def _untracked(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `request` as one that says nothing about the kernel: its `idle` ends it alone.
-
-    A page finds what waits for this end by the request's id, and leaves its own status as it is
-    after requests of some types (`untracked_message_types`, JupyterLab 4.3 and later).
-    """
-    return {**request, "header": {**request["header"], "msg_type": "kernel_info_request"}}
+    def _add(self, request: Any) -> None:
+        message_id = _message_id(request)
+        if message_id and request["header"].get("msg_type") == "execute_request":
+            self._cells.setdefault(message_id, _RunningCell(request))
 
 
-def _id(request: Any) -> str:
+def _message_id(request: Any) -> str:
     header = request.get("header") if isinstance(request, Mapping) else None
     return str(header.get("msg_id", "")) if isinstance(header, Mapping) else ""
-
-
-def _shown(running: _Running) -> CellOutputs:
-    cell = (running.request.get("metadata") or {}).get("cellId", "")
-    code = (running.request.get("content") or {}).get("code", "")
-    outputs = tuple((name, *output) for name, output in running.outputs.items())
-    name = cell if isinstance(cell, str) else ""
-    session = str(running.request["header"].get("session", ""))
-    return CellOutputs(_id(running.request), session, name, str(code), outputs)

@@ -1,7 +1,7 @@
-"""Runs code as IPython runs a cell, in the user's namespace, and leaves no trace of a cell.
+"""Run code of a tool in the user's namespace, as IPython runs a cell, but without being a cell.
 
-Neither the execution counter nor `In`, `Out`, `_` and the history change, and no hook of a cell
-fires: the cell that runs is another one.
+The execution counter, `In`, `Out`, `_`, and the history do not change, and no cell hooks run,
+because the code runs inside of another cell.
 
 Source: `docs/notebook-tools.md`, `docs/decisions.md` D94.
 """
@@ -28,47 +28,52 @@ from jp_nb.tools.notebook_access import CodeRun
 
 MAX_FRAMES: Final = 20
 MAX_ERROR_CHARS: Final = 10_000
-"""Of the text of an exception, as a model reads it."""
 _ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
 
 
 def run_code(
-    shell: Any, code: str, failed: Callable[[BaseException, str], None] | None = None
+    shell: Any, code: str, record_error: Callable[[BaseException, str], None] | None = None
 ) -> CodeRun:
-    """Run `code` in the namespace of `shell`; on the cell's thread. `failed` gets what ended it.
+    """Run `code` in the namespace of `shell`, on the cell's thread.
+
+    If the code raises an exception, `record_error` is called with the exception and the code.
 
     Raises:
-        KeyboardInterrupt: If the kernel is interrupted meanwhile.
+        KeyboardInterrupt: If the kernel is interrupted.
     """
     figures = open_figures()
-    name = _file_for(code)
+    name = _register_source(code)
     error: BaseException | None = None
     with capturing(shell) as capture:
         try:
             _run(shell, code, name, capture)
         except KeyboardInterrupt:
             raise
-        except BaseException as exc:  # `SystemExit`, too: it ends the code, not the turn
+        except BaseException as exc:  # including `SystemExit`: it ends the code, not the turn
             error = exc
         if open_figures() - figures:
             show_figures()
     if error is None:
         return CodeRun(capture.outputs())
-    told = _Told(shell, error, name)
-    told.remember()
-    if failed is not None:
-        failed(error, code)
-    told.show()
-    return CodeRun(capture.outputs(), told.summary, told.frames())
+    report = _ErrorReport(shell, error, name)
+    report.set_last_error()
+    if record_error is not None:
+        record_error(error, code)
+    report.show()
+    return CodeRun(capture.outputs(), report.summary, report.frames())
 
 
-def _file_for(code: str) -> str:
-    """Return the file name of `code`, under which debuggers and tracebacks find its lines."""
+def _register_source(code: str) -> str:
+    """Register `code` for debuggers and tracebacks; return its file name."""
     digest = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     name = f"{CODE_FILE}{digest}>"
-    # Without a time of its last change nobody looks for the file.
-    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)
+    _cache_lines(name, code)
     return name
+
+
+def _cache_lines(name: str, source: str) -> None:
+    # Without a modification time, `linecache` does not look for a file.
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 
 # --- running ---------------------------------------------------------------------------------
@@ -77,22 +82,24 @@ def _file_for(code: str) -> str:
 def _run(shell: Any, code: str, name: str, capture: OutputCapture) -> None:
     source = shell.transform_cell(code)
     if source != code:
-        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+        _cache_lines(name, source)
     tree = shell.transform_ast(shell.compile.ast_parse(source, filename=name))
     with ExitStack() as stack:
         stack.enter_context(shell.builtin_trap)
         stack.enter_context(shell.display_trap)
-        stack.enter_context(_displayhook(shell, capture, quiet=_is_quiet(shell, source)))
-        awaiting = stack.enter_context(_Awaiting())
+        # IPython does not display the value of code that ends with a semicolon.
+        quiet = ";" in source and bool(shell.displayhook.semicolon_at_end_of_expression(source))
+        stack.enter_context(_display_values(shell, capture, quiet=quiet))
+        runner = stack.enter_context(_CoroutineRunner())
         for node, mode in _statements(tree.body, shell.ast_node_interactivity):
-            compiled = _compiled(shell, node, name, mode)
+            compiled = _compile(shell, node, name, mode)
             result = eval(compiled, shell.user_global_ns, shell.user_ns)
             if compiled.co_flags & inspect.CO_COROUTINE:
-                awaiting.run(result)
+                runner.run(result)
 
 
 def _statements(body: list[ast.stmt], interactivity: str) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield each statement with the mode in which it is compiled: `single` displays its value."""
+    """Yield each statement and its compile mode; the mode `single` displays the value."""
     last = body[-1] if body else None
     if interactivity == "last_expr_or_assign" and isinstance(last, _ASSIGNMENTS):
         targets = last.targets if isinstance(last, ast.Assign) else [last.target]
@@ -107,7 +114,7 @@ def _statements(body: list[ast.stmt], interactivity: str) -> Iterator[tuple[ast.
         yield node, "single" if displays else "exec"
 
 
-def _compiled(shell: Any, node: ast.stmt, name: str, mode: str) -> CodeType:
+def _compile(shell: Any, node: ast.stmt, name: str, mode: str) -> CodeType:
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if shell.autoawait else 0
     unit = ast.Interactive([node]) if mode == "single" else ast.Module([node], [])
     with shell.compile.extra_flags(flags):
@@ -115,14 +122,9 @@ def _compiled(shell: Any, node: ast.stmt, name: str, mode: str) -> CodeType:
     return compiled
 
 
-def _is_quiet(shell: Any, source: str) -> bool:
-    """Return True if `source` ends with a semicolon, which keeps a value back."""
-    return ";" in source and bool(shell.displayhook.semicolon_at_end_of_expression(source))
-
-
 @contextmanager
-def _displayhook(shell: Any, capture: OutputCapture, *, quiet: bool) -> Iterator[None]:
-    """Have values displayed without `Out` and `_`; a hook of the user's own stays in place."""
+def _display_values(shell: Any, capture: OutputCapture, *, quiet: bool) -> Iterator[None]:
+    """Display values without setting `Out` and `_`, unless the user has another display hook."""
 
     def display(value: object) -> None:
         if value is None or quiet:
@@ -145,34 +147,33 @@ def _displayhook(shell: Any, capture: OutputCapture, *, quiet: bool) -> Iterator
             sys.displayhook = outer
 
 
-class _Awaiting:
-    """Runs coroutines inside of a cell, whose event loop cannot go on before the cell ends.
+class _CoroutineRunner:
+    """Event loop for top-level `await`, because the kernel's loop waits for the end of the cell.
 
-    They have a loop of their own. It ends with the code, and the tasks that still run in it.
+    The loop ends with the code, together with tasks that still run in it.
     """
 
     def __init__(self) -> None:
         self._runner: asyncio.Runner | None = None
 
-    def __enter__(self) -> _Awaiting:
+    def __enter__(self) -> _CoroutineRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._runner is not None:
-            with _no_loop_runs():
+            with _without_running_loop():
                 self._runner.close()
 
-    def run(self, awaited: Coroutine[Any, Any, object]) -> None:
-        """Await `awaited`."""
-        # With a factory, the runner leaves the loop alone that the thread has.
+    def run(self, coroutine: Coroutine[Any, Any, object]) -> None:
+        # With a factory, the runner does not replace the event loop of the thread.
         self._runner = self._runner or asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        with _no_loop_runs():
-            self._runner.run(awaited)
+        with _without_running_loop():
+            self._runner.run(coroutine)
 
 
 @contextmanager
-def _no_loop_runs() -> Iterator[None]:
-    """Open a block in which another event loop may run on this thread.
+def _without_running_loop() -> Iterator[None]:
+    """Suspend the running event loop, so that another one can run on this thread.
 
     Source: https://docs.python.org/3/library/asyncio-extending.html
     """
@@ -189,33 +190,30 @@ def _no_loop_runs() -> Iterator[None]:
             asyncio.tasks._enter_task(loop, task)
 
 
-# --- what went wrong -------------------------------------------------------------------------
+# --- errors ----------------------------------------------------------------------------------
 
 
-class _Told:
-    """An exception of the code, as a person and as a model read it.
-
-    Attributes:
-        summary: Its type and text.
-    """
+class _ErrorReport:
+    """Reports of an exception of the code, for the user and for the model."""
 
     def __init__(self, shell: Any, error: BaseException, name: str) -> None:
         self._shell, self._error, self._name = shell, error, name
         self._begin = _first_frame(error.__traceback__, name)
-        # The text of a wrong line names the file, which nobody needs to see.
-        where = f"{type(error).__name__}: {error.msg}" if isinstance(error, SyntaxError) else None
-        self.summary = plain(where or error_summary(error), limit=MAX_ERROR_CHARS)
+        summary = error_summary(error)
+        if isinstance(error, SyntaxError):  # `str` of it contains the internal file name
+            summary = f"{type(error).__name__}: {error.msg}"
+        self.summary = plain(summary, limit=MAX_ERROR_CHARS)
 
-    def remember(self) -> None:
-        """Have `%debug` and `%tb` find it."""
+    def set_last_error(self) -> None:
+        """Set the exception that `%debug` and `%tb` use."""
         sys.last_type, sys.last_value = type(self._error), self._error
         sys.last_traceback = self._begin
         if sys.version_info >= (3, 12):
             sys.last_exc = self._error
 
     def show(self) -> None:
-        """Print it in the cell, as IPython renders it."""
-        # Not as an `error`: with one in its outputs, runners take the whole cell as failed.
+        """Print IPython's traceback in the cell."""
+        # Not as an `error` output, because runners would count the whole cell as failed.
         kind = type(self._error)
         if isinstance(self._error, SyntaxError) and self._begin is None:
             lines = self._shell.SyntaxTB.structured_traceback(kind, self._error, [])
@@ -224,49 +222,47 @@ class _Told:
         print(self._shell.InteractiveTB.stb2text(lines), file=sys.stderr)
 
     def frames(self) -> str:
-        """Return where it was raised, in the code and in cells, without anything of this machine.
+        """Return the traceback for the model: lines of the code and of cells, no files.
 
         Shape:
             line 2, in <module>: half(0)
             line 1, in half (in a cell): return 1 / number
         """
         if isinstance(self._error, SyntaxError) and self._error.filename == self._name:
-            return plain(_caret(self._error), limit=MAX_ERROR_CHARS)
-        found = list(self._own_frames())
-        left_out = len(found) - MAX_FRAMES
-        if left_out > 0:
-            found[MAX_FRAMES // 2 : -MAX_FRAMES // 2] = [f"… {left_out} more frames"]
-        return plain("\n".join(found), limit=MAX_ERROR_CHARS)
+            return plain(_syntax_error_lines(self._error), limit=MAX_ERROR_CHARS)
+        frames = list(self._notebook_frames())
+        omitted = len(frames) - MAX_FRAMES
+        if omitted > 0:
+            frames[MAX_FRAMES // 2 : -MAX_FRAMES // 2] = [f"… {omitted} more frames"]
+        return plain("\n".join(frames), limit=MAX_ERROR_CHARS)
 
-    def _own_frames(self) -> Iterator[str]:
+    def _notebook_frames(self) -> Iterator[str]:
         for frame, line in traceback.walk_tb(self._begin):
-            place = self._place(frame.f_code.co_filename)
-            if place is not None:
+            origin = self._describe_origin(frame.f_code.co_filename)
+            if origin is not None:
                 text = linecache.getline(frame.f_code.co_filename, line).strip()
-                yield f"line {line}, in {frame.f_code.co_name}{place}: {text}"
+                yield f"line {line}, in {frame.f_code.co_name}{origin}: {text}"
 
-    def _place(self, file: str) -> str | None:
-        """Return whose code is in `file`; None if it is nobody's here."""
+    def _describe_origin(self, file: str) -> str | None:
+        """Return a suffix for frames of this code, of earlier code, or of a cell; else None."""
         if file == self._name:
             return ""
         if file.startswith(CODE_FILE):
             return " (in earlier code)"
-        return " (in a cell)" if _is_cell(self._shell, file) else None
+        format_name = getattr(self._shell.compile, "format_code_name", None)
+        if file.startswith("<ipython-input-") or (format_name is not None and format_name(file)):
+            return " (in a cell)"
+        return None
 
 
-def _caret(error: SyntaxError) -> str:
-    """Return the line that is wrong, and below it where."""
+def _syntax_error_lines(error: SyntaxError) -> str:
+    """Return the wrong line, and a caret below it."""
     lines = "".join(traceback.format_exception_only(type(error), error)).split("\n")[1:]
     return "\n".join([f"line {error.lineno}:", *(line for line in lines[:-2] if line)])
 
 
-def _is_cell(shell: Any, file: str) -> bool:
-    named = getattr(shell.compile, "format_code_name", None)
-    return file.startswith("<ipython-input-") or bool(named is not None and named(file))
-
-
-def _first_frame(found: TracebackType | None, name: str) -> TracebackType | None:
-    """Return the traceback from the first frame of the file `name` on; None if there is none."""
-    while found is not None and found.tb_frame.f_code.co_filename != name:
-        found = found.tb_next
-    return found
+def _first_frame(frames: TracebackType | None, name: str) -> TracebackType | None:
+    """Return the traceback that starts with the first frame of the file `name`, if any."""
+    while frames is not None and frames.tb_frame.f_code.co_filename != name:
+        frames = frames.tb_next
+    return frames

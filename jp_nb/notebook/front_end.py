@@ -1,6 +1,6 @@
-"""The person's side of the cells: which display shows a turn, and how prompts reach the person.
+"""Front end of cells: displays and prompts for the user, and the notebook for tools.
 
-Source: `docs/architecture.md`, `docs/prompts.md`.
+Source: `docs/architecture.md`, `docs/prompts.md`, `docs/notebook-tools.md`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jp_nb.agent.prompts import FormPrompt, FormPromptEnd, Prompt, PromptEnd, Unavailable
 from jp_nb.config.tree.app import AppConfig
@@ -26,17 +26,14 @@ from jp_nb.session.cell_loop import CellLoop
 from jp_nb.session.host import RecordStore
 from jp_nb.tools.notebook_access import CodeRun, NotebookCell, NotebookCells
 
-if TYPE_CHECKING:
-    pass
-
 
 class NotebookFrontEnd:
     """Displays and prompts of a kernel's cells, or of a terminal; implements `FrontEnd`.
 
     Args:
         shell: The IPython shell.
-        cell: What the cell's thread does while it waits.
-        elsewhere: Has a job run on the agent's loop.
+        cell: Loop of the cell's thread.
+        elsewhere: Runs a job on the agent's event loop.
     """
 
     def __init__(
@@ -48,39 +45,39 @@ class NotebookFrontEnd:
         self.prompter = NotebookPrompter(cell)
 
     def unavailable_reason(self, config: AppConfig) -> str | None:
-        """Return why nobody can be asked in the running cell; None if somebody may be there."""
+        """Return the reason why no user can answer in the running cell, or None."""
         route = Presence.here().route(_prompt_settings(config))
         return route.reason if isinstance(route, Unavailable) else None
 
     def begin_turn(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
-        """Return what shows a turn in the running cell; prompts are put there from now on."""
-        display = self._display(config)
+        """Return the display of a turn in the running cell. It also shows the prompts."""
+        display = self._make_display(config)
         self.prompter.cell_begins(_prompt_settings(config), place=display)
         return display
 
     def begin_question(self, config: AppConfig) -> None:
-        """Have prompts of ordinary code put in outputs of their own in the running cell."""
+        """Show the prompts of user code in separate outputs of the running cell."""
         self.prompter.cell_begins(_prompt_settings(config))
 
     def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
-        """Put `prompt` to the person as `ask_here` does."""
+        """Show `prompt` and wait for the answers, on the cell's thread."""
         return self.prompter.ask_form_here(prompt, keeps_record=keeps_record)
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
-        """Put `prompt` to the person and wait, on the cell's thread."""
+        """Show `prompt` and wait for the answer, on the cell's thread."""
         return self.prompter.ask_here(prompt, keeps_record=keeps_record)
 
     def end(self) -> None:
-        """Take away whatever is still open."""
+        """Close all open prompts."""
         self.prompter.cell_ends()
 
-    def _display(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
+    def _make_display(self, config: AppConfig) -> TurnDisplay | PrintedTurn:
         kernel = getattr(self._shell, "kernel", None)
         live = kernel is not None and not is_headless(kernel)
         style = config.style
         interval = style.update_interval_ms / 1000
-        here = Presence.here()
-        if here.is_console if live else kernel is None and sys.stdout.isatty():
+        is_console = Presence.here().is_console if live else kernel is None and sys.stdout.isatty()
+        if is_console:
             printer = Printer(show_tools=style.tool_call.show)
             return PrintedTurn(printer, self._cell, interval=interval)
         tools = None
@@ -111,8 +108,8 @@ def _prompt_settings(config: AppConfig) -> PromptSettings:
     )
 
 
-PATIENCE_S: Final = 3.0
-"""Seconds that a page has to tell its cells: it takes 0.1 as a rule."""
+CELLS_TIMEOUT_S: Final = 3.0
+"""A page usually reports its cells within 0.1 s."""
 
 
 class KernelNotebook:
@@ -120,56 +117,56 @@ class KernelNotebook:
 
     Args:
         shell: The IPython shell.
-        store: Keeps the record, and knows the page.
-        ran: The cells that this kernel ran.
-        failed: Is given what ended code, and the code.
+        store: Storage backend, which knows the page.
+        executed: Cells that this kernel executed.
+        record_error: Called with the exception that ended code of a tool, and with the code.
     """
 
     def __init__(
         self,
         shell: Any,
         store: RecordStore,
-        ran: Iterable[NotebookCell],
+        executed: Iterable[NotebookCell],
         *,
-        failed: Callable[[BaseException, str], None] | None = None,
+        record_error: Callable[[BaseException, str], None] | None = None,
     ) -> None:
         self._shell = shell
         self._store = store
-        self._ran = ran
-        self._failed = failed
+        self._executed = executed
+        self._record_error = record_error
 
     @property
     def namespace(self) -> Mapping[str, Any]:
-        """The user's variables, by name; only to be looked at on the cell's thread."""
+        """The user's variables, by name. Read it on the cell's thread only."""
         namespace: Mapping[str, Any] = self._shell.user_ns
         return namespace
 
     async def cells(self, whole: int | str | None = None) -> NotebookCells:
-        """Return the cells as the page has them, or what this kernel ran, in order.
+        """Return the cells of the open page, or the cells that this kernel executed.
 
-        The page is asked now and at no other time. It answers on the control channel, so the cell
-        may run meanwhile.
+        The page answers on the control channel, also while the cell runs.
         """
         store = self._store
         if not isinstance(store, LiveStore):
-            return self._history(NO_OPEN_PAGE)
+            return self._executed_cells(NO_OPEN_PAGE)
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(CELLS_TIMEOUT_S):
                 text = await asyncio.wrap_future(store.ask_cells(whole))
                 running = store.running_cells()
                 cells = await asyncio.to_thread(read_cells, text, running)
         except TimeoutError:
-            return self._history(f"the open page did not answer within {PATIENCE_S:g} s")
+            return self._executed_cells(
+                f"the open page did not answer within {CELLS_TIMEOUT_S:g} s"
+            )
         except StorageError as exc:
-            return self._history(str(exc))
+            return self._executed_cells(str(exc))
         return NotebookCells(cells, "page")
 
-    def _history(self, why: str) -> NotebookCells:
-        """Return the cells that this kernel ran."""
-        return NotebookCells(tuple(self._ran), "kernel", why)
+    def _executed_cells(self, why: str) -> NotebookCells:
+        return NotebookCells(tuple(self._executed), "kernel", why)
 
     def execute(self, code: str) -> CodeRun:
-        """Run `code` in the user's namespace; on the cell's thread."""
-        from jp_nb.notebook.code_runs import run_code  # few turns run any
+        """Run `code` in the user's namespace, on the cell's thread."""
+        from jp_nb.notebook.code_runs import run_code  # few turns run code
 
-        return run_code(self._shell, code, self._failed)
+        return run_code(self._shell, code, self._record_error)

@@ -1,4 +1,4 @@
-"""`Host` for a kernel and for a terminal.
+"""`Host` of a session in a kernel or in a terminal with IPython.
 
 Source: `docs/architecture.md`, `docs/prompts.md`, `docs/notebook-tools.md`.
 """
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 
 class NotebookHost:
-    """An IPython shell around a session; implements `session.host.Host`."""
+    """The IPython shell of a session; implements `session.host.Host`."""
 
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.errors = LastErrors(shell)
-        self.ran_cells = ExecutedCells(shell)
+        self.executed_cells = ExecutedCells(shell)
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -37,11 +37,11 @@ class NotebookHost:
         return namespace
 
     def find_home(self) -> NotebookStorage:
-        """Find out which notebook this is and who keeps it."""
+        """Find the notebook of this kernel and its storage."""
         return find_storage(self.shell)
 
     def cell_run(self) -> CellRun:
-        """Return what names the running cell, as its request does."""
+        """Return the id of the running cell, of its request, and the user who runs it."""
         kernel: Any = getattr(self.shell, "kernel", None)
         request = (kernel.get_parent("shell") if hasattr(kernel, "get_parent") else None) or {}
         return CellRun(
@@ -53,51 +53,53 @@ class NotebookHost:
     def front_end(
         self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
     ) -> NotebookFrontEnd:
-        """Make displays and prompts, at the first turn or question."""
+        """Create the front end of cells, at the first turn or question."""
         from jp_nb.notebook.front_end import NotebookFrontEnd  # loads forms and displays
 
         return NotebookFrontEnd(self.shell, cell, elsewhere)
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:
-        """Return what tools may see of the notebook; at the first turn."""
+        """Return the access of tools to the notebook, at the first turn."""
         from jp_nb.notebook.front_end import KernelNotebook
 
-        return KernelNotebook(self.shell, store, self.ran_cells, failed=self.errors.keep)
+        return KernelNotebook(
+            self.shell, store, self.executed_cells, record_error=self.errors.record
+        )
 
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""
         self.shell.display_pub.publish(data=dict(bundle), metadata={})
 
     def keep_error(self, error: BaseException) -> None:
-        """Have `%debug` open where a tool raised `error`; nothing is shown.
+        """Set `error` of a tool as the exception that `%debug` opens.
 
         Source: https://docs.python.org/3/library/sys.html#sys.last_exc
         """
         sys.last_type, sys.last_value = type(error), error
         sys.last_traceback = error.__traceback__
-        self.shell.InteractiveTB.tb = error.__traceback__  # IPython looks there first
-        vars(sys)["last_exc"] = error  # what Python 3.12 and later look at
-        self.errors.keep(error)
+        self.shell.InteractiveTB.tb = error.__traceback__  # IPython prefers it to `sys`
+        vars(sys)["last_exc"] = error  # Python 3.12 and later
+        self.errors.record(error)
 
     def last_error(self) -> LastError:
-        """Return the last error that left a cell of this kernel and is not jp_nb's own."""
+        """Return the last error of a cell or tool that is not an error of jp_nb."""
         return self.errors.read()
 
     def show_in_one_line(self, error: BaseException) -> None:
-        """Have IPython show `error` without our own traceback, unless `%xmode Verbose` is on."""
+        """Make IPython show `error` without a traceback, except with `%xmode Verbose`."""
 
         def render() -> list[str]:
             renderer = self.shell.InteractiveTB
             if getattr(renderer, "mode", "") == "Verbose":
                 return list(renderer.structured_traceback(type(error), error, error.__traceback__))
             if isinstance(error, KeyboardInterrupt):
-                said = plain(str(error)) or "Interrupted"
-                # A sentence says all there is to say, as that of a call outside of a turn does.
-                kept = "Everything received so far is in the record."
-                return [said if said.endswith(".") else f"{said}. {kept}"]
+                message = plain(str(error)) or "Interrupted"
+                if message.endswith("."):  # complete, as that of a call outside of a turn
+                    return [message]
+                return [f"{message}. Everything received so far is in the record."]
             return [f"{type(error).__name__}: {plain(str(error))}"]
 
-        # IPython asks an exception for its own rendering before it makes one.
+        # IPython calls `_render_traceback_` of an exception if it has this attribute.
         vars(error)["_render_traceback_"] = render
 
 

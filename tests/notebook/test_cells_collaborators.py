@@ -18,12 +18,12 @@ def sent(session: Any) -> dict[str, Any]:
 
 def test_message_has_the_last_name_of_its_page() -> None:
     people = Collaborators.of(SimpleNamespace())
-    people.greet("a", "Ada")
-    people.greet("b", "Bo")
-    people.greet("", "nobody's")
-    people.greet("a", "Ada L.")
+    people.add_page("a", "Ada")
+    people.add_page("b", "Bo")
+    people.add_page("", "nobody's")
+    people.add_page("a", "Ada L.")
     assert [people.sender_of(sent(x)) for x in ("a", "b", "", "c")] == ["Ada L.", "Bo", None, None]
-    people.greet("a", None)
+    people.add_page("a", None)
     assert people.sender_of(sent("a")) is None
     assert people.sender_of(sent([])) is people.sender_of({}) is None
 
@@ -31,7 +31,7 @@ def test_message_has_the_last_name_of_its_page() -> None:
 def test_number_of_known_pages_is_bounded() -> None:
     kernel = SimpleNamespace()
     for number in range(MAX_SESSIONS + 1):
-        Collaborators.of(kernel).greet(f"page {number}", "Ada")
+        Collaborators.of(kernel).add_page(f"page {number}", "Ada")
     assert Collaborators.of(kernel).sender_of(sent("page 0")) is None
     assert Collaborators.of(kernel).sender_of(sent(f"page {MAX_SESSIONS}")) == "Ada"
 

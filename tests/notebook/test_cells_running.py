@@ -55,10 +55,10 @@ def test_outputs_of_a_cell_are_kept_until_it_ends() -> None:
     cells = RunningCells.of(kernel)
     assert cells is not None
     first = kernel.get_parent("shell")
-    cells.shows(first, "a", {"text/plain": "1"}, {})
-    cells.shows(first, "b", {"text/plain": "2"}, {})
-    cells.shows(first, "a", {"text/plain": "3"}, {"x": 1})
-    cells.shows(request("unknown"), "c", {}, {})
+    cells.set_output(first, "a", {"text/plain": "1"}, {})
+    cells.set_output(first, "b", {"text/plain": "2"}, {})
+    cells.set_output(first, "a", {"text/plain": "3"}, {"x": 1})
+    cells.set_output(request("unknown"), "c", {}, {})
     outputs: Any = (("a", {"text/plain": "3"}, {"x": 1}), ("b", {"text/plain": "2"}, {}))
     found: list[CellOutputs] = []
     cells.for_each_output(found.append)

@@ -189,7 +189,7 @@ class DisplayPublisher:
             metadata = {} if final else {"jp_nb": {"display_id": display_id}}
             transient = {"display_id": display_id}
             if self._cells is not None:
-                self._cells.shows(self._request, display_id, bundle, metadata)
+                self._cells.set_output(self._request, display_id, bundle, metadata)
             with self._around():
                 self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
 

@@ -503,7 +503,7 @@ class LiveStore:
     def _handle_hello(self, hello: Hello | None) -> None:
         if hello is None:
             return  # the rest follows in pieces
-        Collaborators.of(self._kernel).greet(hello.session, hello.user)
+        Collaborators.of(self._kernel).add_page(hello.session, hello.user)
         if self._pages.is_reader(hello):
             self._pages.join(hello)
         elif self._pages.should_follow(hello):

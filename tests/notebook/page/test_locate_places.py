@@ -138,7 +138,7 @@ def test_record_of_a_program_is_kept_by_the_program(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(locate, "_parent", lambda: ([], folder))
+    monkeypatch.setattr(locate, "_parent_process", lambda: ([], folder))
     session = load(Kernel(allow_stdin=False))
     where = "kept in the notebook that the runner writes, if it writes one"
     assert session.summary().endswith(where)
