@@ -217,7 +217,7 @@ class QuestionLog:
         if (log := self._place()) is not None:
             return f"in this notebook's record and in the workspace's log {log.path}"
         off = self._active.settings.config.record.project_log == "off"
-        why = "record.project_log is off" if off else f"there is no {self._active.files.root}/.jp"
+        why = "record.project_log is off" if off else "the workspace has no folder `.jp`"
         return f"only in this notebook's record: {why}"
 
     @property

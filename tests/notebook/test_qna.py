@@ -206,14 +206,14 @@ def test_doctor_tells_where_answers_are_kept(notebook: AskedNotebook, tmp_path: 
         (line,) = [x for x in asked.jp("doctor").splitlines() if x.startswith("answer history ")]
         return line
 
-    assert f"in the workspace's log {notebook.log}" in row(notebook)
+    assert "in the workspace's log .jp/context/qna.jsonl" in row(notebook)
     notebook.jp("config record.project_log=off")
     assert "only in this notebook's record: record.project_log is off" in row(notebook)
     notebook.session.active.revoke()
     assert "the notebook is not trusted (`%jp trust`)" in row(notebook)
     (bare := tmp_path / "bare").mkdir()
     other = AskedNotebook(bare)
-    assert f"there is no {bare}/.jp" in row(other)
+    assert "the workspace has no folder `.jp`" in row(other)
     other.session.close()
 
 

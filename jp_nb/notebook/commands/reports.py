@@ -378,9 +378,9 @@ def examine(session: Session) -> list[tuple[str, str]]:
 
 def _finding(look: Callable[[Session], str], session: Session) -> str:
     try:
-        return look(session)
+        return session.files.relative(look(session))
     except JpNbError as exc:  # a wrong configuration is a finding too
-        return f"error: {exc}"
+        return f"error: {session.files.relative(str(exc))}"
 
 
 def _kernel(_: Session) -> str:
