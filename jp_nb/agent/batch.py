@@ -674,13 +674,15 @@ class Coordinator:
 
     def _menu(self) -> ActionPrompt:
         return tool_menu(
-            self._open_names(), interrupted=self._interrupted_names, cannot=self._cannot()
+            self._open_names(),
+            interrupted=self._interrupted_names,
+            disabled=self._disabled_choices(),
         )
 
     def _open_names(self) -> list[str]:
         return [call.request.name for call in self._open_calls()]
 
-    def _cannot(self) -> list[Choice]:
+    def _disabled_choices(self) -> list[Choice]:
         """Return the choices without effect: to go on if all was cut, to restart if all is done."""
         calls = self._open_calls()
         cannot: list[Choice] = []

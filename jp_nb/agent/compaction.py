@@ -23,9 +23,9 @@ from jp_nb.agent.response import WaitCallback
 from jp_nb.agent.tokens import (
     ContextTokens,
     UsageCounter,
-    attachment_tokens,
-    text_tokens,
-    tool_tokens,
+    estimate_attachment_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
 )
 from jp_nb.agent.turn_state import Resolved, TurnRecord
 from jp_nb.config.tree.app import (
@@ -587,9 +587,9 @@ def _in_words(plan: CompactionPlan) -> str:
 
 def _beside(resolved: Resolved, asked: str) -> int:
     """Return about how many tokens the next request takes beside the conversation so far."""
-    beside = sum(map(text_tokens, resolved.system)) + text_tokens(asked)
-    beside += sum(tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
-    return beside + sum(map(attachment_tokens, resolved.attachments))
+    beside = sum(map(estimate_text_tokens, resolved.system)) + estimate_text_tokens(asked)
+    beside += sum(estimate_tool_tokens(tool.definition) for tool in resolved.tools.tools.values())
+    return beside + sum(map(estimate_attachment_tokens, resolved.attachments))
 
 
 def _why(auto: AutoCompaction, size: int) -> str:

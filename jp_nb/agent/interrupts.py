@@ -1,4 +1,4 @@
-"""Interrupts of the kernel in a turn: a menu, a configured action, or the end.
+"""Interrupts of the kernel during a turn: configured actions, the menu, and escalation.
 
 Source: `docs/turns.md`, `docs/decisions.md` D24.
 """
@@ -33,12 +33,12 @@ class Verdict:
     """The decision about an interrupt.
 
     Attributes:
-        choice: `continue` as if nothing had been; `reply` with `text`; `restart` the tool calls
-            that have no response; `stop` and keep, or `abort` and discard, what arrived.
-        text: What the person says to the model.
-        escalated: True if it was an interrupt of the interrupt: nobody is asked again.
-        by: Who chose it: a `person`, a `setting` for the person who is there, or `unattended`.
-        interrupted: False if no interrupt led to it: the person stopped where a tool asked them.
+        choice: `continue` the turn; `reply` with `text`; `restart` the open tool calls; `stop` and
+            keep the response so far; `abort` and discard it.
+        text: Message of the user to the model.
+        escalated: True for a second interrupt in short time: the turn ends without a menu.
+        by: `person` for the user, `setting` for a configured action, or `unattended`.
+        interrupted: False if the user stopped the turn at a question of a tool.
     """
 
     choice: Choice
@@ -52,12 +52,12 @@ STOP = Verdict("stop")
 ESCALATED = Verdict("stop", escalated=True, by="person")
 CONTINUE = Verdict("continue", by="person")
 USER_STOPPED = Verdict("stop", by="person", interrupted=False)
-"""Whoever was asked by a tool did not answer, and stopped the turn."""
+"""The user stopped the turn at a question of a tool."""
 
 INTERRUPTED = "Interrupted"
-"""Begins the text of every menu."""
-MAX_NAMED = 3
-"""Calls that a menu names; it counts the others."""
+"""First word of every menu."""
+MAX_NAMED_CALLS = 3
+"""Maximum number of calls that a menu names."""
 MAX_REQUEST_CHARS = 60
 STOPPED = "Interrupted before it finished. Its effects up to then may remain."
 NOT_RUN = "It did not run: an interrupt came first."
@@ -71,7 +71,7 @@ _AFTER: dict[Decider, dict[Literal["continue", "stop"], str]] = {
 
 
 def stopped_call_text(verdict: Verdict, *, ran: bool) -> str:
-    """Return what a model is told of a call that was ended with the turn, and not cancelled."""
+    """Return the response to a call that ended with the turn and was not cancelled."""
     if not verdict.interrupted:
         return LEFT_RUNNING if ran else LEFT_UNRUN
     after = _AFTER[verdict.by]["continue" if verdict.choice == "continue" else "stop"]
@@ -85,11 +85,10 @@ TEXTS: dict[Phase, str] = {
 
 
 class Interrupts:
-    """Decides what each interrupt of one turn does.
+    """Decides the effect of each interrupt of a turn.
 
     Args:
-        prompter: Asks the person.
-        clock: Seconds.
+        clock: Returns seconds.
     """
 
     def __init__(self, prompter: Prompter, *, clock: Callable[[], float] = monotonic) -> None:
@@ -100,27 +99,27 @@ class Interrupts:
     def decide_without_menu(
         self, phase: Phase, settings: InterruptConfig, *, in_menu: bool = False
     ) -> Verdict | None:
-        """Return what an interrupt does without asking anybody; None if the menu is due.
+        """Return the effect of an interrupt; None if the user decides in the menu.
 
         Args:
-            phase: What it came into.
-            settings: What is configured.
-            in_menu: True if the menu of an earlier one is open.
+            phase: Current activity of the turn.
+            settings: Configured actions.
+            in_menu: True if the menu of an earlier interrupt is open.
         """
         now, before = self._clock(), self._last
         self._last = now
-        alone = self._prompter.unavailable() is not None
-        soon = before is not None and now - before < settings.escalation_cooldown_secs
-        if in_menu or soon:
-            return replace(ESCALATED, by="unattended") if alone else ESCALATED
-        action = _action(phase, settings)
+        unattended = self._prompter.unavailable() is not None
+        is_repeated = before is not None and now - before < settings.escalation_cooldown_secs
+        if in_menu or is_repeated:
+            return replace(ESCALATED, by="unattended") if unattended else ESCALATED
+        action = _configured_action(phase, settings)
         if action in ("continue", "restart", "stop", "abort"):
-            return Verdict(action, by="unattended" if alone else "setting")
-        return STOP if alone else None
+            return Verdict(action, by="unattended" if unattended else "setting")
+        return STOP if unattended else None
 
 
 def stream_menu(request: str) -> ActionPrompt:
-    """Return the menu of an interrupt that came while a model answers `request`."""
+    """Return the menu of an interrupt while a model responds to `request`."""
     line = spell_unseen(one_line(request[: 4 * MAX_REQUEST_CHARS]))
     words = line if len(line) <= MAX_REQUEST_CHARS else f"{line[:MAX_REQUEST_CHARS]}…"
     return ActionPrompt(
@@ -135,19 +134,20 @@ def stream_menu(request: str) -> ActionPrompt:
 
 
 def tool_menu(
-    tools: Sequence[str], *, interrupted: Sequence[str] = (), cannot: Collection[Choice] = ()
+    tools: Sequence[str], *, interrupted: Sequence[str] = (), disabled: Collection[Choice] = ()
 ) -> ActionPrompt:
-    """Return the menu of an interrupt that came while calls of `tools` have no response.
+    """Return the menu of an interrupt while calls of `tools` have no response.
 
     Args:
-        tools: Their names, one for each call; none if only the end of the batch is left.
-        interrupted: The names of the calls that had none when the interrupt came: it has closed
-            the question or the permission of one of them.
-        cannot: Choices that are not offered: they would have no effect.
+        tools: One name for each open call; empty if only the end of the batch is left.
+        interrupted: Names of the calls that were open when the interrupt came.
+        disabled: Choices that would have no effect.
     """
-    named = _named(interrupted or tools)
+    names = _format_names(interrupted or tools)
     again = (
-        f"Run {_named(tools)} again" if len(tools) == 1 else f"Run these {len(tools)} calls again"
+        f"Run {_format_names(tools)} again"
+        if len(tools) == 1
+        else f"Run these {len(tools)} calls again"
     )
     actions = (
         Action("c", "Continue", "continue"),
@@ -156,32 +156,32 @@ def tool_menu(
         Action("s", "End the turn", "stop"),
     )
     return ActionPrompt(
-        f"{INTERRUPTED}: {named}" if named else INTERRUPTED,
-        tuple(action for action in actions if action.value not in cannot),
+        f"{INTERRUPTED}: {names}" if names else INTERRUPTED,
+        tuple(action for action in actions if action.value not in disabled),
     )
 
 
-def _named(tools: Sequence[str]) -> str:
-    shown = [f"`{one_line(spell_unseen(name), limit=60)}`" for name in tools[:MAX_NAMED]]
+def _format_names(tools: Sequence[str]) -> str:
+    shown = [f"`{one_line(spell_unseen(name), limit=60)}`" for name in tools[:MAX_NAMED_CALLS]]
     if more := len(tools) - len(shown):
         return f"{', '.join(shown)} and {more} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
 
 
 async def ask_menu(
-    ask: Ask, phase: Phase, settings: InterruptConfig, shown: ActionPrompt
+    ask: Ask, phase: Phase, settings: InterruptConfig, menu: ActionPrompt
 ) -> Verdict:
-    """Ask the user what to do, by the menu that is `shown`.
+    """Ask the user for the effect of an interrupt.
 
-    A closed menu means to continue; a closed question of a configured reply ends the turn.
+    A closed menu means to continue. A closed question of a configured reply ends the turn.
     """
-    if _action(phase, settings) == "reply":
-        return await _reply(ask, phase) or replace(STOP, by="person")
+    if _configured_action(phase, settings) == "reply":
+        return await _ask_reply(ask, phase) or replace(STOP, by="person")
     while True:
-        end = await ask(shown)
+        end = await ask(menu)
         match end:
             case Answered(value="reply"):
-                verdict = await _reply(ask, phase)
+                verdict = await _ask_reply(ask, phase)
                 if verdict is not None:
                     return verdict
             case Answered(value=choice):
@@ -194,20 +194,20 @@ async def ask_menu(
                 return STOP
 
 
-def _action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt"]:
+def _configured_action(phase: Phase, settings: InterruptConfig) -> Choice | Literal["prompt"]:
     if phase == "streaming":
         return settings.streaming.action
     action = settings.tool_call.action
     return "reply" if action == "respond" else action
 
 
-async def _reply(ask: Ask, phase: Phase) -> Verdict | None:
-    """Ask what the person says to the model; return None to go back to the menu."""
+async def _ask_reply(ask: Ask, phase: Phase) -> Verdict | None:
+    """Ask for a message to the model; return None to go back to the menu."""
     end = await ask(QuestionPrompt(Question.text("reply", TEXTS[phase])))
     match end:
         case Answered(value=str() as text) if text.strip():
             return Verdict("reply", text, by="person")
-        case Answered():  # tools that were cancelled need no words
+        case Answered():  # the responses of cancelled tools need no message
             return Verdict("reply", by="person") if phase == "tool_call" else None
         case NotAnswered(end="cancelled" | "declined"):
             return None

@@ -1,4 +1,4 @@
-"""Send one model request: stream the response, retry, and handle interrupts.
+"""Send one model request: stream the response, retry, continue, and handle interrupts.
 
 Source: `docs/turns.md`, `docs/providers.md`, `docs/decisions.md` D24.
 """
@@ -50,7 +50,7 @@ from jp_nb.tools.base import CellThread
 
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
-"""How often an answer that reaches the token limit is continued."""
+"""Maximum number of continuations of a response that reaches the token limit."""
 CUT_CALL = (
     "The answer reached its token limit within this call. The arguments are "
     "incomplete, so the call did not run. Call again with shorter arguments, or "
@@ -60,26 +60,25 @@ CUT_CALL = (
 
 @dataclass(slots=True)
 class ContinuedAnswer:
-    """One answer in several responses: each of them but the last reached the token limit.
+    """One answer in several responses. All but the last reached the token limit.
 
     Attributes:
-        may: True if an answer is continued at all.
-        parts: How often it was.
-        kept: The texts that were stored of it, also by attempts that broke off; of an answer that
-            is gone on with as one.
+        is_enabled: True if the configuration allows continuation.
+        parts: Number of continuations.
+        kept: Recorded texts, including those of incomplete attempts. A continued text is one part.
     """
 
-    may: bool
+    is_enabled: bool
     parts: int = 0
     kept: list[TextPart] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """The text that was stored of the answer itself."""
+        """Recorded text of the answer, without reasoning."""
         return "".join(part.text for part in self.kept if part.kind == "message")
 
-    def keep(self, entries: Sequence[Entry]) -> None:
-        """Note that these `entries` of it were stored."""
+    def note_recorded(self, entries: Sequence[Entry]) -> None:
+        """Note that `entries` of the answer are recorded."""
         for entry in entries:
             if not isinstance(entry, ChatResponse) or entry.kind == "structured":
                 continue
@@ -88,17 +87,17 @@ class ContinuedAnswer:
                 part = replace(part, text=self.kept.pop().text + part.text)
             self.kept.append(part)
 
-    def seam(self) -> OverlapTrimmer | None:
-        """Return the seam at which the next response goes on; None if it is the first."""
+    def trimmer(self) -> OverlapTrimmer | None:
+        """Return the trimmer for the next response; None if it is the first."""
         return OverlapTrimmer(self.text) if self.parts else None
 
-    def goes_on(self, finished: Finished, entries: Sequence[Entry], *, may: bool) -> bool:
-        """Return True if the answer goes on after these `entries`, provided that it `may`."""
-        texts = [e.message for e in entries if isinstance(e, ChatResponse) and e.message]
-        self.keep(entries)
-        if not (self.may and may and texts and finished.reason == "max_tokens"):
+    def begin_continuation(self, finished: Finished, entries: Sequence[Entry]) -> bool:
+        """Return True if the answer is to be continued after a response with these `entries`."""
+        if not self.is_enabled or finished.reason != "max_tokens":
             return False
         if self.parts == MAX_CONTINUATIONS:
+            return False
+        if not any(isinstance(entry, ChatResponse) and entry.message for entry in entries):
             return False
         self.parts += 1
         return True
@@ -106,78 +105,79 @@ class ContinuedAnswer:
 
 @dataclass(slots=True)
 class Attempt:
-    """One request to `model`, and what came of it so far.
+    """One request to `model`, and its response so far.
 
     Attributes:
-        seam: Where an answer is gone on with: what it repeats is left out; so is its reasoning.
-        most_calls: So many tool calls of it run; 0: all.
-        text_ended: True if the last text is complete, and that was not shown yet.
-        finished: How the response ended; None if it broke off.
-        calls: How many there were.
+        max_tool_calls: Maximum number of tool calls that run; 0: no limit.
+        trimmer: Set in a continuation: removes repeated text. Reasoning is removed, too.
+        text_ended: True if the last text is complete, and the display does not know it yet.
+        finished: None if the response is incomplete.
+        call_count: Number of tool calls so far.
+        held_index: Item of the text that the trimmer holds back.
     """
 
     model: str
-    most_calls: int = 0
-    seam: OverlapTrimmer | None = None
+    max_tool_calls: int = 0
+    trimmer: OverlapTrimmer | None = None
     builder: ResponseBuilder = field(default_factory=ResponseBuilder)
     entries: list[Entry] = field(default_factory=list)
     retry: Retry | None = None
     has_content: bool = False
     text_ended: bool = False
     finished: Finished | None = None
-    calls: int = 0
+    call_count: int = 0
     held_index: int | None = None
 
-    def trimmed(self, part: TextPart) -> TextPart | None:
-        """Return what is new of a part of a continued answer; None if nothing is, so far."""
-        if part.kind != "message" or self.seam is None:
+    def trim(self, part: TextPart) -> TextPart | None:
+        """Return the new part of a part of a continuation; None if there is none yet."""
+        if part.kind != "message" or self.trimmer is None:
             return None
-        text = self.seam.feed(part.text)
+        text = self.trimmer.feed(part.text)
         self.held_index = part.index
         return replace(part, text=text) if text else None
 
-    def held(self) -> TextPart | None:
-        """Return the text that was held back; none is held back any more."""
-        if self.seam is None or self.held_index is None:
+    def take_held_text(self) -> TextPart | None:
+        """Return the text that the trimmer held back, if any."""
+        if self.trimmer is None or self.held_index is None:
             return None
         index, self.held_index = self.held_index, None
-        text = self.seam.rest()
+        text = self.trimmer.rest()
         return TextPart(index, "message", text) if text else None
 
-    def stored(self, rest: Sequence[Entry]) -> list[Entry]:
-        """Return the entries of the response; the text of a continued answer says so."""
+    def entries_to_record(self, rest: Sequence[Entry]) -> list[Entry]:
+        """Return the entries of the response. The text of a continuation is marked as such."""
         entries = [*self.entries, *rest]
-        for place, entry in enumerate(entries if self.seam is not None else ()):
+        for place, entry in enumerate(entries if self.trimmer is not None else ()):
             if isinstance(entry, ChatResponse) and entry.kind == "message":
                 entries[place] = as_continuing(entry)
                 break
         return entries
 
-    def cut_call(self) -> list[str]:
-        """Return the name of the call within which the token limit was reached, if there is one."""
+    def truncated_call(self) -> list[str]:
+        """Return the name of the call in which the token limit was reached, if any."""
         last = self.entries[-1] if self.entries else None
         limit_reached = self.finished is not None and self.finished.reason == "max_tokens"
         if not limit_reached or not isinstance(last, ToolCallRequest):
             return []
         broken = {*self.builder.bad_arguments, *self.builder.without_arguments}
-        return [last.name] if self.calls - 1 in broken else []
+        return [last.name] if self.call_count - 1 in broken else []
 
-    def keeps(self, entry: Entry) -> bool:
-        """Return True if `entry` is stored: of surplus tool calls only the first is."""
-        self.calls += isinstance(entry, ToolCallRequest)
-        surplus = self.calls - self.most_calls
-        return not (self.most_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
+    def should_record(self, entry: Entry) -> bool:
+        """Return True if `entry` is recorded: surplus tool calls are not, except for the first."""
+        self.call_count += isinstance(entry, ToolCallRequest)
+        surplus = self.call_count - self.max_tool_calls
+        return not (self.max_tool_calls and surplus > 1 and isinstance(entry, ToolCallRequest))
 
-    def problems(self) -> dict[int, str]:
-        """Return what the model is told of each call that cannot run, by the number of the call."""
+    def call_errors(self) -> dict[int, str]:
+        """Return the errors of calls that cannot run, by the number of the call."""
         found = dict(self.builder.bad_arguments)
-        if self.cut_call():
-            found[self.calls - 1] = CUT_CALL
-        if self.most_calls and (surplus := self.calls - self.most_calls) > 0:
+        if self.truncated_call():
+            found[self.call_count - 1] = CUT_CALL
+        if self.max_tool_calls and (surplus := self.call_count - self.max_tool_calls) > 0:
             others = f" Further calls that are dropped: {surplus - 1}." if surplus > 1 else ""
-            found[self.most_calls] = (
-                f"This call did not run. Your answer contains {self.calls} tool calls, but "
-                f"{MAX_TOOL_CALLS} allows {self.most_calls}.{others} Make fewer calls in one "
+            found[self.max_tool_calls] = (
+                f"This call did not run. Your answer contains {self.call_count} tool calls, but "
+                f"{MAX_TOOL_CALLS} allows {self.max_tool_calls}.{others} Make fewer calls in one "
                 "answer."
             )
         return found
@@ -187,20 +187,16 @@ log = logging.getLogger(__name__)
 
 
 class StreamInterrupts:
-    """Hears interrupts while a model answers, and asks the person what to do.
+    """Handles interrupts while a model responds.
 
     Args:
-        work: Has the model answer; it is cancelled unless it goes on.
-        request: The user's words that the model answers.
-        interrupts: Decides what each interrupt does.
-        settings: What is configured.
-        ask: Asks the person.
-        release: Lets the cell's functions run again.
-        display: Shows what happens.
+        work: Streams the response. It is canceled unless the turn continues.
+        request: Text of the user that the model responds to.
+        release: Lets functions on the cell's thread run again.
 
     Attributes:
-        verdict: Why `work` was cancelled; None if it was not, or not from here.
-        interrupted_after_end: True if an interrupt came when the answer was just complete.
+        verdict: Reason for canceling `work`; None if it was not canceled here.
+        interrupted_after_end: True if an interrupt came when the response was just complete.
     """
 
     def __init__(
@@ -227,8 +223,8 @@ class StreamInterrupts:
         self.interrupted_after_end = False
 
     def interrupt(self) -> None:
-        """Hear that the kernel was interrupted."""
-        if self.verdict is not None:  # it is ending, and perhaps something holds that up
+        """Handle an interrupt of the kernel."""
+        if self.verdict is not None:  # a slow cleanup may delay the end
             if self.verdict.choice == "reply":
                 self._display(InterruptReceived("stop"))
                 self.verdict = ESCALATED
@@ -245,20 +241,20 @@ class StreamInterrupts:
             return
         self._display(InterruptReceived("menu"))
         self._decided.clear()
-        self._menu = asyncio.get_running_loop().create_task(self._have_menu())
+        self._menu = asyncio.get_running_loop().create_task(self._show_menu())
 
-    async def decided(self) -> None:
-        """Wait while the person is being asked, and asked again: until no menu is open."""
+    async def wait_for_decision(self) -> None:
+        """Wait until no menu is open."""
         while not self._decided.is_set():
             await self._decided.wait()
 
     def close(self) -> None:
-        """Take the menu away."""
+        """Close the menu."""
         menu_task, self._menu = self._menu, None
         if menu_task is not None:
             menu_task.cancel()
 
-    async def _have_menu(self) -> None:
+    async def _show_menu(self) -> None:
         try:
             verdict = await ask_menu(
                 self._ask, "streaming", self._settings, stream_menu(self._request)
@@ -281,22 +277,17 @@ class StreamInterrupts:
 
 
 class AnswerStream:
-    """Asks the model, shows its answer as it comes, and records it when it is complete.
+    """Asks the model, displays the response as it arrives, and records it when it is complete.
 
-    An answer may take several requests: it is tried again, gone on with at the token limit, and
-    given up or asked for anew when the kernel is interrupted.
+    One answer may take several requests: retries, continuations at the token limit, and repeated
+    requests after an interrupt.
 
     Args:
-        record: Where the answer is appended.
-        tokens: Counts the tokens.
-        interrupts: Decides what an interrupt does.
-        prompter: Asks the person.
-        cell: The cell's thread, held back while an interrupt is decided.
-        display: Shows what happens.
+        cell: The cell's thread, blocked while the user decides about an interrupt.
         sleep: Waits before a retry.
 
     Attributes:
-        interrupted_after_end: True if an interrupt came when the last answer was just complete.
+        interrupted_after_end: True if an interrupt came when the last response was just complete.
     """
 
     def __init__(
@@ -317,28 +308,28 @@ class AnswerStream:
         self._cell = cell
         self._display = display
         self._sleep = sleep
-        self._listening: StreamInterrupts | None = None
+        self._interrupt_handler: StreamInterrupts | None = None
         self._attempt = Attempt("")
-        self._kept = ""
+        self._recorded_before = ""
         self.interrupted_after_end = False
 
     def interrupt(self) -> None:
-        """Hear that the kernel was interrupted; called on the agent's loop."""
-        if self._listening is not None:
-            self._listening.interrupt()
+        """Handle an interrupt of the kernel, on the agent's event loop."""
+        if self._interrupt_handler is not None:
+            self._interrupt_handler.interrupt()
 
-    async def calls(
+    async def request_calls(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
     ) -> list[Call] | None:
-        """Have the model answer; return the tool calls in it, None if the turn is to end.
+        """Ask the model; return the tool calls of the answer, or None if the turn is to end.
 
         Raises:
-            ProviderError: If the model cannot be reached or refuses for good.
+            ProviderError: No attempt succeeded.
         """
         while True:
-            self._kept = ""
+            self._recorded_before = ""
             work = asyncio.ensure_future(self._answer(resolved, choice, schema))
-            listening = StreamInterrupts(
+            handler = StreamInterrupts(
                 work,
                 self._record.request,
                 self._interrupts,
@@ -347,26 +338,27 @@ class AnswerStream:
                 self._cell.release,
                 self._display,
             )
-            self._listening = listening
+            self._interrupt_handler = handler
             try:
                 calls = await work
-                self.interrupted_after_end = listening.interrupted_after_end
-                return calls if calls or not listening.interrupted_after_end else None
+                self.interrupted_after_end = handler.interrupted_after_end
+                return calls if calls or not handler.interrupted_after_end else None
             except asyncio.CancelledError:
-                if listening.verdict is None:
+                if handler.verdict is None:
                     raise
             finally:
-                listening.close()
-                self._listening = None
-            if listening.verdict.choice == "abort":
-                self._say_aborted()
-            if listening.verdict.choice != "reply":
+                handler.close()
+                self._interrupt_handler = None
+            if handler.verdict.choice == "abort":
+                self._notify_aborted()
+            if handler.verdict.choice != "reply":
                 return None
-            self._record.say(listening.verdict.text, self._display)
+            self._record.add_user_message(handler.verdict.text, self._display)
 
-    def _say_aborted(self) -> None:
-        if self._kept:  # the record only grows
-            self._display(Notice(f"⚠ Aborted. The record keeps only the text before {self._kept}."))
+    def _notify_aborted(self) -> None:
+        if self._recorded_before:  # the record only grows
+            text = f"⚠ Aborted. The record keeps only the text before {self._recorded_before}."
+            self._display(Notice(text))
         else:
             self._display(DiscardText())
             self._display(Notice("⚠ Aborted. The text of this answer is discarded."))
@@ -374,23 +366,22 @@ class AnswerStream:
     async def _answer(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
     ) -> list[Call]:
-        """Return the tool calls of one answer, however many requests it takes."""
         request = self._request(resolved, choice, schema)
         chain = ContinuedAnswer(
             resolved.continues_answers and schema is None and choice in ("auto", "none")
         )
         while True:
-            one = await with_retries(
-                lambda: self._try(resolved, request, chain),
+            attempt = await with_retries(
+                lambda: self._send(resolved, request, chain),
                 model=resolved.full_name,
                 limits=resolved.request,
                 waits=self._wait_for_model,
                 sleep=self._sleep,
                 made_progress=lambda: self._attempt.has_content,
             )
-            if not self._finish(one, chain):
+            if not self._finish(attempt, chain):
                 self._wait_for("")
-                return self._calls(one, resolved.tools)
+                return self._make_calls(attempt, resolved.tools)
 
     def _request(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
@@ -406,170 +397,177 @@ class AnswerStream:
     def _wait_for_model(self, model: str, *, again: str = "", until: float | None = None) -> None:
         self._wait_for(f"{model}: {again}" if again else model, until)
 
-    async def _try(
+    async def _send(
         self, resolved: Resolved, request: ModelRequest, chain: ContinuedAnswer
     ) -> Attempt | Retry:
-        """Send `request` once; `Retry` if the provider asks to be called again.
-
-        Nothing is recorded before it is decided what an interrupt does.
-        """
-        await self._decided()  # an interrupt in the pause before
-        one = Attempt(resolved.full_name, resolved.request.max_tool_calls, seam=chain.seam())
-        self._attempt = one
+        """Send `request` once; return `Retry` if the provider asks for another request."""
+        await self._wait_for_decision()  # an interrupt in the pause before
+        attempt = Attempt(
+            resolved.full_name, resolved.request.max_tool_calls, trimmer=chain.trimmer()
+        )
+        self._attempt = attempt
         self._note_host(resolved)
         record, last = self._record, self._record.stream.entries[-1]
         record.sent = LastRequest(
             resolved.provider, resolved.provider_name, request, len(record.thread), last
         )
         try:
-            await self._hear_out(resolved.provider, request, one)
+            await self._consume_with_usage(resolved.provider, request, attempt)
         except ProviderError:
-            chain.keep(self._keep_partial(one))
+            chain.note_recorded(self._record_partial(attempt))
             raise
-        except BaseException:  # interrupted, or a provider's fault
-            verdict = self._listening.verdict if self._listening is not None else None
+        except BaseException:  # an interrupt, or a bug of the provider
+            handler = self._interrupt_handler
+            verdict = None if handler is None else handler.verdict
             if verdict is None or verdict.choice != "abort":
-                self._keep_partial(one)
+                self._record_partial(attempt)
             raise
-        if one.finished is None and one.retry is not None:
-            return one.retry
-        return one
+        if attempt.finished is None and attempt.retry is not None:
+            return attempt.retry
+        return attempt
 
     def _note_host(self, resolved: Resolved) -> None:
-        """Show a notice if this request is sent to another host than the last one."""
         if not (host := resolved.host):
             return
         now, last = LastHost.of(host), self._record.last_host
         if last is not None and last.mark != now.mark:
-            sent = (
-                f"⚠ This request is sent to {host} ({resolved.provider_name}). The "
-                "previous request of this"
+            self._display(
+                Notice(
+                    f"⚠ This request is sent to {host} ({resolved.provider_name}). The previous "
+                    f"request of this notebook went to {last.name}."
+                )
             )
-            self._display(Notice(f"{sent} notebook went to {last.name}."))
         self._record.last_host = now
 
-    async def _hear_out(self, provider: Provider, request: ModelRequest, one: Attempt) -> None:
+    async def _consume_with_usage(
+        self, provider: Provider, request: ModelRequest, attempt: Attempt
+    ) -> None:
         try:
-            await self._consume(provider, request, one)
-            if one.finished is None and one.retry is None:
+            await self._consume(provider, request, attempt)
+            if attempt.finished is None and attempt.retry is None:
                 raise ProviderError(
                     "the response ended before the answer was complete", kind="transient"
                 )
         except Exception:
-            await self._decided()
+            await self._wait_for_decision()
             raise
         finally:
-            self._tokens.add(one.model, one.builder.usage)
-        await self._decided()
+            self._tokens.add(attempt.model, attempt.builder.usage)
+        await self._wait_for_decision()
 
-    async def _decided(self) -> None:
-        if self._listening is not None:
-            await self._listening.decided()
+    async def _wait_for_decision(self) -> None:
+        if self._interrupt_handler is not None:
+            await self._interrupt_handler.wait_for_decision()
 
-    async def _consume(self, provider: Provider, request: ModelRequest, one: Attempt) -> None:
-        feed, display = one.builder.feed, self._display
+    async def _consume(self, provider: Provider, request: ModelRequest, attempt: Attempt) -> None:
+        feed, display = attempt.builder.feed, self._display
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
                 if isinstance(event, TextPart):
-                    one.has_content = one.has_content or bool(event.text)
-                    part = event if one.seam is None else one.trimmed(event)
+                    attempt.has_content = attempt.has_content or bool(event.text)
+                    part = event if attempt.trimmer is None else attempt.trim(event)
                     if part is None:
                         continue
                     feed(part)
-                    if one.text_ended:
-                        one.text_ended = False
+                    if attempt.text_ended:
+                        attempt.text_ended = False
                         display(EndOfText())
                     display(ShowText(part.kind, part.text))
                 elif isinstance(event, KeepAlive):
                     continue
                 elif isinstance(event, Finished):
-                    one.finished = event
+                    attempt.finished = event
                 elif isinstance(event, Retry):
-                    one.retry = event
+                    attempt.retry = event
                 else:
-                    self._item(event, one)
+                    self._consume_item(event, attempt)
 
-    def _item(self, event: ProviderEvent, one: Attempt) -> None:
-        one.has_content = one.has_content or not isinstance(event, (Usage, Flush))
+    def _consume_item(self, event: ProviderEvent, attempt: Attempt) -> None:
+        attempt.has_content = attempt.has_content or not isinstance(event, (Usage, Flush))
         if isinstance(event, ToolCallStart):
-            self._wait_for(f"{one.model}, which is writing a call of {event.name}")
+            self._wait_for(f"{attempt.model}, which is writing a call of {event.name}")
         if not isinstance(event, Usage):
-            self._release(one)
-        entry = one.builder.feed(event)
-        if entry is not None and one.keeps(entry):
-            one.entries.append(entry)
+            self._show_held_text(attempt)
+        entry = attempt.builder.feed(event)
+        if entry is not None and attempt.should_record(entry):
+            attempt.entries.append(entry)
         if isinstance(event, Flush) and isinstance(entry, ChatResponse):
-            one.text_ended = True  # it is shown once more comes: an answer may be gone on with
+            attempt.text_ended = True  # displayed later: a continuation may follow
 
-    def _release(self, one: Attempt) -> None:
-        """Take what was held back of a continued answer: that text is complete."""
-        if (part := one.held()) is not None:
-            one.builder.feed(part)
+    def _show_held_text(self, attempt: Attempt) -> None:
+        """Display the text that the trimmer held back: no more text follows."""
+        if (part := attempt.take_held_text()) is not None:
+            attempt.builder.feed(part)
             self._display(ShowText(part.kind, part.text))
 
-    def _finish(self, one: Attempt, chain: ContinuedAnswer) -> bool:
-        """Store the response, whole: until here a refusal or a break takes nothing back.
-
-        Returns True if the answer is to be continued.
-        """
-        finished = one.finished
+    def _finish(self, attempt: Attempt, chain: ContinuedAnswer) -> bool:
+        """Record a complete response; return True if the answer is to be continued."""
+        finished = attempt.finished
         assert finished is not None
         if finished.reason == "refused":
-            self._refused(finished, one, chain)
+            self._show_refusal(finished, attempt, chain)
             return False
-        self._release(one)
-        rest, unfinished = one.builder.finish()
-        entries = self._tokens.attach_usage_to_last(one.stored(rest))
+        self._show_held_text(attempt)
+        rest, unfinished = attempt.builder.finish()
+        entries = self._tokens.attach_usage_to_last(attempt.entries_to_record(rest))
         self._record.add(*entries)
-        may = not (one.calls or unfinished or self._tokens.is_over)
-        if chain.goes_on(finished, entries, may=may):
-            self._kept = "the continuation"
+        chain.note_recorded(entries)
+        is_final = attempt.call_count or unfinished or self._tokens.is_over
+        if not is_final and chain.begin_continuation(finished, entries):
+            self._recorded_before = "the continuation"
             return True
         self._display(EndOfText())
-        self._say_end(finished, one, unfinished, chain)
+        self._notify_end(finished, attempt, unfinished, chain)
         return False
 
-    def _refused(self, finished: Finished, one: Attempt, chain: ContinuedAnswer) -> None:
+    def _show_refusal(self, finished: Finished, attempt: Attempt, chain: ContinuedAnswer) -> None:
         detail = f": {finished.detail}" if finished.detail else ""
-        one.entries.clear()
+        attempt.entries.clear()
         self._display(DiscardText())
-        for part in chain.kept:  # they are in the record
+        for part in chain.kept:  # already recorded, so shown again
             self._display(ShowText(part.kind, part.text))
             self._display(EndOfText())
         self._display(Notice(f"⚠ The model refused to answer{detail}"))
 
-    def _say_end(
-        self, finished: Finished, one: Attempt, unfinished: Sequence[str], chain: ContinuedAnswer
+    def _notify_end(
+        self,
+        finished: Finished,
+        attempt: Attempt,
+        unfinished: Sequence[str],
+        chain: ContinuedAnswer,
     ) -> None:
-        for name in (*unfinished, *one.cut_call()):
+        for name in (*unfinished, *attempt.truncated_call()):
             self._display(Notice(f"⚠ The call of {name} is incomplete and did not run"))
-        if one.most_calls and one.calls > one.most_calls:
-            told = f"⚠ Only the first {one.most_calls} of {one.calls} tool calls in this answer run"
-            self._display(Notice(f"{told} ({MAX_TOOL_CALLS})"))
+        if attempt.max_tool_calls and attempt.call_count > attempt.max_tool_calls:
+            self._display(
+                Notice(
+                    f"⚠ Only the first {attempt.max_tool_calls} of {attempt.call_count} tool calls "
+                    f"in this answer run ({MAX_TOOL_CALLS})"
+                )
+            )
         if finished.reason == "max_tokens":
             times = f" {chain.parts + 1} times" if chain.parts else ""
             self._display(Notice(f"⚠ The answer reached the token limit{times} and is incomplete"))
         elif finished.reason == "other":
             self._display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
 
-    def _keep_partial(self, one: Attempt) -> list[ChatResponse]:
-        """Store the texts of an answer that broke off, and return them.
-
-        Tool calls in it never ran: they drop.
-        """
-        self._release(one)
-        texts = [e for e in one.stored(one.builder.peek()) if isinstance(e, ChatResponse)]
+    def _record_partial(self, attempt: Attempt) -> list[ChatResponse]:
+        """Record the texts of an incomplete answer, and return them. Its tool calls never ran."""
+        self._show_held_text(attempt)
+        entries = attempt.entries_to_record(attempt.builder.peek())
+        texts = [entry for entry in entries if isinstance(entry, ChatResponse)]
         for entry in self._tokens.attach_usage_to_last(texts):
-            self._kept = "the retry"
+            self._recorded_before = "the retry"
             self._record.add(entry)
-        if one.has_content and one.seam is None:  # one that is gone on with stays one text
+        # A continuation is displayed as one text.
+        if attempt.has_content and attempt.trimmer is None:
             self._display(EndOfText())
         return texts
 
     @staticmethod
-    def _calls(one: Attempt, tools: ToolSet) -> list[Call]:
-        bad = one.problems()
-        requests = (entry for entry in one.entries if isinstance(entry, ToolCallRequest))
+    def _make_calls(attempt: Attempt, tools: ToolSet) -> list[Call]:
+        bad = attempt.call_errors()
+        requests = (entry for entry in attempt.entries if isinstance(entry, ToolCallRequest))
         return [
             Call(request, tools.tools.get(request.name), bad.get(number))
             for number, request in enumerate(requests)

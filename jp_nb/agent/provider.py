@@ -1,6 +1,6 @@
-"""Port `Provider`, its requests and events, and information about models.
+"""Interface of model providers: requests, streamed events, and information about models.
 
-`jp_nb/providers/` implements the port. Tests use a scripted provider.
+`jp_nb/providers/` implements `Provider`. Tests use a scripted provider.
 
 Source: `docs/providers.md`, `docs/extending.md`.
 """
@@ -18,24 +18,22 @@ from jp_nb.record.context import RequestContext
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as its provider describes it. None, "" and () mean that it does not say.
+    """A model as its provider describes it. None, "", and () mean that the provider does not say.
 
     Attributes:
-        id: The provider's own name of it, as requests have it.
-        name: What people call it.
-        context_window: Tokens that it reads at most.
-        max_output: Tokens that it writes at most.
-        inputs: What else than text it reads, such as `image`.
-        tools: Whether it calls tools.
-        reasoning: Whether it can reason before it answers.
-        input_price: US dollars for a million tokens that it reads.
-        output_price: US dollars for a million tokens that it writes.
-        created: When it came, in seconds since 1970; to sort by.
-        parameters: How large it is, such as `8.0B`.
-        quantization: How its weights are stored, such as `Q4_K_M`.
-        size_bytes: How much room its weights take.
-        state: `deprecated` if it is about to end, `retired` if it has ended.
-        ends: The day on which it ends or ended, such as `2026-12-01`.
+        id: Name in requests.
+        name: Display name.
+        context_window: Maximum size of the input, in tokens.
+        max_output: Maximum size of the output, in tokens.
+        inputs: Kinds of input besides text, such as `image`.
+        input_price: US dollars for a million input tokens.
+        output_price: US dollars for a million output tokens.
+        created: Release time in seconds since 1970, for sorting.
+        parameters: Number of parameters, such as `8.0B`.
+        quantization: Format of the weights, such as `Q4_K_M`.
+        size_bytes: Size of the weights.
+        state: `deprecated` if the model will be shut down, `retired` if it was.
+        ends: Day of the shutdown, such as `2026-12-01`.
     """
 
     id: str
@@ -57,19 +55,19 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class ModelList:
-    """The models that a provider offers, in its order; `is_cut` if it went on and on."""
+    """The models of a provider, in its order. `is_cut` is True if the list was too long."""
 
     models: tuple[ModelInfo, ...] = ()
     is_cut: bool = False
 
     def find(self, name: str) -> ModelInfo | None:
-        """Return the model that requests call `name`."""
+        """Return the model with the id `name`."""
         return next((model for model in self.models if model.id == name), None)
 
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
-    """A piece of text of item `index` of the response."""
+    """A piece of text of output item `index`."""
 
     index: int
     kind: Literal["message", "reasoning", "structured"]
@@ -78,7 +76,7 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStart:
-    """Item `index` is a tool call; its arguments follow."""
+    """Start of a tool call in output item `index`. Its arguments follow."""
 
     index: int
     id: str
@@ -87,7 +85,7 @@ class ToolCallStart:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallArguments:
-    """A fragment of the JSON text of the arguments of item `index`."""
+    """A fragment of the JSON arguments of the tool call in output item `index`."""
 
     index: int
     text: str
@@ -95,7 +93,7 @@ class ToolCallArguments:
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """Item `index` is complete; `metadata` is stored with it and replayed to the provider."""
+    """End of output item `index`. `metadata` is stored with it and sent back to the provider."""
 
     index: int
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -103,7 +101,7 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class KeepAlive:
-    """The server is alive; resets the idle timer and nothing else."""
+    """A sign that the server is alive. It only resets the idle timer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +120,9 @@ FinishReason = Literal["completed", "max_tokens", "refused", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The response is complete. Exactly one, and last; a stream without it broke off.
+    """End of a complete response, always the last event. A stream without it is incomplete.
 
-    `detail` is the provider's word or explanation for `refused` and `other`.
+    `detail` is the provider's term or explanation for `refused` and `other`.
     """
 
     reason: FinishReason = "completed"
@@ -133,7 +131,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The provider mended its own rendering of the thread: build the request again and call.
+    """A request to send again: the provider repaired its rendering of the conversation.
 
     `drop_metadata` is the key of stored metadata that the provider rejected and no longer sends.
     """
@@ -151,7 +149,7 @@ ToolChoice = str  # "auto", "none", "required", or "tool:NAME"
 
 @dataclass(frozen=True, slots=True)
 class ToolDefinition:
-    """A tool as a model sees it: `parameters` is a JSON schema of type object."""
+    """A tool as the model sees it. `parameters` is a JSON schema of type object."""
 
     name: str
     description: str
@@ -160,7 +158,7 @@ class ToolDefinition:
 
 @dataclass(frozen=True, slots=True)
 class ModelParameters:
-    """Sampling settings; None means that the provider decides. Unknown keys are in `other`."""
+    """Sampling settings. None means that the provider decides. Unknown keys are in `other`."""
 
     max_tokens: int | None = None
     reasoning: JsonValue = None
@@ -173,12 +171,11 @@ class ModelParameters:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """Material that a model is given before the conversation begins.
+    """A document or an image that the model gets before the conversation.
 
     Attributes:
-        source: Where it is from, as the model is told: `notes.md`.
-        media_type: `text/plain` for whatever is text, else such as `image/png`.
-        content: The text, or the bytes of what is none.
+        source: Name that the model sees, such as `notes.md`.
+        media_type: `text/plain` for every text, else such as `image/png`.
     """
 
     source: str
@@ -193,16 +190,16 @@ class ModelRequest:
     Attributes:
         model: The provider's own name of the model.
         system: System texts in order, kept apart.
-        attachments: What the model is given before the thread: those of the configuration in
-            force, whichever turn attached them. The same object as long as nothing changed.
-        thread: The visible entries. The same object, grown, comes with the next request of the
-            conversation: providers keep their rendering of it and render what was appended. One
-            that ends in an answer of the model broke off there: the provider has it continued.
+        attachments: Attachments of the effective configuration, from whichever turn. The same
+            object as long as nothing changes.
+        thread: The context. The next request of the conversation has the same object, grown, so
+            providers only render the new entries. If it ends in an incomplete response of the
+            model, the provider continues that response.
         tool_choice: `auto`, `none`, `required`, or `tool:NAME`.
-        schema: JSON schema of a structured answer; None for text.
-        idle_timeout: Seconds without any event after which the stream counts as dead; 0 is off.
-        max_response_bytes: Ceiling of the streamed text; 0 is off.
-        conversation_id: Stable for the conversation, for prompt caching.
+        schema: JSON schema of a structured response; None for text.
+        idle_timeout: Seconds without an event before the stream counts as dead; 0: no limit.
+        max_response_bytes: Maximum size of the streamed text; 0: no limit.
+        conversation_id: Stable in a conversation, for prompt caching.
     """
 
     model: str
@@ -220,13 +217,12 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class KeyReference:
-    """The place of a key in a request, and the name of the variable that holds it; never a key.
+    """The position of an API key in a request, and its environment variable. Never the key itself.
 
     Attributes:
-        header: The header it is sent in.
-        before: What stands before it there, such as `Bearer `.
-        variable: The environment variable.
-        is_set: True if that holds something now.
+        header: Name of the header.
+        before: Text before the key in the header, such as `Bearer `.
+        is_set: True if the variable has a value now.
     """
 
     header: str
@@ -237,17 +233,17 @@ class KeyReference:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request as it goes out, without its key.
+    """A request in its final form, without its API key.
 
     Attributes:
-        method: Of HTTP; "" if nothing goes over a network.
-        url: The address, without what is secret in it; where there is no network, in words.
-        headers: Those that say something of the request; names in lower case.
-        body: What is posted, byte for byte; `[key]` stands for the key if that is in it.
-        key: Where the key goes; None if none is sent.
-        omitted: What is configured and not sent, each with the reason.
-        is_exact: False if something secret was taken out of it.
-        hide: Takes the key out of a text.
+        method: HTTP method; "" without a network.
+        url: Address without secrets; a description if there is no network.
+        headers: Headers that describe the request, with lower-case names.
+        body: The exact bytes, with `[key]` in place of the API key.
+        key: None if no key is sent.
+        omitted: Settings that are not sent, each with the reason.
+        is_exact: False if a secret was removed from the body.
+        hide: Removes the key from a text.
     """
 
     method: str
@@ -269,18 +265,18 @@ class Provider(Protocol):
         Closing the generator closes the connection.
 
         Raises:
-            ProviderError: If the request fails or the stream breaks; `retryable` says whether
-                the same request may succeed later. Events already yielded stay valid.
+            ProviderError: The request failed or the stream broke. `retryable` is True if the same
+                request may succeed later. Events already yielded stay valid.
         """
         ...
 
     def preview(self, request: ModelRequest) -> SentRequest:
-        """Return what `stream` would send for `request`. Sends nothing and says nothing.
+        """Return the request that `stream` would send. Sends nothing.
 
         Called on any thread while nothing is streamed.
 
         Raises:
-            ProviderError: If `request` cannot be sent as it is.
+            ProviderError: `request` cannot be sent as it is.
         """
         ...
 
@@ -289,7 +285,7 @@ class Provider(Protocol):
         """Return the address of the server; "" if requests are not sent over a network.
 
         Raises:
-            ConfigError: If the address cannot be used.
+            ConfigError: The address cannot be used.
         """
         ...
 
@@ -299,24 +295,24 @@ class Provider(Protocol):
         Called before anything is recorded.
 
         Raises:
-            ProviderError: If the key is missing or cannot be sent.
-            ConfigError: If the model is not configured, or an address cannot be used.
+            ProviderError: The key is missing or cannot be sent.
+            ConfigError: The model is not configured, or an address cannot be used.
         """
         ...
 
     async def models(self, *, seconds: float) -> ModelList:
-        """Ask the server what it offers, for at most so many `seconds`.
+        """Fetch the list of models, in at most that many `seconds`.
 
         Raises:
-            ProviderError: If it does not say.
+            ProviderError: The server does not return a list.
         """
         ...
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Raise if no structured answer can be asked for with `schema`. Sends nothing.
+        """Raise if the provider does not support structured responses with `schema`. Sends nothing.
 
         Raises:
-            UsageError: If not; the message names the place in the schema and what to do.
+            UsageError: The message names the position in the schema and a remedy.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Assemble the deltas of a response, and compute the delays of retries.
+"""Assemble the entries of a response from streamed events, and retry failed requests.
 
 Source: `docs/providers.md`, `docs/turns.md`.
 """
@@ -42,33 +42,33 @@ class ResponseBuilder:
     """Builds one model response, item by item.
 
     Attributes:
-        usage: Tokens as reported so far.
-        bad_arguments: Parse errors of arguments that were no JSON object, by the number of the
-            tool call among those of the response (from 0): ids may come twice.
-        without_arguments: The numbers of the tool calls for which not a character came.
-        ignored: How many parts did not belong where they came.
+        usage: Tokens reported so far.
+        bad_arguments: Parse errors of tool call arguments, by the number of the call in the
+            response (from 0). Ids may repeat.
+        without_arguments: Numbers of the tool calls without any argument text.
+        ignored: Number of events that did not fit the item they belong to.
     """
 
     def __init__(self) -> None:
         self.usage = Usage()
         self.bad_arguments: dict[int, str] = {}
         self.without_arguments: set[int] = set()
-        self._calls = 0
+        self._call_count = 0
         self.ignored = 0
         self._open: dict[int, _Buffer] = {}
 
     def feed(self, event: ProviderEvent) -> Entry | None:
-        """Take one event; return the finished entry, if it completes one."""
+        """Add one event; return the entry that it completes, if any."""
         if isinstance(event, TextPart):
-            buffer = self._buffer(event.index, event.kind)
+            buffer = self._open_buffer(event.index, event.kind)
             if buffer is not None:
                 buffer.parts.append(event.text)
         elif isinstance(event, ToolCallArguments):
-            buffer = self._buffer(event.index, "tool")
+            buffer = self._open_buffer(event.index, "tool")
             if buffer is not None:
                 buffer.parts.append(event.text)
         elif isinstance(event, ToolCallStart):
-            buffer = self._buffer(event.index, "tool")
+            buffer = self._open_buffer(event.index, "tool")
             if buffer is not None:
                 buffer.id, buffer.name = buffer.id or event.id, buffer.name or event.name
         elif isinstance(event, Flush):
@@ -79,7 +79,7 @@ class ResponseBuilder:
             self.usage = replace(self.usage, **given)
         return None
 
-    def _buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
+    def _open_buffer(self, index: int, kind: TextKind | Literal["tool"]) -> _Buffer | None:
         buffer = self._open.get(index)
         if buffer is None:
             buffer = self._open[index] = _Buffer(kind)
@@ -89,18 +89,18 @@ class ResponseBuilder:
         return buffer
 
     def finish(self) -> tuple[list[Entry], list[str]]:
-        """Return what was not flushed: texts as entries, and the names of unfinished tool calls."""
+        """Return the texts that were not flushed, and the names of unfinished tool calls."""
         unfinished = [b.name for b in self._open.values() if b.kind == "tool"]
-        return self._as_they_stand("message", "reasoning", "structured"), unfinished
+        return self._unflushed_texts("message", "reasoning", "structured"), unfinished
 
     def peek(self) -> list[Entry]:
-        """Return the texts as they stand, for an answer that broke off.
+        """Return the texts so far, for an incomplete response.
 
-        Never a tool call and never structured data: half of one is none.
+        Incomplete tool calls and structured data are useless, so they are omitted.
         """
-        return self._as_they_stand("message", "reasoning")
+        return self._unflushed_texts("message", "reasoning")
 
-    def _as_they_stand(self, *kinds: TextKind) -> list[Entry]:
+    def _unflushed_texts(self, *kinds: TextKind) -> list[Entry]:
         texts = [buffer for _, buffer in sorted(self._open.items()) if buffer.kind in kinds]
         entries = [self._entry(buffer, {}) for buffer in texts]
         return [entry for entry in entries if entry is not None]
@@ -113,15 +113,15 @@ class ResponseBuilder:
             return ChatResponse(reasoning=text, metadata=stored) if text or stored else None
         if buffer.kind == "structured":
             return ChatResponse(data=_json_or_text(text), metadata=stored)
-        self._calls += 1
+        self._call_count += 1
         return ToolCallRequest(
             id=buffer.id,
             name=buffer.name,
-            arguments=self._arguments(self._calls - 1, text),
+            arguments=self._parse_arguments(self._call_count - 1, text),
             metadata=stored,
         )
 
-    def _arguments(self, number: int, text: str) -> dict[str, JsonValue]:
+    def _parse_arguments(self, number: int, text: str) -> dict[str, JsonValue]:
         if not text.strip():
             self.without_arguments.add(number)
             return {}
@@ -137,33 +137,33 @@ class ResponseBuilder:
 
 
 class OverlapTrimmer:
-    """Takes away what a continued answer repeats of the text before it.
+    """Removes text from a continued response that repeats the end of the text before it.
 
     Args:
-        before: The answer so far.
+        before: The response so far.
     """
 
-    LOOKED_AT = 500
-    SHORTEST = 5
+    LOOKBACK_CHARS = 500
+    MIN_OVERLAP_CHARS = 5
 
     def __init__(self, before: str) -> None:
-        self._before = before[-self.LOOKED_AT :]
+        self._before = before[-self.LOOKBACK_CHARS :]
         self._held = ""
         self._open = True
 
     def feed(self, text: str) -> str:
-        """Return what is new of the text so far; "" while that cannot be told."""
+        """Return the new part of the text so far; "" while the text may still be a repetition."""
         if not self._open:
             return text
         self._held += text
-        place = self._before.find(self._held)
-        may_repeat_more = 0 <= place < len(self._before) - len(self._held)
+        position = self._before.find(self._held)
+        may_repeat_more = 0 <= position < len(self._before) - len(self._held)
         return "" if may_repeat_more else self.rest()
 
     def rest(self) -> str:
-        """Return what is new of the text that was held back; none is held back any more."""
+        """Return the new part of the text that was held back, and hold back nothing from now on."""
         self._open, held, self._held = False, self._held, ""
-        for size in range(min(len(held), len(self._before)), self.SHORTEST - 1, -1):
+        for size in range(min(len(held), len(self._before)), self.MIN_OVERLAP_CHARS - 1, -1):
             if self._before.endswith(held[:size]) and not held[:size].isspace():
                 return held[size:]
         return held
@@ -178,10 +178,10 @@ def _json_or_text(text: str) -> JsonValue:
 
 T = TypeVar("T")
 
-MAX_PATCHES: Final = 10
-"""How often in a row a provider may mend its rendering and ask to be called again."""
-MAX_BREAKS: Final = 4
-"""An answer that goes on a little at each attempt gets so many times `max_retries` attempts."""
+MAX_REPAIRS: Final = 10
+"""Maximum of consecutive `Retry` events: repairs of the conversation by the provider."""
+MAX_PROGRESS_FACTOR: Final = 4
+"""Factor of `max_retries` for a response that makes some progress in each attempt."""
 _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
     "connect": "no connection",
     "timeout": "no answer in time",
@@ -191,10 +191,10 @@ _KINDS: Final[Mapping[ProviderErrorKind, str]] = {
 
 
 class WaitCallback(Protocol):
-    """Is told which model is waited for, and until when if that is known."""
+    """Receives the model that a request waits for, and the end of a pause if it is known."""
 
     def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        """Note that `model` is asked, or that it will be at `until`; `again` says why."""
+        """Show that `model` is working, or is asked again at `until` for the reason `again`."""
         ...
 
 
@@ -207,21 +207,23 @@ async def with_retries(
     sleep: Callable[[float], Awaitable[None]],
     made_progress: Callable[[], bool] = lambda: False,
 ) -> T:
-    """Return the result of `attempt`, which is called until it succeeds or the limits are reached.
+    """Call `attempt` until it succeeds or the limits are reached, and return its result.
 
     Args:
-        attempt: Sends the request once. `Retry` has it called again at once.
-        model: Name of the model, for the person.
-        limits: How often, and how long the pauses are.
-        waits: Is told before each attempt and each pause.
-        sleep: Waits that many seconds.
-        made_progress: True if the failed attempt brought a part of the answer: the count restarts.
+        attempt: Sends the request once. After a `Retry` it is called again at once.
+        model: Name of the model, for the user.
+        limits: Maximum number of attempts, and the length of the pauses.
+        waits: Called before each attempt and each pause.
+        sleep: Waits the given number of seconds.
+        made_progress: True if the failed attempt brought a part of the response. The count
+            restarts.
 
     Raises:
-        ProviderError: The last one; it says how often the request was tried.
+        ProviderError: The last one. It names the number of attempts.
     """
-    failures = tries = patches = 0
-    most = limits.max_retries
+    failures = tries = repairs = 0
+    max_retries = limits.max_retries
+    max_tries = MAX_PROGRESS_FACTOR * max(max_retries, 1)
     while True:
         waits(model)
         try:
@@ -229,43 +231,41 @@ async def with_retries(
         except ProviderError as exc:
             tries += 1
             failures = 1 if made_progress() else failures + 1
-            if not exc.retryable or failures > most or tries > MAX_BREAKS * max(most, 1):
-                _say_tries(exc, tries)
+            if not exc.retryable or failures > max_retries or tries > max_tries:
+                _add_number_of_tries(exc, tries)
                 raise
             seconds = backoff(limits, failures, exc.retry_after)
-            waits(model, again=_reason(exc, failures, most), until=monotonic() + seconds)
+            reason = _format_reason(exc, failures, max_retries)
+            waits(model, again=reason, until=monotonic() + seconds)
             await sleep(seconds)
             continue
         if not isinstance(result, Retry):
             return result
-        patches += 1
-        if patches > MAX_PATCHES:
+        repairs += 1
+        if repairs > MAX_REPAIRS:
             raise ProviderError(f"the provider keeps rejecting the conversation: {result.reason}")
 
 
 def backoff(limits: RequestConfig, attempt: int, retry_after: float | None) -> float:
     """Return the seconds between attempt number `attempt` (from 1) and the next.
 
-    The server's wish counts, capped; without one the pause doubles, with up to half a second of
-    jitter so that many kernels do not come back at one time.
+    The server's `retry_after` has precedence, up to the maximum. Otherwise, the pause doubles.
     """
     ceiling = float(limits.max_backoff_secs)
     if retry_after is not None:
         return min(retry_after, ceiling)
     base = limits.base_backoff_ms / 1000
-    jitter = random.uniform(0, min(0.5, base))
+    jitter = random.uniform(0, min(0.5, base))  # so that many kernels do not retry together
     return float(min(base * 2 ** (attempt - 1) + jitter, ceiling))
 
 
-def _reason(error: ProviderError, attempt: int, retries: int) -> str:
-    """Say why attempt number `attempt` failed, and which one is next: `429 rate limit, …`."""
+def _format_reason(error: ProviderError, attempt: int, retries: int) -> str:
     status = f"{error.status} " if error.status is not None else ""
     kind = _KINDS.get(error.kind, "temporarily refused")
     return f"{status}{kind}, attempt {attempt + 1} of {retries + 1}"
 
 
-def _say_tries(error: ProviderError, tries: int) -> None:
-    """Have `error`, the last one, say how often the request was tried, if that is worth a word."""
+def _add_number_of_tries(error: ProviderError, tries: int) -> None:
     if error.retryable or tries > 1:
         times = "once" if tries == 1 else f"{tries} times"
         error.args = (f"{str(error).rstrip('. ')}. It was tried {times}.",)

@@ -1,4 +1,4 @@
-"""Count the tokens of a turn, and estimate those of a request.
+"""Count the tokens of a turn, and estimate the tokens of a request.
 
 Source: `docs/turns.md`, `docs/record.md`, `docs/decisions.md` D105,
 https://docs.anthropic.com/en/docs/build-with-claude/vision.
@@ -21,59 +21,56 @@ from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallReques
 from jp_nb.record.marks import KEYS, ModelUsage, TurnUsage, with_usage
 
 
-def _unseen(event: object) -> None:
-    """Show nothing."""
-
-
 @dataclass(slots=True)
 class UsageCounter:
-    """The tokens of a turn so far, with those of the questions that a model answered.
+    """Tokens of a turn so far, including questions that a model answered.
 
     Attributes:
-        display: Is told how many there are.
-        most: So many the turn may take; 0: any number.
+        display: Receives the new total after each request.
+        max_tokens: Maximum for the turn; 0: no limit.
     """
 
-    display: Display = _unseen
-    most: int = 0
+    display: Display | None = None
+    max_tokens: int = 0
     _total: TurnUsage = field(default_factory=TurnUsage)
     _unstored: dict[str, TurnUsage] = field(default_factory=dict)
 
     @property
     def usage(self) -> Usage:
-        """Tokens so far."""
+        """Tokens so far, by kind."""
         return Usage(**asdict(self._total))
 
     @property
     def total(self) -> int:
-        """Tokens that were sent and received."""
+        """Sum of input and output tokens."""
         return (self._total.input_tokens or 0) + (self._total.output_tokens or 0)
 
     @property
     def is_over(self) -> bool:
-        """True if the turn took more tokens than it may."""
-        return 0 < self.most < self.total
+        """True if the turn took more tokens than `max_tokens`."""
+        return 0 < self.max_tokens < self.total
 
     def count(self, usage: Usage) -> TurnUsage:
-        """Count the tokens of one request, which its caller records; return them."""
+        """Count and return the tokens of one request. The caller records them."""
         tokens = TurnUsage(**{name: getattr(usage, name) for name in KEYS})
         if tokens != TurnUsage():
             self._total += tokens
-            self.display(TokensSoFar(self._total.input_tokens, self._total.output_tokens))
+            if self.display is not None:
+                self.display(TokensSoFar(self._total.input_tokens, self._total.output_tokens))
         return tokens
 
     def add(self, model: str, usage: Usage) -> None:
-        """Count the tokens of one request to `model`; an entry of its response is to say them."""
+        """Count the tokens of one request to `model`. `attach_usage` records them later."""
         self._unstored[model] = self._unstored.get(model, TurnUsage()) + self.count(usage)
 
     def attach_usage_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return `entries`, the last of which says what no entry has said yet."""
+        """Return `entries` with all unrecorded usage attached to the last one."""
         if not entries:
             return []
         return [*entries[:-1], self.attach_usage(entries[-1])]
 
     def attach_usage(self, entry: Entry) -> Entry:
-        """Return `entry`, which says what no entry has said yet."""
+        """Return `entry` with all unrecorded usage attached to it."""
         used = [ModelUsage(model, tokens) for model, tokens in self._unstored.items()]
         self._unstored.clear()
         return with_usage(entry, *used)
@@ -81,30 +78,27 @@ class UsageCounter:
 
 BYTES_PER_TOKEN: Final = 4
 PIXELS_PER_TOKEN: Final = 750
-LONGEST_SIDE: Final = 1_568
-MOST_IMAGE_TOKENS: Final = 1_600
-"""Of one image, also of one whose size is not known."""
+MAX_SIDE_PIXELS: Final = 1_568
+MAX_IMAGE_TOKENS: Final = 1_600
 
 
-def text_tokens(text: str) -> int:
-    """Return about how many tokens a model reads in `text`."""
+def estimate_text_tokens(text: str) -> int:
+    """Estimate the tokens of `text`."""
     return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
 
-def image_tokens(size: tuple[int, int] | None) -> int:
-    """Return about how many tokens an image takes that has so many pixels.
-
-    A model that is sent a larger one is shown it smaller.
-    """
+def estimate_image_tokens(size: tuple[int, int] | None) -> int:
+    """Estimate the tokens of an image with that width and height in pixels."""
     if size is None:
-        return MOST_IMAGE_TOKENS
+        return MAX_IMAGE_TOKENS
     width, height = size
-    scale = min(1.0, LONGEST_SIDE / max(width, height))
-    return min(-(-int(width * height * scale * scale) // PIXELS_PER_TOKEN), MOST_IMAGE_TOKENS)
+    # Providers scale larger images down.
+    scale = min(1.0, MAX_SIDE_PIXELS / max(width, height))
+    return min(-(-int(width * height * scale * scale) // PIXELS_PER_TOKEN), MAX_IMAGE_TOKENS)
 
 
-def definition_json(tool: ToolDefinition) -> dict[str, JsonValue]:
-    """Return `tool` as one object."""
+def format_definition(tool: ToolDefinition) -> dict[str, JsonValue]:
+    """Return `tool` as one JSON object."""
     return {
         "name": tool.name,
         "description": tool.description,
@@ -112,22 +106,24 @@ def definition_json(tool: ToolDefinition) -> dict[str, JsonValue]:
     }
 
 
-def tool_tokens(tool: ToolDefinition) -> int:
-    """Return about how many tokens the definition of `tool` takes."""
-    return text_tokens(compact_json(definition_json(tool)))
+def estimate_tool_tokens(tool: ToolDefinition) -> int:
+    """Estimate the tokens of the definition of `tool`."""
+    return estimate_text_tokens(compact_json(format_definition(tool)))
 
 
-def attachment_tokens(attachment: Attachment) -> int:
-    """Return about how many tokens `attachment` takes; 0 where nothing can be said of it."""
+def estimate_attachment_tokens(attachment: Attachment) -> int:
+    """Estimate the tokens of `attachment`; 0 for types without an estimate, such as PDF."""
     if isinstance(attachment.content, str):
-        return text_tokens(attachment.content) + text_tokens(attachment.source)
+        return estimate_text_tokens(attachment.content) + estimate_text_tokens(attachment.source)
     if attachment.media_type not in MEDIA_TYPES:
         return 0
-    return image_tokens(size_of(attachment.content)) + text_tokens(attachment.source)
+    return estimate_image_tokens(size_of(attachment.content)) + estimate_text_tokens(
+        attachment.source
+    )
 
 
-def item_tokens(item: ContextItem) -> int:
-    """Return about how many tokens an entry takes, with its images."""
+def estimate_item_tokens(item: ContextItem) -> int:
+    """Estimate the tokens of an entry and its images."""
     match item.entry:
         case ChatRequest() as asked:
             text = asked.content
@@ -135,23 +131,25 @@ def item_tokens(item: ContextItem) -> int:
             text = compact_json(call.arguments)
         case ToolCallResponse() as result:
             text = result.content
-        case ChatResponse() as said:
-            text = said.message or said.reasoning or compact_json(said.data)
-    return text_tokens(text) + sum(image_tokens(image.size) for image in item.images)
+        case ChatResponse() as response:
+            text = response.message or response.reasoning or compact_json(response.data)
+    return estimate_text_tokens(text) + sum(
+        estimate_image_tokens(image.size) for image in item.images
+    )
 
 
 @dataclass(slots=True)
 class ContextTokens:
-    """Counts the tokens of a thread as it grows: what was counted is not counted again."""
+    """Estimates the tokens of a context as it grows, counting each entry once."""
 
     _thread: RequestContext | None = None
     _counted: int = 0
     _tokens: int = 0
 
     def of(self, thread: RequestContext) -> int:
-        """Return about how many tokens `thread` takes."""
+        """Estimate the tokens of `thread`."""
         if thread is not self._thread:
             self._thread, self._counted, self._tokens = thread, 0, 0
-        self._tokens += sum(map(item_tokens, thread.since(self._counted)))
+        self._tokens += sum(map(estimate_item_tokens, thread.since(self._counted)))
         self._counted = len(thread)
         return self._tokens

@@ -320,7 +320,7 @@ class TurnLoop:
             self.display(Notice(f"⚠ {problem}. Its tools are not available."))
         self._problems += new
         self._record.provider = resolved.provider_name
-        self._tokens.most = resolved.request.max_total_tokens
+        self._tokens.max_tokens = resolved.request.max_total_tokens
         return resolved
 
     async def _cycles(
@@ -405,7 +405,7 @@ class TurnLoop:
         """Have the model answer once, and run the tool calls in the answer, or these `calls`."""
         if not calls:
             self._phase = answers.interrupt
-            answered = await answers.calls(resolved, choice, schema)
+            answered = await answers.request_calls(resolved, choice, schema)
             if answered is None:
                 return "interrupted"
             calls = answered
@@ -446,7 +446,7 @@ class TurnLoop:
             )
         left = " The calls of the last answer did not run." if calls and not ran else ""
         ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
-        took, most = self._tokens.total, self._tokens.most
+        took, most = self._tokens.total, self._tokens.max_tokens
         told = f"The turn took {took} tokens; the limit {MAX_TOTAL_TOKENS} is {most}{ends}"
         self.display(Notice(f"⚠ {told}"))
         if not calls:
@@ -539,7 +539,7 @@ class TurnLoop:
             coordinator.interrupt()
         end = await run_batch(coordinator, calls, batch, self._record)
         if end.unsent_message:
-            self._record.say(end.unsent_message, self.display)
+            self._record.add_user_message(end.unsent_message, self.display)
         return end
 
 

@@ -1,4 +1,4 @@
-"""State of a turn: the resolved configuration of a cycle, the record and the context.
+"""State of a turn: resolved configuration, last request, and the record with its context.
 
 Source: `docs/turns.md`, `docs/configuration.md`, `docs/record.md`, `docs/providers.md`.
 """
@@ -35,15 +35,15 @@ from jp_nb.record.stream import ConversationStream
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """All that one model request needs of the configuration in force.
+    """The effective configuration, resolved for one model request.
 
     Attributes:
-        inquiry: Answers questions of tools by asking a model.
-        interrupts: What an interrupt of the kernel does.
+        inquiry: Lets a model answer questions of tools.
+        interrupts: Settings for interrupts of the kernel.
         basis: The configuration itself, which tools may propose to change.
-        continues_answers: True if an answer that reaches the token limit is continued.
-        results: Has the results of calls in their place; None: tools run.
-        uses_cassette: True if a cassette records the model or answers in its place.
+        continues_answers: True if a response that reaches the token limit is continued.
+        results: Recorded results of calls, for a replay; None: tools run.
+        uses_cassette: True if requests are recorded or replayed.
         unavailable_reason: None if a user may be available.
     """
 
@@ -72,7 +72,7 @@ class Resolved:
         schema: Mapping[str, JsonValue] | None,
         conversation_id: str,
     ) -> ModelRequest:
-        """Return the request that has `thread` gone on with."""
+        """Return the request that continues `thread`."""
         return ModelRequest(
             model=self.model,
             thread=thread,
@@ -89,25 +89,23 @@ class Resolved:
 
     @property
     def host(self) -> str:
-        """The host that requests are sent to, such as `127.0.0.1:8080`; "" without a network."""
+        """Host and port of the server, such as `127.0.0.1:8080`; "" without a network."""
         return urlsplit(self.provider.address).netloc
 
     @property
     def full_name(self) -> str:
-        """The model's name as it is configured: `provider/name`."""
+        """Name of the model in the configuration: `PROVIDER/NAME`."""
         return f"{self.provider_name}/{self.model}"
 
 
 @dataclass(frozen=True, slots=True)
 class LastRequest:
-    """A request that went out.
+    """The request that was sent last.
 
     Attributes:
-        provider: Who was asked.
-        provider_name: Its name.
-        request: What was asked. Its thread has grown since.
-        items: So long was the thread.
-        after: The last entry of the record at that time.
+        request: Its context may have grown since.
+        items: Length of the context when it was sent.
+        after: Last entry of the record when it was sent.
     """
 
     provider: Provider
@@ -118,18 +116,18 @@ class LastRequest:
 
     @property
     def as_sent(self) -> ModelRequest:
-        """The request with the thread of that time."""
+        """The request with the context of that time."""
         return replace(self.request, thread=RequestContext(self.request.thread.items[: self.items]))
 
 
 @dataclass(slots=True)
 class TurnRecord:
-    """Appends to the record of a conversation, and to its thread alongside.
+    """The record of a conversation, and its context, which grows with it.
 
     Attributes:
-        provider: Name of the provider that the entries are from.
-        sent: The last request that went out for them.
-        last_host: The host of the last request that was sent over a network.
+        provider: Name of the provider that new entries are from.
+        sent: The last request.
+        last_host: Host of the last request over a network.
     """
 
     stream: ConversationStream
@@ -137,24 +135,24 @@ class TurnRecord:
     provider: str = ""
     sent: LastRequest | None = None
     last_host: LastHost | None = None
-    _held: list[InquiryEntry] = field(default_factory=list)
+    _held_inquiries: list[InquiryEntry] = field(default_factory=list)
 
     def add_question(self, entry: InquiryEntry) -> None:
-        """Append what a tool asks, or how that ended: at once.
+        """Append the request or the response of an inquiry.
 
-        In a record that is the same each time it waits for what is added next: calls that run
-        side by side ask in any order.
+        A reproducible record orders inquiries by call, because concurrent calls ask in any order.
+        It holds them back until the next entry.
         """
         if self.stream.same_each_time:
-            self._held.append(entry)
+            self._held_inquiries.append(entry)
         else:
             self.add(entry)
 
     def add(self, *entries: Entry, images: Iterable[Image] = ()) -> None:
-        """Append `entries` in one step, and before them those `images` that are new."""
-        if self._held:
-            entries = (*in_call_order(self._held, self.stream.unanswered()), *entries)
-            self._held = []
+        """Append `entries` in one step, after those `images` that are not yet recorded."""
+        if self._held_inquiries:
+            entries = (*sort_by_call(self._held_inquiries, self.stream.unanswered()), *entries)
+            self._held_inquiries = []
         start = len(self.stream)
         self.stream.append(*self.stream.new_images(images), *entries)
         for entry in self.stream.entries[start:]:
@@ -162,37 +160,37 @@ class TurnRecord:
 
     @property
     def request(self) -> str:
-        """The user's last words to the model."""
+        """The last text of the user to the model."""
         requests = (x for x in reversed(self.stream.entries) if isinstance(x, ChatRequest))
         return next((each.content for each in requests), "")
 
     def start_turn(self, request: ChatRequest, images: Iterable[Image] = ()) -> None:
-        """Append the request that begins a turn, and shows `images`."""
+        """Append the request that begins a turn, with its `images`."""
         self.stream.start_turn(request, images)
         self.thread.add(self.stream.entries[-1], self.provider, self.stream.images)
 
-    def say(self, text: str, display: Display) -> None:
-        """Append, and show, what the person says to the model in the middle of a turn."""
+    def add_user_message(self, text: str, display: Display) -> None:
+        """Append and show a text of the user to the model in the middle of a turn."""
         self.add(ChatRequest(content=text))
         display(UserMessage(text))
 
 
-def in_call_order(
+def sort_by_call(
     entries: Sequence[InquiryEntry], calls: Sequence[ToolCallRequest]
 ) -> list[InquiryEntry]:
-    """Return `entries` call by call, and of each call question by question, as it asked them."""
-    places = {call.id: place for place, call in enumerate(calls)}
+    """Return `entries` grouped by call, then by question, in the order of the calls."""
+    positions = {call.id: index for index, call in enumerate(calls)}
     by_question: dict[str, list[InquiryEntry]] = defaultdict(list)
     for entry in entries:
         by_question[entry.id].append(entry)
     # Sorting keeps the order of a call's own questions: it asks one after another.
-    ordered = sorted(by_question, key=lambda each: _place(each, places))
+    ordered = sorted(by_question, key=lambda each: _position_of_call(each, positions))
     return [entry for each in ordered for entry in by_question[each]]
 
 
-def _place(inquiry: str, places: Mapping[str, int]) -> int:
-    """Return the place of the call that asked `<call>.<question>.<attempt>`; ids may have dots."""
-    beginning = inquiry
-    while beginning and beginning not in places:
+def _position_of_call(inquiry: str, positions: Mapping[str, int]) -> int:
+    """Return the position of the call of the inquiry `<call>.<question>.<attempt>`."""
+    beginning = inquiry  # ids of calls may contain dots
+    while beginning and beginning not in positions:
         beginning = beginning.rpartition(".")[0]
-    return places.get(beginning, len(places))
+    return positions.get(beginning, len(positions))

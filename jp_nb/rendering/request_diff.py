@@ -17,7 +17,12 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import UNSET, ProposedChange
 from jp_nb.agent.provider import Attachment
 from jp_nb.agent.recording import NormalizedRequest, RequestPart
-from jp_nb.agent.tokens import attachment_tokens, definition_json, text_tokens, tool_tokens
+from jp_nb.agent.tokens import (
+    estimate_attachment_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+    format_definition,
+)
 from jp_nb.config.secrets import without_secrets
 from jp_nb.images import amount
 from jp_nb.json_values import JsonObject, as_object
@@ -126,8 +131,8 @@ def _attached(attachment: Attachment) -> JsonValue:
 def _tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
     yield from _members(
         "tool",
-        {tool.name: definition_json(tool) for tool in before.shown.tools},
-        {tool.name: definition_json(tool) for tool in after.shown.tools},
+        {tool.name: format_definition(tool) for tool in before.shown.tools},
+        {tool.name: format_definition(tool) for tool in after.shown.tools},
     )
     names = [[tool.name for tool in each.shown.tools] for each in (before, after)]
     if names[0] != names[1] and sorted(names[0]) == sorted(names[1]):
@@ -190,12 +195,12 @@ def shared_beginning(before: TracedRequest, after: TracedRequest) -> str:
     tokens, shared = 0, list[str]()
     one, other = before.shown, after.shown
     for part, alike, count in (
-        ("tools", one.tools == other.tools, sum(map(tool_tokens, one.tools))),
-        ("system", one.system == other.system, sum(map(text_tokens, one.system))),
+        ("tools", one.tools == other.tools, sum(map(estimate_tool_tokens, one.tools))),
+        ("system", one.system == other.system, sum(map(estimate_text_tokens, one.system))),
         (
             "attachments",
             one.attachments == other.attachments,
-            sum(map(attachment_tokens, one.attachments)),
+            sum(map(estimate_attachment_tokens, one.attachments)),
         ),
     ):
         if not alike:

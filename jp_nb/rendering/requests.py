@@ -20,7 +20,12 @@ from typing import Final
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import Attachment, KeyReference, ModelRequest, SentRequest, ToolDefinition
-from jp_nb.agent.tokens import attachment_tokens, image_tokens, text_tokens, tool_tokens
+from jp_nb.agent.tokens import (
+    estimate_attachment_tokens,
+    estimate_image_tokens,
+    estimate_text_tokens,
+    estimate_tool_tokens,
+)
 from jp_nb.config.masking import masked
 from jp_nb.errors import UsageError
 from jp_nb.images import MEDIA_TYPES, Image, amount
@@ -141,7 +146,9 @@ class TracedRequest:
             case ChatResponse():
                 role, text = _said(entry)
         text = hide(text)
-        tokens = text_tokens(text) + sum(image_tokens(image.size) for image in item.images)
+        tokens = estimate_text_tokens(text) + sum(
+            estimate_image_tokens(image.size) for image in item.images
+        )
         shown = [text, *(hide(f"[image: {image.words_with_size}]") for image in item.images)]
         digests = tuple(image.digest for image in item.images)
         return Message(hide(role), " ".join(filter(None, shown)), tokens, digests)
@@ -167,11 +174,11 @@ class TracedRequest:
         """About how many tokens each part takes."""
         shown, schema = self.shown, self.shown.schema
         return {
-            "tools": sum(map(tool_tokens, shown.tools)),
-            "system": sum(map(text_tokens, shown.system)),
-            "attachments": sum(map(attachment_tokens, shown.attachments)),
+            "tools": sum(map(estimate_tool_tokens, shown.tools)),
+            "system": sum(map(estimate_text_tokens, shown.system)),
+            "attachments": sum(map(estimate_attachment_tokens, shown.attachments)),
             "messages": sum(message.tokens for message in self.messages),
-            "schema": text_tokens(compact_json(schema)) if schema is not None else 0,
+            "schema": estimate_text_tokens(compact_json(schema)) if schema is not None else 0,
         }
 
 
@@ -292,7 +299,10 @@ def _system(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
     if full:
         yield from (_whole(str(number), text) for number, text in enumerate(texts, start=1))
         return
-    rows = [(str(n), bounded(text), f"{text_tokens(text):,}") for n, text in enumerate(texts, 1)]
+    rows = [
+        (str(n), bounded(text), f"{estimate_text_tokens(text):,}")
+        for n, text in enumerate(texts, 1)
+    ]
     yield _rows(("#", "text", "tokens"), rows)
 
 
@@ -307,7 +317,7 @@ def _attachments(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
             yield _whole(each.source, text)
         return
     rows = [
-        (each.source, attachment_in_words(each), _count(attachment_tokens(each)))
+        (each.source, attachment_in_words(each), _count(estimate_attachment_tokens(each)))
         for each in attachments
     ]
     yield _rows(("source", "content", "tokens"), rows)
@@ -341,7 +351,7 @@ def _tools(traced: TracedRequest, *, full: bool) -> Iterator[Report]:
             tool.name,
             bounded(tool.description.strip().partition("\n")[0]),
             ", ".join(parameters_in_words(tool.parameters)) or "-",
-            f"{tool_tokens(tool):,}",
+            f"{estimate_tool_tokens(tool):,}",
         )
         for tool in tools
     ]

@@ -16,7 +16,7 @@ def test_seam_removes_repeated_text_and_nothing_else(before: str, after: str, si
     assert after.endswith(new)
     taken = after[: len(after) - len(new)]
     assert before.endswith(taken)
-    assert not taken or (len(taken) >= OverlapTrimmer.SHORTEST and taken.strip())
+    assert not taken or (len(taken) >= OverlapTrimmer.MIN_OVERLAP_CHARS and taken.strip())
 
 
 SEAMS = [

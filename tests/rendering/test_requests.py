@@ -15,7 +15,7 @@ from jp_nb.agent.provider import (
     SentRequest,
     ToolDefinition,
 )
-from jp_nb.agent.tokens import image_tokens, text_tokens
+from jp_nb.agent.tokens import estimate_image_tokens, estimate_text_tokens
 from jp_nb.images import Image
 from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import ContextItem, thread_of
@@ -79,13 +79,13 @@ def test_report_has_all_parts_with_their_tokens() -> None:
 
 def test_tokens_are_estimated_from_bytes_and_pixels() -> None:
     for text, tokens in [("", 0), ("word", 1), ("words", 2), ("日本語", 3), ("\ud800", 1)]:
-        assert text_tokens(text) == tokens
+        assert estimate_text_tokens(text) == tokens
     sizes: list[tuple[tuple[int, int] | None, int]] = [
         ((640, 480), 410), ((1, 1), 1), ((3_136, 784), 820), ((20_000, 20_000), 1_600),
         (None, 1_600),
     ]  # fmt: skip
     for size, tokens in sizes:
-        assert image_tokens(size) == tokens
+        assert estimate_image_tokens(size) == tokens
 
 
 def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
