@@ -18,8 +18,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from jp_nb.session.current import current as _current
-from jp_nb.session.current import loaded as _loaded
+from jp_nb.session.current import get_session as _current
+from jp_nb.session.current import require_session as _loaded
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -122,7 +122,7 @@ def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
     if name == "last":
         session = _current()
-        return None if session is None else session.last
+        return None if session is None else session.last_turn
     if name not in _HOMES:
         raise AttributeError(f"module 'jp_nb' has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name]), name)
@@ -208,7 +208,7 @@ def query(
     directives = [Directive("cfg", x) for x in _several(cfg)]
     directives += [Directive("no_cfg", x) for x in _several(no_cfg)]
     directives += [Directive("attach", x) for x in _several(attach)]
-    with session.guarded():
+    with session.report_errors():
         return session.run_turn(
             text,
             model=model,
@@ -295,12 +295,12 @@ def ask(
         PromptCancelled: If the user did not answer.
     """
     from jp_nb.errors import JpNbError
-    from jp_nb.session.ask import questions_of
+    from jp_nb.session.ask import read_questions
 
     turns = _loaded().turns
-    questions = questions_of(question, title=title)
+    questions = read_questions(question, title=title)
     try:
-        answers = turns.ask_together(questions, label=label, tool=tool)
+        answers = turns.ask_questions(questions, label=label, tool=tool)
     except (JpNbError, KeyboardInterrupt) as exc:
         # Whoever asked sees their own lines, and not all of ours.
         raise exc.with_traceback(None) from exc.__cause__
@@ -343,7 +343,7 @@ def call(
     given = dict(arguments or {})
     if twice := given.keys() & named.keys():
         raise UsageError(f"given more than once: {', '.join(sorted(twice))}")
-    with session.guarded():
+    with session.report_errors():
         tools = session.bench.tools()
         return session.bench.call(tools, tools.find(tool), given | named)
 

@@ -37,7 +37,7 @@ from jp_nb.record.document import Document
 from jp_nb.record.journal import open_calls
 from jp_nb.record.turns import cut_short
 from jp_nb.session.current import set_current
-from jp_nb.session.host import Opened
+from jp_nb.session.host import OpenedConversation
 from jp_nb.session.session import Session
 from jp_nb.storage.journal import JournalFile
 from jp_nb.tools.question import Question
@@ -128,11 +128,11 @@ class PageHome(FakeHome):
     lag: int = 0
 
     def open(
-        self, *, clock: Clock, base_config: Mapping[str, JsonValue], go_on: bool = False
-    ) -> Opened:
-        found = super().open(clock=clock, base_config=base_config, go_on=go_on)
+        self, *, clock: Clock, base_config: Mapping[str, JsonValue], continues: bool = False
+    ) -> OpenedConversation:
+        found = super().open(clock=clock, base_config=base_config, continues=continues)
         store = PageStore(found.document, self.pipe, self.points, self.lag)
-        return Opened(found.document, store, found.restored)
+        return OpenedConversation(found.document, store, found.restored)
 
 
 def _write(pipe: int, message: Any) -> None:
@@ -213,7 +213,7 @@ def heir(folder: Path, page: Any) -> dict[str, Any]:
     session = Session(host)
     set_current(session)
     had = list(page["events"]) if page else []
-    offered = not had and session.conversations.bring_back()
+    offered = not had and session.conversations.restore_from_journal()
     stream = session.document.conversation
     raw = list(stream.raw)
     assert raw[: len(had)] == had, "something that the page has is missing"

@@ -48,7 +48,7 @@ from jp_nb.record import merge
 from jp_nb.record.clock import position_clock
 from jp_nb.record.document import KEY, conversation_id, events_of, others_of
 from jp_nb.record.merge import MODULE, lift_carrier, read_carrier, unreadable_carrier
-from jp_nb.session.journal import completed, remove_written
+from jp_nb.session.journal import complete_document, remove_written
 from jp_nb.storage import environment as environment_module
 from jp_nb.storage.journal import JournalFolder
 
@@ -506,7 +506,7 @@ def _take_journals(path: Path, metadata: Any) -> None:
     written = merge.read_segments(metadata) if KEY in metadata else None
     if isinstance(written, dict):
         with suppress(OSError, StorageError):  # it is found when the notebook is opened
-            whole = completed(JournalFolder(), written, notebook=str(path))
+            whole = complete_document(JournalFolder(), written, notebook=str(path))
             if whole != written:
                 merge.store_segments(metadata, whole)
 

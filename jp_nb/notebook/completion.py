@@ -35,7 +35,7 @@ from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
 from jp_nb.record.conversations import Listed, listing
 from jp_nb.session.session import Session
-from jp_nb.session.structured import may_describe
+from jp_nb.session.structured import is_schema_like
 from jp_nb.storage.config_files import SUFFIXES, user_folder
 
 MAX_OFFERED = 300
@@ -559,7 +559,11 @@ class SessionFacts:
     def _told(self) -> list[str]:
         """Return what providers told in this kernel. Tab itself asks nobody."""
         session = self._session
-        return list(session.turns.catalog.told(self._config)) if "turns" in vars(session) else []
+        return (
+            list(session.turns.catalog.known_models(self._config))
+            if "turns" in vars(session)
+            else []
+        )
 
     # --- files -------------------------------------------------------------------------------
 
@@ -606,7 +610,7 @@ class SessionFacts:
         """Names of models, types and JSON schemas that the user bound."""
         values = self._session.host.namespace
         names = (name for name in self.variables() if not name.startswith("_"))
-        return [name for name in names if may_describe(values.get(name))]
+        return [name for name in names if is_schema_like(values.get(name))]
 
 
 def _entries(folder: Path) -> list[str]:

@@ -59,11 +59,11 @@ class NotebookFrontEnd:
         """Show the prompts of user code in separate outputs of the running cell."""
         self.prompter.cell_begins(_prompt_settings(config))
 
-    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
+    def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
         """Show `prompt` and wait for the answers, on the cell's thread."""
         return self.prompter.ask_form_here(prompt, keeps_record=keeps_record)
 
-    def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
+    def ask_in_cell(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
         """Show `prompt` and wait for the answer, on the cell's thread."""
         return self.prompter.ask_here(prompt, keeps_record=keeps_record)
 

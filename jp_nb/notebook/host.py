@@ -36,7 +36,7 @@ class NotebookHost:
         namespace: dict[str, Any] = self.shell.user_ns
         return namespace
 
-    def find_home(self) -> NotebookStorage:
+    def find_notebook(self) -> NotebookStorage:
         """Find the notebook of this kernel and its storage."""
         return find_storage(self.shell)
 

@@ -19,7 +19,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.host import NotebookHost
 from jp_nb.notebook.subcommands import help_on_ask, help_on_commands
-from jp_nb.session.current import current, set_current
+from jp_nb.session.current import get_session, set_current
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
 
@@ -52,7 +52,7 @@ class JpMagics(Magics):
         """Run `%%jp [options]` with the request below."""
         from jp_nb.notebook import commands  # not loaded by `%load_ext`
 
-        with self._session.guarded():
+        with self._session.report_errors():
             commands.ask(self._shell, self._session, line, cell)
 
     @no_var_expand
@@ -63,7 +63,7 @@ class JpMagics(Magics):
         from jp_nb.notebook import commands
 
         name, rest = [*line.split(maxsplit=1), "", ""][:2]
-        with self._session.guarded():
+        with self._session.report_errors():
             commands.run_subcommand(self._shell, self._session, name, rest.strip())
 
 
@@ -109,7 +109,7 @@ def complete(context: Any) -> Any:
         return {"completions": []}
     from jp_nb.notebook.completion import matches  # not loaded before the first Tab in a magic
 
-    return matches(current(), context)
+    return matches(get_session(), context)
 
 
 def load(shell: Any, *, version: str) -> None:
@@ -139,8 +139,8 @@ def load(shell: Any, *, version: str) -> None:
     shell.events.register("post_run_cell", _on_cell_end)
     for event, callback in _host_callbacks(session):
         shell.events.register(event, callback)
-    print(f"jp_nb {version} · {one_line(session.summary())}")
-    session.say_notices(*session.store.take_notices())
+    print(f"jp_nb {version} · {one_line(session.format_status())}")
+    session.print_notices(*session.store.take_notices())
 
 
 def _host_callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[Any], None]]]:
@@ -152,15 +152,15 @@ def _host_callbacks(session: Session | None) -> Iterator[tuple[str, Callable[[An
 
 def _on_cell_end(_: object = None) -> None:
     """Print notices, such as those about tools that the cell defined, and store the record."""
-    if (session := current()) is not None:
-        session.say_notices()
+    if (session := get_session()) is not None:
+        session.print_notices()
         with suppress(KeyboardInterrupt):  # it ends the wait; the record is stored later
-            session.store.cell_ends()
+            session.store.flush_after_cell()
 
 
 def unload(shell: Any) -> None:
     """Remove the magics. The shell keeps the session for the next load."""
-    session = current()
+    session = get_session()
     set_current(None)
     for event, callback in (("post_run_cell", _on_cell_end), *_host_callbacks(session)):
         if callback in shell.events.callbacks[event]:

@@ -166,7 +166,7 @@ class Interruptible(Protocol):
         ...
 
 
-class CellWork:
+class AgentRunner:
     """Runs work of the agent from the cell's thread, one at a time.
 
     Args:
@@ -191,12 +191,12 @@ class CellWork:
         self.output: TurnOutput | None = None
         self._prepared = SessionAnswers()
 
-    def begin(self, config: AppConfig) -> TurnOutput:
+    def begin_turn(self, config: AppConfig) -> TurnOutput:
         """Return what shows the work in the running cell; prompts are put there from now on."""
         self.output = output = self.front_end.begin_turn(config)
         return output
 
-    def prepared(self, config: AppConfig) -> SessionAnswers:
+    def load_answers(self, config: AppConfig) -> SessionAnswers:
         """Return what was decided beforehand, where the run or else `config` says.
 
         Raises:
@@ -206,7 +206,7 @@ class CellWork:
         self._prepared.load(file, self._active.files)
         return self._prepared
 
-    def context(self, stream: ConversationStream) -> SharedContext:
+    def tool_context(self, stream: ConversationStream) -> SharedContext:
         """Return what every tool is told that is called in `stream`."""
         return {
             "root": str(self._active.files.root),
@@ -221,19 +221,19 @@ class CellWork:
         self.cell.post(lambda: self._host.keep_error(error))
 
     @contextmanager
-    def shown(self, output: TurnOutput) -> Iterator[None]:
+    def display(self, output: TurnOutput) -> Iterator[None]:
         """A block in which `output` shows what happens; no interrupt lands between its lines."""
-        with self.cell.sheltered():
+        with self.cell.defer_interrupts():
             try:
-                self.cell.hear_interrupts(lambda: output(InterruptReceived()))
+                self.cell.set_interrupt_handler(lambda: output(InterruptReceived()))
                 output.begin()
                 yield
             finally:
-                self.cell.hear_interrupts(None)
+                self.cell.set_interrupt_handler(None)
                 self.front_end.end()
                 output.finish()
 
-    def serve(self, job: Coroutine[Any, Any, T], work: Interruptible) -> T | None:
+    def run(self, job: Coroutine[Any, Any, T], work: Interruptible) -> T | None:
         """Run `job` of `work`, and do what the cell's thread has to do until it is done.
 
         Returns its result; None if it was cancelled, or an interrupt came as it ended: that one

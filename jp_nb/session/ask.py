@@ -68,7 +68,7 @@ PutToPerson = Callable[
 ]
 
 
-def questions_of(what: object, *, title: str | None = None) -> list[Question]:
+def read_questions(what: object, *, title: str | None = None) -> list[Question]:
     """Return the questions that `jp.ask(what)` puts; `title` stands above the fields of a type.
 
     Raises:
@@ -89,7 +89,7 @@ def questions_of(what: object, *, title: str | None = None) -> list[Question]:
     return [*what]
 
 
-class OwnQuestions:
+class CodeQuestions:
     """Questions that are asked together, on their way to their answers.
 
     Args:
@@ -284,13 +284,13 @@ class OwnQuestions:
     ) -> PromptUnavailable:
         settings = ", ".join(self._path(question.id) for question in missing)
         return PromptUnavailable(
-            f"{named(wanted, 'needs', 'need')} a user, and no user is available: "
+            f"{format_questions(wanted, 'needs', 'need')} a user, and no user is available: "
             f"{unavailable.reason}. To answer without a user, set {settings}",
             reason=unavailable.reason,
         )
 
 
-def named(questions: Sequence[Question], one: str, several: str) -> str:
+def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
     """Return what `questions` ask, and the verb that goes with one or with `several`."""
     names = ", ".join(repr(question.text) for question in questions)
     return f"{names} {several if questions[1:] else one}"
@@ -301,7 +301,9 @@ def _expected(question: Question) -> str:
 
 
 def _unanswered(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
-    return PromptCancelled(f"{named(questions, 'was', 'were')} not answered", end=end.end)
+    return PromptCancelled(
+        f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
+    )
 
 
 log = logging.getLogger(__name__)
@@ -337,13 +339,13 @@ class SessionAnswers:
             self._file, self._read = AnswersFile(""), None
             return
         try:
-            named = Path(path).expanduser()
+            format_questions = Path(path).expanduser()
         except RuntimeError as exc:  # of a user that there is not
             raise ConfigError(
                 f"the path of the answers file is not valid: {exc}", file=path
             ) from exc
-        file = files.folder / named
-        before, asks = _stamp(file), not named.is_absolute() and files.trust is not None
+        file = files.folder / format_questions
+        before, asks = _stamp(file), not format_questions.is_absolute() and files.trust is not None
         if asks or before is None or before != self._read:  # a consent may have been revoked
             content = read_answers(file)
             found = parse_answers(decode_answers(file, content), file.name)
@@ -370,7 +372,7 @@ class SessionAnswers:
             return DeclinedByFile(place)
         return _fitted(found.value, question, place)
 
-    def asks_nobody(self, tool: str) -> bool:
+    def answers_questions_of(self, tool: str) -> bool:
         """Return whether the file says something about questions of `tool`."""
         return self._file.answers_questions_of(tool)
 

@@ -173,7 +173,7 @@ class ToolBench:
         if doubt is None:
             return
         self._active.refuse_while_running()
-        match self._turns.decide(recorded_calls_prompt(calls, doubt)):
+        match self._turns.ask_action(recorded_calls_prompt(calls, doubt)):
             case Answered(value="run"):
                 return
             case Unavailable(reason=reason):
@@ -204,7 +204,7 @@ class ToolBench:
         outcome = next((outcome for _, outcome in run.ended()), None)
         if outcome is not None:
             self._show(outcome, tools.why_not_offered(tool.name))
-        check_end(run)
+        raise_for_end(run)
         assert outcome is not None  # a run that nobody stopped has ended
         return outcome
 
@@ -213,7 +213,7 @@ class ToolBench:
         self._host.show({"text/markdown": report.markdown, "text/plain": report.text})
 
     def _show(self, outcome: CallOutcome, why_not: str | None) -> None:
-        unavailable_reason = self._turns.work.front_end.unavailable_reason(
+        unavailable_reason = self._turns.runner.front_end.unavailable_reason(
             self._active.settings.config
         )
         report = call_report(outcome, timed=unavailable_reason is None)
@@ -230,12 +230,12 @@ class ToolBench:
         recorded: Mapping[str, RecordedAnswer],
     ) -> BenchRun:
         """Run `batches` in a scratch copy of the conversation; `recorded` answers are known."""
-        active, work = self._active, self._turns.work
+        active, work = self._active, self._turns.runner
         active.refuse_while_running()
         config = active.settings.config
         scratch = self._scratch()
         thread = thread_of(scratch, active.settings.projection.providers())
-        output = work.begin(config)
+        output = work.begin_turn(config)
         context = BatchContext(
             thread=thread,
             inquiry=self._inquiry(tools.offered),
@@ -248,16 +248,16 @@ class ToolBench:
             context=context,
             record=TurnRecord(scratch, thread),
             state=TurnState(
-                secrets=work.secrets, recorded=recorded, prepared=work.prepared(config)
+                secrets=work.secrets, recorded=recorded, prepared=work.load_answers(config)
             ),
             prompter=work.front_end.prompter,
             cell=work.cell,
             display=output,
-            shared=work.context(active.document.conversation),
+            shared=work.tool_context(active.document.conversation),
             on_tool_error=work.on_tool_error,
         )
-        with work.shown(output):
-            if work.serve(run.run(), run) is None:
+        with work.display(output):
+            if work.run(run.run(), run) is None:
                 run.stopped = True
         return run
 
@@ -318,7 +318,7 @@ def _checked(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonVal
     raise UsageError(f"the arguments of {name} must be JSON values")
 
 
-def check_end(run: BenchRun) -> None:
+def raise_for_end(run: BenchRun) -> None:
     """Raise what a turn would for the end of `run`, once it is shown.
 
     Raises:
@@ -347,7 +347,7 @@ class RecordedBatch:
     answered: bool = False
 
 
-def batches_of(entries: Sequence[Entry]) -> list[RecordedBatch]:
+def group_calls(entries: Sequence[Entry]) -> list[RecordedBatch]:
     """Return the batches of calls in the `entries` of a turn, in their order."""
     batches: list[RecordedBatch] = []
     for entry in entries:
@@ -363,7 +363,7 @@ def batches_of(entries: Sequence[Entry]) -> list[RecordedBatch]:
     return batches
 
 
-def answers_of(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:
+def recorded_answers(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:
     """Return the answers in the `entries` of a turn by the id of their inquiry; no secrets."""
     asked = {e.id: e.question for e in entries if isinstance(e, InquiryRequest)}
     found: dict[str, RecordedAnswer] = {}
@@ -388,7 +388,7 @@ class TurnReplay:
     def __init__(self, bench: ToolBench, turn: TurnEntries) -> None:
         self._bench = bench
         self._turn = turn
-        self._batches = batches_of(turn.entries)
+        self._batches = group_calls(turn.entries)
         if not self._batches:
             raise UsageError(f"turn {turn.number} called no tool: there is nothing to replay")
 
@@ -411,14 +411,14 @@ class TurnReplay:
         recorded = turn.tool_calls
         calls = list(self._calls(tools, recorded))
         self._bench.confirm_recorded([call.request for batch in calls for call in batch])
-        answers = {} if asks else answers_of(self._turn.entries)
+        answers = {} if asks else recorded_answers(self._turn.entries)
         note = ""
         if answers and not self._bench.trusts_record:
             answers, note = {}, NOT_YOURS
         run = self._bench.run(tools, calls, answers)
         found = list(self._compared(run, recorded))
         self._bench.show(replay_report(self._turn.number, found, note))
-        check_end(run)
+        raise_for_end(run)
         if strict and (others := [each.name for each in found if not each.same]):
             raise ReplayError(
                 f"{len(others)} of {len(found)} results of turn {self._turn.number} "
@@ -548,7 +548,7 @@ class WithId(Protocol):
 C = TypeVar("C", bound=WithId)
 
 
-def call_with_id(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
+def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
     """Return the last of `calls` with the id `wanted`, else the one whose id begins so.
 
     `about` says which calls these are, for errors: ` of weather`.

@@ -77,7 +77,7 @@ class Cassettes:
         self._files = files
         self._notebook = notebook
         self._said: CassetteChoice | None = before._said if before is not None else None
-        self._tape: CassetteTape | None = before._tape if before is not None else None
+        self._tape: OpenCassette | None = before._tape if before is not None else None
         if self._tape is not None and self._tape.is_offline:
             self._tape = None
 
@@ -106,7 +106,7 @@ class Cassettes:
         return self._choice(configured, configured.mode, None)
 
     @property
-    def tape(self) -> CassetteTape | None:
+    def active(self) -> OpenCassette | None:
         """The tape in force; None: models are asked, and nothing is recorded.
 
         Raises:
@@ -131,13 +131,13 @@ class Cassettes:
         said = f"responses that replace models: {len(content)} bytes"
         if not is_named and not self._files.counts(chosen.path, content, [("cassette", said)]):
             raise ConfigError(
-                f"the cassette {self.name_of(chosen.path)} came with this folder and "
+                f"the cassette {self.format_path(chosen.path)} came with this folder and "
                 "needs your consent. Agree to its content with `%jp trust "
                 f"--workspace`, or name it here with `%jp cassette {chosen.mode}`",
                 path=f"{PATH}.path",
             )
 
-    def name_of(self, path: Path) -> str:
+    def format_path(self, path: Path) -> str:
         """Return how a person names the file at `path`: from the notebook's folder, if it is in."""
         folder = self._files.folder
         return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
@@ -176,7 +176,7 @@ class Cassettes:
         return CassetteChoice(mode, beside(self._notebook), configured.tools, self._files.folder)
 
 
-def without_key(variable: str | None, hide: Hide) -> Hide:
+def hide_key(variable: str | None, hide: Hide) -> Hide:
     """Return what takes the key out of a text that `variable` holds then, and what `hide` does."""
     from jp_nb.providers.http import Redaction
 
@@ -198,10 +198,10 @@ def _accepts_all(_: bytes) -> None:
 
 def _tape(
     choice: CassetteChoice, accepts: Callable[[bytes], object] = _accepts_all
-) -> CassetteTape:
+) -> OpenCassette:
 
     try:
-        return CassetteTape(choice, accepts)
+        return OpenCassette(choice, accepts)
     except StorageError as exc:
         raise ConfigError(str(exc), path=f"{PATH}.path") from exc
 
@@ -252,7 +252,7 @@ FOLLOW_UP: Final = 8
 """So many messages an attempt that broke off may leave before the next one."""
 
 
-class CassetteTape:
+class OpenCassette:
     """One use of one file; each exchange in it answers once.
 
     Args:
@@ -307,7 +307,7 @@ class CassetteTape:
         return self._writer.written
 
     @property
-    def is_unanswered(self) -> bool:
+    def awaits_response(self) -> bool:
         """True if models were asked for a recording, and none has answered yet."""
         return bool(self._unanswered)
 

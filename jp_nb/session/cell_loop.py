@@ -264,7 +264,7 @@ class CellLoop:
     order, each once the jobs posted so far are done.
 
     Attributes:
-        waited: Seconds for which the cell's thread has waited with nothing to do. This clock does
+        idle_s: Seconds for which the cell's thread has waited with nothing to do. This clock does
             not advance while a function or a job keeps the thread, nor while the whole process is
             stopped: messages that arrive then are read afterwards.
     """
@@ -272,9 +272,9 @@ class CellLoop:
     def __init__(self) -> None:
         self._jobs: deque[_Posted | _Called[object]] = deque()
         self._calls: deque[_Posted | _Called[object]] = deque()
-        self.waited = 0.0
+        self.idle_s = 0.0
         self._timers = _Timers(lambda: monotonic())
-        self._patient_timers = _Timers(lambda: self.waited)
+        self._patient_timers = _Timers(lambda: self.idle_s)
         self._bell = _Bell()
         self._listener: Listener = self._bell
         self._thread: int | None = None
@@ -282,7 +282,7 @@ class CellLoop:
         self._shelter = DeferredInterrupts(self.wake)
 
     @property
-    def serving_elsewhere(self) -> bool:
+    def is_served_by_other_thread(self) -> bool:
         """True if another thread than the caller's is the one that serves."""
         return self._thread not in (None, get_ident())
 
@@ -301,13 +301,13 @@ class CellLoop:
         self.post(lambda: self._timers.add(timer))
         return timer
 
-    def call_after_waiting(self, seconds: float, job: Job) -> Timer:
+    def call_after_idle(self, seconds: float, job: Job) -> Timer:
         """Have `job` run once the cell's thread has waited for `seconds` more and nothing came.
 
         For time that is given to the user or to a page: it counts by `waited`, and everything that
         has arrived is handled first. On the cell's thread.
         """
-        timer = Timer(self.waited + seconds, job)
+        timer = Timer(self.idle_s + seconds, job)
         self._patient_timers.add(timer)
         return timer
 
@@ -333,14 +333,14 @@ class CellLoop:
         self._held = False
         self._listener.wake()
 
-    def hear_interrupts(self, heard: Callable[[], None] | None) -> None:
+    def set_interrupt_handler(self, heard: Callable[[], None] | None) -> None:
         """Have `heard` called for each interrupt as it comes, whatever the cell's thread does.
 
         It runs in the signal's handler: it takes no lock. None: nobody wants to know.
         """
         self._shelter.heard = heard or _nobody_hears
 
-    def take_interrupt(self, job: Job | None) -> None:
+    def replace_next_interrupt(self, job: Job | None) -> None:
         """Have the next interrupt post `job` instead of interrupting the turn; None: not any more.
 
         Only while a notice on screen says so. An interrupt of a running function still reaches
@@ -348,11 +348,11 @@ class CellLoop:
         """
         self._shelter.instead = None if job is None else lambda: self.post(job)
 
-    def sheltered(self) -> AbstractContextManager[None]:
+    def defer_interrupts(self) -> AbstractContextManager[None]:
         """Return a block in which `KeyboardInterrupt` comes out of `serve` alone, or after it."""
         return self._shelter.close()
 
-    def unsheltered(
+    def allow_interrupts(
         self, is_ours: Callable[[], bool] = _none_is_ours
     ) -> AbstractContextManager[None]:
         """Return a block within a job that an interrupt is to end at once.
@@ -361,7 +361,7 @@ class CellLoop:
         """
         return self._shelter.open(is_ours)
 
-    def listen(self, listener: Listener | None) -> None:
+    def set_listener(self, listener: Listener | None) -> None:
         """Sleep with `listener` from now on, None: the usual way; on the cell's thread."""
         self._listener = listener or self._bell
 
@@ -398,7 +398,7 @@ class CellLoop:
         timeout = min(SLICE, left)
         began = monotonic()
         self._listener.wait(timeout)
-        self.waited += min(timeout, monotonic() - began)
+        self.idle_s += min(timeout, monotonic() - began)
 
 
 def _run_first(jobs: deque[_Posted | _Called[object]]) -> bool:

@@ -34,7 +34,7 @@ STOPPED: Final = "You stopped the compaction. The conversation is sent as before
 
 
 @dataclass(frozen=True, slots=True)
-class CompactionOrder:
+class CompactionOptions:
     """What a person wants to have made shorter.
 
     Attributes:
@@ -53,13 +53,13 @@ class CompactionOrder:
     last: TurnBound | None = None
     directives: tuple[Directive, ...] = ()
 
-    def bounded(self, rule: CompactionRule) -> CompactionRule:
+    def apply_bounds(self, rule: CompactionRule) -> CompactionRule:
         """Return `rule` with the bounds that count here."""
         given = {"keep_first": self.keep_first, "keep_last": self.keep_last}
         return rule.model_copy(update={key: x for key, x in given.items() if x is not None})
 
 
-class Compacting:
+class ManualCompaction:
     """Compactions of the active conversation, from the cell's thread.
 
     Args:
@@ -72,7 +72,7 @@ class Compacting:
 
     def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
         active.refuse_while_running()
-        active.begin_with_files()
+        active.reload_files()
         self._active = active
         self._turns = turns
 
@@ -81,7 +81,7 @@ class Compacting:
         """The active conversation."""
         return self._active.document.conversation
 
-    def plan(self, order: CompactionOrder) -> CompactionPlan:
+    def plan(self, order: CompactionOptions) -> CompactionPlan:
         """Return what `order` would make shorter. Changes nothing.
 
         Raises:
@@ -91,7 +91,7 @@ class Compacting:
         config = settings.draft(order.directives).config()
         rules = order.rules or config.conversation.compaction.in_force
         planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
-        given = [order.bounded(rule) for rule in rules]
+        given = [order.apply_bounds(rule) for rule in rules]
         cuts = planner.cuts(given, first=order.first, last=order.last)
         return planner.plan(cuts, wants_summary=order.rules is not None)
 
@@ -105,7 +105,7 @@ class Compacting:
 
     # --- it is done --------------------------------------------------------------------------
 
-    def carry_out(self, plan: CompactionPlan, order: CompactionOrder) -> list[Compaction]:
+    def carry_out(self, plan: CompactionPlan, order: CompactionOptions) -> list[Compaction]:
         """Make shorter what is planned; return what was recorded.
 
         Raises:
@@ -113,7 +113,7 @@ class Compacting:
             ConfigError: If there is no such model; nothing was recorded.
             KeyboardInterrupt: If the kernel was interrupted; likewise.
         """
-        self._turns.repaired(resumes=True)
+        self._turns.repair_conversation(resumes=True)
         if any(cut.rule.summary is not None for cut in plan.cuts):
             return self._with_summaries(plan, order)
         entries = in_one_step([cut.entry() for cut in plan.cuts])
@@ -122,18 +122,18 @@ class Compacting:
 
     def _record(self, entries: Sequence[Entry]) -> None:
         self.stream.append(*entries)
-        self._turns.view_changed()
+        self._turns.clear_context()
 
-    def _with_summaries(self, plan: CompactionPlan, order: CompactionOrder) -> list[Compaction]:
-        settings, work = self._active.settings, self._turns.work
+    def _with_summaries(self, plan: CompactionPlan, order: CompactionOptions) -> list[Compaction]:
+        settings, work = self._active.settings, self._turns.runner
         draft = settings.draft(order.directives)
         resolved = self._turns.resolve(settings.snapshot(draft), self.stream.id)
-        output = work.begin(resolved.basis.config)
+        output = work.begin_turn(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
         entries: list[Compaction] | None = None
         try:
-            with work.cell.sheltered(), work.shown(output):
-                entries = work.serve(job.run(self.stream, self._providers), job)
+            with work.cell.defer_interrupts(), work.display(output):
+                entries = work.run(job.run(self.stream, self._providers), job)
         finally:
             if entries is None:
                 mark = job.tokens.attach_usage(ConfigDelta())
@@ -150,7 +150,7 @@ class Compacting:
 
     # --- it is taken back --------------------------------------------------------------------
 
-    def last_made(self) -> list[Compaction]:
+    def find_last(self) -> list[Compaction]:
         """Return those that `undo` would take back: the newest that were made in one step."""
         return [placed.entry for placed in made_together(counting(self.stream.entries))]
 
@@ -159,7 +159,7 @@ class Compacting:
 
         Nothing leaves the record. `[]` if there is none.
         """
-        found = self.last_made()
+        found = self.find_last()
         if found:
             self._record([taking_back(entry) for entry in reversed(found)])
         return found

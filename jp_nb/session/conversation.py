@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jp_nb.session.settings import Settings
     from jp_nb.storage.trust import Pending
 
-KEPT = ("providers",)
+INHERITED = ("providers",)
 """The settings of the user that each conversation takes over from the one before: a request must
 not be sent to another host, or with another key, because a conversation begins."""
 
@@ -53,8 +53,8 @@ class ActiveConversation:
         headless: True if nobody is there.
         restored: True if the active conversation was in the notebook before.
         made_here: True if this process made all of it.
-        begun: Number of entries that it took over when it began; no more: it is unused.
-        by_folder: True if no notebook keeps the record: its journal is found by the folder.
+        inherited_entries: Number of entries that it took over when it began; no more: it is unused.
+        without_notebook: True if no notebook keeps the record: its journal is found by the folder.
         running: The turn, or the call on the bench, that runs, or ran last.
         notices: What the person should be told once.
     """
@@ -77,24 +77,24 @@ class ActiveConversation:
         self._notebook = home.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
         self._awaits_files = False
-        self.begun = 0
+        self.inherited_entries = 0
         self._wants_journal = True
         base_config = self._base_config(loads=True)
-        opened = home.open(clock=clock, base_config=base_config, go_on=_goes_on(files))
+        opened = home.open(clock=clock, base_config=base_config, continues=_goes_on(files))
         self.document, self.store = opened.document, opened.store
         self.restored = opened.restored
         self.notices += opened.notices
         self.made_here = not self.restored
         self._ours = self.made_here or (previous is not None and self._continues(previous))
-        self.by_folder = opened.by_folder
+        self.without_notebook = opened.without_notebook
         self._kept = len(self.document.conversation) if self.restored else 0
         self._look_for_journals()
         self._adopt()
         if previous is not None and "settings" in vars(previous):
-            self.settings.keep(previous.settings, KEPT)  # the record may be untrusted by now
-        recovered = self.take_up_finished_calls()
+            self.settings.inherit(previous.settings, INHERITED)  # may be untrusted now
+        recovered = self.append_finished_calls()
         if recovered or (self.restored and previous is None):
-            self.say_interrupted(recovered)
+            self.add_interrupted_notice(recovered)
 
     @cached_property
     def journal(self) -> ConversationJournal:
@@ -107,7 +107,7 @@ class ActiveConversation:
             kept=self._kept,
             saved=self.store.saved_entries,
             notices=self.notices,
-            kernel_folder=str(self.files.folder) if self.by_folder else "",
+            kernel_folder=str(self.files.folder) if self.without_notebook else "",
         )
 
     @cached_property
@@ -158,7 +158,7 @@ class ActiveConversation:
 
     # --- what a new one starts from ----------------------------------------------------------
 
-    def empty(self, *, with_parent: bool = True) -> ConversationStream:
+    def create_conversation(self, *, with_parent: bool = True) -> ConversationStream:
         """Return a new conversation that could become the active one.
 
         Raises:
@@ -185,7 +185,7 @@ class ActiveConversation:
         if not self.files.anything() and not os.environ.get(environment.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
-        from jp_nb.session.settings import base_config, with_overrides
+        from jp_nb.session.settings import apply_overrides, base_config
 
         try:
             base = base_config(self.files)
@@ -199,9 +199,9 @@ class ActiveConversation:
                 "config` already work"
             )
             return {}
-        return with_overrides(base, self.files)
+        return apply_overrides(base, self.files)
 
-    def begin_with_files(self) -> None:
+    def reload_files(self) -> None:
         """Have a conversation that was opened while files were wrong begin with them now.
 
         Raises:
@@ -210,19 +210,19 @@ class ActiveConversation:
         if not self._awaits_files:
             return
         if self.made_here and not len(self.document.conversation):
-            self.install(self.empty(with_parent=False), made_here=True)
+            self.activate(self.create_conversation(with_parent=False), made_here=True)
         self._awaits_files = False
 
     # --- another one -------------------------------------------------------------------------
 
-    def install(
+    def activate(
         self,
         stream: ConversationStream,
         *,
         ours: bool = True,
         made_here: bool = False,
         settings: Settings | None = None,
-        keeps: Collection[str] = KEPT,
+        keeps: Collection[str] = INHERITED,
     ) -> None:
         """Make `stream` the active conversation; the old one stays in the notebook.
 
@@ -239,7 +239,7 @@ class ActiveConversation:
         trust, is_empty = self.trust, not len(stream)
         if settings is None:
             settings = Settings(stream, self.files, trusted=ours, made_here=made_here)
-            self.notices += kept_notices(settings.keep(self.settings, keeps))
+            self.notices += kept_notices(settings.inherit(self.settings, keeps))
         self.document.shelve()
         self.document.conversation = stream
         trust.follow(ours=ours)
@@ -267,7 +267,7 @@ class ActiveConversation:
             begun: Number of entries that it took over.
         """
         self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
-        self.begun = begun
+        self.inherited_entries = begun
         self.journal.follow(is_kept=is_kept)
         self._adopt(settings)
         self.replaced()
@@ -313,7 +313,7 @@ class ActiveConversation:
         """The progress of tool calls without a response that the journal has, by event id."""
         return self.journal.calls if "journal" in vars(self) else {}
 
-    def take_up_finished_calls(self) -> list[str]:
+    def append_finished_calls(self) -> list[str]:
         """Append the results that only the journal has; return the names of the tools."""
         calls = self.document.conversation.unanswered()
         if not calls or not self.call_progress:
@@ -336,7 +336,7 @@ class ActiveConversation:
         requests = [call.request for call in still_open]
         return [call.name for call in calls if not any(call is other for other in requests)]
 
-    def say_interrupted(self, recovered: Sequence[str] = ()) -> None:
+    def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
         """Note that the last turn can be continued, and the state of its tool calls.
 
         Args:
@@ -379,11 +379,11 @@ class ActiveConversation:
         return self._wants_journal
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The place of the record in words: the notebook, else the journal or memory, and why."""
-        why = self.store.why_not_kept
+        why = self.store.unsaved_reason
         if why is None:
-            return self.store.where
+            return self.store.location
         if not self.wants_journal:
             return f"kept in memory only (`record.journal` is off): {why}"
         if self.journal.is_failing:
@@ -392,8 +392,8 @@ class ActiveConversation:
 
     def write_journal(self) -> None:
         """Have the journal hold what happened, before any home is offered it."""
-        if not self.begun == len(self.document.conversation) > 0:  # it is used
-            self.journal.changed(wanted=self.wants_journal)
+        if not self.inherited_entries == len(self.document.conversation) > 0:  # it is used
+            self.journal.write(wanted=self.wants_journal)
 
     def _keep_questions(self) -> None:
         """Have the questions kept that ended in what was appended."""
@@ -403,7 +403,7 @@ class ActiveConversation:
         if raw is not heard:  # a repair, which only the next turn follows
             start = len(raw) - len(stream.current_turn())
         if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
-            self.questions.ended(stream, start)
+            self.questions.keep_ended(stream, start)
 
     def _read_settings_anew(self) -> None:
         vars(self).pop("settings", None)
@@ -437,16 +437,16 @@ class ActiveConversation:
         self.store.changed()
         return had
 
-    def agree(self, found: Sequence[Pending]) -> None:
+    def consent(self, found: Sequence[Pending]) -> None:
         """Have what was `found` in the files of the folder count from here on.
 
         Raises:
             StorageError: If that cannot be kept; nothing changed.
         """
         self.files.agree(found)
-        if self.made_here and len(self.document.conversation) == self.begun:
+        if self.made_here and len(self.document.conversation) == self.inherited_entries:
             self.document.conversation.base_config = self._base_config()  # it begins with them
-            if self.begun:
+            if self.inherited_entries:
                 self.replaced()
         self._read_settings_anew()
 

@@ -25,7 +25,7 @@ from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
 from jp_nb.record.stream import ConversationStream, TurnEntries, is_unanswered
 from jp_nb.record.turns import Turn, read_turn
 from jp_nb.rendering.tables import left_behind
-from jp_nb.session.conversation import KEPT, ActiveConversation
+from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.host import CellRun
 from jp_nb.session.settings import MODEL, Settings
 from jp_nb.storage.config_files import ConfigFiles
@@ -41,13 +41,13 @@ class ConversationList:
     """The conversations of a notebook. `active` is changed; nothing but `drop` takes one away.
 
     Attributes:
-        known: Status of the turns that ran here, by conversation and number.
+        turn_statuses: Status of the turns that ran here, by conversation and number.
     """
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
         self._left: Projection | None = None
-        self.known: dict[tuple[str, int], str] = {}
+        self.turn_statuses: dict[tuple[str, int], str] = {}
 
     def log(self, last: int | None = None) -> list[Turn]:
         """Return the `last` turns of the active conversation, or all."""
@@ -55,7 +55,7 @@ class ConversationList:
         turns = list(stream.turns())
         found = []
         for turn in turns if last is None else turns[-last:]:
-            status = self.known.get((stream.id, turn.number), "")  # another kernel ran it
+            status = self.turn_statuses.get((stream.id, turn.number), "")  # another kernel ran it
             found.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
         return found
 
@@ -74,21 +74,21 @@ class ConversationList:
         active = self._active
         active.refuse_while_running()
         before = active.settings
-        unused = len(active.document.conversation) == active.begun
+        unused = len(active.document.conversation) == active.inherited_entries
         left = self._left if keep_config and unused else None
         left = left or before.projection
-        active.install(active.empty(), made_here=True, keeps=(*KEPT, MODEL))
+        active.activate(active.create_conversation(), made_here=True, keeps=(*INHERITED, MODEL))
         if keep_config:
             self._left = left
-            active.settings.carry_over(active.settings.carried_over(left))
+            active.settings.record_change(active.settings.find_carried_over(left))
         else:
-            self.leave(left, asks=False)
+            self.announce_left_settings(left, asks=False)
 
-    def leave(self, left: Projection, *, asks: bool) -> None:
+    def announce_left_settings(self, left: Projection, *, asks: bool) -> None:
         """Have the person told what the conversation that was `left` had set."""
         self._left = left
         with suppress(ConfigError):  # whoever needs the configuration says what is wrong with it
-            if change := self._active.settings.carried_over(left):
+            if change := self._active.settings.find_carried_over(left):
                 self._active.notices.append(left_behind(change, asks=asks))
 
     def fork(self, last_turn: int | None = None) -> None:
@@ -114,7 +114,7 @@ class ConversationList:
         made = make(
             document.conversation, clock=active.clock, made=active.made, not_ids=document.ids()
         )
-        active.install(made, ours=active.trust.trusted)
+        active.activate(made, ours=active.trust.trusted)
 
     def switch(self, name: str) -> bool:
         """Make another conversation of the notebook the active one; return whether it was another.
@@ -132,7 +132,7 @@ class ConversationList:
         active.follow()
         return True
 
-    def bring_back(self, name: str = "") -> bool:
+    def restore_from_journal(self, name: str = "") -> bool:
         """Make a conversation the active one that a kernel left outside of the notebook.
 
         Args:
@@ -147,7 +147,7 @@ class ConversationList:
         """
         active = self._active
         active.refuse_while_running()
-        left = active.journal.offered(name)
+        left = active.journal.find_candidate(name)
         if left is None:
             return False
         document, trust = active.document, active.trust
@@ -163,10 +163,10 @@ class ConversationList:
         active.follow(is_kept=False)
         for call, progress in left.calls.items():
             active.keep_progress(call, progress)
-        active.journal.taken(left)
-        active.say_interrupted(active.take_up_finished_calls())
+        active.journal.remove_restored(left)
+        active.add_interrupted_notice(active.append_finished_calls())
         with suppress(StorageError):  # said once it is asked for
-            if active.journal.offers_of_notebook and active.journal.offered():
+            if active.journal.has_notebook_candidates and active.journal.find_candidate():
                 active.notices.append(ANOTHER)
         return True
 
@@ -179,7 +179,7 @@ class ConversationList:
         self._active.refuse_while_running()
         active = self._active
         dropped = conversations.drop(active.document, name)
-        active.journal.dropped(dropped.id)
+        active.journal.remove_dropped(dropped.id)
         active.replaced()
         return dropped
 
@@ -196,7 +196,7 @@ class ConversationList:
                 f"this notebook already has a conversation {identifier}: open it with "
                 f"`%jp switch {identifier}`"
             )
-        self._active.install(document.conversation, ours=False)
+        self._active.activate(document.conversation, ours=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,18 +206,18 @@ class NextConversation:
     Attributes:
         stream: The conversation.
         notice: What the person is told then; "" if there is nothing to say.
-        begins: Whether it begins anew, and is no branch of another one.
+        is_new: Whether it begins anew, and is no branch of another one.
         trusted: Whether what it holds counts in full.
         foreign: If not, so many of its first changes are a stranger's.
-        keeps: Settings of the user that it takes over from the active conversation.
+        inherits: Settings of the user that it takes over from the active conversation.
     """
 
     stream: ConversationStream
     notice: str = ""
-    begins: bool = True
+    is_new: bool = True
     trusted: bool = True
     foreign: int = 0
-    keeps: tuple[str, ...] = KEPT
+    inherits: tuple[str, ...] = INHERITED
 
     def settings(self, files: ConfigFiles) -> Settings:
         """Return its configuration over `files`."""
@@ -225,7 +225,7 @@ class NextConversation:
             self.stream,
             files,
             trusted=self.trusted,
-            made_here=self.begins,
+            made_here=self.is_new,
             foreign=self.foreign,
         )
 
@@ -258,7 +258,7 @@ def branch_before(
     return NextConversation(
         made,
         f"{why}; {_way_back(active)}",
-        begins=False,
+        is_new=False,
         trusted=active.trust.trusted,
         foreign=kept,
     )
@@ -290,7 +290,7 @@ class _AskedBy:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class RepeatedTurns:
     """The turns that an earlier run of a cell has asked.
 
     Attributes:
@@ -318,7 +318,9 @@ class CellReruns:
         if place is not None:
             self._asked[stream.event_id(place)] = _AskedBy(cell.execution, options)
 
-    def found(self, text: str, cell: CellRun, *, same_text: bool = False) -> Repeated | None:
+    def find_repeated(
+        self, text: str, cell: CellRun, *, same_text: bool = False
+    ) -> RepeatedTurns | None:
         """Return the turns of an earlier run of `cell`, which asks `text`; None if there are none.
 
         One run may ask several times. A turn that got no answer is not sent again, so that there
@@ -345,7 +347,7 @@ class CellReruns:
     @staticmethod
     def _latest_run(
         mine: dict[int, _AskedBy | None], turns: list[TurnEntries], cell: CellRun
-    ) -> Repeated | None:
+    ) -> RepeatedTurns | None:
         first = last = max(mine)
         execution = asked.execution if (asked := mine[last]) else None
         if execution == cell.execution:
@@ -356,10 +358,10 @@ class CellReruns:
                 break
             first -= 1
         began = mine[first]
-        return Repeated(first, len(turns) - first, began.options if began else 0)
+        return RepeatedTurns(first, len(turns) - first, began.options if began else 0)
 
-    def decided(
-        self, found: Repeated, ask: Callable[[ActionPrompt], PromptEnd]
+    def choose_conversation(
+        self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd]
     ) -> NextConversation | None:
         """Return the branch in which the cell asks; None: as one more turn of this conversation.
 
@@ -374,7 +376,7 @@ class CellReruns:
         why = f"{_turns(found)} replaced in a branch"
         return branch_before(self._active, found.first, options=found.options, why=why)
 
-    def _said(self, found: Repeated, end: PromptEnd) -> Rerun:
+    def _said(self, found: RepeatedTurns, end: PromptEnd) -> Rerun:
         match end:
             case Answered(value="replace"):
                 return "replace"
@@ -389,7 +391,7 @@ class CellReruns:
         raise PromptCancelled("cancelled: no request was sent")
 
 
-def rerun_prompt(found: Repeated) -> ActionPrompt:
+def rerun_prompt(found: RepeatedTurns) -> ActionPrompt:
     """Return the question what becomes of a cell whose request was `found`."""
     behind = found.turns - 1
     more = f" and {behind} later {'turn' if behind == 1 else 'turns'}" if behind else ""
@@ -400,7 +402,7 @@ def rerun_prompt(found: Repeated) -> ActionPrompt:
     return ActionPrompt(text, _ACTIONS, last_line="What do you want to do?", help=HELP)
 
 
-def _turns(found: Repeated) -> str:
+def _turns(found: RepeatedTurns) -> str:
     if found.turns == 1:
         return f"turn {found.first} is"
     return f"turns {found.first} to {found.first + found.turns - 1} are"
@@ -451,7 +453,7 @@ class FirstRequests:
             deltas = tuple(conversation.deltas)
             self._begun[conversation.id] = _Beginning(cell.execution, deltas)
 
-    def again(
+    def restart_conversation(
         self, text: str, cell: CellRun, *, same_text: bool = False
     ) -> NextConversation | None:
         """Return a new conversation if `cell`, which asks `text`, began the active one.
@@ -465,7 +467,10 @@ class FirstRequests:
         """
         if not self._is_begun_by(text, cell, same_text=same_text):
             return None
-        old, fresh = self._active.document.conversation, self._active.empty(with_parent=False)
+        old, fresh = (
+            self._active.document.conversation,
+            self._active.create_conversation(with_parent=False),
+        )
         if self._active.trust.trusted:
             began = self._begun.get(old.id)
             before = set_before_first_request(old) if began is None else began.deltas

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 _current: Session | None = None
 
 
-def current() -> Session | None:
+def get_session() -> Session | None:
     """Return the kernel's session; None while the extension is not loaded."""
     return _current
 
 
-def loaded() -> Session:
+def require_session() -> Session:
     """Return the kernel's session.
 
     Raises:

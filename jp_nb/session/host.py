@@ -42,16 +42,16 @@ class CellRun:
     Attributes:
         cell_id: The cell's id in the notebook.
         execution: The id of this run; None where no page runs cells.
-        by: Who runs it, where several people share the notebook: as a page claims.
+        collaborator: Who runs it, where several people share the notebook: as a page claims.
     """
 
     cell_id: str | None = None
     execution: str | None = None
-    by: str | None = None
+    collaborator: str | None = None
 
     def metadata(self) -> dict[str, JsonValue]:
         """Return what the record keeps of it beside a request."""
-        known = {"cell_id": self.cell_id, BY: self.by}
+        known = {"cell_id": self.cell_id, BY: self.collaborator}
         return {key: said for key, said in known.items() if said}
 
 
@@ -70,12 +70,12 @@ class RecordStore(Protocol):
         ...
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The place of the record: `kept in this notebook` or `kept in memory only: …`."""
         ...
 
     @property
-    def why_not_kept(self) -> str | None:
+    def unsaved_reason(self) -> str | None:
         """Why no notebook keeps the record; None if one does."""
         ...
 
@@ -83,11 +83,11 @@ class RecordStore(Protocol):
         """Wait until the home has every entry; return whether it has them."""
         ...
 
-    def cell_ends(self) -> None:
+    def flush_after_cell(self) -> None:
         """Wait a moment for the home, if one answers: who saves now, saves all of the cell."""
         ...
 
-    def can_be_read_again(self, timeout: float) -> bool:
+    def can_reload(self, timeout: float) -> bool:
         """Return whether a page answers with what it holds now, once it has every entry."""
         ...
 
@@ -113,20 +113,20 @@ class RecordStore(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedConversation:
     """A conversation to go on with, and the store that keeps it.
 
     Attributes:
         restored: Whether the conversation was in the notebook before.
         notices: What the person should be told once.
-        by_folder: True if no notebook keeps the record: its journal is found by the folder.
+        without_notebook: True if no notebook keeps the record: its journal is found by the folder.
     """
 
     document: Document
     store: RecordStore
     restored: bool = False
     notices: list[str] = field(default_factory=list)
-    by_folder: bool = False
+    without_notebook: bool = False
 
 
 class NotebookStorage(Protocol):
@@ -143,12 +143,12 @@ class NotebookStorage(Protocol):
         ...
 
     def open(
-        self, *, clock: Clock, base_config: Mapping[str, JsonValue], go_on: bool = False
-    ) -> Opened:
+        self, *, clock: Clock, base_config: Mapping[str, JsonValue], continues: bool = False
+    ) -> OpenedConversation:
         """Load the notebook's conversation or begin one.
 
-        Headless, a new one begins, unless `go_on` (`record.headless = "continue"`) or the runner
-        says otherwise (D18).
+        A headless run begins a new one, unless `continues` (`record.headless = "continue"`) or the
+        runner asks for the stored one (D18).
         """
         ...
 
@@ -189,11 +189,11 @@ class FrontEnd(Protocol):
         """Have prompts of ordinary code put in outputs of their own in the running cell."""
         ...
 
-    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
+    def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
         """Put `prompt` to the person as `ask_here` does."""
         ...
 
-    def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
+    def ask_in_cell(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
         """Put `prompt` to the person and wait, on the cell's thread.
 
         Where the form was, a record of the answer stays if `keeps_record`.
@@ -216,7 +216,7 @@ class Host(Protocol):
         """The user's variables, by name."""
         ...
 
-    def find_home(self) -> NotebookStorage:
+    def find_notebook(self) -> NotebookStorage:
         """Find out which notebook this is and who keeps it; may wait for a page to answer."""
         ...
 

@@ -84,7 +84,7 @@ class RecoverableJournal:
 
     file: JournalFile
     contents: JournalContents
-    whose: JournalOwner = "own"
+    owner: JournalOwner = "own"
 
 
 @dataclass(slots=True)
@@ -92,22 +92,22 @@ class Recovery:
     """The journals of one notebook that were left.
 
     Attributes:
-        to_go_on: The one that is of the active conversation as the notebook has it, or longer.
-        offered: Those with what the notebook has nowhere, newest first.
+        resumable: The one that is of the active conversation as the notebook has it, or longer.
+        candidates: Those with what the notebook has nowhere, newest first.
         in_folder: The offered conversations of this folder that no notebook has, newest first.
         notices: What the person should be told once.
         is_shared: Whether another kernel has the active conversation open, too.
         calls: The progress of tool calls in the journals of the active conversation.
     """
 
-    to_go_on: RecoverableJournal | None = None
-    offered: list[Path] = field(default_factory=list)
+    resumable: RecoverableJournal | None = None
+    candidates: list[Path] = field(default_factory=list)
     in_folder: list[JournalContents] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     is_shared: bool = False
     calls: dict[str, CallProgress] = field(default_factory=dict)
 
-    def say(self, notice: str) -> None:
+    def add_notice(self, notice: str) -> None:
         """Have the person told `notice`, once."""
         if notice not in self.notices:
             self.notices.append(notice)
@@ -118,14 +118,14 @@ class Recovery:
         Of what headless runs made, the next one replaces it (D18).
         """
         if left.contents.entries and left.contents.head.made != "headless":
-            self.offered.append(left.file.path)
-            if left.whose == "folder":
+            self.candidates.append(left.file.path)
+            if left.owner == "folder":
                 self.in_folder.append(left.contents)
             else:
-                self.say(notice)
+                self.add_notice(notice)
 
 
-def find_left(
+def find_recoverable(
     folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str = ""
 ) -> Recovery:
     """Look at the journals of the notebook at the path `notebook`, which holds `document`.
@@ -141,28 +141,28 @@ def find_left(
     for left in _readable(folder, known, (notebook, kernel_folder), found):
         contents = left.contents
         same = contents.head.id == stream.id and len(stream) > 0
-        surely = left.whose != "elsewhere" and same
+        surely = left.owner != "elsewhere" and same
         if surely and contents.place_in(stream.raw) in ("covered", "continues"):
             _choose(found, left, stream.raw)
             continue
         left.file.close()
         place = _place(contents, known.get(contents.head.id, ()))
-        if left.whose == "unknown":
+        if left.owner == "unknown":
             continue  # it may be of another notebook whose conversation has the same id
-        if left.whose == "elsewhere":
+        if left.owner == "elsewhere":
             if place in ("continues", "branch"):
                 found.offer(left, ELSEWHERE.format(one_line(contents.head.notebook)))
         elif place == "gap" or (place is None and contents.head.base):
-            found.say(GAP.format(left.file.path))
+            found.add_notice(GAP.format(left.file.path))
         elif place != "covered":
             found.offer(left, UNKNOWN if place is None else BRANCH)
-    own = found.to_go_on.file if found.to_go_on else None
+    own = found.resumable.file if found.resumable else None
     if found.in_folder:
-        found.say(_in_folder(found.in_folder))
+        found.add_notice(_in_folder(found.in_folder))
     heads = map(read_head, folder.taken(stream.id, besides=own) if notebook else ())
-    if any(head and is_own(head, notebook) for head in heads):
+    if any(head and is_of_notebook(head, notebook) for head in heads):
         found.is_shared = True
-        found.say(TAKEN)
+        found.add_notice(TAKEN)
     return found
 
 
@@ -195,7 +195,7 @@ def remove_headless(folder: JournalFolder, notebook: str) -> None:
         file.close(remove=ours and head is not None and head.made == "headless")
 
 
-def completed(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
+def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
     """Return `document`, which a headless run of `notebook` made, with all that it kept besides.
 
     A kernel that is killed had no time to give it to anybody. What live kernels left is for whoever
@@ -274,12 +274,12 @@ def _choose(found: Recovery, left: RecoverableJournal, raw: list[RawEntry]) -> N
     """Keep the longer one of two journals that fit `raw`; the other goes if that has all of it."""
     for call, progress in left.contents.calls.items():
         found.calls[call] = later(found.calls.get(call, progress), progress)
-    before = found.to_go_on
+    before = found.resumable
     if before is None:
-        found.to_go_on = left
+        found.resumable = left
         return
     longer, shorter = sorted((before, left), key=lambda each: -each.contents.length)
-    found.to_go_on = longer
+    found.resumable = longer
     base = longer.contents.head.base
     covered = shorter.contents.place_in([*raw[:base], *longer.contents.entries]) == "covered"
     shorter.file.close(remove=covered and base <= shorter.contents.head.base)
@@ -295,7 +295,7 @@ def _readable(
         head = read_head(file.first_line())
         if head is None:
             if file.size and any(file.is_of(each) for each in known):
-                found.say(
+                found.add_notice(
                     f"{file.path} is damaged, or is not a journal that this version "
                     "of jp_nb can read"
                 )
@@ -311,12 +311,12 @@ def _contents(file: JournalFile, found: Recovery) -> JournalContents | None:
     try:
         contents = read_journal(file.read())
     except OSError as exc:
-        found.say(f"{file.path} cannot be read: {exc.strerror or exc}")
+        found.add_notice(f"{file.path} cannot be read: {exc.strerror or exc}")
         contents = None
     if contents is None:
         file.close()
     elif contents.lost:
-        found.say(f"the last {contents.lost} bytes of a journal cannot be read")
+        found.add_notice(f"the last {contents.lost} bytes of a journal cannot be read")
     return contents
 
 
@@ -328,7 +328,7 @@ def _whose(
     A notebook that was renamed is the same file. One that is at its path no more may have been
     renamed, or this may be a copy of it, and it on a drive that is away.
     """
-    if is_own(head, notebook):
+    if is_of_notebook(head, notebook):
         return "own"
     if is_of_folder(head, notebook, kernel_folder):
         return "folder"
@@ -370,7 +370,7 @@ def _titled(contents: JournalContents) -> str:
     return f'{one_line(contents.head.id, limit=TITLE_CHARS)} "{shown}" ({count})'
 
 
-def is_own(head: JournalHead, notebook: str) -> bool:
+def is_of_notebook(head: JournalHead, notebook: str) -> bool:
     """Return True if the path or the file of a journal's notebook is that of `notebook`."""
     if not notebook:
         return False
@@ -414,7 +414,7 @@ class ConversationJournal:
 
     Attributes:
         calls: The progress of tool calls without a response, by the event ids of their requests.
-        offers_of_notebook: True if earlier kernels of this notebook left a conversation.
+        has_notebook_candidates: True if earlier kernels of this notebook left a conversation.
     """
 
     def __init__(
@@ -439,7 +439,7 @@ class ConversationJournal:
         self._file: JournalFile | None = None
         self._told = self._is_wanted = False
         self._offered: list[Path] = []
-        self.offers_of_notebook = False
+        self.has_notebook_candidates = False
         self._left: dict[str, list[Path]] = {}
         self._take(document.conversation, base=kept)
 
@@ -469,15 +469,15 @@ class ConversationJournal:
 
     def _recover(self) -> bool:
         stream = self._stream
-        left = find_left(
+        left = find_recoverable(
             self._folder, self._document, notebook=self._notebook, kernel_folder=self._kernel_folder
         )
         self._notices += left.notices
-        self._offered = left.offered
-        self.offers_of_notebook = len(left.offered) > len(left.in_folder)
+        self._offered = left.candidates
+        self.has_notebook_candidates = len(left.candidates) > len(left.in_folder)
         if left.is_shared:  # what the page has may be in the other kernel's journal alone
             self._base = self._written = 0
-        found = left.to_go_on
+        found = left.resumable
         if found is None:
             return False
         has_all_calls = found.contents.calls == left.calls
@@ -510,7 +510,7 @@ class ConversationJournal:
             if self._notebook and self._folder.exists():
                 remove_headless(self._folder, self._notebook)
 
-    def offered(self, name: str = "") -> RecoverableConversation | None:
+    def find_candidate(self, name: str = "") -> RecoverableConversation | None:
         """Return the newest conversation that the notebook has nowhere, as it would keep it.
 
         It stays in its journal until `taken` is called.
@@ -552,7 +552,7 @@ class ConversationJournal:
             RecoverableConversation(path, stored, contents.calls) if contents and stored else None
         )
 
-    def taken(self, left: RecoverableConversation) -> None:
+    def remove_restored(self, left: RecoverableConversation) -> None:
         """Remove the journal of a conversation that was `offered`: the new one has all of it.
 
         That of another notebook, which may be away for now, stays.
@@ -560,7 +560,9 @@ class ConversationJournal:
         self._offered.remove(left.path)
         if (file := self._folder.take(left.path)) is not None:
             head, here = read_head(file.first_line()), self._notebook
-            ours = head and (is_own(head, here) or is_of_folder(head, here, self._kernel_folder))
+            ours = head and (
+                is_of_notebook(head, here) or is_of_folder(head, here, self._kernel_folder)
+            )
             file.close(remove=bool(ours))
 
     @property
@@ -608,14 +610,14 @@ class ConversationJournal:
         self._go_on_with(RecoverableJournal(file, contents))
         return True
 
-    def dropped(self, conversation: str) -> None:
+    def remove_dropped(self, conversation: str) -> None:
         """Remove what was left of a `conversation` that nobody wants any more."""
         with self._lock:
             for path in self._left.pop(conversation, []):
                 if (file := self._folder.take(path)) is not None:
                     file.close(remove=True)
 
-    def changed(self, *, wanted: bool = True) -> None:
+    def write(self, *, wanted: bool = True) -> None:
         """Write what was appended, or all that a repair left; without `wanted` have no journal."""
         with self._lock:
             self._is_wanted = wanted

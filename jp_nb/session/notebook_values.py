@@ -38,11 +38,13 @@ class AttachedValues:
     def __init__(self) -> None:
         self._told: dict[str, tuple[Attachment, ...] | AttachmentError] = {}
 
-    def look(self, urls: Sequence[str], namespace: Mapping[str, Any], budget: ValueBudget) -> None:
+    def describe(
+        self, urls: Sequence[str], namespace: Mapping[str, Any], budget: ValueBudget
+    ) -> None:
         """Describe what `urls` name, on the cell's thread; what cannot be is an error of `of`."""
         self._told = {url: _told(url, namespace, budget) for url in urls if is_value(url)}
 
-    def of(self, url: str) -> tuple[Attachment, ...]:
+    def get(self, url: str) -> tuple[Attachment, ...]:
         """Return what was said of the value that `url` names: its text, then its images.
 
         Raises:
@@ -77,7 +79,7 @@ def _told(
     return (Attachment(expression, "text/plain", said.text), *images)
 
 
-def choose_variables(
+def resolve_variables(
     directives: Sequence[Directive], namespace: Mapping[str, Any], folder: Path
 ) -> tuple[list[Directive], list[str]]:
     """Return `directives` with the variables that `-a` names as URLs, and what was chosen.
@@ -126,7 +128,7 @@ def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) ->
     images: list[Image] = []
 
     def value(expression: str) -> str:
-        said = describe(look_up(expression, namespace), budget, name=expression)
+        said = describe(evaluate(expression, namespace), budget, name=expression)
         images.extend(image for image in said.images if image not in images)
         return said.text
 
@@ -150,7 +152,7 @@ def _replaced(line: str, value: Callable[[str], str]) -> Iterator[str]:
     yield line[at:].replace("\\{{", "{{")
 
 
-def look_up(expression: str, namespace: Mapping[str, Any]) -> Any:
+def evaluate(expression: str, namespace: Mapping[str, Any]) -> Any:
     """Return the value of a name with attributes and subscripts; nothing is called."""
     try:
         return read_value_path(expression).follow(namespace)

@@ -107,7 +107,7 @@ def import_rows(
     return [*_told(path, rows, added.written, added.known), *added.problems]
 
 
-def set_aside(path: Path) -> str:
+def rename_table(path: Path) -> str:
     """Keep the table under another name, so that it is not read again; say where."""
     kept = path.with_name(path.name + MIGRATED)
     count = 1
@@ -144,7 +144,7 @@ ASKED: Final = ("form", "stdin", "terminal")
 """Channels of answers that somebody gave. Others come again with every run."""
 
 
-class Asked(Protocol):
+class QuestionContext(Protocol):
     """The conversation in which questions are asked, and what is around it."""
 
     @property
@@ -181,7 +181,7 @@ class QuestionLog:
         notebook: The notebook's file, if it is known.
     """
 
-    def __init__(self, active: Asked, notebook: Path | None) -> None:
+    def __init__(self, active: QuestionContext, notebook: Path | None) -> None:
         self._active = active
         self._notebook = notebook
         self._keys = KeyFile()
@@ -206,7 +206,7 @@ class QuestionLog:
             self._log = QuestionLogFile(root, keeps=keeps, patience=PATIENCE)
         return self._log
 
-    def where(self) -> str:
+    def describe_location(self) -> str:
         """Return in words where answers are kept.
 
         Raises:
@@ -226,7 +226,7 @@ class QuestionLog:
 
     # --- keeping -----------------------------------------------------------------------------
 
-    def ended(self, stream: ConversationStream, start: int) -> None:
+    def keep_ended(self, stream: ConversationStream, start: int) -> None:
         """Keep the questions that ended in the entries of `stream` from `start` on. Never raises.
 
         Asked anew for each: whether the notebook is trusted, and whether a log is kept.
@@ -242,7 +242,7 @@ class QuestionLog:
                 self._waiting.clear()
                 return
             self._write(log)
-            self._say(*self.migrated())
+            self._say(*self.migrate_table())
         except (JpNbError, OSError) as exc:
             self._say(
                 "the answer is in this notebook's record, but not in the project "
@@ -407,9 +407,9 @@ class QuestionLog:
             )
         said = import_rows(log, path, read_table(path), partial(self._signed, log))
         beside = path.resolve() == (log.folder / TABLE).resolve()
-        return [*said, set_aside(path)] if beside else said
+        return [*said, rename_table(path)] if beside else said
 
-    def migrated(self) -> list[str]:
+    def migrate_table(self) -> list[str]:
         """Take over the table beside the log, if one is there, and return what to tell of it.
 
         Nobody knows who wrote it: its answers stay a stranger's.
@@ -424,7 +424,7 @@ class QuestionLog:
             said = import_rows(log, path, read_own(path), None, most=MAX_UNASKED)
         except (StorageError, NotOwnError, OSError) as exc:
             return [f"{path} is not imported: {exc}"]
-        return [*said, set_aside(path)]
+        return [*said, rename_table(path)]
 
 
 def _digest(foreign: Sequence[tuple[int, LogEntry]]) -> str:

@@ -61,7 +61,7 @@ class PastRequests:
         self._turns = turns
         self._stream = active.document.conversation
         self._places = request_places(self._stream)
-        self._noted = self._place_of_note(turns.sent)
+        self._noted = self._place_of_note(turns.last_request)
 
     def _place_of_note(self, note: LastRequest | None) -> RequestPlace | None:
         """Return where the request of `note` was made; None if not in this conversation.
@@ -84,7 +84,7 @@ class PastRequests:
 
     # --- which one ---------------------------------------------------------------------------
 
-    def named(self, name: str | None) -> TracedRequest:
+    def find(self, name: str | None) -> TracedRequest:
         """Return the request `name`: `3` (the last of turn 3), `3.1` or `next`; None: the last.
 
         Where nothing was asked yet, the last one is the next.
@@ -93,19 +93,19 @@ class PastRequests:
             UsageError: If there is no such request.
             ConfigError: If it cannot be put together with the configuration as it is now.
         """
-        self._active.begin_with_files()
+        self._active.reload_files()
         if name == NEXT or (name is None and not self._places):
             return self._next()
         return self._traced(self._places[-1] if name is None else self._found(name))
 
-    def two(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
+    def find_pair(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
         """Return two requests: those of `names`, or one and the one before it.
 
         Raises:
             UsageError: If there are no such.
         """
         if len(names) == 2:
-            return self.named(names[0]), self.named(names[1])
+            return self.find(names[0]), self.find(names[1])
         places = self._places
         later = self._found(names[0]) if names else (places[-1] if places else None)
         place = places.index(later) if later is not None else 0
@@ -153,7 +153,7 @@ class PastRequests:
         return _traced(NEXT, resolved.provider_name, resolved.provider, request, TO_COME)
 
     def _traced(self, place: RequestPlace) -> TracedRequest:
-        note = self._turns.sent
+        note = self._turns.last_request
         if note is not None and place == self._noted:
             how = REPLAYED if _was_replayed(note) else AS_SENT
             made = _traced(place.name, note.provider_name, note.provider, note.as_sent, (how,))

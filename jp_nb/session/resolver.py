@@ -43,7 +43,7 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers import registry
 from jp_nb.session.ask import SessionAnswers
-from jp_nb.session.cassettes import without_key
+from jp_nb.session.cassettes import hide_key
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.notebook_values import AttachedValues, is_value
 from jp_nb.storage.attachments import AttachmentError, Attachments
@@ -53,7 +53,7 @@ from jp_nb.tools.command import CommandTools
 from jp_nb.tools.python import REGISTRY, PythonFunctions
 
 if TYPE_CHECKING:
-    from jp_nb.session.cassettes import CassetteTape
+    from jp_nb.session.cassettes import OpenCassette
 
 ATTACHMENTS = "conversation.attachments"
 ANSWERS: Final = "answers questions"
@@ -91,7 +91,7 @@ class Resolver:
         self._active = active
         self._hide = hide
         self._prepared = prepared
-        self._tape: CassetteTape | None = None
+        self._tape: OpenCassette | None = None
         self._sources = ToolSources(sources)
         self._providers: dict[str, Provider] = {}
         self._left: list[Provider] = []
@@ -188,7 +188,7 @@ class Resolver:
         else:
             given = getattr(llm, name, None)  # a known name may have no settings
             settings = given.model_dump() if given is not None else {}
-        tape = self._active.cassettes.tape
+        tape = self._active.cassettes.active
         if tape is not self._tape:
             self._left += self._providers.values()
             self._tape = tape
@@ -203,7 +203,7 @@ class Resolver:
             return registry.create_provider(name, settings)
         from jp_nb.providers.cassette import CassetteProvider
 
-        hide = without_key(settings.get("api_key_env"), self._hide)
+        hide = hide_key(settings.get("api_key_env"), self._hide)
         make = partial(registry.create_provider, name, settings)
         return CassetteProvider(name, make, self._tape, hide)
 
@@ -219,7 +219,7 @@ class Resolver:
             found = self._attachments.read(files, self._active.files.root)
             if len(files) == len(urls):
                 return found
-            values = [each for url in urls if is_value(url) for each in self.values.of(url)]
+            values = [each for url in urls if is_value(url) for each in self.values.get(url)]
         except AttachmentError as exc:
             raise self._wrong_attachment(exc) from exc
         if self._attached != (*found, *values):
@@ -328,12 +328,12 @@ class Resolver:
 
     async def tools(self, config: AppConfig, *, unavailable_reason: str | None = None) -> ToolSet:
         """Return the tools that `config` enables; without a user, omit the tools that need one."""
-        answered = self._prepared(config).asks_nobody
+        answered = self._prepared(config).answers_questions_of
         return await offer_tools(
             config, self._sources, unavailable_reason=unavailable_reason, answered=answered
         )
 
-    def take_open(self) -> list[Coroutine[Any, Any, None]]:
+    def take_closing(self) -> list[Coroutine[Any, Any, None]]:
         """Return what closes the providers and the tool sources; none of them is used again."""
         closing = [provider.aclose() for provider in (*self._providers.values(), *self._left)]
         closing.append(self._sources.aclose())
@@ -467,7 +467,7 @@ class ModelCatalog:
         self._told[name] = _Answered(provider, self._clock(), found)
         return found
 
-    def told(self, config: AppConfig) -> Iterator[str]:
+    def known_models(self, config: AppConfig) -> Iterator[str]:
         """Yield what providers told in this kernel, as `provider/name`. Sends nothing."""
         for name, told in self._told.items():
             if self._is_same(name, told, config):
@@ -479,7 +479,7 @@ class ModelCatalog:
         except ConfigError:
             return False
 
-    def standing(self, config: AppConfig) -> str:
+    def describe_current(self, config: AppConfig) -> str:
         """Return what the provider in force says about the model in force, in a few words.
 
         Raises:
@@ -492,7 +492,7 @@ class ModelCatalog:
             return f"{UNKNOWN}: {exc}"
         found = listed.find(model.name)
         if found is not None:
-            return ending(found) or f"{model.provider} lists this model"
+            return format_deprecation(found) or f"{model.provider} lists this model"
         if listed.is_cut or not listed.models:
             return f"{UNKNOWN}: the model list of {model.provider} is incomplete"
         return (
@@ -501,7 +501,7 @@ class ModelCatalog:
         )
 
 
-def ending(model: ModelInfo) -> str:
+def format_deprecation(model: ModelInfo) -> str:
     """Return that `model` ends, or has ended, and what to do; "" if nobody said so."""
     if not model.state:
         return ""

@@ -27,7 +27,7 @@ from jp_nb.record.journal import OpenCall
 from jp_nb.record.stream import NoAnswer, no_answer_mark
 from jp_nb.record.turns import InterruptedTurn, cut_short
 from jp_nb.rendering.prompts import one_name
-from jp_nb.session.bench import BenchTools, answers_of, untrusted_call
+from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
 from jp_nb.session.conversation import ActiveConversation
 
 ABANDONED: Final = (
@@ -53,7 +53,7 @@ _LATER: Final = Action("d", "Decide later", "later")
 _EARLY: Final = ("failed", "interrupted", "stopped")
 
 
-class Resuming:
+class TurnResumption:
     """Continue the last turn of the active conversation: `%jp resume`.
 
     Args:
@@ -65,7 +65,7 @@ class Resuming:
         self._active = active
         self._known = known
 
-    def found(self) -> InterruptedTurn | None:
+    def find_turn(self) -> InterruptedTurn | None:
         """Return the turn that can be continued; None if there is none."""
         stream = self._active.document.conversation
         status = self._known.get((stream.id, stream.turn_count - 1))
@@ -86,7 +86,7 @@ class Resuming:
                     f"{why}, then `%jp resume`. Without this call: ask something new instead"
                 )
 
-    def decided(
+    def ask_user(
         self, found: InterruptedTurn, ask: Callable[[ActionPrompt], PromptEnd]
     ) -> tuple[list[OpenCall], list[OpenCall]]:
         """Return the open calls that run, and those that are skipped.
@@ -133,7 +133,7 @@ class Resuming:
         raise PromptCancelled("the turn is unchanged")
 
     @contextmanager
-    def changes_again(self, found: InterruptedTurn) -> Iterator[None]:
+    def reapply_options(self, found: InterruptedTurn) -> Iterator[None]:
         """Apply the options of a failed turn again, unless the block fails."""
         stream, changes = self._active.document.conversation, found.taken_back
         stream.append(*(change.stamped("") for change in changes))
@@ -151,7 +151,7 @@ class Resuming:
         """
         if not again or not self._active.trust.trusted:
             return {}
-        found = answers_of(self._active.document.conversation.current_turn())
+        found = recorded_answers(self._active.document.conversation.current_turn())
         begins = tuple(f"{call.request.id}." for call in again)
         return {name: answer for name, answer in found.items() if name.startswith(begins)}
 

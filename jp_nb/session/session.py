@@ -70,7 +70,7 @@ class Session:
         store: Where they are kept.
         files: The configuration files around the notebook.
         notices: What the person should be told once.
-        last: The last turn, if there was one.
+        last_turn: The last turn, if there was one.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Session:
     ) -> None:
         self.host = host
         self.notices: list[str] = []
-        self.last: Turn | None = previous.last if previous is not None else None
+        self.last_turn: Turn | None = previous.last_turn if previous is not None else None
         self._clashes: dict[str, str] = {}
         self._advised: set[tuple[str, ...]] = set()
-        home = host.find_home()
+        home = host.find_notebook()
         folder = (home.path.parent if home.path else Path.cwd()).resolve()
         self.files = ConfigFiles(folder, None if home.headless else FolderTrust())
         self.active: ActiveConversation = ActiveConversation(
@@ -93,13 +93,13 @@ class Session:
         )
         self.document, self.store = self.active.document, self.active.store
         if self.active.made_here and self.files.anything():
-            from jp_nb.session.settings import odd_rules
+            from jp_nb.session.settings import find_odd_rules
 
-            self.notices += odd_rules(self.files, self.document.conversation.base_config)
+            self.notices += find_odd_rules(self.files, self.document.conversation.base_config)
         if self.active.restored and previous is None and os.environ.get(environment.OVERRIDES):
-            from jp_nb.session.settings import overrides
+            from jp_nb.session.settings import read_overrides
 
-            self.configure(*overrides())
+            self.configure(*read_overrides())
         self.notices += self.files.take_notices()
 
     # --- what is loaded when it is needed ----------------------------------------------------
@@ -126,7 +126,9 @@ class Session:
         """The turns of this session."""
         from jp_nb.session.turns import TurnRunner
 
-        return TurnRunner(self.host, self.active, self.conversations.known, ended=self._ended)
+        return TurnRunner(
+            self.host, self.active, self.conversations.turn_statuses, ended=self._ended
+        )
 
     @cached_property
     def bench(self) -> ToolBench:
@@ -159,14 +161,14 @@ class Session:
         self.notices += write_config_file(where, directives, projection, self.files)
         self.notices += self.files.take_notices()
 
-    def summary(self) -> str:
+    def format_status(self) -> str:
         """Return one line: model, conversation, where the record is. Stable from run to run."""
         turns = self.document.conversation.turn_count
         conversation = "new conversation"
         if turns:
             word = "conversation restored" if self.active.restored else "conversation"
             conversation = f"{word} ({turns} turn{'' if turns == 1 else 's'})"
-        return f"model {self._model()} · {conversation} · {self.active.where}"
+        return f"model {self._model()} · {conversation} · {self.active.location}"
 
     def _model(self) -> str:
         """Return the name of the model in force, for the person; `settings` only where needed."""
@@ -187,15 +189,15 @@ class Session:
             ConfigError: If an answers file is wrong.
         """
         with self.files.unsaid():  # what waits is shown as a table
-            self.turns.work.prepared(self.config)
+            self.turns.runner.load_answers(self.config)
             with suppress(ConfigError):  # a cassette that waits, or is wrong: its use says so
-                _ = self.active.cassettes.tape
+                _ = self.active.cassettes.active
             return [*self.files.pending(), *self.active.questions.pending()]
 
     # --- what the person is told -------------------------------------------------------------
 
     @contextmanager
-    def guarded(self) -> Iterator[None]:
+    def report_errors(self) -> Iterator[None]:
         """Show what goes wrong in one line, and afterwards what the person should be told once."""
         try:
             yield
@@ -203,9 +205,9 @@ class Session:
             self.host.show_in_one_line(exc)
             raise
         finally:
-            self.say_notices(*self.store.take_notices())
+            self.print_notices(*self.store.take_notices())
 
-    def say_notices(self, *more: str) -> None:
+    def print_notices(self, *more: str) -> None:
         """Print what the person should be told once, and `more`."""
         self._note_clashes()
         self._note_advice()
@@ -290,9 +292,9 @@ class Session:
                 asked. What arrived is in the record.
         """
         turns = self._ready()
-        asked = turns.content(text, interpolated=interpolate)
+        asked = turns.read_request(text, interpolated=interpolate)
         cell = self.host.cell_run()
-        wanted = turns.described(schema)
+        wanted = turns.read_schema(schema)
         other = turns.next_conversation(asked.text, cell, new=new)
         return self._run(
             ChatRequest(content=asked.text, schema=wanted, metadata=cell.metadata()),
@@ -392,29 +394,29 @@ class Session:
             KeyboardInterrupt: Likewise.
         """
         from jp_nb.rendering.status import finished_words, skipped_words
-        from jp_nb.session.resume import NO_TURN, NOT_LEFT, NOTHING, STRANGE, Resuming
+        from jp_nb.session.resume import NO_TURN, NOT_LEFT, NOTHING, STRANGE, TurnResumption
 
         turns = self._ready()
         if conversation:
-            if not self.conversations.bring_back(conversation):
+            if not self.conversations.restore_from_journal(conversation):
                 raise UsageError(NOT_LEFT.format(one_line(conversation, limit=60)))
             return None
-        resuming = Resuming(self.active, self.conversations.known)
-        found = resuming.found()
+        resuming = TurnResumption(self.active, self.conversations.turn_statuses)
+        found = resuming.find_turn()
         if found is None:
-            if self.conversations.bring_back():
+            if self.conversations.restore_from_journal():
                 return None
             raise UsageError(NOTHING if self.document.conversation.turn_count else NO_TURN)
         if found.open_calls:
             resuming.refuse_missing_tools(found, self.bench.tools())
-        again, skipped = resuming.decided(found, turns.decide)
+        again, skipped = resuming.ask_user(found, turns.ask_action)
         if found.finished:
             self.notices.append(finished_words([call.name for call in found.finished]))
         if skipped:
             self.notices.append(skipped_words([call.request.name for call in skipped]))
         if found.strange:
             self.notices.append(STRANGE)
-        with resuming.changes_again(found):
+        with resuming.reapply_options(found):
             prepared = turns.prepare(
                 None,
                 (),
@@ -445,7 +447,7 @@ class Session:
     def _ready(self) -> TurnRunner:
         """Return what runs turns, once one may begin."""
         self.active.refuse_while_running()
-        self.active.begin_with_files()
+        self.active.reload_files()
         return self.turns
 
     def _run(
@@ -474,19 +476,19 @@ class Session:
         )
         left = self.settings.projection
         if other is not None:
-            active.install(
+            active.activate(
                 other.stream,
                 ours=other.trusted,
-                made_here=other.begins,
+                made_here=other.is_new,
                 settings=prepared.settings,
             )
             self.notices += filter(None, [other.notice])
-        turns.beginnings.remember(cell)
+        turns.first_requests.remember(cell)
         draft = prepared.draft
         draft.record()
         self.notices += [*draft.notices, *self.files.take_notices()]
-        if other is not None and other.begins:
-            self.conversations.leave(left, asks=True)
+        if other is not None and other.is_new:
+            self.conversations.announce_left_settings(left, asks=True)
         number, options = self.document.conversation.turn_count, len(draft.deltas)
         author = prepared.resolved.basis.config.user.name
         try:
@@ -503,13 +505,13 @@ class Session:
             turns.reruns.remember(cell, turn=number, options=options)
 
     def _ended(self, turn: Turn) -> None:
-        self.last = self.host.namespace["_jp"] = turn
+        self.last_turn = self.host.namespace["_jp"] = turn
 
     # --- the end -----------------------------------------------------------------------------
 
     def should_reopen(self) -> bool:
         """Return whether loading again is to read what the page has now; this session is closed."""
-        if not self.store.can_be_read_again(RELOAD_TIMEOUT):
+        if not self.store.can_reload(RELOAD_TIMEOUT):
             return False  # no page answers: what is here goes on
         self.close()
         return True

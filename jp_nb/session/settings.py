@@ -115,7 +115,7 @@ def load_paths(current: Partial) -> list[str]:
     return found
 
 
-def model_set(reference: Any, current: Partial) -> Partial:
+def model_partial(reference: Any, current: Partial) -> Partial:
     """Return a partial that sets the model which `reference` names under `current`'s aliases.
 
     Raises:
@@ -156,7 +156,7 @@ def is_reproducible(files: ConfigFiles) -> bool:
     """
     below = fold(files.readable()[0])
     with suppress(ConfigError):
-        below = merge(below, with_overrides({}, files))
+        below = merge(below, apply_overrides({}, files))
     return get_path(below, "record.reproducible") is True
 
 
@@ -171,22 +171,22 @@ def with_model(partial: Partial) -> Partial:
     Raises:
         ConfigError: If it names a model that there is not.
     """
-    return merge(partial, model_set(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
+    return merge(partial, model_partial(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
 
 
-def overrides() -> list[Directive]:
+def read_overrides() -> list[Directive]:
     """Return the `-c` arguments of the run, if a runner gave some."""
     value = json.loads(os.environ.get(environment.OVERRIDES) or "[]")
     return [Directive("cfg", str(item)) for item in value]
 
 
-def with_overrides(base: Partial, files: ConfigFiles) -> Partial:
+def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
     """Return `base` with the arguments of the run in it (D34).
 
     Raises:
         ConfigError: If one of them is wrong.
     """
-    given = overrides()
+    given = read_overrides()
     if not given:
         return base
     below = fold(files.layers())
@@ -204,7 +204,7 @@ def registered_functions() -> Partial:
     return {name: dict(tool.registration) for name, tool in functions.items()}
 
 
-def odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
+def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
     """Say which rules about the configuration are hardly meant, where `base` lies over `files`.
 
     Files that are wrong are passed over.
@@ -259,7 +259,7 @@ class Drafting:
         Raises:
             ConfigError: If it names none.
         """
-        self._assign(Change(model_set(parse_model_id(text), self.draft.partial())))
+        self._assign(Change(model_partial(parse_model_id(text), self.draft.partial())))
 
     def _assign(self, change: Change) -> None:
         if change:
@@ -401,7 +401,7 @@ class Settings:
         return [Layer(REGISTRATIONS, tools_config(registered_functions())), *files]
 
     @contextmanager
-    def lenient(self) -> Iterator[None]:
+    def skip_invalid_files(self) -> Iterator[None]:
         """Look at the layers that can be read, and pass over files that are wrong, meanwhile."""
         before, self._lenient = self._lenient, True
         try:
@@ -419,7 +419,7 @@ class Settings:
 
     def readable_partial(self) -> Partial:
         """Return what is set, as far as that can be read."""
-        with self.lenient():
+        with self.skip_invalid_files():
             self.projection.below_changed()
         return self.projection.partial()
 
@@ -466,13 +466,13 @@ class Settings:
         wanted = list(paths)
         for path in wanted:
             require(path)
-        with self.lenient():
+        with self.skip_invalid_files():
             self.projection.below_changed()
         return self.projection.explain(wanted)
 
     def set_paths(self) -> list[str]:
         """Return every path that a file, the environment or the conversation sets."""
-        with self.lenient():
+        with self.skip_invalid_files():
             self.projection.below_changed()
         layers = [x for x in self.projection.layers() if x.name != REGISTRATIONS]
         partials = [layer.partial for layer in layers]
@@ -505,7 +505,7 @@ class Settings:
         config, now = source.config(), source.now()
         return ConfigSnapshot(now.after, now.defaults, config, self._files.is_inside)
 
-    def carried_over(self, other: Projection) -> Change:
+    def find_carried_over(self, other: Projection) -> Change:
         """Return what lets this conversation go on with what that of `other` had set.
 
         What this conversation says itself is left out.
@@ -516,7 +516,7 @@ class Settings:
         change = carried_over(other, self.projection.partial())
         return changes_at(change, lambda path: path not in said)
 
-    def carry_over(self, change: Change) -> None:
+    def record_change(self, change: Change) -> None:
         """Record `change`, which nobody owns.
 
         Raises:
@@ -527,13 +527,13 @@ class Settings:
         draft.config()
         draft.record()
 
-    def keep(self, other: Settings, paths: Collection[str]) -> Change:
+    def inherit(self, other: Settings, paths: Collection[str]) -> Change:
         """Record the settings at `paths` as the user set them in the conversation of `other`.
 
         Configuration files that cannot be read are ignored, so that no setting is lost because
         of them. Returns the change that was recorded.
         """
-        with self.lenient(), other.lenient():
+        with self.skip_invalid_files(), other.skip_invalid_files():
             self.projection.below_changed()
             other.projection.below_changed()
             change = kept_settings(other.projection, self.projection, paths)
@@ -550,7 +550,7 @@ class Settings:
             ConfigError: As `change` does.
         """
         mends = model is None and all(x.kind == "unset" for x in directives)
-        with self.lenient() if mends else nullcontext():
+        with self.skip_invalid_files() if mends else nullcontext():
             self.projection.below_changed()
         drafting = Drafting(self.projection, self._files)
         draft = drafting.draft

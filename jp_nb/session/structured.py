@@ -36,7 +36,7 @@ _TYPING: Final = frozenset({"typing", "types", "typing_extensions"})
 # --- the schema ------------------------------------------------------------------------------
 
 
-def describe(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]:
+def read_schema(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]:
     """Return the JSON schema that `what` stands for: a type, a schema, or the name of either.
 
     Raises:
@@ -55,7 +55,7 @@ def describe(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]
     return schema
 
 
-def may_describe(value: Any) -> bool:
+def is_schema_like(value: Any) -> bool:
     """Return True if Tab should offer `value`: a model, a typed record, or a likely schema.
 
     Nothing of `value` is run.
@@ -73,7 +73,7 @@ def may_describe(value: Any) -> bool:
 def _named(name: str, namespace: Mapping[str, Any]) -> object:
     if name in namespace:
         return namespace[name]
-    names = [k for k, v in namespace.items() if isinstance(k, str) and may_describe(v)]
+    names = [k for k, v in namespace.items() if isinstance(k, str) and is_schema_like(v)]
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? A schema is" if near else "define it first, as"
     raise UsageError(f"there is no {name!r} in this notebook: {hint} {_TAKES}")

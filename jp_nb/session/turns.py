@@ -44,11 +44,11 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import InterruptedTurn, Turn, read_turn
 from jp_nb.rendering.forms import record_of
 from jp_nb.rendering.tables import kept_notices
-from jp_nb.session.agent_runner import CellWork
-from jp_nb.session.conversation import KEPT, ActiveConversation
+from jp_nb.session.agent_runner import AgentRunner
+from jp_nb.session.conversation import INHERITED, ActiveConversation
 from jp_nb.session.conversations import CellReruns, FirstRequests, NextConversation
 from jp_nb.session.host import CellRun, Host
-from jp_nb.session.notebook_values import choose_variables, interpolate
+from jp_nb.session.notebook_values import interpolate, resolve_variables
 from jp_nb.session.resolver import ModelCatalog, Resolver
 from jp_nb.session.settings import MODEL, Settings
 from jp_nb.storage import environment
@@ -61,7 +61,7 @@ UNDECIDED = "Interrupted before you decided. No request was sent, and nothing ra
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedTurn:
     """The basis of a turn to come; nothing has changed yet.
 
     Attributes:
@@ -85,7 +85,7 @@ class TurnRunner:
         ended: Takes each turn that began, once it is over.
 
     Attributes:
-        sent: The last request that went out in this kernel.
+        last_request: The last request that went out in this kernel.
     """
 
     def __init__(
@@ -100,22 +100,24 @@ class TurnRunner:
         self._active = active
         self._known = known
         self._ended = ended
-        self.work = CellWork(host, active)
-        self._agent, self._front_end = self.work.agent, self.work.front_end
+        self.runner = AgentRunner(host, active)
+        self._agent, self._front_end = self.runner.agent, self.runner.front_end
         self._threads: tuple[ConversationStream, RequestContext] | None = None
-        self.sent: LastRequest | None = None
+        self.last_request: LastRequest | None = None
         self._last_host = recorded_host(active.document)
-        self.resolver = Resolver(active, hide=self.work.secrets.hide, prepared=self.work.prepared)
+        self.resolver = Resolver(
+            active, hide=self.runner.secrets.hide, prepared=self.runner.load_answers
+        )
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
         self.compaction_settings = CompactionSettings(
             self._providers_in_course, self.resolver.summarizer, now=active.clock
         )
-        self.beginnings = FirstRequests(active)
+        self.first_requests = FirstRequests(active)
         self.reruns = CellReruns(active)
 
     # --- what is asked -----------------------------------------------------------------------
 
-    def content(self, text: str, *, interpolated: bool) -> Description:
+    def read_request(self, text: str, *, interpolated: bool) -> Description:
         """Return `text` as it is asked: if `interpolated`, with the notebook's values in it.
 
         Raises:
@@ -142,17 +144,23 @@ class TurnRunner:
             PromptCancelled: If the person was asked, and wants nothing to be asked.
         """
         if new:
-            return NextConversation(self._active.empty(), keeps=(*KEPT, MODEL))
-        if (again := self.beginnings.again(content, cell, same_text=same_text)) is not None:
+            return NextConversation(
+                self._active.create_conversation(), inherits=(*INHERITED, MODEL)
+            )
+        if (
+            again := self.first_requests.restart_conversation(content, cell, same_text=same_text)
+        ) is not None:
             return again
-        repeated = self.reruns.found(content, cell, same_text=same_text)
-        return None if repeated is None else self.reruns.decided(repeated, self.decide)
+        repeated = self.reruns.find_repeated(content, cell, same_text=same_text)
+        return (
+            None if repeated is None else self.reruns.choose_conversation(repeated, self.ask_action)
+        )
 
     def hide_secrets(self, text: str) -> str:
         """Return `text` without the secrets that the person has answered tools with."""
-        return self.work.secrets.hide(text)
+        return self.runner.secrets.hide(text)
 
-    def described(self, schema: object) -> dict[str, JsonValue] | None:
+    def read_schema(self, schema: object) -> dict[str, JsonValue] | None:
         """Return the JSON schema that `schema` means, None: it is None.
 
         Raises:
@@ -160,9 +168,9 @@ class TurnRunner:
         """
         if schema is None:
             return None
-        from jp_nb.session.structured import describe  # most turns have no schema
+        from jp_nb.session.structured import read_schema  # most turns have no schema
 
-        return describe(schema, self._host.namespace)
+        return read_schema(schema, self._host.namespace)
 
     def prepare(
         self,
@@ -173,7 +181,7 @@ class TurnRunner:
         model: str | None,
         schema: Mapping[str, JsonValue] | None,
         tool_choice: ToolChoice | None,
-    ) -> Prepared:
+    ) -> PreparedTurn:
         """Resolve what a turn with the request `text` would run on in `other`.
 
         Without `other` it would run in the active conversation.
@@ -188,16 +196,16 @@ class TurnRunner:
         kept: list[str] = []
         if other is not None:
             stream, settings = other.stream, other.settings(active.files)
-            keeps = [path for path in other.keeps if model is None or path != MODEL]
-            kept = kept_notices(settings.keep(active.settings, keeps))
-        chosen, notices = choose_variables(directives, self._host.namespace, active.files.folder)
+            keeps = [path for path in other.inherits if model is None or path != MODEL]
+            kept = kept_notices(settings.inherit(active.settings, keeps))
+        chosen, notices = resolve_variables(directives, self._host.namespace, active.files.folder)
         draft = settings.draft(chosen, model=model)
         draft.notices[:] = [*kept, *draft.notices, *notices]
         resolved = self.resolve(settings.snapshot(draft), stream.id, tool_choice=tool_choice)
         if schema is not None:
             resolved.provider.check_schema(schema)
         self._check_ready(resolved, text)
-        return Prepared(settings, draft, resolved)
+        return PreparedTurn(settings, draft, resolved)
 
     @staticmethod
     def _check_ready(resolved: Resolved, text: str) -> None:
@@ -246,7 +254,7 @@ class TurnRunner:
         """Describe the variables that are attached, as they are now."""
         budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
         urls = config.conversation.attachments
-        self.resolver.values.look(urls, self._host.namespace, budget)
+        self.resolver.values.describe(urls, self._host.namespace, budget)
 
     def inquiry(self, config: AppConfig, tools: ToolSet, conversation_id: str) -> LlmInquiryBackend:
         """Return what answers the questions of `tools`; see `Resolver.inquiry`."""
@@ -276,7 +284,7 @@ class TurnRunner:
         Raises:
             AnswerError: If the answer does not fit the schema of `request`.
         """
-        stream = self.repaired()
+        stream = self.repair_conversation()
         turn = self._loop(
             resolved, self._thread(stream), strict=strict, changes=changes, compact_first=compact
         )
@@ -305,7 +313,7 @@ class TurnRunner:
         Raises:
             AnswerError: If the answer does not fit the schema of the request.
         """
-        stream = self.repaired(resumes=True)
+        stream = self.repair_conversation(resumes=True)
         self._threads = None  # the last turn belongs to what is sent now
         thread = thread_of(stream, self._providers_in_course(), in_turn=True)
         changes = len(found.taken_back)
@@ -317,7 +325,7 @@ class TurnRunner:
             schema=found.request.response_schema,
         )
 
-    def repaired(self, *, resumes: bool = False) -> ConversationStream:
+    def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
         """Return the active conversation, fit to be sent once its last turn has ended.
 
         If that `resumes`, its open calls stay open.
@@ -346,13 +354,15 @@ class TurnRunner:
             thread=thread,
             resolve=self.resolver.for_turn(resolved),
             prompter=self._front_end.prompter,
-            cell=self.work.cell,
-            prepared=self.work.prepared(resolved.basis.config),  # may raise: before it is shown
-            display=self.work.begin(resolved.basis.config),
+            cell=self.runner.cell,
+            prepared=self.runner.load_answers(
+                resolved.basis.config
+            ),  # may raise: before it is shown
+            display=self.runner.begin_turn(resolved.basis.config),
             strict=strict or os.environ.get(environment.STRICT) == "1",
-            context=self.work.context(stream),
-            secrets=self.work.secrets,
-            on_tool_error=self.work.on_tool_error,
+            context=self.runner.tool_context(stream),
+            secrets=self.runner.secrets,
+            on_tool_error=self.runner.on_tool_error,
             compaction_settings=self.compaction_settings,
             compact_first=compact_first,
             progress=self._active.keep_progress,
@@ -371,18 +381,18 @@ class TurnRunner:
         shown: str = "",
     ) -> Turn:
         """Run the `job` of `turn`, which has that `number`, and show it below what was `shown`."""
-        output, stream, thread = self.work.output, turn.stream, turn.request_context
+        output, stream, thread = self.runner.output, turn.stream, turn.request_context
         assert output is not None
         status, why = "failed", ""
-        with self.work.cell.sheltered():
+        with self.runner.cell.defer_interrupts():
             try:
-                with self.work.shown(output):
+                with self.runner.display(output):
                     if shown:
                         output(ShowRequest(shown))
-                    end = self.work.serve(job, turn)
+                    end = self.runner.run(job, turn)
                     status, why = ("interrupted", "") if end is None else (end.status, end.why)
             finally:
-                self.sent, self._last_host = turn.sent or self.sent, turn.host
+                self.last_request, self._last_host = turn.sent or self.last_request, turn.host
                 if turn.is_unanswered or turn.request_context is not thread:
                     self._threads = None
                 made = self._view(number, turn, status)
@@ -412,7 +422,7 @@ class TurnRunner:
     def _providers_in_course(self) -> list[str]:
         return self._active.settings.projection.providers()
 
-    def view_changed(self) -> None:
+    def clear_context(self) -> None:
         """Have the provider's view of the conversation made anew."""
         self._threads = None
 
@@ -426,7 +436,7 @@ class TurnRunner:
 
     # --- a question from ordinary code -------------------------------------------------------
 
-    def decide(self, prompt: ActionPrompt) -> PromptEnd:
+    def ask_action(self, prompt: ActionPrompt) -> PromptEnd:
         """Put `prompt` to the person in the running cell, ahead of a turn.
 
         Raises:
@@ -434,15 +444,15 @@ class TurnRunner:
         """
         self._front_end.begin_question(self._active.settings.config)
         try:
-            return self._front_end.ask_here(prompt, keeps_record=False)
+            return self._front_end.ask_in_cell(prompt, keeps_record=False)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(UNDECIDED) from None
 
-    def ask_person(self, question: Question, *, label: str | None, tool: str | None) -> Any:
-        """Return the answer to `question` as `ask_together` has it."""
-        return self.ask_together([question], label=label, tool=tool)[question.id]
+    def ask_question(self, question: Question, *, label: str | None, tool: str | None) -> Any:
+        """Return the answer to `question` as `ask_questions` does."""
+        return self.ask_questions([question], label=label, tool=tool)[question.id]
 
-    def ask_together(
+    def ask_questions(
         self, questions: Sequence[Question], *, label: str | None, tool: str | None
     ) -> dict[str, Any]:
         """Return the answers to `questions` by id: configured, or from the person, as one form.
@@ -452,21 +462,21 @@ class TurnRunner:
             PromptUnavailable: If nobody can be asked.
             PromptCancelled: If somebody was asked and gave no answer.
         """
-        from jp_nb.session.ask import OwnQuestions, named  # most turns ask none
+        from jp_nb.session.ask import CodeQuestions, format_questions  # most turns ask none
 
         run = CURRENT_RUN.get()
         if run is not None and run.is_over:
             raise PromptUnavailable(
-                f"{named(questions, 'was', 'were')} asked too late: the tool call has "
+                f"{format_questions(questions, 'was', 'were')} asked too late: the tool call has "
                 "already ended",
                 reason="the tool call has already ended",
             )
         config = self._active.settings.config
-        prepared = self.work.prepared(config)
-        own = OwnQuestions(questions, config, label=label, tool=tool, prepared=prepared)
+        prepared = self.runner.load_answers(config)
+        own = CodeQuestions(questions, config, label=label, tool=tool, prepared=prepared)
         answers = own.answers(lambda prompt: self._put(prompt, config))
         for question in questions:
-            self.work.secrets.add_answer(question, answers[question.id])
+            self.runner.secrets.add_answer(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
 
     def _put(
@@ -480,18 +490,18 @@ class TurnRunner:
         end: PromptEnd | FormPromptEnd
         if isinstance(prompt, FormPrompt):
             prompt = replace(prompt, pages=tuple(map(self._hidden, prompt.pages)))
-            end = self._front_end.ask_form_here(prompt, keeps_record=not in_turn)
+            end = self._front_end.ask_form_in_cell(prompt, keeps_record=not in_turn)
         else:
             prompt = self._hidden(prompt)
-            end = self._front_end.ask_here(prompt, keeps_record=not in_turn)
-        if in_turn and self.work.output is not None and not isinstance(end, Unavailable):
-            self.work.output(Notice(record_of(prompt, end).plain))
+            end = self._front_end.ask_in_cell(prompt, keeps_record=not in_turn)
+        if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
+            self.runner.output(Notice(record_of(prompt, end).plain))
         return end
 
     def _hidden(self, page: QuestionPrompt) -> QuestionPrompt:
-        return replace(page, question=self.work.secrets.hide_in_question(page.question))
+        return replace(page, question=self.runner.secrets.hide_in_question(page.question))
 
     def close(self) -> None:
         """Close prompts, providers and the agent's thread."""
         self._front_end.end()
-        self._agent.close(*self.resolver.take_open())
+        self._agent.close(*self.resolver.take_closing())

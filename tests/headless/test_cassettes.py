@@ -16,7 +16,7 @@ from jp_nb.headless.options import (
     used_lines,
     written_lines,
 )
-from jp_nb.session.cassettes import CassetteChoice, CassetteTape
+from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette import CassetteWriter
 from tests.support.asked_requests import SPEC, asked, changed
 from tests.support.notebook_runs import KEY
@@ -29,7 +29,7 @@ def test_unused_exchanges_are_counted_for_any_name_of_the_cassette(
     exchange = Exchange(asked(SPEC), (), Finished())
     CassetteWriter(tmp_path / name).add(exchange)
     with noting_use() as noted:
-        tape = CassetteTape(CassetteChoice("replay", tmp_path / name))
+        tape = OpenCassette(CassetteChoice("replay", tmp_path / name))
         assert "1 of 1 exchange" in unused_lines(cassette_use(noted))[0]
         tape.replay(exchange.asked)
         assert unused_lines(cassette_use(noted)) == []
@@ -42,7 +42,7 @@ def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path) -> No
     spec["message"] = spec["message"][: last + 1]
     CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(spec), (), Finished()))
     with noting_use() as noted:
-        CassetteTape(CassetteChoice("replay", tmp_path / "talk.jsonl"))
+        OpenCassette(CassetteChoice("replay", tmp_path / "talk.jsonl"))
         [_, line] = unused_lines(cassette_use(noted))
     assert "x" * 52 in line
     assert "sk-" not in line
@@ -65,7 +65,7 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path) ->
     ]
     for number, exchange in enumerate(exchanges):
         with noting_use() as noted:
-            tape = CassetteTape(CassetteChoice("replay-or-record", path))
+            tape = OpenCassette(CassetteChoice("replay-or-record", path))
             for before in exchanges[:number]:
                 tape.replay(before.asked)
             tape.keep(exchange)
@@ -81,6 +81,6 @@ def test_question_of_a_recorded_tool_is_not_reported_as_unused(tmp_path: Path) -
     CassetteWriter(file).add(Exchange(asked(question), (), Finished()))
     for tools, lines in (("run", 2), ("recorded", 0)):
         with noting_use() as noted:
-            tape = CassetteTape(CassetteChoice("replay", file, tools))
+            tape = OpenCassette(CassetteChoice("replay", file, tools))
             assert len(unused_lines(cassette_use(noted))) == lines
         assert len(tape.unused()) == lines // 2

@@ -18,7 +18,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from jp_nb.notebook import magics
-from jp_nb.session.current import current, set_current
+from jp_nb.session.current import get_session, set_current
 from jp_nb.session.session import Session
 
 
@@ -55,7 +55,7 @@ class IPythonShell:
 
     @property
     def session(self) -> Session:
-        session = current()
+        session = get_session()
         assert session is not None
         return session
 

@@ -84,8 +84,8 @@ def test_retry_answers_again_and_says_how_to_go_back(ipython: IPythonShell) -> N
     cell = ipython.run("%jp retry")
     assert cell.shown == "> Second.\nanswer 1"
     assert f"all turns: `%jp switch {old}`" in cell.printed
-    assert ipython.session.last is not None
-    assert (ipython.session.last.number, ipython.session.last.request) == (1, "Second.")
+    assert ipython.session.last_turn is not None
+    assert (ipython.session.last_turn.number, ipython.session.last_turn.request) == (1, "Second.")
     failed = ipython.run("%jp retry -m scripted/broken")
     assert failed.error is not None
     assert "`%jp switch " in failed.printed
@@ -119,7 +119,7 @@ def test_retry_and_replay_skip_the_explanation_of_an_error(ipython: IPythonShell
     ipython.run("%jp why")
     assert "Turn 0 with the current tools: 1 of 1" in ipython.run("%jp replay").shown
     assert ipython.run("%jp retry").shown.startswith("> Go out?\n")
-    last = ipython.session.last
+    last = ipython.session.last_turn
     assert last is not None
     assert (last.number, last.request, last.text) == (0, "Go out?", "Sunny.")
     assert ipython.value("assistant.model.id.name") == "other", "a setting made since counts"

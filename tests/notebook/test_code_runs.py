@@ -34,8 +34,10 @@ def ask_for(ipython: IPythonShell, *codes: str, options: str = UNATTENDED) -> Ce
 
 def results(ipython: IPythonShell) -> list[tuple[str, bool]]:
     """Return what the model reads of each call of the last turn, and whether it is an error."""
-    assert ipython.session.last is not None
-    return [(call.content or "", bool(call.is_error)) for call in ipython.session.last.tool_calls]
+    assert ipython.session.last_turn is not None
+    return [
+        (call.content or "", bool(call.is_error)) for call in ipython.session.last_turn.tool_calls
+    ]
 
 
 def result(ipython: IPythonShell) -> str:

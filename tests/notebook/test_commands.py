@@ -223,7 +223,7 @@ def test_appended_list_of_a_file_is_applied_once(folder: Path) -> None:
 
 def test_last_turn_is_a_variable_of_the_notebook(notebook: Notebook) -> None:
     notebook.ask("Go.")
-    assert notebook.session.host.namespace["_jp"] is notebook.session.last
+    assert notebook.session.host.namespace["_jp"] is notebook.session.last_turn
 
 
 def test_same_model_named_again_is_not_recorded_again(notebook: Notebook) -> None:
@@ -244,8 +244,8 @@ def test_fork_continues_separately_and_the_old_one_is_kept(notebook: Notebook) -
     assert [turn.request for turn in notebook.session.conversations.log()] == ["First."]
     assert notebook.session.document.conversation.head["parent"] == {"id": first, "turn": 0}
     notebook.ask("Other.")
-    assert notebook.session.last is not None
-    assert notebook.session.last.number == 1
+    assert notebook.session.last_turn is not None
+    assert notebook.session.last_turn.number == 1
     forked = notebook.ids[0]
     assert first in notebook.jp("log")
     notebook.jp(f"switch {first}")
@@ -323,7 +323,7 @@ def test_declined_trust_leaves_the_conversation_untrusted(
     notebook.jp("export out")
     other = Notebook(folder, days=1)
     other.jp("import out")
-    monkeypatch.setattr(TurnRunner, "ask_person", lambda *_, **__: False)
+    monkeypatch.setattr(TurnRunner, "ask_question", lambda *_, **__: False)
     with pytest.raises(PromptCancelled, match="remains untrusted"):
         other.jp("trust")
     assert not other.session.active.trust.trusted
@@ -597,7 +597,7 @@ def test_switching_to_an_untrusted_conversation_does_not_trust_it(
     other.jp(f"switch {stranger}")
     assert not other.session.active.trust.trusted
     assert other.value("providers.llm.openai.base_url") != "http://evil.example"
-    assert "model scripted/talk · conversation (1 turn)" in other.session.summary()
+    assert "model scripted/talk · conversation (1 turn)" in other.session.format_status()
     other.session.close()
 
 

@@ -129,8 +129,8 @@ def tools(ipython: IPythonShell) -> Iterator[None]:
 @pytest.mark.usefixtures("tools")
 def test_call_becomes_a_cell_that_runs(ipython: IPythonShell) -> None:
     ipython.run("%%jp -m scripted/calls\nGo.")
-    assert ipython.session.last is not None
-    ids = [call.id for call in ipython.session.last.tool_calls]
+    assert ipython.session.last_turn is not None
+    ids = [call.id for call in ipython.session.last_turn.tool_calls]
     written = [run_code(ipython, f"--call {name}")[0] or "" for name in ids]
     assert written == [
         "weather(city='Delft', days=2)",

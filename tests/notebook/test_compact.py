@@ -368,8 +368,8 @@ def test_structured_answer_after_summarized_turns(notebook: Notebook, provider: 
         notebook.ask("Look 2.")
         notebook.jp("compact -s --keep-first 0 --keep-last 0")
         notebook.ask("Where?", schema=schema)
-    assert notebook.session.last is not None
-    assert notebook.session.last.data == {"place": "Delft"}
+    assert notebook.session.last_turn is not None
+    assert notebook.session.last_turn.data == {"place": "Delft"}
     assert SUMMARY in sent(server.requests[-1])
 
 
@@ -471,8 +471,8 @@ def test_unattended_overflow_is_an_error_with_the_remedy(notebook: Notebook, pro
             assert words in str(caught.value)
         notebook.jp("compact --keep-first 0")
         notebook.jp("resume")
-    assert notebook.session.last is not None
-    assert notebook.session.last.text == "Fine."
+    assert notebook.session.last_turn is not None
+    assert notebook.session.last_turn.text == "Fine."
     assert sent(server.requests[-1]).count("And now?") == 1
     assert sent(server.requests[-1]).count(LONG) == 1, "the last turn that was answered is kept"
 

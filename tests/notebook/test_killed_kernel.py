@@ -522,7 +522,8 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
     assert responses(heir.view.jp) == ["measure is done", "deploy is done"]
     assert well_formed(events(heir))
     assert value(
-        heir, '__import__("jp_nb.session.current").session.current.current().active.trust.trusted'
+        heir,
+        '__import__("jp_nb.session.current").session.current.get_session().active.trust.trusted',
     )
 
 

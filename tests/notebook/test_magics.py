@@ -39,7 +39,7 @@ def test_any_space_ends_the_subcommand(line: str, monkeypatch: pytest.MonkeyPatc
     )
 
     magics = JpMagics.__new__(JpMagics)
-    vars(magics).update(_session=SimpleNamespace(guarded=nullcontext), _shell=None)
+    vars(magics).update(_session=SimpleNamespace(report_errors=nullcontext), _shell=None)
     magics.command(line)
     assert ran == [("config", "x")]
 
@@ -107,8 +107,8 @@ def test_mistake_is_one_line_that_gives_the_remedy_and_nothing_is_recorded(
 def test_braces_and_dollars_are_sent_as_written(ipython: IPythonShell) -> None:
     ipython.run("name = {'k': ['v']}; dollar = 1")
     ipython.run('%%jp\nA {name} $dollar {{name["k"][0]}} \\{{name}} {"json": 1}')
-    assert ipython.session.last is not None
-    assert ipython.session.last.request == 'A {name} $dollar v {{name}} {"json": 1}'
+    assert ipython.session.last_turn is not None
+    assert ipython.session.last_turn.request == 'A {name} $dollar v {{name}} {"json": 1}'
 
 
 def test_turn_is_the_result_of_its_cell(ipython: IPythonShell) -> None:
@@ -181,8 +181,8 @@ def test_words_that_are_not_a_subcommand_are_offered_as_a_request(ipython: IPyth
     assert "below `%%jp`" in said
     assert "or `%jp q what is this?`." in said
     ipython.run("%jp q what?")
-    assert ipython.session.last is not None
-    assert ipython.session.last.request == "what?"
+    assert ipython.session.last_turn is not None
+    assert ipython.session.last_turn.request == "what?"
 
 
 def test_second_tool_of_one_name_is_reported_by_the_cell_that_defines_it(
@@ -205,8 +205,8 @@ def test_cell_that_asks_inside_a_tool_is_refused(ipython: IPythonShell) -> None:
     )
     try:
         ipython.run("%%jp -m scripted/nested\nGo.")
-        assert ipython.session.last is not None
-        (call,) = ipython.session.last.tool_calls
+        assert ipython.session.last_turn is not None
+        (call,) = ipython.session.last_turn.tool_calls
         assert "a turn is still running" in (call.content or "")
     finally:
         jp_nb.remove_tool("nests")

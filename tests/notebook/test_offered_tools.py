@@ -224,7 +224,7 @@ def test_table_of_tools_shows_what_the_model_is_offered(
 
 def notices(talk: Talk, capsys: pytest.CaptureFixture[str]) -> list[str]:
     capsys.readouterr()
-    talk.session.say_notices(*talk.session.store.take_notices())
+    talk.session.print_notices(*talk.session.store.take_notices())
     return [line for line in capsys.readouterr().out.splitlines() if "the same name" in line]
 
 

@@ -20,7 +20,7 @@ SCRIPTS = {
 }
 INTERRUPTED_TURN = """
 from jp_nb.record.events import ChatRequest, ToolCallRequest
-from jp_nb.session.current import current
+from jp_nb.session.current import get_session
 import jp_nb as jp
 ran = []
 
@@ -36,7 +36,7 @@ def add(a: int, b: int) -> str:
     return str(a + b)
 
 def interrupt_turn():
-    stream = current().document.conversation
+    stream = get_session().document.conversation
     stream.start_turn(ChatRequest(content="What is 2 and 3?"))
     stream.append(ToolCallRequest(
         id="call_1", name="add", arguments={"a": 2, "b": 3}, metadata={"scripted_reply": "talk:1"},

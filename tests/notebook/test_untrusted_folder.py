@@ -96,7 +96,7 @@ def test_consent_to_answers_is_for_one_content_and_can_be_revoked(
     session = found.session
 
     def answers() -> bool:
-        return session.turns.work.prepared(session.config).asks_nobody("publish")
+        return session.turns.runner.load_answers(session.config).answers_questions_of("publish")
 
     assert not answers()
     found.jp("trust --workspace --yes")
@@ -121,13 +121,13 @@ def test_cassette_of_a_folder_does_not_answer_before_the_user_agreed(
     found = open_session()
     cassettes = found.session.active.cassettes
     with pytest.raises(ConfigError, match="came with this folder"):
-        _ = cassettes.tape
+        _ = cassettes.active
     found.jp("trust --workspace --yes")
-    assert cassettes.tape is not None
+    assert cassettes.active is not None
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__PATH", str(bare_folder / "talk.cassette.jsonl"))
     write(bare_folder / "talk.cassette.jsonl", CASSETTE + "\n")
-    assert open_session().session.active.cassettes.tape is not None  # named as a whole
+    assert open_session().session.active.cassettes.active is not None  # named as a whole
     monkeypatch.delenv("JP_CFG_PROVIDERS__CASSETTE__PATH")
     again = open_session()
     again.jp("cassette replay talk.cassette.jsonl")
-    assert again.session.active.cassettes.tape is not None  # named here
+    assert again.session.active.cassettes.active is not None  # named here

@@ -44,7 +44,7 @@ def kept(session: Session) -> str:
             document.conversation.raw,
             document.others,
             session.config.model_dump(mode="json"),
-            repr(session.last),
+            repr(session.last_turn),
             repr(session.host.namespace.get("_jp")),
         ]
     )

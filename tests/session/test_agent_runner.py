@@ -150,6 +150,6 @@ def test_tool_sources_live_on_the_agent_thread(agent: AgentThread) -> None:
 
     assert "book" in tools().missing
     assert "book" in tools().missing
-    agent.close(*resolver.take_open())
+    agent.close(*resolver.take_closing())
     there = "jp_nb agent"
     assert shelf.happened == [(what, there) for what in ("start", "list", "list", "close")]

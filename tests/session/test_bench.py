@@ -68,7 +68,7 @@ def test_arguments_of_the_model_can_be_reused(notebook: Notebook) -> None:
     notebook.ask("What is the weather?")
     assert "Delft: sunny for 3 days" in notebook.jp("call weather --last")
     assert "Delft: sunny for 5 days" in notebook.jp("call weather --last days=5")
-    call_id = notebook.session.last.tool_calls[0].id  # type: ignore[union-attr]
+    call_id = notebook.session.last_turn.tool_calls[0].id  # type: ignore[union-attr]
     assert "Delft: sunny for 3 days" in notebook.jp(f"call --id {call_id[:-1]}")
 
 
@@ -203,12 +203,12 @@ def test_advice_about_a_tool_is_shown_once(
         return number / 2
 
     jp.tool(halve)
-    notebook.session.say_notices()
+    notebook.session.print_notices()
     printed = capsys.readouterr().out
     assert "jp_nb: tool halve: number has no type hint" in printed
     assert "jp_nb: tool halve: there is no docstring" in printed
     jp.tool(halve)
-    notebook.session.say_notices()
+    notebook.session.print_notices()
     assert capsys.readouterr().out == ""
     assert "number has no type hint" in notebook.jp("tools halve")
 

@@ -6,7 +6,7 @@ import pytest
 
 from jp_nb.errors import UsageError
 from jp_nb.record.turns import ToolCall
-from jp_nb.session.bench import call_with_id
+from jp_nb.session.bench import find_call
 
 CALLS = [ToolCall(*each, {}) for each in [("a1", "x"), ("a12", "y"), ("b", "z"), ("b", "w")]]
 
@@ -17,18 +17,18 @@ def test_exact_id_precedes_a_prefix_and_the_last_call_wins(
     rows: list[tuple[str, str]] = [("a1", "x"), ("a12", "y"), ("b", "w")]
     for wanted, name in rows:
         with subtests.test(wanted=wanted):
-            assert call_with_id(CALLS, wanted).name == name
+            assert find_call(CALLS, wanted).name == name
 
 
 def test_unique_prefix_of_an_id_is_enough() -> None:
-    assert call_with_id(CALLS[1:], "a").id == "a12"
+    assert find_call(CALLS[1:], "a").id == "a12"
 
 
 def test_ambiguous_and_unknown_ids_are_errors() -> None:
     with pytest.raises(UsageError, match=r"^several calls of x have an id that begins with a: a1,"):
-        call_with_id(CALLS, "a", about=" of x")
+        find_call(CALLS, "a", about=" of x")
     with pytest.raises(UsageError, match="no call in this conversation has an id that begins with"):
-        call_with_id(CALLS, "c")
+        find_call(CALLS, "c")
     many = [ToolCall(f"id{n}", "x", {}) for n in range(15)]
     with pytest.raises(UsageError, match=r"id9 and 5 more$"):
-        call_with_id(many, "id")
+        find_call(many, "id")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.errors import ConfigError
-from jp_nb.session.cassettes import Cassettes, without_key
+from jp_nb.session.cassettes import Cassettes, hide_key
 from jp_nb.storage.config_files import ConfigFiles
 
 KEY = "sk-test-0123456789abcdef0123"
@@ -23,10 +23,10 @@ def test_cassette_needs_a_path_if_the_notebook_is_unknown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cassettes = Cassettes(ConfigFiles(tmp_path), None)
-    assert cassettes.tape is None
+    assert cassettes.active is None
     monkeypatch.setenv("JP_CFG_PROVIDERS__CASSETTE__MODE", "record")
     with pytest.raises(ConfigError, match="the name of this notebook is unknown") as raised:
-        _ = cassettes.tape
+        _ = cassettes.active
     assert raised.value.path == "providers.cassette.path"
     assert cassettes.choose("record", "a.jsonl").path == tmp_path / "a.jsonl"
 
@@ -35,7 +35,7 @@ def test_default_cassette_is_next_to_the_notebook(tmp_path: Path) -> None:
     cassettes = Cassettes(ConfigFiles(tmp_path), tmp_path / "my talk.v2.ipynb")
     found = cassettes.choose("record")
     assert found.path == tmp_path / "my talk.v2.cassette.jsonl"
-    assert cassettes.name_of(found.path) == "my talk.v2.cassette.jsonl"
+    assert cassettes.format_path(found.path) == "my talk.v2.cassette.jsonl"
 
 
 def test_path_is_relative_to_the_folder_of_the_notebook(
@@ -53,7 +53,7 @@ def test_tilde_with_an_unknown_user_is_a_folder_name(tmp_path: Path) -> None:
 
 
 def test_current_key_is_hidden_in_recordings(monkeypatch: pytest.MonkeyPatch) -> None:
-    hide = without_key("A_KEY", lambda text: text.replace("sesame", "(secret)"))
+    hide = hide_key("A_KEY", lambda text: text.replace("sesame", "(secret)"))
     monkeypatch.delenv("A_KEY", raising=False)
     assert hide(f"{KEY} sesame") == f"{KEY} (secret)"
     monkeypatch.setenv("A_KEY", KEY)

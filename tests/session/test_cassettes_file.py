@@ -10,7 +10,7 @@ import pytest
 from jp_nb.agent.recording import FailedResponse
 from jp_nb.config.tree.models import CassetteMode
 from jp_nb.errors import StorageError
-from jp_nb.session.cassettes import CassetteChoice, CassetteTape
+from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette import read_cassette
 from tests.support.asked_requests import exchanges, requests, write_cassette
 
@@ -18,14 +18,14 @@ from tests.support.asked_requests import exchanges, requests, write_cassette
 def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
     failed, good, *_ = exchanges()
     choice = CassetteChoice("replay-or-record", tmp_path / "a.jsonl")
-    tape = CassetteTape(choice)
+    tape = OpenCassette(choice)
     tape.keep(failed)
     assert not choice.path or not choice.path.exists()
-    again = CassetteTape(choice)
+    again = OpenCassette(choice)
     assert again.replay(failed.asked) is None
     again.keep(failed)
     again.keep(good)
-    last = CassetteTape(choice)
+    last = OpenCassette(choice)
     assert [last.replay(failed.asked), last.replay(failed.asked)] == [failed, good]
 
 
@@ -33,14 +33,14 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
     failed, good, _, incomplete = exchanges()
     path = write_cassette(tmp_path / "a.jsonl")
     before = path.read_bytes()
-    tape = CassetteTape(CassetteChoice("record", path))
+    tape = OpenCassette(CassetteChoice("record", path))
     tape.keep(failed)
     tape.keep(incomplete)
     assert path.read_bytes() == before
-    assert tape.is_unanswered
+    assert tape.awaits_response
     tape.keep(good)
     tape.keep(failed)
-    assert not tape.is_unanswered
+    assert not tape.awaits_response
     content = read_cassette(path)
     kept = [content.exchange(each) for each in content.exchanges]
     assert kept == [failed, incomplete, good, failed]
@@ -49,8 +49,8 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
 def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path) -> None:
     failed = exchanges()[0]
     path = write_cassette(tmp_path / "a.jsonl", failed)
-    assert CassetteTape(CassetteChoice("replay", path)).replay(failed.asked) == failed
-    assert CassetteTape(CassetteChoice("replay-or-record", path)).replay(failed.asked) is None
+    assert OpenCassette(CassetteChoice("replay", path)).replay(failed.asked) == failed
+    assert OpenCassette(CassetteChoice("replay-or-record", path)).replay(failed.asked) is None
 
 
 def test_replayed_error_is_raised_without_delay() -> None:
@@ -64,10 +64,10 @@ def test_replayed_error_is_raised_without_delay() -> None:
 
 def test_missing_cassette_is_an_error_in_replay_mode_only(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="there is no cassette"):
-        CassetteTape(CassetteChoice("replay", tmp_path / "a.jsonl"))
+        OpenCassette(CassetteChoice("replay", tmp_path / "a.jsonl"))
     modes: tuple[CassetteMode, ...] = ("record", "replay-or-record")
     for mode in modes:
-        tape = CassetteTape(CassetteChoice(mode, tmp_path / "a.jsonl"))
+        tape = OpenCassette(CassetteChoice(mode, tmp_path / "a.jsonl"))
         assert tape.replay(requests()[0]) is None
 
 
@@ -78,7 +78,7 @@ def test_other_files_are_not_overwritten(tmp_path: Path, subtests: pytest.Subtes
             path = tmp_path / "talk.ipynb"
             path.write_text(content, "utf-8")
             with pytest.raises(StorageError, match="is not a cassette and is not overwritten"):
-                CassetteTape(CassetteChoice("record", path))
+                OpenCassette(CassetteChoice("record", path))
             assert path.read_text("utf-8") == content
 
 
@@ -88,7 +88,7 @@ def test_damaged_cassette_can_be_recorded_again(
     path = tmp_path / "a.jsonl"
     for content in ("", '{"jp_nb":"cassette","version":9}\n', '{"jp_nb":"cassette"}\nnonsense'):
         path.write_text(content, "utf-8")
-        CassetteTape(CassetteChoice("record", path)).keep(exchanges()[1])
+        OpenCassette(CassetteChoice("record", path)).keep(exchanges()[1])
         assert len(read_cassette(path).exchanges) == 1
 
 
@@ -96,5 +96,5 @@ def test_pipe_is_refused_and_not_replaced(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(StorageError, match="a device or a pipe"):
-        CassetteTape(CassetteChoice("record", path))
+        OpenCassette(CassetteChoice("record", path))
     assert path.is_fifo()

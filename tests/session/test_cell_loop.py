@@ -224,10 +224,10 @@ def test_waiting_time_excludes_running_functions(cell: CellLoop, agent: Agent) -
         log.append("function")
 
     agent.start(cell.call(function))
-    cell.call_after_waiting(0.1, lambda: log.append("time is over"))
+    cell.call_after_idle(0.1, lambda: log.append("time is over"))
     cell.serve(lambda: "time is over" in log)
     assert log == ["function", "came meanwhile", "time is over"]
-    assert cell.waited < 0.3 + 0.1
+    assert cell.idle_s < 0.3 + 0.1
 
 
 def test_waiting_time_excludes_a_stopped_process(
@@ -247,8 +247,8 @@ def test_waiting_time_excludes_a_stopped_process(
             pass
 
     monkeypatch.setattr(cell_loop, "monotonic", lambda: now)
-    cell.listen(Stopped())
-    cell.call_after_waiting(1.0, lambda: over.append(now))
+    cell.set_listener(Stopped())
+    cell.call_after_idle(1.0, lambda: over.append(now))
 
     def is_over() -> bool:
         nonlocal turns
@@ -275,8 +275,8 @@ def test_pending_messages_are_handled_before_the_waiting_time_ends(cell: CellLoo
         def wake(self) -> None:
             pass
 
-    cell.listen(Socket())
-    cell.call_after_waiting(0.0, lambda: log.append("time is over"))
+    cell.set_listener(Socket())
+    cell.call_after_idle(0.0, lambda: log.append("time is over"))
     cell.serve(lambda: "time is over" in log)
     assert log == ["message"] * 3 + ["time is over"]
 
@@ -285,8 +285,8 @@ def test_redirected_interrupt_is_used_once(
     cell: CellLoop,
 ) -> None:
     log: list[str] = []
-    cell.hear_interrupts(lambda: log.append("heard"))
-    cell.take_interrupt(lambda: log.append("taken"))
+    cell.set_interrupt_handler(lambda: log.append("heard"))
+    cell.replace_next_interrupt(lambda: log.append("taken"))
     interrupt_main_thread_in(0.1)
     cell.serve(lambda: bool(log))
     assert log == ["taken"]
@@ -301,12 +301,12 @@ def test_internal_interrupt_is_raised_and_not_reported(cell: CellLoop, ours: boo
     heard: list[bool] = []
 
     def wait(is_ours: bool) -> None:
-        with cell.unsheltered(lambda: is_ours):
+        with cell.allow_interrupts(lambda: is_ours):
             interrupt_main_thread_in(0.1)
             sleep(30)
 
-    cell.hear_interrupts(lambda: heard.append(True))
-    with cell.sheltered():
+    cell.set_interrupt_handler(lambda: heard.append(True))
+    with cell.defer_interrupts():
         with pytest.raises(KeyboardInterrupt):
             wait(ours)
         assert heard == ([] if ours else [True])

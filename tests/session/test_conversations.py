@@ -204,7 +204,7 @@ def test_new_conversation_keeps_the_model(cells: Cells, *, by_option: bool) -> N
         assert cells.ask("b", "New.", new=True) == "other"
     else:
         cells.session.conversations.new()
-        assert cells.session.summary().startswith("model scripted/other · new conversation")
+        assert cells.session.format_status().startswith("model scripted/other · new conversation")
     assert any("assistant.model.id=scripted/other" in line for line in cells.take_notices())
 
 

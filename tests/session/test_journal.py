@@ -259,10 +259,10 @@ def test_two_kernels_of_one_conversation_have_separate_journals(left_folder: Pat
     assert third.document.conversation.raw == first.document.conversation.raw
     assert [notice for notice in third.notices if "has other entries of this conv" in notice]
     assert len(journals(left_folder)) == 2
-    assert third.conversations.bring_back()
+    assert third.conversations.restore_from_journal()
     assert third.document.conversation.raw == second.document.conversation.raw
     assert third.active.trust.trusted
-    assert not third.conversations.bring_back()
+    assert not third.conversations.restore_from_journal()
     third.close()
 
 
@@ -282,7 +282,7 @@ def test_entries_of_a_second_kernel_are_restored(left_folder: Path, renamed: boo
     second.close()
     first.close()
     third = Session(FakeHost(home=FakeHome(path, stored=saved(left_folder))))
-    while third.conversations.bring_back():
+    while third.conversations.restore_from_journal():
         pass
     held = [third.document.conversation.raw, *(x["events"] for x in other_conversations(third))]
     assert second.document.conversation.raw in held
@@ -315,7 +315,7 @@ def test_two_matching_journals_are_both_restored(left_folder: Path) -> None:
     third = opened(left_folder, stored)
     assert third.document.conversation.raw == first.document.conversation.raw
     assert [notice for notice in third.notices if "has other entries of this conv" in notice]
-    assert third.conversations.bring_back()
+    assert third.conversations.restore_from_journal()
     assert third.document.conversation.raw == second.document.conversation.raw
     third.close()
 
@@ -384,7 +384,7 @@ def test_copied_notebook_does_not_take_the_journal_of_the_original(
     assert copied.document.conversation.raw == stored["events"]
     [told] = copied.notices
     assert f"for the notebook {original}, which no longer exists. If it is this notebook" in told
-    assert copied.conversations.bring_back()
+    assert copied.conversations.restore_from_journal()
     assert copied.document.conversation.turn_count == 2
     assert path in journals(clean_folder)
     copied.close()
@@ -399,7 +399,7 @@ def test_renamed_notebook_keeps_its_journal(clean_folder: Path) -> None:
     renamed = (clean_folder / NOTEBOOK).rename(clean_folder / "renamed.ipynb")
     for content in (stored, None):  # content that was never saved is in the journal only
         session = Session(FakeHost(home=FakeHome(renamed, stored=content)))
-        assert session.conversations.bring_back() is (content is None)
+        assert session.conversations.restore_from_journal() is (content is None)
         assert session.document.conversation.turn_count == 2
         session.close()
 
@@ -434,7 +434,7 @@ def test_reopened_conversation_continues_its_journal(clean_folder: Path) -> None
     session.close()
     after = opened(clean_folder, None)  # nothing of all that was saved
     turns = []
-    while after.conversations.bring_back():
+    while after.conversations.restore_from_journal():
         turns.append(after.document.conversation.turn_count)
     assert sorted(turns) == [1, 2]
     assert sum("another conversation in the journal" in each for each in after.notices) == 1
@@ -454,7 +454,7 @@ def test_journal_taken_by_another_kernel_is_written_again(clean_folder: Path) ->
     session.close()
     other.close()
     after = opened(clean_folder, None)
-    assert after.conversations.bring_back()
+    assert after.conversations.restore_from_journal()
     assert after.document.conversation.raw == raw
     after.close()
 
@@ -469,7 +469,7 @@ def test_dropped_conversation_is_not_restored(clean_folder: Path) -> None:
     session.close()
     after = opened(clean_folder, None)
     assert not after.notices
-    assert not after.conversations.bring_back()
+    assert not after.conversations.restore_from_journal()
     after.close()
 
 
@@ -538,7 +538,7 @@ def test_journals_of_headless_runs_are_not_offered(
     path.write_text(text.replace('"made":"live"', f'"made":"{made}"'))
     session = opened(left_folder, None)
     told = [notice for notice in session.notices if "has a conversation" in notice]
-    assert bool(told) is session.conversations.bring_back() is (made == "live")
+    assert bool(told) is session.conversations.restore_from_journal() is (made == "live")
     session.close()
 
 

@@ -61,7 +61,7 @@ def test_result_in_the_journal_is_appended_when_the_notebook_opens(
 def test_restored_conversation_has_its_results(clean_folder: Path) -> None:
     with_open_calls(clean_folder).close()
     again = opened(clean_folder, None)
-    assert again.conversations.bring_back()
+    assert again.conversations.restore_from_journal()
     assert_the_result_is_back(again)
     stored = again.document.to_json()
     again.close()

@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.json_values import JsonObject
 from jp_nb.record.journal import JournalHead, RunningMark, entry_lines, line_of
-from jp_nb.session.journal import completed
+from jp_nb.session.journal import complete_document
 from jp_nb.storage.journal import JournalFolder
 
 HAD: list[JsonObject] = [{"event_id": "a"}, {"event_id": "b"}]
@@ -40,7 +40,7 @@ def folder(tmp_path: Path, made: str) -> JournalFolder:
 
 
 def test_journal_entries_are_appended_to_the_stored_conversation(folder: JournalFolder) -> None:
-    found = completed(folder, DOCUMENT, notebook="/nb.ipynb")
+    found = complete_document(folder, DOCUMENT, notebook="/nb.ipynb")
     assert found["others"] == [
         {
             "conversation": {"id": "jp-c2", "made": "headless"},
@@ -49,7 +49,7 @@ def test_journal_entries_are_appended_to_the_stored_conversation(folder: Journal
         }
     ]
     assert {**found, "others": DOCUMENT["others"]} == DOCUMENT
-    assert completed(folder, found, notebook="/nb.ipynb") == found
+    assert complete_document(folder, found, notebook="/nb.ipynb") == found
 
 
 def test_journal_of_other_entries_adds_nothing(
@@ -60,13 +60,13 @@ def test_journal_of_other_entries_adds_nothing(
         with subtests.test(first=first):
             second: JsonObject = HAD[1] if first != HAD[0] else {"event_id": "another"}
             document: JsonObject = {"conversation": {"id": "jp-c2"}, "events": [first, second]}
-            assert completed(folder, document, notebook="/nb.ipynb") == document
+            assert complete_document(folder, document, notebook="/nb.ipynb") == document
 
 
 def test_journal_of_another_notebook_adds_nothing(folder: JournalFolder) -> None:
-    assert completed(folder, DOCUMENT, notebook="/other.ipynb") == DOCUMENT
+    assert complete_document(folder, DOCUMENT, notebook="/other.ipynb") == DOCUMENT
 
 
 @pytest.mark.parametrize("made", ["live"])
 def test_journal_of_a_live_kernel_is_not_added_to_a_headless_run(folder: JournalFolder) -> None:
-    assert completed(folder, DOCUMENT, notebook="/nb.ipynb") == DOCUMENT
+    assert complete_document(folder, DOCUMENT, notebook="/nb.ipynb") == DOCUMENT

@@ -60,7 +60,7 @@ def past(notebook: Notebook) -> PastRequests:
 
 
 def body(notebook: Notebook, name: str | None = None) -> bytes:
-    return past(notebook).named(name).sent.body
+    return past(notebook).find(name).sent.body
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
@@ -84,7 +84,7 @@ def test_past_requests_equal_the_received_bytes(
         names = ["0.1", "1.1", "1.2", "1.3", "2.1", "2.2", "3.1", "4.1", "5.1"]
         arrived = [received.raw for received in server.requests]
         assert [body(notebook, name) for name in names] == arrived
-        assert [past(notebook).named(name).remarks[0] for name in names] == [
+        assert [past(notebook).find(name).remarks[0] for name in names] == [
             *["reconstructed request"] * 8,
             "exact request",
         ]
@@ -92,7 +92,7 @@ def test_past_requests_equal_the_received_bytes(
         assert body(notebook, "1") == arrived[3]
         notebook.jp("undo")  # copies of the entries: they are not linked to sent requests
         assert [body(notebook, name) for name in names[:-1]] == arrived[:-1]
-        assert past(notebook).named(None).remarks[0] == "reconstructed request"
+        assert past(notebook).find(None).remarks[0] == "reconstructed request"
         notebook.session.close()
 
 
@@ -103,7 +103,7 @@ def test_next_request_has_a_placeholder_for_the_text(
         notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
         first, arrived = json.loads(body(notebook)), server.requests
         assert first["messages"][-1] == {"role": "user", "content": YOURS}
-        assert past(notebook).named(None).name == "next"
+        assert past(notebook).find(None).name == "next"
         assert not arrived
         notebook.ask(YOURS)
         assert json.loads(arrived[0].raw) == first
@@ -125,7 +125,7 @@ def test_failed_request_is_shown_and_omitted_from_later_ones(
         assert body(notebook) == server.requests[1].raw
         notebook.ask("Third.")
         assert body(notebook, "1") == server.requests[1].raw
-        assert past(notebook).named("1").remarks[0] == "reconstructed request"
+        assert past(notebook).find("1").remarks[0] == "reconstructed request"
         assert body(notebook, "2") == server.requests[2].raw
         assert b"Wrong." not in body(notebook, "2")
         notebook.session.close()
@@ -138,7 +138,7 @@ def test_failed_request_after_tools_is_known_in_the_same_kernel(
         notebook = notebook_at(server, folder, monkeypatch, "openai")
         with pytest.raises(ProviderError):
             notebook.ask("First.")
-        found = past(notebook).named(None)
+        found = past(notebook).find(None)
         assert (found.name, found.sent.body) == ("0.2", server.requests[1].raw)
         notebook.session.close()
 
@@ -227,7 +227,7 @@ def test_unknown_request_is_an_error(folder: Path, subtests: pytest.Subtests) ->
             notebook = Notebook(folder)
             notebook.ask("First.")
             with pytest.raises(UsageError, match=r"no request .*and its last request is 0\.1"):
-                past(notebook).named(name)
+                past(notebook).find(name)
 
 
 # --- a command line ----------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_turn_is_shown_recorded_and_stored(folder: Path) -> None:
     turn = session.run_turn("About {{city}}.", model="scripted/talk")
     session.close()
     assert (turn.request, turn.text) == ("About Delft.", "one")
-    assert session.last is turn
+    assert session.last_turn is turn
     assert host.namespace["_jp"] is turn
     assert texts(host) == ["one"]
     assert host.person.outputs[0].done
@@ -102,7 +102,7 @@ def test_stored_conversation_continues(folder: Path) -> None:
     session.close()
     again = Session(FakeHost(home=FakeHome(stored=stored)))
     again.configure(Directive("cfg", "assistant.model.id=scripted/talk"))
-    assert again.summary().startswith("model scripted/talk · conversation restored (1 turn)")
+    assert again.format_status().startswith("model scripted/talk · conversation restored (1 turn)")
     assert again.run_turn("And?").text == "two"
     again.close()
 
@@ -147,7 +147,7 @@ def test_errors_are_shown_before_notices(folder: Path, capsys: pytest.CaptureFix
     host = FakeHost()
     session = Session(host)
     session.notices.append("by the way")
-    with pytest.raises(UsageError), session.guarded():
+    with pytest.raises(UsageError), session.report_errors():
         session.run_turn(" ")
     session.close()
     assert [str(error)[:20] for error in host.errors] == ["the request is empty"]
@@ -196,7 +196,7 @@ def test_notices_contain_no_absolute_path_of_the_workspace(
         monkeypatch.chdir(place)
         session = Session(FakeHost())
         session.notices += [f"{place.parent} is the workspace", f"{folder}/home/x is yours"]
-        session.say_notices()
+        session.print_notices()
         printed.append(capsys.readouterr().out)
         session.close()
     assert printed[0] == printed[1]

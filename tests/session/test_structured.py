@@ -23,7 +23,7 @@ from jp_nb.errors import AnswerError, UsageError
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.turns import Turn
 from jp_nb.session.session import Session
-from jp_nb.session.structured import check_answer, describe, may_describe
+from jp_nb.session.structured import check_answer, is_schema_like, read_schema
 from tests.support.kernel_client import FrontEnd, front_end
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
 from tests.support.sessions import make_session
@@ -104,13 +104,13 @@ def test_types_and_mappings_become_schemas(subtests: pytest.Subtests) -> None:
         ({"properties": {"x": {"id": "b"}}}, {"properties": {"x": {"id": "b"}}}),
     ]:
         with subtests.test(value=value):
-            assert describe("What", {"What": value}) == schema
-            assert describe(value, {}) == schema
+            assert read_schema("What", {"What": value}) == schema
+            assert read_schema(value, {}) == schema
 
 
 def test_schema_is_an_independent_copy() -> None:
     mine: dict[str, Any] = {"type": "object", "properties": {"x": {"type": "string"}}}
-    schema = describe("mine", {"mine": mine})
+    schema = read_schema("mine", {"mine": mine})
     mine["properties"].clear()
     assert schema["properties"] == {"x": {"type": "string"}}
 
@@ -179,7 +179,7 @@ def test_invalid_schemas_are_errors_with_their_place(subtests: pytest.Subtests) 
     ]:
         with subtests.test(value=value):
             with pytest.raises(UsageError) as caught:
-                describe("What", {"What": value})
+                read_schema("What", {"What": value})
             assert message in str(caught.value)
             assert len(str(caught.value)) < 600
 
@@ -191,15 +191,15 @@ def test_data_that_looks_like_a_reference_is_accepted() -> None:
         "default": {"$ref": "https://example.org"},
         "$defs": {"a/b": {"type": "string"}, "~": {"$ref": "#/$defs/a~1b"}},
     }
-    assert describe(schema, {}) == schema
-    assert describe(Node, {})["$ref"] == "#/$defs/Node"  # recursion that ends is in order
+    assert read_schema(schema, {}) == schema
+    assert read_schema(Node, {})["$ref"] == "#/$defs/Node"  # recursion that ends is in order
 
 
 def test_unknown_name_suggests_the_nearest_schema() -> None:
     with pytest.raises(UsageError, match="there is no 'Tripp' in this notebook: did you mean 'Tr"):
-        describe("Tripp", {"Trip": Trip})
+        read_schema("Tripp", {"Trip": Trip})
     with pytest.raises(UsageError, match="there is no 'Nope' in this notebook: define it first"):
-        describe("Nope", {"Trip": Trip, "open": open, "note": 5})
+        read_schema("Nope", {"Trip": Trip, "open": open, "note": 5})
 
 
 def test_completion_offers_models_and_schemas_without_running_code() -> None:
@@ -208,10 +208,10 @@ def test_completion_offers_models_and_schemas_without_running_code() -> None:
             raise AssertionError(name)
 
     offered: list[Any] = [Trip, Row, Point, list[Trip], Trip | None, Literal["a"], ANSWER]
-    assert [value for value in offered if not may_describe(value)] == []
+    assert [value for value in offered if not is_schema_like(value)] == []
     others: list[Any] = [BaseModel, int, Hostile, {"a": 1}, {}, [ANSWER], "Trip", json]
-    assert [value for value in others if may_describe(value)] == []
-    assert not may_describe(Hostile())
+    assert [value for value in others if is_schema_like(value)] == []
+    assert not is_schema_like(Hostile())
 
 
 # --- an answer fits, or not ------------------------------------------------------------------
@@ -389,9 +389,9 @@ def test_text_refusal_and_invalid_data_are_kept_as_the_answer(
             ):
                 ask(session, server, "openai", "answer")
             assert (exc.value.data, exc.value.text) == (data, text)
-            assert session.last is not None
-            assert session.host.namespace["_jp"] is session.last
-            assert (session.last.data, session.last.text) == (data, text)
+            assert session.last_turn is not None
+            assert session.host.namespace["_jp"] is session.last_turn
+            assert (session.last_turn.data, session.last_turn.text) == (data, text)
             assert session.document.conversation.turn_count == turns
 
 

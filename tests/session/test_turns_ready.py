@@ -35,7 +35,7 @@ def refused(session: Session, text: str = "Why is the sky blue?", model: str | N
         session.run_turn(text, model=model)
     assert session.document.conversation.raw == before
     assert (session.settings.model, len(_outputs(session))) == (name, shown)
-    assert session.last is None
+    assert session.last_turn is None
     return str(caught.value)
 
 

@@ -18,7 +18,7 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.recording import Exchange, ExchangeRecorder, FailedResponse, make_part
 from jp_nb.errors import ProviderError, StorageError, UnrecordedError
 from jp_nb.json_values import JsonObject, compact_json
-from jp_nb.session.cassettes import CassetteChoice, CassetteTape
+from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage import cassette
 from jp_nb.storage.cassette import HEADER, CassetteWriter, exchange_lines, part_line, read_cassette
 from tests.support.asked_requests import (
@@ -33,7 +33,7 @@ from tests.support.asked_requests import (
 
 
 def replayed(path: Path) -> list[Exchange]:
-    tape = CassetteTape(CassetteChoice("replay", path))
+    tape = OpenCassette(CassetteChoice("replay", path))
     found = [tape.replay(each) for each in requests()]
     return [each for each in found if each is not None]
 

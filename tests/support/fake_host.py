@@ -20,7 +20,7 @@ from jp_nb.errors import UsageError
 from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
 from jp_nb.session.cell_loop import CellLoop
-from jp_nb.session.host import CellRun, Opened, RecordStore
+from jp_nb.session.host import CellRun, OpenedConversation, RecordStore
 from jp_nb.session.last_error import LastError
 from jp_nb.tools.notebook_access import CodeRun, NotebookCell, NotebookCells
 from tests.support.fakes import FakePrompter
@@ -29,8 +29,8 @@ from tests.support.fakes import FakePrompter
 class FakeStore:
     """Keeps the entries of the active conversation, as a notebook would."""
 
-    where = "kept in a test"
-    why_not_kept: str | None = None
+    location = "kept in a test"
+    unsaved_reason: str | None = None
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -46,14 +46,14 @@ class FakeStore:
     def flush(self, timeout: float) -> bool:
         return True
 
-    def cell_ends(self) -> None:
+    def flush_after_cell(self) -> None:
         return None
 
-    def can_be_read_again(self, timeout: float) -> bool:
+    def can_reload(self, timeout: float) -> bool:
         return False
 
     def save(self, timeout: float = 10.0) -> str:
-        return self.where
+        return self.location
 
     def saved_entries(self, conversation: str) -> int:
         return self.saved.get(conversation, 0)
@@ -74,13 +74,13 @@ class FakeHome:
     stored: JsonValue = None
 
     def open(
-        self, *, clock: Clock, base_config: Mapping[str, JsonValue], go_on: bool = False
-    ) -> Opened:
+        self, *, clock: Clock, base_config: Mapping[str, JsonValue], continues: bool = False
+    ) -> OpenedConversation:
         if self.stored is None:
             document = Document.new(clock=clock, made="live", base_config=base_config)
         else:
             document = Document.load(self.stored, clock=clock)
-        return Opened(document, FakeStore(document), self.stored is not None)
+        return OpenedConversation(document, FakeStore(document), self.stored is not None)
 
 
 @dataclass
@@ -121,10 +121,10 @@ class FakeFrontEnd:
     def begin_question(self, config: AppConfig) -> None:
         return None
 
-    def ask_here(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
+    def ask_in_cell(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
         return self.prompter.unavailable() or asyncio.run(self.prompter.ask(prompt))
 
-    def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
+    def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
         return self.prompter.unavailable() or asyncio.run(self.prompter.ask_form(prompt))
 
     def end(self) -> None:
@@ -168,7 +168,7 @@ class FakeHost:
         self.kept: list[BaseException] = []
         self.failed: LastError | None = None
 
-    def find_home(self) -> FakeHome:
+    def find_notebook(self) -> FakeHome:
         return self.home
 
     def cell_run(self) -> CellRun:

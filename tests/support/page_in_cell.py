@@ -12,10 +12,10 @@ from jp_nb.notebook.page import locate
 from jp_nb.record.clock import utc_now
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.host import NotebookStorage, Opened
+from jp_nb.session.host import NotebookStorage, OpenedConversation
 
 home: NotebookStorage
-opened: Opened
+opened: OpenedConversation
 handshake = 0.0
 
 
@@ -28,7 +28,7 @@ def begin(*, timeout: float = 30.0, **options: Any) -> None:
     opened = home.open(**options)
     opened.document.conversation.on_change = opened.store.changed
     turns = opened.document.conversation.turn_count
-    print(f"{opened.store.where}; {f'restored, {turns} turns' if opened.restored else 'new'}")
+    print(f"{opened.store.location}; {f'restored, {turns} turns' if opened.restored else 'new'}")
     for notice in opened.notices:
         print("notice:", notice)
 
@@ -75,4 +75,4 @@ def new() -> None:
 
 def flushed(timeout: float = 10.0) -> None:
     """Wait until the home has everything, and say so."""
-    print("flushed" if opened.store.flush(timeout) else f"not flushed: {opened.store.where}")
+    print("flushed" if opened.store.flush(timeout) else f"not flushed: {opened.store.location}")

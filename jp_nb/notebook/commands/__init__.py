@@ -185,7 +185,7 @@ class Invocation:
 
     def say_summary(self) -> None:
         """Print which conversation is active now."""
-        print(f"jp_nb: {plain(self.session.summary())}")
+        print(f"jp_nb: {plain(self.session.format_status())}")
 
 
 Action = Callable[[Invocation], None]
@@ -236,7 +236,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
     options = read_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
-    before = session.last
+    before = session.last_turn
     try:  # a turn that failed has a result, too
         with unless_cancelled():
             session.run_turn(
@@ -250,7 +250,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
                 compact=options.compact,
             )
     finally:
-        turn = session.last
+        turn = session.last_turn
         if turn is not None and turn is not before and options.out is not None:
             shell.user_ns[options.out] = turn
 

@@ -27,7 +27,7 @@ from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows, preview_report
 from jp_nb.rendering.turn import conversations_table
-from jp_nb.session.compaction import Compacting, CompactionOrder
+from jp_nb.session.compaction import CompactionOptions, ManualCompaction
 from jp_nb.storage import trust as trust_module
 from jp_nb.text import escape_unseen, one_line, plain, spell_unseen
 from jp_nb.tools.question import Question
@@ -93,7 +93,7 @@ def _way_back(call: Invocation, left: Listed) -> str:
 
 def _say_active(call: Invocation) -> None:
     title = _quoted(_active(call).title)
-    print(f"jp_nb: Active: {title and f'{title} · '}{plain(call.session.summary())}")
+    print(f"jp_nb: Active: {title and f'{title} · '}{plain(call.session.format_status())}")
 
 
 def _active(call: Invocation) -> Listed:
@@ -115,8 +115,8 @@ def _quoted(title: str | None) -> str:
 
 def save(call: Invocation) -> None:
     """Store the record now."""
-    store, where = call.session.store, call.session.active.where
-    if store.why_not_kept is not None:
+    store, where = call.session.store, call.session.active.location
+    if store.unsaved_reason is not None:
         raise StorageError(
             f"The record cannot be saved here. It is {where}. `%jp export DIR` writes the "
             "conversation to a directory. `jp-nb import DIR NOTEBOOK` adds it to a notebook."
@@ -154,7 +154,7 @@ NOTHING = (
 
 def compact(call: Invocation) -> None:
     """Send earlier turns shorter from here on, show what would be, or take it back."""
-    compacting = Compacting(call.session.active, call.session.turns)
+    compacting = ManualCompaction(call.session.active, call.session.turns)
     if call.options.undo:
         _undo(call, compacting)
         return
@@ -168,7 +168,7 @@ def compact(call: Invocation) -> None:
         _carry_out(call, compacting, plan, order)
 
 
-def _no_turn(order: CompactionOrder, count: int) -> str:
+def _no_turn(order: CompactionOptions, count: int) -> str:
     """Return that there is no such turn, if `order` begins behind the last one; else ""."""
     first = order.first
     if first is None or first.kind != "turn" or first.amount < count:
@@ -178,20 +178,20 @@ def _no_turn(order: CompactionOrder, count: int) -> str:
 
 
 def _carry_out(
-    call: Invocation, compacting: Compacting, plan: CompactionPlan, order: CompactionOrder
+    call: Invocation, compacting: ManualCompaction, plan: CompactionPlan, order: CompactionOptions
 ) -> None:
     entries = compacting.carry_out(plan, order)
     call.show(compaction_report(plan, compacting.stream, entries, now=compacting.tokens()))
 
 
-def _undo(call: Invocation, compacting: Compacting) -> None:
+def _undo(call: Invocation, compacting: ManualCompaction) -> None:
     others = {name for name, value in vars(call.options).items() if value}
     if others - {"undo", "dry_run", "words"}:
         raise UsageError(
             "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
         )
     dry = call.options.dry_run
-    found = compacting.last_made() if dry else compacting.undo()
+    found = compacting.find_last() if dry else compacting.undo()
     if not found:
         print("jp_nb: There is no compaction to undo. All turns are sent in full.")
         return
@@ -206,7 +206,7 @@ def _undo(call: Invocation, compacting: Compacting) -> None:
 # --- the line --------------------------------------------------------------------------------
 
 
-def order_of(options: Namespace) -> CompactionOrder:
+def order_of(options: Namespace) -> CompactionOptions:
     """Return what the line of a `%jp compact` wants.
 
     Raises:
@@ -216,7 +216,7 @@ def order_of(options: Namespace) -> CompactionOrder:
         if getattr(options, one) is not None and getattr(options, other) is not None:
             flag = {"first": "--from", "last": "--to"}[one]
             raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
-    return CompactionOrder(
+    return CompactionOptions(
         rules=_rules(options),
         keep_first=_kept("--keep-first", options.keep_first, may_be_last=True),
         keep_last=_kept("--keep-last", options.keep_last, may_be_last=False),
@@ -299,7 +299,7 @@ def trust(call: Invocation) -> None:
         raise PromptCancelled("This conversation remains untrusted", end="declined")
     session.active.accept()
     print("jp_nb: This conversation and its settings are trusted, and signed with your key")
-    for line in session.active.questions.migrated():
+    for line in session.active.questions.migrate_table():
         print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
 
 
@@ -318,7 +318,7 @@ def _trust_workspace(call: Invocation) -> None:
         agrees = call.options.yes or _may_count(call, PENDING_HEAD, rows)
     if not agrees:
         raise PromptCancelled("The files of this folder remain untrusted", end="declined")
-    call.session.active.agree(pending)
+    call.session.active.consent(pending)
     print("jp_nb: These files and their settings are trusted until their content changes")
 
 
@@ -328,4 +328,4 @@ def _may_count(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[st
     question = Question.boolean(
         "trust", "Trust the settings above? They can run code and send data to other hosts."
     )
-    return call.session.turns.ask_person(question, label="Trust", tool=None) is True
+    return call.session.turns.ask_question(question, label="Trust", tool=None) is True

@@ -51,9 +51,9 @@ def request(call: Invocation) -> None:
     _check(call)
     requests = PastRequests(call.session.active, call.session.turns)
     if options.diff:
-        call.show(request_difference(*requests.two(tuple(options.words))))
+        call.show(request_difference(*requests.find_pair(tuple(options.words))))
         return
-    found = requests.named(call.word)
+    found = requests.find(call.word)
     if options.out is not None:
         call.shell.user_ns[options.out] = as_dict(found)
         print(f"jp_nb: The variable `{options.out}` holds request {found.name}")
@@ -268,7 +268,7 @@ _VERBS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
 def _history(call: Invocation) -> QuestionHistory | None:
     """Return what was answered; None, and why, if the notebook is not trusted."""
     questions = call.session.active.questions
-    _tell(questions.migrated())
+    _tell(questions.migrate_table())
     history = questions.history(everybody=True)
     if not history.trusted:
         print(f"jp_nb: {UNTRUSTED}")
@@ -328,11 +328,11 @@ def status(cassettes: Cassettes) -> list[str]:
     Raises:
         ConfigError: If it cannot be told, or the file cannot be read.
     """
-    tape = cassettes.tape
+    tape = cassettes.active
     if tape is None:
         return ["No cassette is in use: requests are sent to the model, and nothing is recorded."]
-    name, whole = cassettes.name_of(tape.path), exchanges(len(tape.cassette.exchanges))
-    if tape.is_unanswered:
+    name, whole = cassettes.format_path(tape.path), exchanges(len(tape.cassette.exchanges))
+    if tape.awaits_response:
         return [
             f"Nothing is recorded on {name} yet, and the file is unchanged: no model has answered."
         ]
@@ -365,12 +365,12 @@ def examine(session: Session) -> list[tuple[str, str]]:
         "kernel": _kernel,
         "front end": _front_end,
         "questions": _questions,
-        "record": lambda session: session.active.where,
-        "answer history": lambda session: session.active.questions.where(),
+        "record": lambda session: session.active.location,
+        "answer history": lambda session: session.active.questions.describe_location(),
         "folder": _folder,
         "model": _model,
         "cassette": _cassette,
-        "model list": lambda session: session.turns.catalog.standing(session.config),
+        "model list": lambda session: session.turns.catalog.describe_current(session.config),
         "attachments": _attachments,
     }
     return [(name, _finding(look, session)) for name, look in looks.items()]

@@ -26,7 +26,7 @@ from jp_nb.rendering.markdown import CodeBlock, code_blocks
 from jp_nb.rendering.report import table
 from jp_nb.rendering.tools import call_source
 from jp_nb.rendering.turn import by_tools
-from jp_nb.session.bench import call_with_id, read_assignments, read_object
+from jp_nb.session.bench import find_call, read_assignments, read_object
 from jp_nb.session.session import Session
 from jp_nb.text import escape_unseen, one_line, plain
 from jp_nb.tools.python import REGISTRY
@@ -97,7 +97,7 @@ def _recorded(line: Invocation, options: Namespace) -> ToolCallRequest | None:
         if not calls:
             raise UsageError(f"This conversation has no tool call{about}.")
         return calls[-1]
-    return call_with_id(calls, options.id, about=about)
+    return find_call(calls, options.id, about=about)
 
 
 MAX_LISTED = 30
@@ -164,7 +164,7 @@ def _call(call: Invocation, wanted: str | None) -> tuple[str, str]:
     calls = [made for turn in call.session.conversations.log() for made in turn.tool_calls]
     if not calls:
         raise UsageError("The model has not called a tool in this conversation.")
-    made = calls[-1] if wanted is None else call_with_id(calls, wanted)
+    made = calls[-1] if wanted is None else find_call(calls, wanted)
     tool = REGISTRY.all().get(made.name)
     source = call_source(made, tool, call.shell.user_ns)
     return source, f"the call {escape_unseen(made.id)} of `{escape_unseen(made.name)}`"

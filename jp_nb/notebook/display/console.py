@@ -162,7 +162,7 @@ class PrintedTurn:
         """Take `event`; cheap: most events only join a queue."""
         self._events.append(event)
         if isinstance(event, FunctionBegins):  # on the cell's thread: what it prints comes next
-            with self._cell.sheltered():
+            with self._cell.defer_interrupts():
                 self._print()
         elif isinstance(event, (ToolBegins, InterruptReceived)):
             self._cell.post(self._print)

@@ -622,7 +622,7 @@ class TurnDisplay:
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         """A block on the cell's thread that no interrupt cuts and in which nobody else updates."""
-        with self._cell.sheltered(), self._lock:
+        with self._cell.defer_interrupts(), self._lock:
             yield
 
     def finish(self) -> None:

@@ -268,13 +268,13 @@ class LiveStore:
             self._state.notify_all()
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         """The place of the record, for messages: this notebook, or memory only and the reason."""
         with self._state:
             return in_memory(self._refusal.reason) if self._refusal else IN_NOTEBOOK
 
     @property
-    def why_not_kept(self) -> str | None:
+    def unsaved_reason(self) -> str | None:
         """The reason why this notebook does not keep the record; None if it does."""
         with self._state:
             return self._refusal.reason if self._refusal else None
@@ -297,7 +297,7 @@ class LiveStore:
             self._state.wait_for(lambda: self._refusal or self._delivery.is_settled, timeout)
             return not self._refusal and self._delivery.is_settled
 
-    def cell_ends(self) -> None:
+    def flush_after_cell(self) -> None:
         """Wait until an answering page has every entry, for at most one second."""
         with self._state:
             delivery = self._delivery
@@ -357,7 +357,7 @@ class LiveStore:
             answered = self._state.wait_for(lambda: self._pages.hello_count > before, timeout)
             return self._pages.hello if answered else None
 
-    def can_be_read_again(self, timeout: float) -> bool:
+    def can_reload(self, timeout: float) -> bool:
         """Return True if the page, once it has every entry, sends another `hello`."""
         self.flush(timeout)
         return self.pull(timeout) is not None

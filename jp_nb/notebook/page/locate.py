@@ -30,7 +30,7 @@ from jp_nb.record.document import (
     made_headless,
 )
 from jp_nb.record.stream import ConversationStream, Made
-from jp_nb.session.host import Opened, RecordStore
+from jp_nb.session.host import OpenedConversation, RecordStore
 from jp_nb.storage import environment
 
 VS_CODE_FILE: Final = "__vsc_ipynb_file__"
@@ -103,11 +103,17 @@ class NoStorage:
     headless = False
 
     def open(
-        self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
-    ) -> Opened:
+        self,
+        *,
+        clock: Clock = utc_now,
+        base_config: BaseConfig | None = None,
+        continues: bool = False,
+    ) -> OpenedConversation:
         """Start a conversation in memory."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
-        return Opened(document, MemoryStore(TERMINAL.why_not_kept), by_folder=True)
+        return OpenedConversation(
+            document, MemoryStore(TERMINAL.why_not_kept), without_notebook=True
+        )
 
 
 class PageStorage:
@@ -131,8 +137,12 @@ class PageStorage:
         return self._path
 
     def open(
-        self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
-    ) -> Opened:
+        self,
+        *,
+        clock: Clock = utc_now,
+        base_config: BaseConfig | None = None,
+        continues: bool = False,
+    ) -> OpenedConversation:
         """Continue the page's conversation, or start one."""
         loaded, notices = None, []
         if self.hello is not None and self.hello.has_document:
@@ -147,9 +157,11 @@ class PageStorage:
             )
         document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
         self.store.attach(document)
-        notices = [text for text in notices if text not in self.store.where]
+        notices = [text for text in notices if text not in self.store.location]
         restored = loaded is not None and len(loaded.conversation) > 0
-        return Opened(document, self.store, restored, notices, by_folder=self.hello is None)
+        return OpenedConversation(
+            document, self.store, restored, notices, without_notebook=self.hello is None
+        )
 
 
 class HeadlessStorage:
@@ -162,10 +174,14 @@ class HeadlessStorage:
         self.shell = shell
 
     def open(
-        self, *, clock: Clock = utc_now, base_config: BaseConfig | None = None, go_on: bool = False
-    ) -> Opened:
-        """Start a conversation, or continue the notebook's if `go_on` or JP_NB_CONTINUE=1."""
-        go_on = go_on or os.environ.get(environment.CONTINUE) == "1"
+        self,
+        *,
+        clock: Clock = utc_now,
+        base_config: BaseConfig | None = None,
+        continues: bool = False,
+    ) -> OpenedConversation:
+        """Start a conversation, or continue the notebook's if `continues` or JP_NB_CONTINUE=1."""
+        continues = continues or os.environ.get(environment.CONTINUE) == "1"
         stored, damaged, notices = _read_record(self.path)
         loaded: Document | None = None
         store: RecordStore | None = None
@@ -178,9 +194,9 @@ class HeadlessStorage:
                 f"The record is damaged ({exc}). It is kept, and a new conversation starts."
             )
             damaged += apart(stored)
-        if go_on and self.path is None:
+        if continues and self.path is None:
             notices.append("No conversation is continued: the runner does not name the notebook.")
-        if loaded is not None and go_on and len(loaded.conversation):
+        if loaded is not None and continues and len(loaded.conversation):
             document = loaded
             document.others += damaged
         else:
@@ -195,7 +211,7 @@ class HeadlessStorage:
             clock=clock,
         )
         restored = document is loaded and len(document.conversation) > 0
-        return Opened(document, store, restored, notices)
+        return OpenedConversation(document, store, restored, notices)
 
 
 def renamed_path(path: Path, old: str, new: str) -> Path | None:

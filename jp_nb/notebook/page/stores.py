@@ -41,8 +41,8 @@ class MemoryStore:
     """Storage backend without a notebook, or with one that must not be written."""
 
     def __init__(self, reason: str) -> None:
-        self.where = in_memory(reason)
-        self.why_not_kept: str | None = reason
+        self.location = in_memory(reason)
+        self.unsaved_reason: str | None = reason
 
     def changed(self) -> None:
         """Do nothing."""
@@ -54,16 +54,16 @@ class MemoryStore:
         """Return False: no notebook has the record."""
         return False
 
-    def cell_ends(self) -> None:
+    def flush_after_cell(self) -> None:
         """Do nothing."""
 
-    def can_be_read_again(self, timeout: float) -> bool:
+    def can_reload(self, timeout: float) -> bool:
         """Return False."""
         return False
 
     def save(self, timeout: float = 10.0) -> str:
         """Raise `StorageError`, because there is no file to save."""
-        raise not_saved(f"it is {self.where}")
+        raise not_saved(f"it is {self.location}")
 
     def saved_entries(self, conversation: str) -> int:
         """Return 0, because there is no file."""
@@ -120,7 +120,7 @@ class CarrierStore:
         named: True if the notebook's path is known.
     """
 
-    why_not_kept = None
+    unsaved_reason = None
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class CarrierStore:
         clock: Clock = utc_now,
         open_widget: OpenWidget | None = None,
     ) -> None:
-        self.where = IN_NOTEBOOK if named else IN_RUN
+        self.location = IN_NOTEBOOK if named else IN_RUN
         self._document = document
         self._seen = dict(seen or {})
         self._cell = CellContext(shell)
@@ -214,7 +214,7 @@ class CarrierStore:
         with self._lock:
             return self._stored == len(self._document.conversation)
 
-    def cell_ends(self) -> None:
+    def flush_after_cell(self) -> None:
         """Repeat the chunks of the cell if it sent a burst of messages."""
         with self._lock:
             if self._messages > BURST:
@@ -223,13 +223,13 @@ class CarrierStore:
                 self._publish({"jp": self._without_events(), "length": self._stored})
             self._messages, self._first_chunk = 0, max(0, len(self._chunks) - 1)
 
-    def can_be_read_again(self, timeout: float) -> bool:
+    def can_reload(self, timeout: float) -> bool:
         """Return False: the file is older than this record."""
         return False
 
     def save(self, timeout: float = 10.0) -> str:
         """Return that the runner writes the file at the end of the run."""
-        return f"{self.where}, at the end of the run"
+        return f"{self.location}, at the end of the run"
 
     def saved_entries(self, conversation: str) -> int:
         """Return 0: the runner writes the file after this kernel has ended."""

@@ -174,7 +174,7 @@ class PromptScreen:
         typed for a cell would answer the prompt.
         """
         if route.stdin:  # before the notice: a user may follow it the moment it is on screen
-            self._loop.take_interrupt(lambda: self._turn_to_stdin(waiting))
+            self._loop.replace_next_interrupt(lambda: self._turn_to_stdin(waiting))
         self._unseen = SeparateOutput(of_turn=self._place is not None)
         self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
         if self._form is not None:
@@ -182,7 +182,7 @@ class PromptScreen:
 
     def _forget_unseen(self) -> None:
         """Take the notice away: a page shows the form, or the prompt has ended."""
-        self._loop.take_interrupt(None)
+        self._loop.replace_next_interrupt(None)
         if self._unseen is not None:
             self._unseen.end(None, None)
             self._unseen = None
@@ -207,7 +207,7 @@ class PromptScreen:
         console = TerminalConsole() if channel == "terminal" else KernelConsole(running_kernel())
         end: AnyEnd
         try:
-            with self._loop.unsheltered(waiting.is_expired):
+            with self._loop.allow_interrupts(waiting.is_expired):
                 end = self._asked_on_stdin(waiting, console, channel)
             if channel == "stdin":  # the page that runs the cell is asked, and no other
                 end = with_sender(end, who_sent("execute_request"))
@@ -346,14 +346,14 @@ class NotebookPrompter:
         return end
 
     def _wait_here(self, prompt: AnyPrompt, *, keeps_record: bool) -> AnyEnd:
-        if self._loop.serving_elsewhere:
+        if self._loop.is_served_by_other_thread:
             if (unavailable := self.unavailable()) is not None:
                 return unavailable
             return self._hand_over(prompt, keeps_record=keeps_record).future.result()
         self._presence = Presence.here()
         if (unavailable := self.unavailable()) is not None:
             return unavailable
-        with self._loop.sheltered():
+        with self._loop.defer_interrupts():
             waiting = self._hand_over(prompt, keeps_record=keeps_record)
             try:
                 self._loop.serve(waiting.future.done, tools=False)

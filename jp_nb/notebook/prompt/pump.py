@@ -264,10 +264,10 @@ class _SameThreadTap(_Tap):
 
     def open(self, receive: Callable[[Frames], Any]) -> None:
         self._install(receive)
-        self._loop.listen(self._listener)
+        self._loop.set_listener(self._listener)
 
     def close(self, unread: deque[Frames]) -> None:
-        self._loop.listen(None)
+        self._loop.set_listener(None)
         self._restore(unread, lambda callback, frames: callback(frames))
         self._listener.close()
 

@@ -47,12 +47,12 @@ class IdleClock:
         """Let the time begin."""
         self.stop()
         if self._seconds > 0:
-            self._deadline = self._loop.waited + self._seconds
-            self._timer = self._loop.call_after_waiting(self._seconds, self._look)
+            self._deadline = self._loop.idle_s + self._seconds
+            self._timer = self._loop.call_after_idle(self._seconds, self._look)
 
     def restart(self) -> None:
         """Let the time begin anew, if it runs."""
-        self._deadline = self._loop.waited + self._seconds  # no timer for each key that is pressed
+        self._deadline = self._loop.idle_s + self._seconds  # no timer for each key that is pressed
 
     def stop(self) -> None:
         """Forget what ran."""
@@ -63,9 +63,9 @@ class IdleClock:
     def _look(self) -> None:
         if self._busy():
             self.restart()
-        left = self._deadline - self._loop.waited
+        left = self._deadline - self._loop.idle_s
         if left > 0:
-            self._timer = self._loop.call_after_waiting(left, self._look)
+            self._timer = self._loop.call_after_idle(left, self._look)
         else:
             self._timer = None
             self._expired()
@@ -120,7 +120,7 @@ class TimedForm:
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
         """Show it; `on_unseen` is called if no page does within `patience` seconds."""
         self._form.show()
-        self._patience = self._loop.call_after_waiting(patience, on_unseen)
+        self._patience = self._loop.call_after_idle(patience, on_unseen)
 
     def stay(self) -> None:
         """Wait for a page that is late; the time to answer begins all the same."""
@@ -161,7 +161,7 @@ class TimedForm:
         """Wait until a page shows the next step, but not for one that was closed meanwhile."""
         self._clock.stop()
         self._forget_patience()
-        self._patience = self._loop.call_after_waiting(self._rendered_timeout, self._clock.start)
+        self._patience = self._loop.call_after_idle(self._rendered_timeout, self._clock.start)
 
     def _forget_patience(self) -> None:
         if self._patience is not None:

@@ -25,7 +25,7 @@ from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.stream import ConversationStream
-from jp_nb.session.host import Opened
+from jp_nb.session.host import OpenedConversation
 from tests.support.scripted_page import View
 
 PATIENCE = 20.0
@@ -71,7 +71,7 @@ class Pages:
         opened: The document and its store, once `begin` was called.
     """
 
-    opened: Opened
+    opened: OpenedConversation
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.views = [View()]
@@ -104,7 +104,7 @@ class Pages:
         self.home = found
         self.opened = found.open()
         self.document.conversation.on_change = self.store.changed
-        return self.store.where
+        return self.store.location
 
     def reopen(self) -> str:
         """Load the extension again in the same kernel."""

@@ -151,7 +151,7 @@ def test_page_that_appears_late_gets_everything(pages: Pages) -> None:
     pages.until(lambda: pages.view.contents() == ["early"])
     assert pages.view.jp["others"][0]["events"][0]["content"] == "older"
     assert "did not have" in str(pages.store.take_notices())
-    assert pages.store.where == IN_NOTEBOOK
+    assert pages.store.location == IN_NOTEBOOK
 
 
 def test_two_pages_of_one_document_end_with_the_same(pages: Pages) -> None:
@@ -236,7 +236,7 @@ def test_other_entries_of_the_same_conversation_are_not_overwritten(pages: Pages
     pages.tell("two")
     pages.view.jp = doc("one", "elsewhere")
     pages.send(pages.view, pages.view.hello())
-    assert "different entries" in pages.store.where
+    assert "different entries" in pages.store.location
     pages.view.received.clear()
     pages.say("three")
     assert pages.stays_silent()
@@ -359,7 +359,7 @@ def test_end_of_a_cell_waits_until_a_slow_page_has_its_record(pages: Pages) -> N
     pages.view.slow = 0.05
     pages.say("one")
     pages.say("two")  # waits for the acknowledgement of the first
-    pages.store.cell_ends()
+    pages.store.flush_after_cell()
     assert pages.view.contents() == ["one", "two"]
 
 
@@ -375,9 +375,9 @@ def test_end_of_a_cell_does_not_wait_for_a_page_that_is_gone(
         pages.tell("one")
         view.awake = False
     pages.say("two")
-    pages.store.cell_ends()
+    pages.store.flush_after_cell()
     pages.say("three")
-    pages.store.cell_ends()
+    pages.store.flush_after_cell()
     for view in pages.views:
         view.awake = True
         pages.until(lambda: view.contents() == ["one", "two", "three"])

@@ -92,7 +92,7 @@ def test_headless_run_replaces_headless_conversations_and_keeps_all_others(
     assert len(opened.document.conversation) == 0
     assert ids(opened.document) == ["live-2", "b"]
     assert not opened.document.extra
-    assert (opened.store.where, opened.restored) == ("kept in this notebook", False)
+    assert (opened.store.location, opened.restored) == ("kept in this notebook", False)
 
 
 def test_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_live_conversation_at_the_top_is_kept(tmp_path: Path) -> None:
 
 def test_run_can_continue_the_conversation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = HeadlessStorage(notebook(tmp_path / "n.ipynb", conversation("top", "headless")))
-    assert home.open(go_on=True).document.conversation.id == "top"
-    assert home.open(go_on=True).restored
+    assert home.open(continues=True).document.conversation.id == "top"
+    assert home.open(continues=True).restored
     monkeypatch.setenv("JP_NB_CONTINUE", "1")
     assert home.open().document.conversation.id == "top"
-    nowhere = HeadlessStorage(None).open(go_on=True)
+    nowhere = HeadlessStorage(None).open(continues=True)
     assert not nowhere.restored
     assert "No conversation is continued" in nowhere.notices[0]
 
@@ -118,12 +118,12 @@ def test_damaged_record_is_kept_and_reported(tmp_path: Path, damaged: Any) -> No
     opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", damaged)).open()
     assert opened.document.others == [damaged]
     assert "It is kept, and a new conversation starts" in opened.notices[0]
-    assert opened.store.where == "kept in this notebook"
+    assert opened.store.location == "kept in this notebook"
 
 
 def test_run_with_a_newer_record_is_kept_in_memory(tmp_path: Path) -> None:
     opened = HeadlessStorage(notebook(tmp_path / "n.ipynb", {"version": 2})).open()
-    assert opened.store.where.startswith(
+    assert opened.store.location.startswith(
         "kept in memory only: jp.version: this record has version 2"
     )
     assert opened.document.others == []
@@ -138,7 +138,7 @@ def test_unreadable_notebook_is_reported(tmp_path: Path) -> None:
 
 def test_without_a_kernel_the_record_is_in_memory() -> None:
     opened = find_storage(object()).open()
-    assert opened.store.where == "kept in memory only: IPython in a terminal has no notebook"
+    assert opened.store.location == "kept in memory only: IPython in a terminal has no notebook"
 
 
 def test_conversations_begun_at_the_same_moment_have_different_ids() -> None:

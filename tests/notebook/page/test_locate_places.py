@@ -115,7 +115,7 @@ def run(session: Session, name: str, text: str = "") -> str:
 
 def test_save_and_doctor_name_the_same_place(load: Callable[..., Session]) -> None:
     session = load(Kernel())
-    assert session.summary().endswith(f"new conversation · {IN_JOURNAL}")
+    assert session.format_status().endswith(f"new conversation · {IN_JOURNAL}")
     with pytest.raises(StorageError, match=f"It is {IN_JOURNAL}. `%jp export DIR`"):
         run(session, "save")
     table = run(session, "doctor")
@@ -129,7 +129,7 @@ def test_conversation_is_in_memory_only_without_a_journal(
     with (folder / ".jp" / "config.toml").open("a") as file:
         file.write("[record]\njournal = false\n")
     where = f"kept in memory only (`record.journal` is off): {NO_NOTEBOOK}"
-    assert load(Kernel()).summary().endswith(where)
+    assert load(Kernel()).format_status().endswith(where)
 
 
 def test_record_of_a_program_is_kept_by_the_program(
@@ -141,7 +141,7 @@ def test_record_of_a_program_is_kept_by_the_program(
     monkeypatch.setattr(locate, "_parent_process", lambda: ([], folder))
     session = load(Kernel(allow_stdin=False))
     where = "kept in the notebook that the runner writes, if it writes one"
-    assert session.summary().endswith(where)
+    assert session.format_status().endswith(where)
     run(session, "save")
     assert capsys.readouterr().out.endswith(f"{where}, at the end of the run\n")
 

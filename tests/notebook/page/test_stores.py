@@ -30,7 +30,7 @@ def test_appended_entries_are_read_back() -> None:
         document.conversation.start_turn(ChatRequest(content=f"{i} " + "ä" * 1000))
         assert read_carrier(executor.metadata()) == stored(document)
     assert store.flush(0)
-    assert store.where == "kept in this notebook"
+    assert store.location == "kept in this notebook"
 
 
 def test_nothing_is_opened_before_there_is_something_to_keep() -> None:
@@ -54,7 +54,7 @@ def test_entries_that_a_busy_executor_missed_are_sent_again_when_the_cell_ends()
         executor.deaf = 100 < i < 150
         document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
     assert read_carrier(executor.metadata()) is None
-    store.cell_ends()
+    store.flush_after_cell()
     assert read_carrier(executor.metadata()) == stored(document)
 
 
@@ -67,7 +67,7 @@ def test_last_entries_that_a_busy_executor_missed_are_sent_again() -> None:
     document.conversation.head["title"] = "Bread"
     store.changed()
     executor.deaf = False
-    store.cell_ends()
+    store.flush_after_cell()
     assert read_carrier(executor.metadata()) == stored(document)
 
 
@@ -76,7 +76,7 @@ def test_carrier_with_an_incomplete_chunk_is_damaged() -> None:
     document, store = begin(executor)
     for i in range(40):
         document.conversation.start_turn(ChatRequest(content=f"{i} " + "x" * 1000))
-    store.cell_ends()
+    store.flush_after_cell()
     kept = executor.state["events.0"]
     assert isinstance(kept, list)
     executor.state["events.0"] = kept[:-1]

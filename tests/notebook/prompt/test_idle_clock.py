@@ -22,7 +22,7 @@ class Hours:
     def waited(self) -> float:
         return self.now
 
-    def call_after_waiting(self, seconds: float, job: Callable[[], None]) -> Hours:
+    def call_after_idle(self, seconds: float, job: Callable[[], None]) -> Hours:
         self.made += 1
         self.timers.append((self.now + seconds, job))
         return self
