@@ -67,9 +67,9 @@ from jp_nb.tools.base import (
     SharedContext,
     ToolContext,
     error_summary,
+    format_traceback,
     is_cancelled,
     tool_frames,
-    traceback_of,
 )
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, truncate_middle
 from jp_nb.tools.parameters import text_arguments
@@ -391,7 +391,7 @@ class CallRunner:
                 return _settling(cell, lambda: self._cut_short(call, cell.interrupts))
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(error_summary(exc))
-            call.traceback = traceback_of(exc)
+            call.traceback = format_traceback(exc)
             if self._on_tool_error is not None:
                 self._on_tool_error(call, exc.with_traceback(tool_frames(exc)))
         finally:

@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -39,21 +39,19 @@ from jp_nb.text import one_line, spell_unseen
 from jp_nb.tools.parameters import FORMATS, TextFormat
 
 Misfit = Literal["type", "option", "value"]
-"""Says what is wrong with an answer: its type, that it is not among the options, or out of bounds.
-"""
-
+"""Reason why an answer is invalid: its type, an unknown option, or a value that is not allowed."""
 
 MAX_FIELDS = 50
-"""Of a form: nobody fills in more on one page."""
+"""Limit for the fields of one form."""
 
 
 class AnswerType(BaseModel, ABC):
-    """The kind of a question and of its answers: one class for each, whose fields make it precise.
+    """Base class of the types of answers. The fields of a subclass are the conditions.
 
     Attributes:
-        type: Name of the kind, on the wire and in records.
-        secret: Whether an answer is never shown, stored or sent to a model.
-        rememberable: Whether the person may answer for the rest of the turn.
+        type: Name of the type, in the JSON of tools and in records.
+        secret: True if an answer is never shown, stored, or sent to a model.
+        rememberable: True if the user may give the answer for the rest of the turn.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
@@ -67,15 +65,15 @@ class AnswerType(BaseModel, ABC):
 
     @abstractmethod
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return why `answer` does not fit; None if it does."""
+        """Return the reason why `answer` is invalid, or None."""
 
     @property
     def expects(self) -> str:
-        """What an answer is, in words that follow "expected": `a number from 1 to 5`."""
+        """Description of a valid answer, such as `a number from 1 to 5`."""
         return "a string"
 
     def format_problem(self, answer: JsonValue) -> str:
-        """Return what is wrong with an `answer` that does not fit, in words."""
+        """Return the reason why `answer` is invalid, as text."""
         return f"expected {self.expects}"
 
     @property
@@ -85,15 +83,15 @@ class AnswerType(BaseModel, ABC):
 
     @property
     def automatic(self) -> JsonValue:
-        """The answer of an optional question where nobody decides; None: it stays open."""
+        """The answer to an optional question when no user is available; None to leave it open."""
         return None
 
     def normalized(self, answer: JsonValue) -> JsonValue:
-        """Return what a configured `answer` means: an option may be named by its label."""
+        """Return the configured `answer` with the values of options in place of their labels."""
         return answer
 
     def redacted(self, answer: JsonValue) -> JsonValue:
-        """Return what a record may hold of `answer`."""
+        """Return `answer` without secrets, for the record."""
         return SECRET_ANSWER if self.secret else answer
 
     def secrets(self, answer: JsonValue) -> Iterator[JsonValue]:
@@ -102,7 +100,7 @@ class AnswerType(BaseModel, ABC):
             yield answer
 
     def format_answer(self, answer: JsonValue) -> str:
-        """Return what a person reads of a fitting `answer`, in one line."""
+        """Return a valid `answer` as text for the user, in one line."""
         return one_line(str(answer), limit=200)
 
     @model_serializer(mode="wrap")
@@ -115,19 +113,19 @@ class AnswerType(BaseModel, ABC):
         }
 
     def to_record(self) -> dict[str, JsonValue]:
-        """Return the object that stands for it in an inquiry's entry: what is not set is absent."""
+        """Return the JSON object for the inquiry in the record, without default values."""
         return self.model_dump(mode="json")
 
     def fixed_texts(self) -> tuple[str, ...]:
-        """Return the texts that come back as an answer, and can therefore not be altered."""
+        """Return the texts that are part of answers, so they must not be changed."""
         return ()
 
     def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return the same kind, each text that is only shown as `change` returns it."""
+        """Return a copy whose displayed texts are replaced by the results of `change`."""
         return self
 
     def validated(self, answer: JsonValue) -> Any:
-        """Return a fitting `answer` as Python code wants it."""
+        """Convert a valid `answer` to its Python value."""
         return answer
 
 
@@ -142,12 +140,12 @@ class BooleanAnswer(AnswerType):
         return {"type": "boolean"}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for anything but a boolean."""
+        """Return `type` if `answer` is not a boolean."""
         return None if isinstance(answer, bool) else "type"
 
     @property
     def expects(self) -> str:
-        """What an answer is."""
+        """`a boolean`."""
         return "a boolean"
 
     def format_answer(self, answer: JsonValue) -> str:
@@ -156,13 +154,13 @@ class BooleanAnswer(AnswerType):
 
 
 class TextAnswer(AnswerType):
-    """Answered by any string, also the empty one, unless bounds or a format say otherwise.
+    """Answered by any string, including the empty one, within the bounds and the format.
 
     Attributes:
-        format: `email`, `uri`, `date` (2026-11-23), `time` (17:30) or `date-time` (ISO 8601).
-        min_length: In characters.
-        max_length: In characters; None: no bound.
-        lines: Whether a text of several lines is expected: a larger box.
+        format: `email`, `uri`, `date` (2026-11-23), `time` (17:30), or `date-time` (ISO 8601).
+        min_length: Minimum number of characters.
+        max_length: Maximum number of characters.
+        lines: True to show a box for several lines.
     """
 
     type: Literal["text"] = "text"
@@ -178,7 +176,7 @@ class TextAnswer(AnswerType):
         return self
 
     def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of such a string."""
+        """Return the schema of a string with these conditions."""
         schema: dict[str, JsonValue] = {"type": "string"}
         if self.format is not None:
             schema["format"] = self.format
@@ -189,7 +187,7 @@ class TextAnswer(AnswerType):
         return schema
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for what is no string, `value` for one that breaks a bound."""
+        """Return `type` if `answer` is not a string, and `value` if it breaks a condition."""
         if not isinstance(answer, str):
             return "type"
         longest = math.inf if self.max_length is None else self.max_length
@@ -198,9 +196,9 @@ class TextAnswer(AnswerType):
 
     @property
     def expects(self) -> str:
-        """What an answer is."""
+        """The format or `a string`, with the bounds."""
         what = "a string" if self.format is None else _FORMAT_WORDS[self.format]
-        return f"{what}{_bounds(self.min_length or None, self.max_length, ' characters')}"
+        return f"{what}{_format_bounds(self.min_length or None, self.max_length, ' characters')}"
 
 
 _FORMAT_WORDS: dict[TextFormat, str] = {
@@ -223,32 +221,32 @@ class SecretAnswer(AnswerType):
         return {"type": "string"}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for anything but a string."""
+        """Return `type` if `answer` is not a string."""
         return None if isinstance(answer, str) else "type"
 
     def format_answer(self, answer: JsonValue) -> str:
-        """Return the same words for every secret."""
+        """Return the placeholder for secrets."""
         return SECRET_ANSWER
 
 
-def _number(value: Any) -> Any:
+def _check_number(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) == math.inf:
         raise ValueError("expected a number")
     return value
 
 
 Bound = Annotated[
-    StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)], BeforeValidator(_number)
+    StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)], BeforeValidator(_check_number)
 ]
-"""An integer keeps all its digits."""
+"""A number. An integer keeps all digits."""
 
 
 class NumberAnswer(AnswerType):
-    """Answered by a finite number within bounds, both of which belong to the range.
+    """Answered by a finite number from `minimum` to `maximum`.
 
     Attributes:
-        above: The answer is greater than this one.
-        below: The answer is less than this one.
+        above: Exclusive lower bound.
+        below: Exclusive upper bound.
     """
 
     type: Literal["number"] = "number"
@@ -264,16 +262,15 @@ class NumberAnswer(AnswerType):
         if least is None or most is None:
             return self
         open_end = least == self.above or most == self.below
-        if least > most or (least == most and open_end) or self._skips(least, most):
+        if least > most or (least == most and open_end) or self._is_empty_range(least, most):
             raise ValueError(f"no number is{self._range}")
         return self
 
-    def _skips(self, least: float, most: float) -> bool:
-        """Return True if no answer lies between `least` and `most`, which differ."""
+    def _is_empty_range(self, least: float, most: float) -> bool:
         return False
 
     def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of such a number."""
+        """Return the schema of a number with these bounds."""
         bounds = {
             "minimum": self.minimum,
             "maximum": self.maximum,
@@ -283,11 +280,12 @@ class NumberAnswer(AnswerType):
         return {"type": self.type, **{key: x for key, x in bounds.items() if x is not None}}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for what is no such number, `value` for one out of bounds."""
+        """Return `type` if `answer` is not a number, and `value` if it is out of bounds."""
         if isinstance(answer, bool) or not isinstance(answer, int | float):
             return "type"
-        finite = isinstance(answer, int) or math.isfinite(answer)  # of any number of digits
-        return None if finite and self._is_within(answer) else "value"
+        # `isfinite` raises OverflowError for integers that are too large for a float.
+        is_finite = isinstance(answer, int) or math.isfinite(answer)
+        return None if is_finite and self._is_within(answer) else "value"
 
     def _is_within(self, number: float) -> bool:
         return (
@@ -299,63 +297,61 @@ class NumberAnswer(AnswerType):
 
     @property
     def expects(self) -> str:
-        """What an answer is."""
+        """The kind of number, with the bounds."""
         return f"{self._noun}{self._range}"
 
     @property
     def _range(self) -> str:
-        more = f" above {_digits(self.above)}" if self.above is not None else ""
-        less = f" below {_digits(self.below)}" if self.below is not None else ""
-        return f"{_bounds(self.minimum, self.maximum)}{more}{less}"
+        more = f" above {_format_number(self.above)}" if self.above is not None else ""
+        less = f" below {_format_number(self.below)}" if self.below is not None else ""
+        return f"{_format_bounds(self.minimum, self.maximum)}{more}{less}"
 
     _noun: ClassVar[str] = "a number"
 
     def from_text(self, text: str) -> JsonValue:
-        """Return the number that somebody typed, not yet held against the bounds.
+        """Parse the user's input. The bounds are not checked.
 
         Raises:
-            ValueError: If it is none.
+            ValueError: The input is not a number.
         """
-        return float(text) if not _is_whole(text) else int(text)
+        return int(text) if text.strip().lstrip("+-").isdecimal() else float(text)
 
 
 class IntegerAnswer(NumberAnswer):
     """Answered by an integer within bounds."""
 
-    type: Literal["integer"] = "integer"  # type: ignore[assignment]  # a kind of its own
+    type: Literal["integer"] = "integer"  # type: ignore[assignment]  # replaces `number`
     _noun: ClassVar[str] = "a whole number"
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for anything but an integer, `value` for one out of bounds."""
+        """Return `type` if `answer` is not an integer, and `value` if it is out of bounds."""
         return super().misfit(answer) if isinstance(answer, int) else "type"
 
-    def _skips(self, least: float, most: float) -> bool:
+    def _is_empty_range(self, least: float, most: float) -> bool:
         first = math.floor(least) + 1 if least == self.above else math.ceil(least)
         last = math.ceil(most) - 1 if most == self.below else math.floor(most)
         return first > last
 
     def from_text(self, text: str) -> JsonValue:
-        """Return the integer that somebody typed, not yet held against the bounds.
+        """Parse the user's input. The bounds are not checked.
 
         Raises:
-            ValueError: If it is none.
+            ValueError: The input is not an integer.
         """
         return int(text)
 
 
-def _is_whole(text: str) -> bool:
-    return text.strip().lstrip("+-").isdecimal()
-
-
-def _bounds(least: float | None, most: float | None, unit: str = "") -> str:
+def _format_bounds(least: float | None, most: float | None, unit: str = "") -> str:
     if least is not None and most is not None:
-        return f" {'of' if unit else 'from'} {_digits(least)} to {_digits(most)}{unit}"
+        return (
+            f" {'of' if unit else 'from'} {_format_number(least)} to {_format_number(most)}{unit}"
+        )
     if least is not None:
-        return f" of at least {_digits(least)}{unit}"
-    return f" of at most {_digits(most)}{unit}" if most is not None else ""
+        return f" of at least {_format_number(least)}{unit}"
+    return f" of at most {_format_number(most)}{unit}" if most is not None else ""
 
 
-def _digits(number: float) -> str:
+def _format_number(number: float) -> str:
     return str(number).removesuffix(".0")
 
 
@@ -380,12 +376,12 @@ class Option(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _bare(cls, data: Any) -> Any:
+    def _accept_plain_value(cls, data: Any) -> Any:
         return data if isinstance(data, dict | Option) else {"value": data}
 
     @field_validator("value", mode="before")
     @classmethod
-    def _scalar(cls, value: Any) -> Any:
+    def _check_scalar(cls, value: Any) -> Any:
         if not isinstance(value, str | int | float):
             raise ValueError("expected a text, a number or a boolean")
         return value
@@ -413,11 +409,11 @@ class Option(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Picks:
-    """A select question's answer, taken apart.
+    """Parsed answer to a select question.
 
     Attributes:
-        indices: Which options were picked, in the order of the picks.
-        custom: The person's own text; None if there is none.
+        indices: Indices of the picked options, in the order of the picks.
+        custom: The user's own text; None without one.
     """
 
     indices: tuple[int, ...] = ()
@@ -425,19 +421,18 @@ class Picks:
 
 
 class SelectAnswer(AnswerType):
-    """Answered by one of `options`; with `multi` by several; with `other` by an own text, too.
+    """Answered by one of `options`, with `multi` by several, and with `other` also by a text.
 
-    Shape of an answer: the option's value; with `multi` a list of values, in the order of the
-    picks, perhaps empty; with an own text `{"selected": [values], "custom": "text"}`, where without
-    `multi` nothing is selected.
+    An answer is the value of the option. With `multi`, it is a list of values in the order of the
+    picks. With the user's own text, it is `{"selected": [values], "custom": "text"}`, where
+    `selected` is empty without `multi`.
 
     Attributes:
-        multi: Whether several may be picked.
-        min_picks: So many at least. Only with `multi`; an own text counts as a pick.
-        max_picks: So many at most; None: all.
-        other: Whether the person may answer in words of their own.
-        recommended: Index of the option that whoever asks would choose; one that is out of range
-            counts as None. It is marked, and never chosen for the person.
+        multi: True if the user may pick several options.
+        min_picks: Minimum number of picks, only with `multi`. An own text counts as a pick.
+        max_picks: Maximum number of picks, only with `multi`; None for no limit.
+        other: True if the user may type an answer.
+        recommended: Index of the option that is marked as recommended. Out of range means None.
     """
 
     type: Literal["select"] = "select"
@@ -454,7 +449,7 @@ class SelectAnswer(AnswerType):
             raise ValueError(
                 "`options` is empty: a select question needs at least one option, or `other`"
             )
-        if len(self._places) < len(self.options):
+        if len(self._indices) < len(self.options):
             raise ValueError("two `options` have the same value")
         if not self.multi and (self.min_picks or self.max_picks is not None):
             raise ValueError("`min_picks` and `max_picks` need `multi`")
@@ -468,17 +463,17 @@ class SelectAnswer(AnswerType):
 
     @classmethod
     def of(cls, *values: OptionValue) -> Self:
-        """Return a choice of one among `values`."""
+        """Return a choice of one of `values`."""
         return cls(options=tuple(Option(value=value) for value in values))
 
     @property
     def values(self) -> tuple[OptionValue, ...]:
-        """What may be answered, in the order of the options."""
+        """Values of the options."""
         return tuple(option.value for option in self.options)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the person reads, in the order of the options."""
+        """Displayed texts of the options."""
         return tuple(option.shown for option in self.options)
 
     @property
@@ -489,25 +484,26 @@ class SelectAnswer(AnswerType):
 
     @property
     def automatic(self) -> JsonValue:
-        """The recommended option, else the first; None if there is none, or more are wanted."""
+        """The recommended or first option; None if there is none or one is not sufficient."""
         if not self.options or self.min_picks > 1:
             return None
         return self.answer(Picks((self.recommended_index or 0,)))
 
     def answer(self, picks: Picks) -> JsonValue:
-        """Return the answer that `picks` are. Without `multi`, an own text replaces the pick."""
+        """Return the answer for `picks`. Without `multi`, an own text replaces the pick."""
         values: list[JsonValue] = [self.options[index].value for index in picks.indices]
         if picks.custom is not None:
             return {"selected": values if self.multi else [], "custom": picks.custom}
         return values if self.multi else values[0]
 
     def picks(self, answer: JsonValue) -> Picks | None:
-        """Return `answer` taken apart; None if it does not fit."""
+        """Parse `answer`. Return None if it is invalid."""
         custom: str | None = None
         selected = answer if self.multi or isinstance(answer, dict) else [answer]
         if isinstance(answer, dict):
             own, selected = answer.get("custom"), answer.get("selected")
-            if not (self.other and isinstance(own, str) and answer.keys() == _OWN):
+            is_complete = answer.keys() == {"selected", "custom"}
+            if not (self.other and isinstance(own, str) and is_complete):
                 return None
             custom = own
         if not isinstance(selected, list) or (custom is not None and selected and not self.multi):
@@ -520,26 +516,28 @@ class SelectAnswer(AnswerType):
         return Picks(tuple(index for index in found if index is not None), custom)
 
     @cached_property
-    def _places(self) -> dict[tuple[str, OptionValue], int]:
-        """Which option has a value; with its type, because True is 1 for a dictionary."""
-        places = reversed([*enumerate(self.values)])  # of equal ones the first counts
-        return {(_kind(value), value): index for index, value in places}
+    def _indices(self) -> dict[tuple[str, OptionValue], int]:
+        # The keys contain the type, because True == 1. The first of equal values is used.
+        return {
+            (_json_type(value), value): index
+            for index, value in reversed([*enumerate(self.values)])
+        }
 
     def _index(self, value: JsonValue) -> int | None:
         if not isinstance(value, str | int | float):
             return None
-        return self._places.get((_kind(value), value))
+        return self._indices.get((_json_type(value), value))
 
     def normalized(self, answer: JsonValue) -> JsonValue:
-        """Return what a configured `answer` means: values or labels, one or a list of them."""
+        """Return the configured `answer` with the values of options in place of their labels."""
         if isinstance(answer, dict):
             selected = answer.get("selected", [])
-            return {**answer, "selected": self._named(selected)} if self.other else answer
+            return {**answer, "selected": self._values_of(selected)} if self.other else answer
         if self.multi:
-            return self._named(answer)
-        return answer if isinstance(answer, list) else self._named(answer)[0]
+            return self._values_of(answer)
+        return answer if isinstance(answer, list) else self._values_of(answer)[0]
 
-    def _named(self, answer: JsonValue) -> list[JsonValue]:
+    def _values_of(self, answer: JsonValue) -> list[JsonValue]:
         given = answer if isinstance(answer, list) else [answer]
         by_label: dict[JsonValue, JsonValue] = {x.shown: x.value for x in reversed(self.options)}
         return [
@@ -550,7 +548,7 @@ class SelectAnswer(AnswerType):
         ]
 
     def answer_schema(self) -> dict[str, JsonValue]:
-        """Return the schema of one option, of a list of them, or of these and an own text."""
+        """Return the schema of the answer, with alternatives if the user may type an answer."""
         value = self._value_schema()
         several = self._list_schema(value, own=0)
         plain = several if self.multi else value
@@ -570,7 +568,7 @@ class SelectAnswer(AnswerType):
         return {"anyOf": [plain, own]} if self.options or self.multi else own
 
     def _list_schema(self, value: dict[str, JsonValue], *, own: int) -> dict[str, JsonValue]:
-        """Return the schema of a list of picks, to which `own` texts are added."""
+        # `own` is the number of own texts, which count as picks.
         schema: dict[str, JsonValue] = {"type": "array", "items": value, "uniqueItems": True}
         if self.min_picks > own:
             schema["minItems"] = self.min_picks - own
@@ -584,30 +582,29 @@ class SelectAnswer(AnswerType):
         values: list[JsonValue] = list(self.values)
         texts = all(isinstance(value, str) for value in values)
         schema: dict[str, JsonValue] = {"type": "string"} if texts else {}
-        meanings = [each for each in map(_meaning, self.options) if each is not None]
-        if meanings:
+        if meanings := [*filter(None, map(_describe_option, self.options))]:
             schema["description"] = one_line("; ".join(meanings), limit=2000)
         return {**schema, "enum": values}
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `option` for something that is not among the options, else `type`."""
+        """Return `option` for an unknown option, and `type` for a wrong type."""
         if self.picks(answer) is not None:
             return None
         if self.multi:
             return "option" if isinstance(answer, list | dict) else "type"
-        kinds = {_kind(value) for value in self.values}
-        return "option" if _kind(answer) in kinds or isinstance(answer, dict) else "type"
+        types = {_json_type(value) for value in self.values}
+        return "option" if _json_type(answer) in types or isinstance(answer, dict) else "type"
 
     @property
     def expects(self) -> str:
-        """What an answer is."""
+        """The number and type of the options."""
         if self.multi:
-            return f"a list of {self._how_many}options"
+            return f"a list of {self._pick_range}options"
         texts = all(isinstance(value, str) for value in self.values)
         return "a string" if texts else "one of the options"
 
     @property
-    def _how_many(self) -> str:
+    def _pick_range(self) -> str:
         if self.max_picks is None:
             return f"at least {self.min_picks} " if self.min_picks else ""
         if self.min_picks == self.max_picks:
@@ -615,7 +612,7 @@ class SelectAnswer(AnswerType):
         return f"{self.min_picks} to {self.max_picks} "
 
     def format_answer(self, answer: JsonValue) -> str:
-        """Return the labels, in the order of the picks, and the own text; unseen is spelled out."""
+        """Return the labels in the order of the picks, and the own text. Escape invisible text."""
         picks = self.picks(answer)
         if picks is None:
             return one_line(str(answer), limit=200)
@@ -626,11 +623,11 @@ class SelectAnswer(AnswerType):
         return ", ".join(labels) if labels else NONE_OF_THESE
 
     def fixed_texts(self) -> tuple[str, ...]:
-        """Return values and labels."""
+        """Return the values and labels of the options."""
         return (*map(str, self.values), *self.labels)
 
     def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return the same choice with other descriptions."""
+        """Return a copy whose descriptions are replaced by the results of `change`."""
         options = tuple(option.reworded(change) for option in self.options)
         return self.model_copy(update={"options": options})
 
@@ -653,20 +650,17 @@ class SelectAnswer(AnswerType):
         return shape
 
 
-def _meaning(option: Option) -> str | None:
-    """Return what a person reads of `option` beside its value; None: nothing."""
+def _describe_option(option: Option) -> str:
     label = None if option.shown == str(option.value) else option.shown
-    words = ", ".join(filter(None, [label, option.description]))
-    return f"{json.dumps(option.value)}: {words}" if words else None
+    text = ", ".join(filter(None, [label, option.description]))
+    return f"{json.dumps(option.value)}: {text}" if text else ""
 
 
-def _kind(value: object) -> str:
-    """Return the JSON type of `value`: 1 and 1.0 are the same number there, True is none."""
+def _json_type(value: object) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "number"
     return type(value).__name__
 
 
-_OWN: Final = {"selected", "custom"}
 OTHER = "Other (type your own)"
-"""Names the row with a box for an own text. What it means is no label and no value."""
+"""Label of the row with a box for the user's own text."""

@@ -50,7 +50,6 @@ QuestionEndKind = Literal[
 
 
 NOT_IN_TIME: Final = "the user did not answer in time"
-"""Why a question or a permission has no answer, for the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,24 +143,24 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run of a tool; `over` once nobody waits for it any more, whatever still goes on in it."""
+    """One run of a tool. It is over when its result is not awaited any more, even if code runs."""
 
     is_over: bool = False
 
 
 CURRENT_RUN: ContextVar[Run | None] = ContextVar("jp_nb_tool_run", default=None)
-"""The run that the code belongs to, also in its threads; None outside of tools."""
+"""The run of the current code, also in the threads that it starts. None outside of tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What is executed when a tool runs.
+    """Command line of a tool.
 
     Attributes:
-        text: Words quoted as a shell quotes them; if a shell reads them, what it reads.
-        folder: Where.
-        shell: True if a shell reads it.
-        first: True if it is that of the first run alone: what is known later changes it.
+        text: The script for the shell, or the quoted words if no shell runs.
+        folder: The working directory.
+        shell: True if a shell runs it.
+        is_first_run: True if later runs may differ, because a template uses their answers.
     """
 
     text: str
@@ -170,27 +169,27 @@ class CommandLine:
     is_first_run: bool = False
 
 
-class CallInterrupted(Exception):  # noqa: N818 - what happened, not what is wrong
-    """A function on the cell's thread was cut short, by an interrupt of the kernel as a rule.
+class CallInterrupted(Exception):  # noqa: N818 - names an event
+    """A function on the cell's thread was interrupted.
 
-    The agent gets this in place of a `KeyboardInterrupt`, which would end its event loop. The
+    It replaces a `KeyboardInterrupt` or `SystemExit`, which would end the agent's event loop. The
     original exception is the `__cause__`.
     """
 
 
 class CellThread(Protocol):
-    """The thread that holds the running cell: the only one for displays, stdin and `def` tools."""
+    """The thread of the running cell: the only one for displays, stdin, and `def` tools."""
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` there, one at a time, and return or raise what it does.
+        """Run `function` in the cell's thread, and return its result. Calls run one at a time.
 
         Raises:
-            CallInterrupted: If an interrupt, or an exception such as `SystemExit`, cut it short.
+            CallInterrupted: An interrupt, or an exception such as `SystemExit`, ended it.
         """
         ...
 
     def release(self) -> None:
-        """Let functions run that were held back since the cell was interrupted."""
+        """Resume the calls that wait since the cell was interrupted."""
         ...
 
 
@@ -199,74 +198,74 @@ class Tool(Protocol):
 
     @property
     def registration(self) -> Mapping[str, JsonValue]:
-        """Its configuration as registered: a partial of `conversation.tools.<name>`."""
+        """The registered configuration: a partial of `conversation.tools.<name>`."""
         ...
 
     @property
     def schema(self) -> Mapping[str, JsonValue] | None:
-        """JSON schema of its arguments; None where `parameters` in the configuration has it."""
+        """JSON schema of the arguments; None if the setting `parameters` describes them."""
         ...
 
     @property
     def may_propose(self) -> bool:
-        """True if a success of it may propose to change the configuration, if granted."""
+        """True if a successful run may propose a configuration change."""
         ...
 
     @property
     def needs_user(self) -> bool:
-        """True if it is of no use where nobody can be asked: it is not offered there.
+        """True if the tool is not offered when no user is available.
 
-        It is all the same where an answer to some question of it is configured.
+        It is offered nevertheless if the answer to one of its questions is configured.
         """
         ...
 
     @property
     def waits_for_cell(self) -> bool:
-        """True if a run is one function on the cell's thread, which may have to wait for others."""
+        """True if a run is one function in the cell's thread, which may wait for other tools."""
         ...
 
     @property
     def covers(self) -> Covers:
-        """`arguments` if the arguments are what runs: a permission then covers no others.
+        """`arguments` if the arguments are executed: a permission then covers only these.
 
-        The configuration of the tool goes before it.
+        The configuration of the tool overrides it.
         """
         ...
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """Return who asks when the tool registered as `name` has a question."""
+        """Return the recorded source of the questions of the tool registered as `name`."""
         ...
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """Return `arguments` as the tool will get them, or why it cannot run with them.
+        """Return the complete arguments for the tool, or a failure if they are invalid.
 
-        Called before anybody is asked and before anything runs. `arguments` have the types that
-        `schema` declares where that could be told.
+        Called before the user is asked and before the tool runs. Texts were already converted to
+        the types in `schema` where possible.
         """
         ...
 
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
-        """Return what a run with these executes; None if that is the tool's own code."""
+        """Return the command line of a run; None if the tool is not a command."""
         ...
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Run once. Cancelling it ends whatever it started.
+        """Run the tool once. Cancellation ends everything that it started.
 
         Raises:
-            ToolError: A message for the model.
-            Exception: Anything else that went wrong; its type and text go to the model.
+            ToolError: The message is for the model.
+            Exception: Any other error. The model reads its type and text.
         """
         ...
 
 
 class ToolDefaults:
-    """The methods of a `Tool` as most tools have them."""
+    """Default implementation of the members of `Tool`, except `run`."""
 
     registration: Mapping[str, JsonValue] = {}
     schema: Mapping[str, JsonValue] | None = None
@@ -276,100 +275,100 @@ class ToolDefaults:
     covers: Covers = "tool"
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """Return the tool itself."""
+        """Return the tool as the source."""
         return InquirySource.tool(name)
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """Return the arguments as they are: the tool looks at them when it runs."""
+        """Return the arguments unchanged: the tool checks them when it runs."""
         return arguments
 
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
-        """Return None: what runs is its own code."""
+        """Return None: the tool is not a command."""
         return None
 
 
 class ArgumentFormatter(Protocol):
-    """Writes the arguments of a call for the person (`style.parameters` as a command)."""
+    """Formats the arguments of a call for the user (`style.parameters` as a command)."""
 
     async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
         """Return the text below the call's header; "" for none.
 
         Raises:
-            ToolError: If it cannot; the tool is not run then.
+            ToolError: The arguments cannot be formatted. The tool does not run then.
         """
         ...
 
 
 class ToolSource(Protocol):
-    """A place that tools come from, such as the functions of the notebook, or one server.
+    """A source of tools, such as the functions of the notebook, or a server.
 
-    A source is a cheap value: nothing happens before `start`. One that compares equal to a source
-    that runs under the same name is that source; one that does not takes its place.
+    Creating a source costs nothing, and `start` does the work. A running source is kept if the new
+    source of the same name is equal to it. Otherwise the new source replaces it.
     """
 
     @property
     def name(self) -> str:
-        """The word that the configured `source` of its tools begins with: `python`, `mcp.books`."""
+        """The prefix of the setting `source` of its tools, such as `python` or `mcp.books`."""
         ...
 
     @property
     def title(self) -> str:
-        """The words by which a person knows the place: `built-in`, `MCP`."""
+        """The displayed name, such as `built-in` or `MCP`."""
         ...
 
     @property
     def run(self) -> RunMode:
-        """The way in which its tools run where nothing is configured."""
+        """Default of the setting `run` of its tools."""
         ...
 
     async def start(self) -> None:
-        """Get ready to list tools. Any exception counts as a failure, and is told."""
+        """Prepare to list tools. Any exception is reported as a failure of the source."""
         ...
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return those of the `wanted` tools that it has, by name.
+        """Return the existing tools among `wanted`, by name.
 
         Args:
-            wanted: What is configured for the tools that are from here, by name.
+            wanted: Configuration of the tools of this source, by name.
         """
         ...
 
     async def close(self) -> None:
-        """Give back what `start` took, also where that failed."""
+        """Release the resources of `start`, even if it failed."""
         ...
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """Say for each name that another source has too which of the tools counts."""
+        """Return a notice for each name that another source also has: the tool that is used."""
         ...
 
 
 class SourceDefaults:
-    """The methods of a source with nothing to start or to close, and names of its own."""
+    """Default implementation of the members of `ToolSource`, except `list`."""
 
     name: str
     run: RunMode = "ask"
 
     @property
     def title(self) -> str:
-        """Its name."""
+        """The name."""
         return self.name
 
     async def start(self) -> None:
-        """Do nothing: it is ready."""
+        """Do nothing."""
 
     async def close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Do nothing."""
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """Return nothing: no other source has its names."""
+        """Return no notices."""
         return {}
 
 
-MACHINERY = tuple(
+_RUNTIME_FOLDERS = tuple(
     str(folder) + os.sep
     for folder in (
         Path(__file__).resolve().parent.parent,
@@ -377,17 +376,17 @@ MACHINERY = tuple(
         Path(concurrent.futures.__file__).parent,
     )
 )
-"""What runs tools: frames of it say nothing about why a tool failed."""
+"""Folders of the code that runs tools. A traceback for the model omits their frames."""
 
 
 def is_cancelled() -> bool:
-    """True if the running task is being cancelled; false if what it awaits ended by itself."""
+    """True if the current task is being cancelled, and not only the future that it awaits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def error_summary(exc: BaseException) -> str:
-    """Return type and text of `exc`, whatever its own code makes of that."""
+    """Return type and text of `exc`, or only the type if its `__str__` fails."""
     try:
         text = str(exc)
     except Exception:
@@ -396,13 +395,13 @@ def error_summary(exc: BaseException) -> str:
 
 
 def tool_frames(exc: BaseException) -> TracebackType | None:
-    """Return the traceback of `exc` from the first frame that is the tool's; None without one."""
+    """Return the traceback of `exc` from the first frame of the tool's code; None without one."""
     frame = exc.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(MACHINERY):
+    while frame is not None and frame.tb_frame.f_code.co_filename.startswith(_RUNTIME_FOLDERS):
         frame = frame.tb_next
     return frame
 
 
-def traceback_of(exc: BaseException) -> str:
-    """Return the traceback of `exc` from the first frame that is the tool's."""
+def format_traceback(exc: BaseException) -> str:
+    """Return the text of `tool_frames`, with the exception."""
     return "".join(traceback.format_exception(type(exc), exc, tool_frames(exc)))

@@ -1,7 +1,7 @@
 """Command-line tools: configuration, command line, one run.
 
-A command gets the document of its call on stdin, and the words of its command line are templates
-over the same document (`jp_nb/tools/templates.py`).
+A command receives a JSON document about its call on stdin. The words of its command line are
+templates over the same document (`jp_nb/tools/templates.py`).
 
 Source: `docs/turns.md`.
 """
@@ -35,49 +35,44 @@ from jp_nb.tools.process import log_process
 
 NO_COMMAND: Final = "Command missing for local tool"
 
-_KNOWN_LATER: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
-"""In a template: what a tool is told when it runs once more, or all that it is told."""
-MAX_LAST_WORDS: Final = 200
-"""Of the last line of stderr, which stands beside the exit status."""
+_VARIES_BY_RUN: Final = re.compile(r"\banswers\b|rejection|\b(tool|context)\b(?!\s*[.\[])")
+"""Template variables that differ in later runs of a call, or objects that contain them."""
+MAX_SUMMARY_CHARS: Final = 200
+"""Limit for the last line of stderr, which follows the exit status."""
 MAX_PRINTED_CHARS: Final = 10_000
-"""Of what a process that failed printed, on stdout and on stderr each: the end says most."""
+"""Limit for stdout and stderr each, after a failure. The end is kept: it usually has the error."""
 SHELL_SIGNALS: Final = 128
-"""A shell adds this to the signal that ended what it ran."""
-_SHELL_SAYS: Final = {126: "it is not executable", 127: "the command was not found"}
+"""A shell adds this number to the signal that ended its command."""
+_SHELL_CODES: Final = {126: "it is not executable", 127: "the command was not found"}
 
 Document = dict[str, JsonValue]
 
 
 class CommandTool(ToolDefaults):
-    """A configured command as a tool (`source = "local"`).
-
-    Args:
-        name: Its key in the configuration, by which the model calls it.
-        config: What is configured about it.
-    """
+    """A configured command as a tool (`source = "local"`)."""
 
     may_propose = True
 
     def __init__(self, name: str, config: ToolConfig) -> None:
         self.name = name
         self.command = config.command
-        self.name_in_source = name_in_source(name, config)
+        self.source_name = name_in_source(name, config)
 
     @property
     def covers(self) -> Covers:  # type: ignore[override]
-        """`arguments` if a template fills in code, a program or a command line that then runs."""
+        """`arguments` if an argument of the call is executed (`runs_arguments`)."""
         return "arguments" if self.command and runs_arguments(self.command) else "tool"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CommandTool) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash((self.name, self.name_in_source))
+        return hash((self.name, self.source_name))
 
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """Return the arguments with defaults; a failure if some are missing or unknown."""
+        """Return the arguments with defaults, or a failure if some are missing or unknown."""
         filled = fill_defaults(arguments, schema)
         problem = format_argument_problems(name, filled, schema)
         return filled if problem is None else Failure(problem)
@@ -85,59 +80,59 @@ class CommandTool(ToolDefaults):
     def command_line(
         self, arguments: Mapping[str, JsonValue], context: ToolContext
     ) -> CommandLine | Failure | None:
-        """Return the command line with everything filled in; a failure if that cannot be done."""
+        """Return the rendered command line, or a failure if a template is invalid."""
         from jp_nb.tools.templates import TemplateError
 
         if self.command is None:
             return Failure(NO_COMMAND)
         try:
-            argv = _argv(self.command, run_document(self.name_in_source, arguments, context))
+            argv = _render_argv(self.command, run_document(self.source_name, arguments, context))
         except TemplateError as exc:
             return Failure(str(exc))
         text = argv[-1] if self.command.shell else shlex.join(argv)
         words = (self.command.program, *self.command.args)
-        first = any(map(_KNOWN_LATER.search, words))
-        return CommandLine(text, context.root or os.getcwd(), self.command.shell, first)
+        varies = any(map(_VARIES_BY_RUN.search, words))
+        return CommandLine(text, context.root or os.getcwd(), self.command.shell, varies)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Run the command and read what it printed. Cancelling it ends its process group.
+        """Run the command and read its output. Cancellation ends its process group.
 
         Raises:
-            ToolError: If it asked a question that is malformed.
+            ToolError: The command asked an invalid question.
         """
         if self.command is None:
             return Failure(NO_COMMAND)
-        document = run_document(self.name_in_source, arguments, context)
+        document = run_document(self.source_name, arguments, context)
         return await _run(self.command, document, f"Tool '{self.name}'", context.root)
 
 
 class CommandTools(SourceDefaults):
-    """The configured commands (`source = "local"`): a tool is made of what is configured."""
+    """Source of the configured commands (`source = "local"`)."""
 
     name = "local"
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return a command for every tool that is wanted."""
+        """Return a command for each of the wanted tools."""
         return {name: CommandTool(name, tool) for name, tool in wanted.items()}
 
 
 def runs_arguments(command: Command) -> bool:
-    """Return True if words of a call are run by `command`, as a program, code or a query.
+    """Return True if `command` executes arguments of a call, as a program, code, or a query.
 
-    That is so for a template in the program, which a shell reads if there is one, and in an
-    argument of a program that runs its arguments. An interpreter with a script runs the script.
+    This applies to a template in the program, and in an argument of a program that runs its
+    arguments. It does not apply to the arguments of an interpreter's script.
     """
     if _ARGUMENTS.search(command.program):
         return True
     words = [command.program, *command.args]
     names = [_program_name(word) for word in words]
-    for place, word in enumerate(words):
-        if not place or not _ARGUMENTS.search(word):
+    for index, word in enumerate(words[1:], 1):
+        if not _ARGUMENTS.search(word):
             continue
-        before = names[:place]
-        if _RUNNERS.intersection(before) or _CODE_OPTIONS.intersection(words[:place]):
+        before = names[:index]
+        if _RUNNERS.intersection(before) or _CODE_OPTIONS.intersection(words[:index]):
             return True
         scripts = [name for name in before[1:] if not name.startswith("-")]
         if before[0] in _INTERPRETERS and not scripts:
@@ -146,13 +141,13 @@ def runs_arguments(command: Command) -> bool:
 
 
 def _program_name(word: str) -> str:
-    """Return the name of a program without its folder and version, such as `python`."""
+    # Without folder and version: `/usr/bin/python3.12` is `python`.
     name = word.rpartition("/")[2].rpartition("\\")[2].lower().removesuffix(".exe")
     return name.rstrip("0123456789.") or name
 
 
 _ARGUMENTS: Final = re.compile(r"\{[{%].*(?:arguments|\btool\b(?!\s*[.\[]))", re.DOTALL)
-"""A template that fills in arguments of the call, or all that the tool is told."""
+"""A template that contains arguments of the call, or the complete `tool` object."""
 _CODE_OPTIONS: Final = frozenset(
     ("-c", "-e", "-r", "-p", "--eval", "--exec", "--command", "--print", "/c", "-command", "-ec")
 )
@@ -177,30 +172,30 @@ _RUNNERS: Final = frozenset(
 
 
 class CommandFormatter:
-    """A command that writes the arguments of a call for the person.
+    """A command that formats the arguments of a call for the user.
 
     Args:
-        command: What to run.
-        tool: The name that it is told; None: the name by which the tool was called.
+        command: The command to run.
+        tool: Name of the tool in the document; None for the name in the call.
     """
 
     def __init__(self, command: Command, tool: str | None = None) -> None:
         self._command = command
-        self._called = tool
+        self._tool = tool
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CommandFormatter) and vars(self) == vars(other)
 
     def __hash__(self) -> int:
-        return hash(self._called)
+        return hash(self._tool)
 
     async def format(self, arguments: Mapping[str, JsonValue], context: ToolContext) -> str:
         """Return the text below the call's header; "" for none.
 
         Raises:
-            ToolError: If the command fails, or asks something.
+            ToolError: The command fails, or asks a question.
         """
-        document = format_document(self._called or context.name, arguments, context)
+        document = format_document(self._tool or context.name, arguments, context)
         match await _run(self._command, document, "its command", context.root):
             case Success(content=content):
                 return content.strip()
@@ -211,16 +206,16 @@ class CommandFormatter:
 
 
 def name_in_source(name: str, config: ToolConfig) -> str:
-    """Return the name that the process of tool `name` is told: that in its source, if any."""
-    kind, _, wanted = (config.source or "").partition(".")
-    return wanted if kind == "local" and wanted else name
+    """Return the name after the dot of the setting `source`; `name` if there is none."""
+    kind, _, own_name = (config.source or "").partition(".")
+    return own_name if kind == "local" and own_name else name
 
 
-# --- what a command is told ------------------------------------------------------------------
+# --- documents -------------------------------------------------------------------------------
 
 
 def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolContext) -> Document:
-    """Return the document of a run."""
+    """Return the document for a run of the tool `name`."""
     about: Document = {
         "root": context.root,
         "action": "run",
@@ -248,7 +243,7 @@ def run_document(name: str, arguments: Mapping[str, JsonValue], context: ToolCon
 def format_document(
     name: str, arguments: Mapping[str, JsonValue], context: ToolContext
 ) -> Document:
-    """Return the document of a call that is only to be shown."""
+    """Return the document for the formatting of a call's arguments."""
     return {
         "tool": {"name": name, "arguments": dict(arguments), "options": dict(context.options)},
         "context": {
@@ -268,11 +263,11 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
 
     stdin = to_utf8(compact_json(document) + "\n")
     try:
-        done = await process.run(_argv(command, document), stdin=stdin, cwd=root)
+        done = await process.run(_render_argv(command, document), stdin=stdin, cwd=root)
     except TemplateError as exc:
         return Failure(str(exc))
     except process.SpawnError as exc:
-        # As configured: filled in, it may hold an answer that no model may see.
+        # The templates, not the rendered words: they may contain an answer to a secret question.
         line = " ".join([command.program, *command.args])
         return Failure(f"Failed to spawn command: {line}{f': {exc}' if str(exc) else ''}")
     except process.OutputError:
@@ -280,10 +275,20 @@ async def _run(command: Command, document: Document, subject: str, root: str) ->
         return Failure(f"{subject} was stopped because it printed more than {size} MiB.")
     formats = as_object(document["context"]).get("action") != "run"
     log_process(stdin, done, formats=formats)
-    return _outcome(done, subject, shell=command.shell)
+    outcome = read_outcome(done.stdout)
+    if isinstance(outcome, Failure):
+        if outcome.transient:
+            details = {"message": outcome.message, "trace": list(outcome.trace)}
+            return Failure(compact_json(details))
+        return Failure(done.stdout)
+    if outcome is not None:
+        return outcome
+    if done.exit_code == 0:
+        return Success(done.stdout)
+    return Failure(_format_failure(done, subject, shell=command.shell))
 
 
-def _argv(command: Command, document: Document) -> list[str]:
+def _render_argv(command: Command, document: Document) -> list[str]:
     from jp_nb.tools.templates import render
 
     program, *args = (render(word, document) for word in (command.program, *command.args))
@@ -292,56 +297,35 @@ def _argv(command: Command, document: Document) -> list[str]:
     return ["sh", "-c", " ".join([program, *map(shlex.quote, args)])]
 
 
-def _outcome(done: process.FinishedProcess, subject: str, *, shell: bool) -> Outcome:
-    """Return the outcome of a process that exited; its exit code counts for plain text alone."""
-    outcome = read_outcome(done.stdout)
-    if isinstance(outcome, Failure):
-        return Failure(_error_text(outcome, done.stdout))
-    if outcome is not None:
-        return outcome
-    if done.exit_code == 0:
-        return Success(done.stdout)
-    return Failure(_failed(done, f"{subject} {_ended(done.exit_code, shell=shell)}"))
+def _format_failure(done: process.FinishedProcess, subject: str, *, shell: bool) -> str:
+    stderr, stdout = done.stderr.strip(), done.stdout.strip()
+    last = stderr.rpartition("\n")[2].strip()
+    summary = f": {last}" if 0 < len(last) <= MAX_SUMMARY_CHARS else "."
+    parts = [f"{subject} {_format_exit(done.exit_code, shell=shell)}{summary}"]
+    if stderr and summary != f": {stderr}":
+        parts.append(_format_printed("stderr", stderr))
+    if stdout:
+        parts.append(_format_printed("stdout", stdout))
+    return "\n\n".join(parts)
 
 
-def _ended(code: int, *, shell: bool) -> str:
-    """Say how the process ended; the status of a shell also tells how what it ran ended."""
+def _format_exit(code: int, *, shell: bool) -> str:
     if code < 0:
-        return f"was ended by {_signal(-code)}"
+        return f"was ended by {_format_signal(-code)}"
     meaning = ""
-    if shell and code in _SHELL_SAYS:
-        meaning = f" ({_SHELL_SAYS[code]})"
+    if shell and code in _SHELL_CODES:
+        meaning = f" ({_SHELL_CODES[code]})"
     elif shell and code - SHELL_SIGNALS in set(signal.Signals):
-        meaning = f" (as if by {_signal(code - SHELL_SIGNALS)})"
+        meaning = f" (as if by {_format_signal(code - SHELL_SIGNALS)})"
     return f"failed with exit status {code}{meaning}"
 
 
-def _signal(number: int) -> str:
+def _format_signal(number: int) -> str:
     known = number in set(signal.Signals)
     return f"signal {number}, {signal.Signals(number).name}" if known else f"signal {number}"
 
 
-def _failed(done: process.FinishedProcess, head: str) -> str:
-    """Return the text of a failure: how it ended, its last words, then all that it printed."""
-    stderr, stdout = done.stderr.strip(), done.stdout.strip()
-    last = stderr.rpartition("\n")[2].strip()
-    said = f": {last}" if 0 < len(last) <= MAX_LAST_WORDS else "."
-    parts = [f"{head}{said}"]
-    if stderr and said != f": {stderr}":
-        parts.append(_printed("stderr", stderr))
-    if stdout:
-        parts.append(_printed("stdout", stdout))
-    return "\n\n".join(parts)
-
-
-def _printed(name: str, text: str) -> str:
+def _format_printed(name: str, text: str) -> str:
     end = keep_end(text, MAX_PRINTED_CHARS)
     left = len(text) - len(end)
     return f"{name}{f' (without its first {left} characters)' if left else ''}:\n{end}"
-
-
-def _error_text(failure: Failure, stdout: str) -> str:
-    """Return what the model reads of an error that the tool reported itself."""
-    if failure.transient:
-        return compact_json({"message": failure.message, "trace": list(failure.trace)})
-    return stdout

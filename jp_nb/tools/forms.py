@@ -1,7 +1,7 @@
 """Typed forms from JSON Schemas, dataclasses and Pydantic models.
 
-A part of a schema that no field of a form supports is an error with its path. For a Python type,
-the type itself checks what the form cannot.
+An unsupported part of a schema is an error with its path. For a Python type, the type itself checks
+the conditions that a form does not support.
 
 Source: https://modelcontextprotocol.io/specification/2025-06-18/client/elicitation,
 https://json-schema.org/draft/2020-12/json-schema-validation,
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, NoReturn, get_args
@@ -38,11 +39,11 @@ from jp_nb.tools.parameters import TextFormat
 
 Node = Mapping[str, JsonValue]
 LONG_TEXT = 200
-"""Characters: a text that may be longer gets a box of several lines."""
+"""A text with a larger maximum length gets a box with several lines."""
 ENUM_NAMES = "enumNames"
 """Keyword for the labels of `enum`, in the same order."""
-_MAX_STEPS = 100
-"""Of references that lead to references."""
+_MAX_REFERENCES = 100
+"""Limit for a chain of references."""
 _ANNOTATIONS: Final = frozenset(
     {"$comment", "$defs", "$id", "$schema", "default", "definitions", "deprecated", "description",
      "examples", "readOnly", "title", "writeOnly"}
@@ -61,13 +62,13 @@ _LEVELS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a form, as a schema describes it.
+    """One field of a form.
 
     Attributes:
-        id: Its key in the object.
-        default: What stands in it at first; None: nothing.
-        required: False if it may stay open.
-        nullable: Whether null is a value of it.
+        id: Key of the value in the object.
+        default: Initial value; None for an empty field.
+        required: False if the user may leave the field open.
+        nullable: True if null is a valid value.
     """
 
     id: str
@@ -81,40 +82,40 @@ class FormField:
 
 @dataclass(frozen=True, slots=True)
 class ObjectSchema:
-    """The JSON schema of an object, read for a form.
+    """JSON schema of an object, as the source of a form.
 
     Attributes:
-        schema: The whole of it, in which references are looked up.
-        name: Of what it describes, for errors.
-        typed: Whether a type checks answers: what the fields do not say is no error then.
+        schema: The complete schema.
+        name: Name of the type, for errors.
+        typed: True if a Python type checks the answers. Unsupported conditions are no errors then.
     """
 
     schema: Node
     name: str = "the schema"
     typed: bool = False
 
-    def refuse(self, path: SchemaPath, why: str) -> NoReturn:
-        """Raise the error that `why` no form can be made, with the place."""
-        raise UsageError(f"no form can be made of {self.name}: {format_place(path)}: {why}")
+    def fail(self, path: SchemaPath, reason: str) -> NoReturn:
+        """Raise a `UsageError` with the path and the reason."""
+        raise UsageError(f"no form can be made of {self.name}: {format_place(path)}: {reason}")
 
     def fields(self) -> Iterator[FormField]:
         """Yield the fields in order.
 
         Raises:
-            UsageError: If one is more than a form can ask for; names its place.
+            UsageError: A form does not support the schema. The message has the path.
         """
         path, root = self.resolved((), self.schema)
         properties = root.get("properties")
         if root.get("type") != "object" or not isinstance(properties, dict) or not properties:
-            self.refuse(path, "expected an object with `properties`")
+            self.fail(path, "expected an object with `properties`")
         if len(properties) > MAX_FIELDS:
-            self.refuse((*path, "properties"), f"expected at most {MAX_FIELDS} fields")
+            self.fail((*path, "properties"), f"expected at most {MAX_FIELDS} fields")
         required = root.get("required", [])
         names = required if isinstance(required, list) else [None]
         if not all(isinstance(name, str) and name in properties for name in names):
-            self.refuse((*path, "required"), "expected a list of names from `properties`")
+            self.fail((*path, "required"), "expected a list of names from `properties`")
         allowed = {"type", "properties", "required", "additionalProperties", *_ANNOTATIONS}
-        self.only(path, root, allowed)
+        self.check_keywords(path, root, allowed)
         for name, node in properties.items():
             yield self._field(name, (*path, "properties", name), node, name in names)
 
@@ -122,32 +123,35 @@ class ObjectSchema:
         title = self.text(at, stated, "title") if isinstance(stated, dict) else None
         path, node = self.resolved(at, stated)
         path, node, nullable = self._without_null(path, node)
-        title = title or (as_words(name) if self.typed else self.text(path, node, "title"))
-        kind = _kind(self, path, node)
-        default = None if kind.secret else _as_answer(kind, node.get("default"))
+        title = title or (name_to_title(name) if self.typed else self.text(path, node, "title"))
+        kind = _answer_type(self, path, node)
+        default = None if kind.secret else node.get("default")
+        if isinstance(default, str) and isinstance(kind, NumberAnswer):  # of a Decimal
+            with suppress(ValueError):
+                default = kind.from_text(default)
         if default is not None and kind.misfit(default):
             if not self.typed:
-                self.refuse((*path, "default"), f"expected {kind.expects}")
+                self.fail((*path, "default"), f"expected {kind.expects}")
             default = None
-        # What is empty on the screen is not to be a default that is not, without a word.
-        shown = self.typed and not nullable and default not in (None, "", [])
+        # If the user empties the field, the type would silently use its default: require a value.
+        has_default = self.typed and not nullable and default not in (None, "", [])
         return FormField(
             id=name,
             title=title or name,
             answer_type=kind,
             description=self.text(path, node, "description"),
             default=default,
-            required=(required or shown) and not nullable,
+            required=(required or has_default) and not nullable,
             nullable=nullable,
         )
 
     # --- parts of a schema -------------------------------------------------------------------
 
     def resolved(self, path: SchemaPath, node: object) -> tuple[SchemaPath, dict[str, JsonValue]]:
-        """Return the schema at `path`, with what it refers to filled in."""
-        for _ in range(_MAX_STEPS):
+        """Return `node` with its references resolved, and its path."""
+        for _ in range(_MAX_REFERENCES):
             if not isinstance(node, Mapping):
-                self.refuse(path, "expected a schema, which is an object")
+                self.fail(path, "expected a schema, which is an object")
             node = dict(node)
             whole = node.get("allOf")
             if isinstance(whole, list) and len(whole) == 1 and isinstance(whole[0], dict):
@@ -156,18 +160,18 @@ class ObjectSchema:
             if reference is None:
                 return path, node
             try:
-                where, found = resolve_reference(self.schema, str(reference))
+                target, found = resolve_reference(self.schema, str(reference))
             except LookupError as exc:
-                self.refuse((*path, "$ref"), f"{str(reference)!r:.100} {exc.args[0]}")
+                self.fail((*path, "$ref"), f"{str(reference)!r:.100} {exc.args[0]}")
             if not isinstance(found, dict):
-                self.refuse(where, "expected a schema, which is an object")
+                self.fail(target, "expected a schema, which is an object")
             node = {**found, **{key: x for key, x in node.items() if key != "$ref"}}
-        self.refuse(path, ONLY_ITSELF)
+        self.fail(path, ONLY_ITSELF)
 
     def _without_null(
         self, path: SchemaPath, node: dict[str, JsonValue]
     ) -> tuple[SchemaPath, dict[str, JsonValue], bool]:
-        """Return what else than null the value at `path` may be, and if it may be null."""
+        # Returns the schema without the alternative null, and True if there was one.
         types = node.get("type")
         if isinstance(types, list) and len(types) == 2 and "null" in types:
             node["type"] = next((name for name in types if name != "null"), "null")
@@ -193,45 +197,51 @@ class ObjectSchema:
                 return path, {**above, keyword: [x for _, x in rest]}, True
         return path, node, False
 
-    def only(self, path: SchemaPath, node: Node, known: set[str]) -> None:
-        """Refuse what `node` says beyond `known`, unless a type checks it."""
+    def check_keywords(self, path: SchemaPath, node: Node, known: set[str]) -> None:
+        """Fail if `node` has keywords that are not `known`, unless a type checks the answers."""
         for keyword in node:
             if keyword not in known and keyword not in _ANNOTATIONS and not self.typed:
-                self.refuse((*path, keyword), "a form cannot check this condition: remove it")
+                self.fail((*path, keyword), "a form cannot check this condition: remove it")
 
     def text(self, path: SchemaPath, node: Node, keyword: str) -> str | None:
-        """Return the text of `keyword`; None if there is none."""
+        """Return the text of `keyword`, or None."""
         found = node.get(keyword)
         if found is not None and not isinstance(found, str):
-            self.refuse((*path, keyword), "expected a text")
+            self.fail((*path, keyword), "expected a text")
         return found or None
 
 
-def as_words(name: str) -> str:
-    """Return the name of a field for the person: `group_size` is `Group size`."""
+def name_to_title(name: str) -> str:
+    """Return the title for the name of a field: `group_size` is `Group size`."""
     words = name.replace("_", " ").strip()
     return f"{words[:1].upper()}{words[1:]}"
 
 
-def _kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    """Return the kind of question that asks for the value at `path`."""
+def _answer_type(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     try:
-        options = _options(of, path, node)
+        options = _options(source, path, node)
         if options is not None:
-            of.only(path, node, {"type", "enum", ENUM_NAMES, "const", "anyOf", "oneOf"})
+            source.check_keywords(
+                path, node, {"type", "enum", ENUM_NAMES, "const", "anyOf", "oneOf"}
+            )
             return SelectAnswer(options=options)
         name = node.get("type")
-        if name is None and of.typed:
-            name = _number_among(node.get("anyOf"))
-        if not isinstance(name, str) or name not in _KINDS:
-            of.refuse(path, f"this is {_what(node)}: {_LEVELS}")
-        return _KINDS[name](of, path, node)
-    except ValidationError as exc:  # bounds that leave nothing, values that are no options
+        if name is None and source.typed:
+            # A Decimal is a number or its digits.
+            members = node.get("anyOf")
+            each = members if isinstance(members, list) else []
+            types = {x.get("type") for x in each if isinstance(x, dict)}
+            is_number = "number" in types and types <= {"number", "integer", "string"}
+            name = "number" if is_number else None
+        if not isinstance(name, str) or name not in _READERS:
+            source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
+        return _READERS[name](source, path, node)
+    except ValidationError as exc:  # contradictory bounds, or invalid options
         [first, *_] = exc.errors(include_url=False, include_input=False)
-        of.refuse(path, first["msg"].removeprefix("Value error, "))
+        source.fail(path, first["msg"].removeprefix("Value error, "))
 
 
-def _what(node: Node) -> str:
+def _describe_node(node: Node) -> str:
     if node.get("type") == "object":
         return "an object"
     if "anyOf" in node or "oneOf" in node or isinstance(node.get("type"), list):
@@ -239,82 +249,65 @@ def _what(node: Node) -> str:
     return "a value of any type" if "type" not in node else "a list of something other than options"
 
 
-def _number_among(members: JsonValue) -> str | None:
-    """Return `number` if one of `members` is one, the others being numbers or their digits."""
-    each = members if isinstance(members, list) else []
-    types = {x.get("type") for x in each if isinstance(x, dict)}
-    return "number" if "number" in types and types <= {"number", "integer", "string"} else None
-
-
-def _options(of: ObjectSchema, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
-    """Return the options that the value at `path` has; None if it is no choice."""
+def _options(source: ObjectSchema, path: SchemaPath, node: Node) -> tuple[Option, ...] | None:
     if "const" in node:
-        return (_option(of, path, {"const": node["const"]}),)
+        return (_option(source, path, {"const": node["const"]}),)
     if isinstance(values := node.get("enum"), list):
         labels = node.get(ENUM_NAMES, values)
         if not isinstance(labels, list) or len(labels) != len(values):
-            of.refuse((*path, ENUM_NAMES), "expected a list with one text for each value of `enum`")
+            source.fail(
+                (*path, ENUM_NAMES), "expected a list with one text for each value of `enum`"
+            )
         pairs = zip(values, labels, strict=True)
-        options = [_option(of, path, {"const": x, "title": str(label)}) for x, label in pairs]
-        return tuple(options if not of.typed else _distinct(options))
+        options = [_option(source, path, {"const": x, "title": str(label)}) for x, label in pairs]
+        if source.typed:  # without the aliases of an Enum
+            first: dict[tuple[type, JsonValue], Option] = {}
+            for option in options:
+                first.setdefault((type(option.value), option.value), option)  # True == 1
+            options = [*first.values()]
+        return tuple(options)
     for keyword in ("oneOf", "anyOf"):
         members = node.get(keyword)
         if isinstance(members, list) and members:
-            each = [_members(of, (*path, keyword, i), x) for i, x in enumerate(members)]
+            each = [_member_options(source, (*path, keyword, i), x) for i, x in enumerate(members)]
             if all(found is not None for found in each):
                 return tuple(option for found in each for option in found or ())
     return None
 
 
-def _members(of: ObjectSchema, at: SchemaPath, member: JsonValue) -> tuple[Option, ...] | None:
-    path, node = of.resolved(at, member)
+def _member_options(
+    source: ObjectSchema, at: SchemaPath, member: JsonValue
+) -> tuple[Option, ...] | None:
+    path, node = source.resolved(at, member)
     if "const" in node:
-        of.only(path, node, {"type", "const"})
-        return (_option(of, path, node),)
-    return _options(of, path, node) if "enum" in node else None
+        source.check_keywords(path, node, {"type", "const"})
+        return (_option(source, path, node),)
+    return _options(source, path, node) if "enum" in node else None
 
 
-def _option(of: ObjectSchema, path: SchemaPath, node: Node) -> Option:
+def _option(source: ObjectSchema, path: SchemaPath, node: Node) -> Option:
     value = node["const"]
     if not isinstance(value, str | int | float):
-        of.refuse(path, f"expected a text, a number or a boolean as an option: {_LEVELS}")
-    title, description = of.text(path, node, "title"), of.text(path, node, "description")
+        source.fail(path, f"expected a text, a number or a boolean as an option: {_LEVELS}")
+    title, description = source.text(path, node, "title"), source.text(path, node, "description")
     label = None if title == str(value) else title
     return Option(value=value, label=label, description=description)
 
 
-def _distinct(options: list[Option]) -> list[Option]:
-    """Return `options` without those whose value another one has: aliases of an `Enum`."""
-    found: dict[tuple[type, JsonValue], Option] = {}
-    for option in options:
-        found.setdefault((type(option.value), option.value), option)
-    return [*found.values()]
+# --- answer types by JSON type ---------------------------------------------------------------
 
 
-def _as_answer(kind: AnswerType, default: JsonValue) -> JsonValue:
-    """Return `default` as an answer: a number may be given by its digits."""
-    if isinstance(default, str) and isinstance(kind, NumberAnswer):
-        try:
-            return kind.from_text(default)
-        except ValueError:
-            return default
-    return default
-
-
-# --- kinds by the name of a JSON type --------------------------------------------------------
-
-
-def _text_kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+def _read_text(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     wanted = node.get("format")
-    of.only(path, node, {"type", "format", "minLength", "maxLength"})
+    source.check_keywords(path, node, {"type", "format", "minLength", "maxLength"})
     if wanted == "password":
-        if "default" in node and not of.typed:
-            of.refuse((*path, "default"), "a secret cannot have a default")
+        if "default" in node and not source.typed:
+            source.fail((*path, "default"), "a secret cannot have a default")
         return SecretAnswer()
     known: tuple[TextFormat, ...] = get_args(TextFormat)
     formats = [name for name in known if name == wanted]
-    if wanted is not None and not formats and not of.typed:
-        of.refuse((*path, "format"), f"expected one of {', '.join(known)}, or no `format`")
+    if wanted is not None and not formats and not source.typed:
+        source.fail((*path, "format"), f"expected one of {', '.join(known)}, or no `format`")
     least, most, default = node.get("minLength", 0), node.get("maxLength"), node.get("default")
     has_lines = isinstance(default, str) and "\n" in default
     is_long = isinstance(most, int) and most > LONG_TEXT
@@ -328,61 +321,56 @@ def _text_kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
     )
 
 
-def _bounds_of(of: ObjectSchema, path: SchemaPath, node: Node) -> dict[str, JsonValue]:
-    of.only(path, node, {"type", *_BOUNDS})
+def _read_bounds(source: ObjectSchema, path: SchemaPath, node: Node) -> dict[str, JsonValue]:
+    source.check_keywords(path, node, {"type", *_BOUNDS})
     members = node.get("anyOf")
-    if isinstance(members, list):  # a Decimal; of several numbers the type knows the bounds
+    if isinstance(members, list):  # a Decimal, or several numbers whose bounds the type checks
         numbers = [x for x in members if isinstance(x, dict) and x.get("type") != "string"]
         node = numbers[0] if len(numbers) == 1 else {}
     return {field: node[keyword] for keyword, field in _BOUNDS.items() if keyword in node}
 
 
-def _number_kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    return NumberAnswer.model_validate(_bounds_of(of, path, node))
+def _read_number(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+    return NumberAnswer.model_validate(_read_bounds(source, path, node))
 
 
-def _integer_kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    return IntegerAnswer.model_validate(_bounds_of(of, path, node))
+def _read_integer(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+    return IntegerAnswer.model_validate(_read_bounds(source, path, node))
 
 
-def _boolean_kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    of.only(path, node, {"type"})
+def _read_boolean(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+    source.check_keywords(path, node, {"type"})
     return BooleanAnswer()
 
 
-def _list_kind(of: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
-    of.only(path, node, {"type", "items", "minItems", "maxItems", "uniqueItems"})
+def _read_list(source: ObjectSchema, path: SchemaPath, node: Node) -> AnswerType:
+    source.check_keywords(path, node, {"type", "items", "minItems", "maxItems", "uniqueItems"})
     below: SchemaPath = (*path, "items")
     options = None
     if isinstance(node.get("items"), dict):
-        below, item = of.resolved(below, node["items"])
-        options = _options(of, below, item)
+        below, item = source.resolved(below, node["items"])
+        options = _options(source, below, item)
     if options is None:
-        of.refuse(path, f"this is {_what(node)}: {_LEVELS}")
+        source.fail(path, f"this is {_describe_node(node)}: {_LEVELS}")
     picks = {"min_picks": node.get("minItems", 0), "max_picks": node.get("maxItems")}
     return SelectAnswer.model_validate({"options": options, "multi": True, **picks})
 
 
-_KINDS: Final[Mapping[str, Callable[[ObjectSchema, SchemaPath, Node], AnswerType]]] = {
-    "string": _text_kind,
-    "number": _number_kind,
-    "integer": _integer_kind,
-    "boolean": _boolean_kind,
-    "array": _list_kind,
+_READERS: Final[Mapping[str, Callable[[ObjectSchema, SchemaPath, Node], AnswerType]]] = {
+    "string": _read_text,
+    "number": _read_number,
+    "integer": _read_integer,
+    "boolean": _read_boolean,
+    "array": _read_list,
 }
-
-
-Object = Mapping[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
 class FormShape:
-    """What a form is made of.
+    """Fields and texts of a form.
 
     Attributes:
-        title: Of the whole; None if it has none.
-        check: The type that answers have to validate against; None: a schema, all of which its
-            fields say.
+        check: The type that validates the answers; None for a schema.
     """
 
     fields: tuple[FormField, ...]
@@ -392,47 +380,43 @@ class FormShape:
 
 
 def form_of(what: Any) -> FormShape:
-    """Return the form that asks for a `what`: a type, or a JSON schema.
+    """Return the form for the type or JSON schema `what`.
 
     Raises:
-        UsageError: If no form can be made of it; names the place in its schema.
+        UsageError: A form does not support it. The message has the path in the schema.
     """
     if isinstance(what, Mapping):
-        asked = ObjectSchema(what)
-        fields = tuple(asked.fields())
-        title, description = (asked.text((), what, name) for name in ("title", "description"))
+        schema = ObjectSchema(what)
+        fields = tuple(schema.fields())
+        title, description = (schema.text((), what, name) for name in ("title", "description"))
         return FormShape(fields, title, description)
     typed = TypedForm.of(what)
-    _, root = typed.asked.resolved((), typed.asked.schema)
-    description = typed.asked.text((), root, "description")
+    _, root = typed.schema.resolved((), typed.schema.schema)
+    description = typed.schema.text((), root, "description")
     return FormShape(
         typed.fields,
-        typed.asked.text((), root, "title"),
-        # A dataclass without a docstring has its signature there.
-        None if description and description.startswith(f"{typed.asked.name}(") else description,
+        typed.schema.text((), root, "title"),
+        # The default docstring of a dataclass is its signature.
+        None if description and description.startswith(f"{typed.schema.name}(") else description,
         typed,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class TypedForm:
-    """The form of a type. Equal to another one of the same type.
-
-    Attributes:
-        asked: Its schema.
-    """
+    """Form of a Python type. Forms of the same type are equal."""
 
     type: Any
     adapter: TypeAdapter[Any] = field(compare=False, repr=False)
-    asked: ObjectSchema = field(compare=False, repr=False)
+    schema: ObjectSchema = field(compare=False, repr=False)
     fields: tuple[FormField, ...] = field(compare=False, repr=False)
 
     @classmethod
     def of(cls, what: Any) -> TypedForm:
-        """Return the form of `what`.
+        """Return the form for the type `what`.
 
         Raises:
-            UsageError: If it is no type that pydantic can describe, or not one for a form.
+            UsageError: Pydantic or a form does not support the type.
         """
         name = getattr(what, "__name__", None) or repr(what)[:100]
         if not isinstance(what, type) and not hasattr(what, "__origin__"):
@@ -442,71 +426,70 @@ class TypedForm:
                 "with a JSON schema"
             )
         try:
-            with warnings.catch_warnings():  # of defaults that JSON cannot hold: those stay open
+            with (
+                warnings.catch_warnings()
+            ):  # about defaults that are not JSON: such fields are open
                 warnings.simplefilter("ignore")
                 adapter = TypeAdapter(what)
-                schema = adapter.json_schema(schema_generator=_FormSchema)
-        except Exception as exc:  # whatever the type's own code raises
+                json_schema = adapter.json_schema(schema_generator=_FormSchema)
+        except Exception as exc:  # the code of the type may raise anything
             why = str(exc).strip().partition("\n")[0][:200]
             raise UsageError(f"no form can be made of {name}: {why}") from exc
-        asked = ObjectSchema(schema, name, typed=True)
+        schema = ObjectSchema(json_schema, name, typed=True)
         for field_name, info in getattr(what, "model_fields", {}).items():
             if isinstance(info.validation_alias, AliasPath):
-                place = ("properties", field_name)
-                asked.refuse(place, "its value is inside a list or an object (`AliasPath`)")
-        return cls(what, adapter, asked, tuple(asked.fields()))
+                path = ("properties", field_name)
+                schema.fail(path, "its value is inside a list or an object (`AliasPath`)")
+        return cls(what, adapter, schema, tuple(schema.fields()))
 
-    def __call__(self, answer: Object) -> Mapping[str, str]:
-        """Return what the type says against `answer`, by field id; "" for the whole."""
+    def __call__(self, answer: Mapping[str, JsonValue]) -> Mapping[str, str]:
+        """Return the problems of `answer` by field id. "" is the id of the whole form."""
         try:
             self.value(answer)
         except ValidationError as exc:
-            return self._by_field(exc)
-        except Exception as exc:  # from a validator: the person is told, nothing typed is lost
+            return self._problems_by_field(exc)
+        except Exception as exc:  # a validator failed: report it, so that the input is not lost
             return {"": f"{type(exc).__name__}: {exc}"}
         return {}
 
-    def _by_field(self, exc: ValidationError) -> dict[str, str]:
+    def _problems_by_field(self, exc: ValidationError) -> dict[str, str]:
         known = {each.id for each in self.fields}
         found: dict[str, list[str]] = {}
         for error in exc.errors(include_url=False, include_input=False, include_context=False):
-            first = error["loc"][0] if error["loc"] else ""
-            words = error["msg"]
-            for prefix in ("Value error, ", "Assertion failed, "):
-                words = words.removeprefix(prefix)
-            at = str(first)
-            words = words if at in known or not at else f"{at}: {words}"
-            found.setdefault(at if at in known else "", []).append(words)
-        return {name: "; ".join(dict.fromkeys(words)) for name, words in found.items()}
+            name = str(error["loc"][0]) if error["loc"] else ""
+            text = error["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+            text = text if name in known or not name else f"{name}: {text}"
+            found.setdefault(name if name in known else "", []).append(text)
+        return {name: "; ".join(dict.fromkeys(texts)) for name, texts in found.items()}
 
-    def value(self, answer: Object) -> Any:
-        """Return the instance that `answer` is.
+    def value(self, answer: Mapping[str, JsonValue]) -> Any:
+        """Convert `answer` to an instance of the type.
 
         Raises:
-            ValidationError: If it does not validate.
+            ValidationError: The answer is invalid.
         """
-        open_ones = {x.id: None for x in self.fields if x.nullable and x.id not in answer}
-        return self.adapter.validate_json(json.dumps({**open_ones, **answer}))
+        nulls = {x.id: None for x in self.fields if x.nullable and x.id not in answer}
+        return self.adapter.validate_json(json.dumps({**nulls, **answer}))
 
 
 class _FormSchema(GenerateJsonSchema):
-    """Says besides what a person reads for the members of an `Enum`, and calls factories."""
+    """Adds labels for the members of an `Enum`, and calls default factories."""
 
     def enum_schema(self, schema: core_schema.EnumSchema) -> JsonSchemaValue:
-        return {**super().enum_schema(schema), ENUM_NAMES: [*map(_label, schema["members"])]}
+        return {**super().enum_schema(schema), ENUM_NAMES: [*map(_member_label, schema["members"])]}
 
     def get_title_from_name(self, name: str) -> str:
-        return as_words(name)
+        return name_to_title(name)
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         factory = schema.get("default_factory")
         if factory is not None and not schema.get("default_factory_takes_data"):
-            schema = {**schema, "default": factory()}  # type: ignore[call-arg]  # it takes nothing
+            schema = {**schema, "default": factory()}  # type: ignore[call-arg]
             del schema["default_factory"]
         return super().default_schema(schema)
 
 
-def _label(member: Enum) -> str:
-    """Return the name of `member` as words: `DARK_RED` is `Dark red`, `iPhone` stays."""
-    words = member.name.replace("_", " ").strip()
-    return words.capitalize() if words.isupper() or words.islower() else words
+def _member_label(member: Enum) -> str:
+    # `DARK_RED` is `Dark red`, and `iPhone` stays.
+    text = member.name.replace("_", " ").strip()
+    return text.capitalize() if text.isupper() or text.islower() else text

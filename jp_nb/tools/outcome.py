@@ -29,7 +29,7 @@ from jp_nb.tools.question import Question, first_problem
 log = logging.getLogger(__name__)
 
 MAX_QUESTIONS = 50
-"""Of one run of a tool: nobody answers more in one go."""
+"""Limit for the questions of one run of a tool."""
 
 
 class Success(BaseModel):
@@ -149,45 +149,45 @@ Outcome = Success | Failure | NeedsInput
 
 
 def read_outcome(stdout: str) -> Outcome | None:
-    """Return the outcome that a process printed; None if it printed anything else: a text.
+    """Return the outcome that a process printed as JSON; None if it printed any other text.
 
-    Lenient where strictness would show the model a protocol it need not know: an `error` may lack
-    all but its message, and a proposed configuration that is malformed leaves a success.
+    The model should not have to know the protocol, so optional keys of an `error` may be malformed,
+    and a success stays a success if its proposed configuration is malformed.
 
     Raises:
-        ToolError: If it asks a question that nobody could answer.
+        ToolError: The process asked an invalid question.
     """
-    stdout = stdout.removeprefix("\ufeff")  # as programs on Windows begin
+    stdout = stdout.removeprefix("\ufeff")  # programs on Windows may print a byte order mark
     try:
-        data = json.loads(stdout, parse_int=_integer)
-        if "\\u" in stdout:  # half a surrogate pair, which no other text may hold
+        data = json.loads(stdout, parse_int=_parse_int)
+        if "\\u" in stdout:  # may escape a lone surrogate, which UTF-8 cannot encode
             whole = to_utf8(json.dumps(data, ensure_ascii=False))
-            data = json.loads(whole, parse_int=_integer)
+            data = json.loads(whole, parse_int=_parse_int)
     except (ValueError, RecursionError):
         return None
     if not isinstance(data, dict):
         return None
     match data.get("type"):
         case "success" if isinstance(data.get("content"), str):
-            return _success(data)
+            return _read_success(data)
         case "error" if isinstance(data.get("message"), str):
-            _warn_of_a_change(data)
-            return _failure(data)
+            _warn_of_change(data)
+            trace, transient = _as_texts(data.get("trace")), data.get("transient") is True
+            return Failure(data["message"], trace=trace, transient=transient)
         case "needs_input":
-            _warn_of_a_change(data)
-            return _needs_input(data)
+            _warn_of_change(data)
+            return _read_needs_input(data)
     return None
 
 
-def _integer(digits: str) -> int | float:
-    """Return an integer, or infinity for what has more digits than Python reads."""
+def _parse_int(digits: str) -> int | float:
     try:
         return int(digits)
-    except ValueError:
+    except ValueError:  # more digits than `sys.get_int_max_str_digits()`
         return math.inf
 
 
-def _success(data: Mapping[str, Any]) -> Success:
+def _read_success(data: Mapping[str, Any]) -> Success:
     config, unset = data.get("config"), data.get("unset")
     malformed = None
     if config is not None and not isinstance(config, dict):
@@ -198,53 +198,49 @@ def _success(data: Mapping[str, Any]) -> Success:
         malformed = "expected `unset` to be a list of strings"
     if malformed is not None:
         return Success(data["content"], malformed=malformed)
-    return Success(data["content"], config=config or None, unset=_texts(unset))
+    return Success(data["content"], config=config or None, unset=_as_texts(unset))
 
 
-def _failure(data: Mapping[str, Any]) -> Failure:
-    return Failure(
-        data["message"], trace=_texts(data.get("trace")), transient=data.get("transient") is True
-    )
-
-
-def _needs_input(data: Mapping[str, Any]) -> NeedsInput:
+def _read_needs_input(data: Mapping[str, Any]) -> NeedsInput:
     several = data.get("questions")
     if several is not None and data.get("question") is not None:
-        raise _unaskable("it has `question` and `questions`: remove one of them")
+        raise _invalid_question("it has `question` and `questions`: remove one of them")
     if several is None:
-        return NeedsInput(_question(data.get("question"), "question"))
+        return NeedsInput(_read_question(data.get("question"), "question"))
     if not isinstance(several, list) or not several:
-        raise _unaskable("expected `questions` to be a list of at least one object")
-    questions = [_question(each, f"questions.{index}") for index, each in enumerate(several)]
+        raise _invalid_question("expected `questions` to be a list of at least one object")
+    questions = [_read_question(each, f"questions.{index}") for index, each in enumerate(several)]
     try:
         return NeedsInput(*questions)
     except ValidationError as exc:
-        raise _unaskable(_first_problem(exc)) from exc
+        raise _invalid_question(_format_problem(exc)) from exc
 
 
-def _question(data: Any, name: str) -> Question:
+def _read_question(data: Any, name: str) -> Question:
     if not isinstance(data, dict):
-        raise _unaskable(f"expected `{name}` to be an object")
+        raise _invalid_question(f"expected `{name}` to be an object")
     if data.get("answer_type") is None:
-        raise _unaskable(f"`{name}.answer_type` is missing")
+        raise _invalid_question(f"`{name}.answer_type` is missing")
     if not is_storable(data):
-        raise _unaskable(f"`{name}` contains a number that JSON does not have, or too many levels")
+        raise _invalid_question(
+            f"`{name}` contains a number that JSON does not have, or too many levels"
+        )
     try:
         return Question.model_validate(data)
     except ValidationError as exc:
-        raise _unaskable(_first_problem(exc, name)) from exc
+        raise _invalid_question(_format_problem(exc, name)) from exc
 
 
-def _first_problem(exc: ValidationError, *above: str) -> str:
-    place, why = first_problem(exc)
-    return f"`{'.'.join((*above, *filter(None, [place])))}`: {why}"
+def _format_problem(exc: ValidationError, *above: str) -> str:
+    path, reason = first_problem(exc)
+    return f"`{'.'.join((*above, *filter(None, [path])))}`: {reason}"
 
 
-def _unaskable(why: str) -> ToolError:
-    return ToolError(f"The tool asked an invalid question: {why}.")
+def _invalid_question(reason: str) -> ToolError:
+    return ToolError(f"The tool asked an invalid question: {reason}.")
 
 
-def _warn_of_a_change(data: Mapping[str, Any]) -> None:
+def _warn_of_change(data: Mapping[str, Any]) -> None:
     if data.get("config") is not None or data.get("unset"):
         log.warning("a tool's %s proposed a configuration change: ignored", data["type"])
 
@@ -253,40 +249,38 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _as_texts(value: Any) -> tuple[str, ...]:
     return tuple(value) if _are_texts(value) else ()
 
 
 MAX_RESULT_CHARS: Final = 50_000
-"""What a model reads of one result, unless configured otherwise."""
-
+"""Default limit for the part of one result that the model reads."""
 
 READ_REST_HINT: Final = (
     "If you need them, and a second call does no harm, call the tool again for a "
     "smaller part: a narrower query, a range, a page, or a limit, as its arguments "
     "allow."
 )
-"""Said to the model, of any tool."""
 
 
 def truncate_middle(text: str, limit: int, setting: str) -> str:
-    """Return `limit` characters of `text` (0: all), and say how many are missing.
+    """Return `text` without its middle, which a note to the model replaces.
 
     Args:
-        text: The result.
-        limit: How many characters of it are kept.
-        setting: The path that says so.
+        text: The result of a tool.
+        limit: Number of characters of `text` that are kept; 0 for all.
+        setting: Path of the setting that has the limit.
     """
     if not limit or len(text) <= limit:
         return text
     head, tail = limit - limit // 2, limit // 2
-    said = f"{len(text) - limit} of {len(text)} characters are omitted here. {READ_REST_HINT}"
-    told = f"[… {said} (The user can change the limit: {setting} is {limit}.) …]"
-    return f"{text[:head]}\n\n{told}\n\n{text[len(text) - tail :]}"
+    omitted = f"{len(text) - limit} of {len(text)} characters are omitted here. {READ_REST_HINT}"
+    note = f"[… {omitted} (The user can change the limit: {setting} is {limit}.) …]"
+    return f"{text[:head]}\n\n{note}\n\n{text[len(text) - tail :]}"
 
 
 def keep_end(text: str, limit: int) -> str:
-    """Return the end of `text`: at most `limit` characters, and whole lines if there are any."""
+    """Return the last `limit` characters of `text`, without a partial first line if possible."""
     if len(text) <= limit:
         return text
     end = text[len(text) - limit :]

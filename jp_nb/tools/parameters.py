@@ -24,13 +24,13 @@ from pydantic import JsonValue
 from jp_nb.json_values import read_json
 
 MAX_DEPTH = 8
-"""Of parameters within parameters."""
+"""Limit for the nesting of parameters."""
 MAX_PARAMETERS = 200
-"""Of one tool; of more, their number is told."""
+"""Limit for the documented parameters of one tool. Further ones are only counted."""
 MAX_COUNTED = 1000
-"""Of those that are not written: schemas that refer to one another may have very many."""
+"""Limit for that count: a recursive schema may have very many parameters."""
 MAX_TYPE_LEVELS = 6
-"""Of types within the type of one parameter."""
+"""Limit for the nesting of types in the type of one parameter."""
 
 Schema = Mapping[str, JsonValue]
 
@@ -38,21 +38,21 @@ Schema = Mapping[str, JsonValue]
 def format_documentation(
     name: str, summary: str | None, description: str | None, examples: str | None, schema: Schema
 ) -> str:
-    """Return the section about tool `name`; "" if there is nothing to say about it.
+    """Return the documentation of the tool `name` in Markdown; "" if there is none.
 
     Args:
-        name: The tool.
-        summary: What the model is told with every request, if that is not the description.
-        description: What it does, at length.
-        examples: How it is used.
-        schema: JSON schema of its arguments. Nodes may also have `summary` and `examples`, and
-            `required` of their own, as parameters are configured.
+        name: Name of the tool.
+        summary: The short description that every request contains.
+        description: The full description.
+        examples: Examples of calls.
+        schema: JSON schema of the arguments. As in the setting `parameters`, a property may also
+            have `summary`, `examples`, and `required`.
     """
     parts = _paragraphs(summary, description)
     if examples and examples.strip():
         parts.append(f"### Examples\n\n{examples.strip()}")
     found, others = list_parameters(schema)
-    if lines := [line for parameter in found for line in _item(parameter)]:
+    if lines := [line for parameter in found for line in _format_parameter(parameter)]:
         written = "\n".join([*lines, *([f"- {others}"] if others else [])])
         parts.append(f"### Parameters\n\n{written}")
     return "\n\n".join([f"## {name}", *parts]) if parts else ""
@@ -60,14 +60,14 @@ def format_documentation(
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a tool, or one within another.
+    """One parameter of a tool, or a property of a parameter.
 
     Attributes:
-        path: Its name, after the names of those that it is in.
-        type: Such as `array of integer` or `string or null`; "" if anything goes.
+        path: The names of the enclosing parameters, then its name.
+        type: For example `array of integer` or `string or null`; "" for any type.
         required: True if a call must have it.
-        values: What is said about its values, such as its default, in Markdown.
-        texts: What it is for, in paragraphs.
+        values: Facts about its values, such as the default, in Markdown.
+        texts: Paragraphs of its description.
     """
 
     path: tuple[str, ...]
@@ -78,41 +78,40 @@ class Parameter:
 
 
 def list_parameters(schema: Schema) -> tuple[list[Parameter], str]:
-    """Return the first parameters of `schema`, each before those in it, and a word on the rest.
+    """Return the first `MAX_PARAMETERS` parameters, outer ones first, and a note about the rest.
 
-    That is "" if there are no others.
+    The note is "" if there are no others.
     """
-    found = _parameters(_Node(schema, schema), ())
+    found = _walk_parameters(_Node(schema, schema), ())
     first = list(islice(found, MAX_PARAMETERS))
     others = sum(1 for _ in islice(found, MAX_COUNTED))
     more = f"more than {others - 1}" if others == MAX_COUNTED else str(others)
     return first, f"… and {more} more" if others else ""
 
 
-def _parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]:
-    properties, required = node.says.get("properties"), node.says.get("required")
+def _walk_parameters(node: _Node, above: tuple[str, ...]) -> Iterator[Parameter]:
+    properties, required = node.keys.get("properties"), node.keys.get("required")
     if not isinstance(properties, dict) or len(above) > MAX_DEPTH:
         return
-    for name, written in properties.items():
-        below = node.below(written)
-        says, within = below.says, list(_within(below))
+    for name, schema in properties.items():
+        child = node.resolve(schema)
+        keys, parents = child.keys, list(_nodes_with_properties(child))
         by_parent = isinstance(required, list) and name in required
-        texts = _paragraphs(says.get("summary"), says.get("description"))
-        texts += [f"Examples: {text}" for text in _paragraphs(says.get("examples"))]
-        again = ["as above"] if any(inner.again for inner in within) else []
+        texts = _paragraphs(keys.get("summary"), keys.get("description"))
+        texts += [f"Examples: {text}" for text in _paragraphs(keys.get("examples"))]
+        recursion = ["as above"] if any(each.is_recursive for each in parents) else []
         yield Parameter(
             path=(*above, name),
-            type=_type(below),
-            required=by_parent or says.get("required") is True,
-            values=(*again, *_values(says)),
+            type=_format_type(child),
+            required=by_parent or keys.get("required") is True,
+            values=(*recursion, *_format_values(keys)),
             texts=tuple(texts),
         )
-        for inner in within:
-            yield from _parameters(inner, (*above, name))
+        for each in parents:
+            yield from _walk_parameters(each, (*above, name))
 
 
-def _item(parameter: Parameter) -> Iterator[str]:
-    """Yield its lines in a list of lists."""
+def _format_parameter(parameter: Parameter) -> Iterator[str]:
     indentation = "  " * (len(parameter.path) - 1)
     facts = [parameter.type, "required" if parameter.required else "", *parameter.values]
     head = f"`{parameter.path[-1]}` ({', '.join(x for x in facts if x)})".removesuffix(" ()")
@@ -124,95 +123,89 @@ def _item(parameter: Parameter) -> Iterator[str]:
 
 
 def _paragraphs(*texts: JsonValue) -> list[str]:
-    """Return those of `texts` that say something, each once."""
-    said = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
-    return list(dict.fromkeys(said))
+    found = [text.strip() for text in texts if isinstance(text, str) and text.strip()]
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A part of a schema, with the definition it refers to.
+    """A part of a schema, with its reference resolved.
 
     Attributes:
-        says: Its keys and those of the definition.
-        root: The schema.
-        open: The definitions that it is in: a schema may refer to itself.
-        again: It refers to one of those, whose parts are not written again.
+        keys: The keys of the definition, overridden by those of the part itself.
+        root: The whole schema.
+        open: References that lead to this part.
+        is_recursive: True if the reference is already in `open`. Its properties are omitted.
     """
 
-    says: Schema
+    keys: Schema
     root: Schema
     open: frozenset[str] = frozenset()
-    again: bool = False
+    is_recursive: bool = False
 
-    def below(self, written: JsonValue) -> _Node:
-        """Return the node `written` in this one; its own words count before the definition's."""
-        if not isinstance(written, dict):
-            return replace(self, says={}, again=False)
-        several = written.get("allOf")
-        reference = several[0] if isinstance(several, list) and len(several) == 1 else written
+    def resolve(self, schema: JsonValue) -> _Node:
+        if not isinstance(schema, dict):
+            return replace(self, keys={}, is_recursive=False)
+        members = schema.get("allOf")
+        reference = members[0] if isinstance(members, list) and len(members) == 1 else schema
         name = reference.get("$ref") if isinstance(reference, dict) else None
         definitions = self.root.get("$defs")
         found = None
         if isinstance(name, str) and isinstance(definitions, dict):
             found = definitions.get(name.removeprefix("#/$defs/"))
         if not isinstance(name, str) or not isinstance(found, dict):
-            return replace(self, says=written, again=False)
+            return replace(self, keys=schema, is_recursive=False)
         if name in self.open:
-            found = {key: value for key, value in found.items() if key not in _PARTS}
-            return replace(self, says={**found, **written}, again=True)
-        return _Node({**found, **written}, self.root, self.open | {name})
-
-
-_PARTS = ("properties", "items", "anyOf", "oneOf")
+            parts = ("properties", "items", "anyOf", "oneOf")
+            found = {key: value for key, value in found.items() if key not in parts}
+            return replace(self, keys={**found, **schema}, is_recursive=True)
+        return _Node({**found, **schema}, self.root, self.open | {name})
 
 
 def _alternatives(node: _Node) -> list[_Node]:
     found: list[_Node] = []
     for key in ("anyOf", "oneOf"):
-        members = node.says.get(key)
-        found += [node.below(member) for member in members] if isinstance(members, list) else []
+        members = node.keys.get(key)
+        found += [node.resolve(member) for member in members] if isinstance(members, list) else []
     return found
 
 
-def _within(node: _Node) -> Iterator[_Node]:
-    """Yield the nodes whose properties belong below `node`."""
-    for one in (node, *_alternatives(node)):
-        yield one
-        if "items" in one.says:
-            yield one.below(one.says["items"])
+def _nodes_with_properties(node: _Node) -> Iterator[_Node]:
+    for each in (node, *_alternatives(node)):
+        yield each
+        if "items" in each.keys:
+            yield each.resolve(each.keys["items"])
 
 
-def _type(node: _Node, levels: int = MAX_TYPE_LEVELS) -> str:
-    """Return the type in words: `string`, `array of integer`, `string or null`."""
-    declared = node.says.get("type")
+def _format_type(node: _Node, levels: int = MAX_TYPE_LEVELS) -> str:
+    declared = node.keys.get("type")
     if isinstance(declared, str) and declared != "array":
         return declared
     if not levels:
         return declared if isinstance(declared, str) else ""
     if declared == "array":
-        inner = _type(node.below(node.says.get("items")), levels - 1)
+        inner = _format_type(node.resolve(node.keys.get("items")), levels - 1)
         return f"array of {inner}" if inner and " or " not in inner else "array"
     names = declared if isinstance(declared, list) else []
-    names = names or [_type(member, levels - 1) for member in _alternatives(node)]
+    names = names or [_format_type(member, levels - 1) for member in _alternatives(node)]
     return " or ".join(dict.fromkeys(str(name) for name in names if name))
 
 
-def _values(node: Schema) -> Iterator[str]:
-    values = node.get("enum")
+def _format_values(schema: Schema) -> Iterator[str]:
+    values = schema.get("enum")
     if isinstance(values, list) and values:
-        yield f"one of {', '.join(map(_json, values))}"
-    if "const" in node:
-        yield f"always {_json(node['const'])}"
-    if "default" in node:
-        yield f"default {_json(node['default'])}"
+        yield f"one of {', '.join(map(_format_json, values))}"
+    if "const" in schema:
+        yield f"always {_format_json(schema['const'])}"
+    if "default" in schema:
+        yield f"default {_format_json(schema['default'])}"
 
 
-def _json(value: JsonValue) -> str:
+def _format_json(value: JsonValue) -> str:
     return f"`{json.dumps(value, ensure_ascii=False)}`"
 
 
-_PYTHON: dict[str, tuple[type, ...]] = {
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
@@ -224,7 +217,7 @@ _PYTHON: dict[str, tuple[type, ...]] = {
 
 
 def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the JSON schema of configured `parameters`: an object that takes nothing else."""
+    """Return the JSON schema of the setting `parameters`, without additional properties."""
     required: list[JsonValue] = [
         name
         for name, node in parameters.items()
@@ -232,13 +225,13 @@ def parameters_schema(parameters: Mapping[str, JsonValue]) -> dict[str, JsonValu
     ]
     return {
         "type": "object",
-        "properties": {name: _node(node) for name, node in parameters.items()},
+        "properties": {name: _parameter_schema(node) for name, node in parameters.items()},
         "additionalProperties": False,
         "required": required,
     }
 
 
-def _node(node: JsonValue) -> JsonValue:
+def _parameter_schema(node: JsonValue) -> JsonValue:
     if not isinstance(node, dict):
         return node
     schema: dict[str, JsonValue] = {}
@@ -252,7 +245,7 @@ def _node(node: JsonValue) -> JsonValue:
     if node.get("enum"):
         schema["enum"] = node["enum"]
     if "items" in node:
-        schema["items"] = _node(node["items"])
+        schema["items"] = _parameter_schema(node["items"])
     properties = node.get("properties")
     if isinstance(properties, dict) and properties:
         below = parameters_schema(properties)
@@ -263,13 +256,13 @@ def _node(node: JsonValue) -> JsonValue:
 def coerce_arguments(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return `arguments`, with JSON texts read wherever `schema` declares another type."""
+    """Parse each text as JSON if `schema` declares another type than a string."""
     known = _properties(schema)
     return {name: coerce(value, known.get(name)) for name, value in arguments.items()}
 
 
 def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
-    """Return one argument as `coerce_arguments` does."""
+    """Convert one argument as in `coerce_arguments`."""
     if not isinstance(schema, dict):
         return value
     wanted = declared_types(schema)
@@ -278,7 +271,7 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
             parsed = read_json(value)
         except ValueError:
             return value
-        if not _fits(parsed, wanted):
+        if not _has_type(parsed, wanted):
             return value
         return parsed if isinstance(parsed, str) else coerce(parsed, schema)
     properties = schema.get("properties")
@@ -292,51 +285,51 @@ def coerce(value: JsonValue, schema: JsonValue) -> JsonValue:
 def fill_defaults(
     arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return `arguments` with the `default` of what is missing, also in given objects and lists.
+    """Return `arguments` with the defaults of missing arguments, and of their missing properties.
 
-    An object that is missing, and has no default of its own, stays missing.
+    A missing object stays missing unless the object itself has a default.
     """
     filled = dict(arguments)
     for name, node in _properties(schema).items():
         if name in filled:
-            filled[name] = _filled(filled[name], node)
+            filled[name] = _fill_nested(filled[name], node)
         elif isinstance(node, dict) and "default" in node:
             filled[name] = copy.deepcopy(node["default"])
     return filled
 
 
-def _filled(value: JsonValue, schema: JsonValue) -> JsonValue:
+def _fill_nested(value: JsonValue, schema: JsonValue) -> JsonValue:
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):
         return fill_defaults(value, schema)
     if isinstance(value, list) and "items" in schema:
-        return [_filled(item, schema["items"]) for item in value]
+        return [_fill_nested(item, schema["items"]) for item in value]
     return value
 
 
 def format_argument_problems(
     name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> str | None:
-    """Return what to tell a model about unknown or missing arguments of `name`; None if all fit.
+    """Return an error for the model if arguments of the tool `name` are missing or unknown.
 
-    The first object with a problem counts. One whose schema lists no properties takes anything,
-    except for the arguments as a whole.
+    It is about the first object with a problem. An object without properties in its schema accepts
+    any keys, except for the arguments as a whole.
     """
-    for missing, unknown in _misfits(arguments, schema):
+    for missing, unknown in _find_problems(arguments, schema):
         return (
-            f"Invalid arguments: Invalid arguments (missing: {_listed(missing)}, "
-            f"unknown: {_listed(unknown)})\n\n"
+            f"Invalid arguments: Invalid arguments (missing: {_format_names(missing)}, "
+            f"unknown: {_format_names(unknown)})\n\n"
             f'You can call `describe_tools(tools: ["{name}"])` to learn more about how to use the '
             "tool correctly."
         )
     return None
 
 
-def _misfits(
+def _find_problems(
     value: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """Yield the missing and unknown keys of each object that has some, outer ones first."""
+    # The missing and unknown keys of each object with a problem, outer objects first.
     properties = _properties(schema)
     required = schema.get("required")
     wanted = required if isinstance(required, list) else []
@@ -345,20 +338,22 @@ def _misfits(
     if missing or unknown:
         yield missing, unknown
     for name, node in properties.items():
-        yield from _misfits_below(value.get(name), node)
+        yield from _find_nested_problems(value.get(name), node)
 
 
-def _misfits_below(value: JsonValue, schema: JsonValue) -> Iterator[tuple[list[str], list[str]]]:
+def _find_nested_problems(
+    value: JsonValue, schema: JsonValue
+) -> Iterator[tuple[list[str], list[str]]]:
     if not isinstance(schema, dict):
         return
     if isinstance(value, dict) and _properties(schema):
-        yield from _misfits(value, schema)
+        yield from _find_problems(value, schema)
     elif isinstance(value, list):
         for item in value:
-            yield from _misfits_below(item, schema.get("items"))
+            yield from _find_nested_problems(item, schema.get("items"))
 
 
-def _listed(names: list[str]) -> str:
+def _format_names(names: list[str]) -> str:
     return json.dumps(names, ensure_ascii=False)
 
 
@@ -368,7 +363,7 @@ def _properties(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
-    """Return the JSON types that `schema` declares; none if that cannot be told."""
+    """Return the JSON types that `schema` declares; an empty set if they are not known."""
     declared = schema.get("type")
     if isinstance(declared, str):
         return {declared}
@@ -381,13 +376,10 @@ def declared_types(schema: Mapping[str, JsonValue]) -> set[str]:
     return set()
 
 
-def _fits(value: JsonValue, wanted: set[str]) -> bool:
-    for name in wanted:
-        if isinstance(value, bool) and name != "boolean":
-            continue
-        if isinstance(value, _PYTHON.get(name, ())):
-            return True
-    return False
+def _has_type(value: JsonValue, wanted: set[str]) -> bool:
+    if isinstance(value, bool):  # bool is a subclass of int
+        return "boolean" in wanted
+    return any(isinstance(value, _PYTHON_TYPES.get(name, ())) for name in wanted)
 
 
 _LANGUAGE: Final = re.compile("text/(?:x-)?([a-z0-9][a-z0-9+#.-]{0,19})")
@@ -395,21 +387,21 @@ _PLAIN: Final = "text"
 
 
 class TextArgument(NamedTuple):
-    """One such argument: its name, and the language of its text, such as `python`."""
+    """An argument with text in a language such as `python`."""
 
     name: str
     language: str
 
     @property
     def caption(self) -> str:
-        """Return its name and language, in words."""
+        """Name and language, such as `code (python)`."""
         return self.name if self.language == _PLAIN else f"{self.name} ({self.language})"
 
 
 def text_arguments(
     schema: Mapping[str, JsonValue] | None, arguments: Mapping[str, JsonValue]
 ) -> tuple[TextArgument, ...]:
-    """Return those of `arguments` that `schema` says are such texts, in the order of `schema`.
+    """Return the text arguments among `arguments`, in the order of `schema`.
 
     >>> schema = {"properties": {"code": {"type": "string", "contentMediaType": "text/x-python"}}}
     >>> text_arguments(schema, {"code": "1 + 1"})
@@ -425,7 +417,6 @@ def text_arguments(
 
 
 def _language(node: JsonValue) -> str:
-    """Return the language that a property is written in; "" if it is no such text."""
     media_type = node.get("contentMediaType") if isinstance(node, dict) else None
     if not isinstance(media_type, str):
         return ""
@@ -435,11 +426,12 @@ def _language(node: JsonValue) -> str:
 
 TextFormat = Literal["email", "uri", "date", "time", "date-time"]
 
-_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)*")  # no part can match another's text
+# No part of this pattern matches the text of another part, so it does not backtrack.
+_EMAIL: Final = re.compile(r"[^\s@]+@[^\s@.]+(?:\.[^\s@.]+)*")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIME: Final = re.compile(r"\d\d:\d\d(:\d\d([.,]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?", re.ASCII)
-_LONGEST: Final = 4000
-"""Characters of a text that is looked at: none of these is longer."""
+_MAX_CHARS: Final = 4000
+"""Longer texts have none of the formats."""
 
 
 def _is_email(text: str) -> bool:
@@ -479,7 +471,7 @@ def _parses(parse: Callable[[str], object], text: str) -> bool:
 
 
 def _bounded(check: Callable[[str], bool]) -> Callable[[str], bool]:
-    return lambda text: len(text) <= _LONGEST and check(text)
+    return lambda text: len(text) <= _MAX_CHARS and check(text)
 
 
 FORMATS: Final[Mapping[TextFormat, Callable[[str], bool]]] = {
@@ -489,4 +481,4 @@ FORMATS: Final[Mapping[TextFormat, Callable[[str], bool]]] = {
     "time": _bounded(_is_time),
     "date-time": _bounded(_is_date_time),
 }
-"""Says of each format whether a text has it."""
+"""Predicates for the formats."""

@@ -1,7 +1,8 @@
 """Subprocesses: run, stop, log.
 
-They use transports and protocols, in which a process ends with its exit. `asyncio.subprocess`
-waits, in some releases, for the end of the pipes, which a grandchild may hold.
+Transports and protocols report the exit of a process at once. `asyncio.subprocess` also waits for
+the end of the pipes, which a grandchild may hold open. It can replace them once every supported
+Python has the fix of https://github.com/python/cpython/issues/119710.
 
 Source: https://docs.python.org/3/library/asyncio-protocol.html#subprocess-transports,
 `docs/guide.md`.
@@ -22,21 +23,25 @@ from weakref import WeakKeyDictionary
 
 STDIN, STDOUT, STDERR = range(3)
 MAX_OUTPUT_BYTES: Final = 16 * 1024 * 1024
-"""How much a process may print, on stdout and stderr together."""
+"""Limit for stdout and stderr together."""
 PIPE_GRACE: Final = 1.0
-"""Seconds that the pipes of a process that exited have to end: descendants may hold them."""
+"""Seconds to wait for the pipes of a process that exited: its descendants may hold them open."""
 MAX_RUNNING: Final = 16
-"""So many processes run at once, each with three pipes; the next ones wait in line."""
+"""Limit for concurrent processes, each of which has three pipes. Further ones wait in a queue."""
 STOP_GRACE: Final = 1.0
-"""Seconds between SIGTERM and SIGKILL; the coordinator waits for twice as long."""
+"""Seconds to wait at most after SIGTERM, and once more after SIGKILL.
+
+The agent waits two seconds for cancelled tools, as long as both waits together (`STOP_GRACE` in
+`jp_nb/agent/tasks.py`). The constants are independent: change them together.
+"""
 
 
 class SpawnError(Exception):
-    """The process could not be started: its text, maybe "", holds nothing of what was asked."""
+    """The process did not start. The message is the reason, or "". It contains no arguments."""
 
 
 class OutputError(Exception):
-    """The process printed more than `MAX_OUTPUT_BYTES`; it was killed."""
+    """The process printed more than `MAX_OUTPUT_BYTES` and was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,61 +54,48 @@ class FinishedProcess:
 
 
 async def run(argv: Sequence[str], *, stdin: bytes, cwd: str) -> FinishedProcess:
-    """Run `argv` with this process's environment in `cwd` ("": here) until it exits.
+    """Run `argv` in the folder `cwd` ("" for the current one) until it exits.
 
-    It waits in line while `MAX_RUNNING` others run. It has a process group of its own; cancelling
-    ends the group: SIGTERM, a grace, SIGKILL.
-    What the process leaves behind goes on, unless it holds on to the pipes.
+    The process inherits the environment and gets a new process group. Cancellation sends SIGTERM
+    to the group, then SIGKILL. Background processes continue, unless they hold the pipes open.
 
     Raises:
-        SpawnError: If it cannot be started.
-        OutputError: If it prints too much.
+        SpawnError: The process did not start.
+        OutputError: The process printed too much.
     """
-    async with _places():
-        return await _run(argv, stdin, cwd)
-
-
-_PLACES: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-
-def _places() -> asyncio.Semaphore:
-    """Return the places of the running loop: first come, first served."""
     loop = asyncio.get_running_loop()
-    if loop not in _PLACES:
-        _PLACES[loop] = asyncio.Semaphore(MAX_RUNNING)
-    return _PLACES[loop]
+    if loop not in _SLOTS:
+        _SLOTS[loop] = asyncio.Semaphore(MAX_RUNNING)
+    async with _SLOTS[loop]:
+        output = _ProcessOutput()
+        supervisor = asyncio.create_task(_supervise(argv, stdin, cwd, output))
+        _SUPERVISORS.add(supervisor)
+        supervisor.add_done_callback(_forget_supervisor)
+        try:
+            await asyncio.wait([supervisor])
+        except asyncio.CancelledError:
+            output.must_end.set()
+            await asyncio.wait([supervisor])
+            raise
+        return supervisor.result()
 
 
-async def _run(argv: Sequence[str], stdin: bytes, cwd: str) -> FinishedProcess:
-    output = _ProcessOutput()
-    keeper = asyncio.create_task(_keep(argv, stdin, cwd, output))
-    _KEEPERS.add(keeper)
-    keeper.add_done_callback(_forget)
-    try:
-        await asyncio.wait([keeper])
-    except asyncio.CancelledError:
-        output.settled.set()
-        await asyncio.wait([keeper])
-        raise
-    return keeper.result()
+_SLOTS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+_SUPERVISORS: set[asyncio.Task[FinishedProcess]] = set()
+"""A task for each process. These tasks are never cancelled, so each process is reaped."""
 
 
-_KEEPERS: set[asyncio.Task[FinishedProcess]] = set()
-"""One for each process; nobody cancels them, so that each process is ended and reaped."""
+def _forget_supervisor(supervisor: asyncio.Task[FinishedProcess]) -> None:
+    _SUPERVISORS.discard(supervisor)
+    if not supervisor.cancelled():
+        supervisor.exception()  # asyncio logs an exception that is never retrieved
 
 
-def _forget(keeper: asyncio.Task[FinishedProcess]) -> None:
-    _KEEPERS.discard(keeper)
-    if not keeper.cancelled():
-        keeper.exception()  # that nobody awaits it any more is no fault
-
-
-async def _keep(
+async def _supervise(
     argv: Sequence[str], stdin: bytes, cwd: str, output: _ProcessOutput
 ) -> FinishedProcess:
-    loop = asyncio.get_running_loop()
     try:
-        transport, _ = await loop.subprocess_exec(
+        transport, _ = await asyncio.get_running_loop().subprocess_exec(
             lambda: output,
             *argv,
             stdin=asyncio.subprocess.PIPE,
@@ -113,26 +105,34 @@ async def _keep(
             start_new_session=os.name == "posix",
         )
     except (OSError, ValueError, NotImplementedError) as exc:  # ValueError: a NUL, half a surrogate
-        raise SpawnError(_why(exc, argv[0], cwd)) from exc
+        raise SpawnError(_explain_spawn_error(exc, argv[0], cwd)) from exc
+    pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
     try:
-        _feed(transport, stdin)
-        await output.settled.wait()
+        pipe.write(stdin)
+        pipe.close()
+        await output.must_end.wait()
         if output.exited.is_set():
-            await _within(PIPE_GRACE, output.drained)
+            await _wait_for(PIPE_GRACE, output.drained)
     finally:
-        await _end(transport, output)
+        try:
+            if not (output.exited.is_set() and output.drained.is_set()):
+                await _end_group(transport, output)
+        finally:
+            if pipe.get_write_buffer_size():  # the process did not read all of stdin
+                pipe.abort()
+            transport.close()
     if output.overflowed:
         raise OutputError
     code = transport.get_returncode()
     return FinishedProcess(-1 if code is None else code, output.text(STDOUT), output.text(STDERR))
 
 
-def _why(exc: Exception, program: str, cwd: str) -> str:
+def _explain_spawn_error(exc: Exception, program: str, cwd: str) -> str:
     if isinstance(exc, FileNotFoundError | NotADirectoryError) and cwd and not os.path.isdir(cwd):
         return "its working directory does not exist"
     if isinstance(exc, FileNotFoundError):
-        place = os.path.join(cwd, program) if os.sep in program else shutil.which(program)
-        if place is not None and os.path.exists(place):
+        path = os.path.join(cwd, program) if os.sep in program else shutil.which(program)
+        if path is not None and os.path.exists(path):
             return "the interpreter in its first line does not exist"
         return "there is no such program"
     if isinstance(exc, PermissionError):
@@ -142,16 +142,16 @@ def _why(exc: Exception, program: str, cwd: str) -> str:
 
 
 class _ProcessOutput(asyncio.SubprocessProtocol):
-    """Collects what a process prints.
+    """Output and state of a process.
 
     Attributes:
-        exited: It exited and was reaped.
-        drained: Its stdout and stderr were closed, by every process that had them.
-        settled: It exited, printed too much, or was cancelled: it is to end.
+        exited: The process exited and was reaped.
+        drained: All processes that had stdout and stderr closed them.
+        must_end: The process exited, printed too much, or was cancelled.
     """
 
     def __init__(self) -> None:
-        self.exited, self.drained, self.settled = (asyncio.Event() for _ in range(3))
+        self.exited, self.drained, self.must_end = (asyncio.Event() for _ in range(3))
         self.overflowed = False
         self._read = {STDOUT: bytearray(), STDERR: bytearray()}
         self._open = {STDOUT, STDERR}
@@ -163,7 +163,7 @@ class _ProcessOutput(asyncio.SubprocessProtocol):
         if sum(map(len, self._read.values())) > MAX_OUTPUT_BYTES:
             self.overflowed = True
             self._read.clear()
-            self.settled.set()
+            self.must_end.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open.discard(fd)
@@ -172,73 +172,45 @@ class _ProcessOutput(asyncio.SubprocessProtocol):
 
     def process_exited(self) -> None:
         self.exited.set()
-        self.settled.set()
+        self.must_end.set()
 
     def text(self, fd: int) -> str:
         return self._read[fd].decode("utf-8", "replace")
 
 
-def _feed(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
-    """Write `stdin` and close it. It is not an error if nobody reads it."""
-    pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
-    pipe.write(stdin)
-    pipe.close()
-
-
-async def _end(transport: asyncio.SubprocessTransport, output: _ProcessOutput) -> None:
-    """End what is left of the process and of its group, and close the pipes."""
-    try:
-        if not (output.exited.is_set() and output.drained.is_set()):
-            await _end_group(transport, output)
-    finally:
-        _close(transport)
-
-
 async def _end_group(transport: asyncio.SubprocessTransport, output: _ProcessOutput) -> None:
-    _signal(transport, "SIGTERM")
+    _signal_group(transport, "SIGTERM")
     try:
-        # The end of the pipes stands for that of the group, of which nothing else tells.
-        await _within(STOP_GRACE, output.exited, output.drained)
+        # Nothing reports the end of a group, so the end of the pipes has to do.
+        await _wait_for(STOP_GRACE, output.exited, output.drained)
     finally:
-        _signal(transport, "SIGKILL")
-    await _within(STOP_GRACE, output.exited)
+        _signal_group(transport, "SIGKILL")
+    await _wait_for(STOP_GRACE, output.exited)
 
 
-async def _within(seconds: float, *events: asyncio.Event) -> None:
-    """Wait for `events`, but not for longer."""
+async def _wait_for(seconds: float, *events: asyncio.Event) -> None:
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             for event in events:
                 await event.wait()
 
 
-def _signal(transport: asyncio.SubprocessTransport, name: str) -> None:
-    """Send a signal to the group; where there are no groups, end the process."""
+def _signal_group(transport: asyncio.SubprocessTransport, name: str) -> None:
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(transport.get_pid(), signal.Signals[name])
-        else:
+        else:  # Windows has no process groups
             transport.terminate()
-
-
-def _close(transport: asyncio.SubprocessTransport) -> None:
-    """Close our ends of the pipes, also one of which nobody reads the rest."""
-    pipe = cast(asyncio.WriteTransport, transport.get_pipe_transport(STDIN))
-    if pipe.get_write_buffer_size():
-        pipe.abort()
-    transport.close()
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessRun:
-    """One process that ran to its end.
+    """Log entry for a process that exited.
 
     Attributes:
-        stdin: All that it was given: one line of JSON as a rule.
-        stdout: What it printed.
-        stderr: What it printed beside that.
-        exit_code: Its status; below zero the number of the signal that ended it.
-        formats: True if it only wrote the arguments of a call for the person.
+        stdin: The complete input, usually one line of JSON.
+        exit_code: The exit status. A negative number is a signal.
+        formats: True if the process only formatted the arguments of a call for the user.
     """
 
     stdin: str
@@ -249,12 +221,12 @@ class ProcessRun:
 
 
 PROCESS_LOG: ContextVar[list[ProcessRun] | None] = ContextVar("jp_nb_process_log", default=None)
-"""Takes the processes of commands, in the order of their ends; None: nobody looks."""
+"""Log of the processes of commands, in the order in which they exited. None: no log."""
 
 
 def log_process(stdin: bytes, done: FinishedProcess, *, formats: bool) -> None:
-    """Keep what a process got and printed, if somebody looks."""
-    seen = PROCESS_LOG.get()
-    if seen is not None:
+    """Append the process to `PROCESS_LOG`, if there is a log."""
+    log = PROCESS_LOG.get()
+    if log is not None:
         text = stdin.decode(errors="replace")
-        seen.append(ProcessRun(text, done.stdout, done.stderr, done.exit_code, formats))
+        log.append(ProcessRun(text, done.stdout, done.stderr, done.exit_code, formats))

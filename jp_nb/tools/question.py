@@ -5,7 +5,7 @@ Source: `docs/turns.md`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import (
     Annotated,
     Any,
@@ -57,7 +57,7 @@ class _MakeText(Protocol):
         """Return a question answered by any string."""
 
 
-class _Text:
+class _TextDescriptor:
     """Create a question that any string answers: `Question.text(id, text)`.
 
     On an instance, this is the text of the question.
@@ -107,7 +107,7 @@ class Question(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
 
-    text: ClassVar[_Text] = _Text()
+    text: ClassVar[_TextDescriptor] = _TextDescriptor()
     id: str
     wording: str = Field(alias="text")
     answer_type: Annotated[AnswerType, BeforeValidator(_read)] = TextAnswer()
@@ -372,33 +372,32 @@ class Question(BaseModel):
 
 
 REQUIRED: Final = "an answer is required"
-"""Says what is wrong with a field that may not stay open, and does."""
 Check = Callable[[Mapping[str, JsonValue]], Mapping[str, str]]
-"""Says what is wrong with an answer as a whole: a text by field id, "" for what concerns all."""
+"""Return the problems of the answer to a form by field id. "" is the id of the whole form."""
 
 
 @runtime_checkable
 class ConvertingCheck(Protocol):
-    """A `Check` that also makes of an answer what Python code wants."""
+    """A `Check` that also converts answers to Python values."""
 
     def __call__(self, answer: Mapping[str, JsonValue], /) -> Mapping[str, str]:
-        """Return what is wrong with `answer`."""
+        """Return the problems of `answer` by field id."""
         ...
 
     def value(self, answer: Mapping[str, JsonValue]) -> Any:
-        """Return what `answer`, with which nothing is wrong, is."""
+        """Convert a valid `answer`."""
         ...
 
 
 class FormAnswer(AnswerType):
-    """Answered by an object: one page with a field for each question in `fields`.
+    """Answered by an object: a form with a field for each question in `fields`.
 
-    A field that may stay open and does is not in the object.
+    The object has no key for a field that the user left open.
 
     Attributes:
-        fields: Questions whose `text` is the field's name for the person, `context` what is said
-            about it, `default` what stands in it at first. None of them is a form itself.
-        check: Further conditions, such as a model's validators; not on the wire.
+        fields: Questions with the label (`text`), description (`context`), and initial value
+            (`default`) of each field. They cannot be forms.
+        check: Further conditions, such as the validators of a model. They are not serialized.
     """
 
     type: Literal["form"] = "form"
@@ -418,13 +417,13 @@ class FormAnswer(AnswerType):
         required: list[JsonValue] = [field.id for field in self.fields if field.required]
         return {
             "type": "object",
-            "properties": {field.id: _described(field) for field in self.fields},
+            "properties": {field.id: _field_schema(field) for field in self.fields},
             "required": required,
             "additionalProperties": False,
         }
 
     def format_problem(self, answer: JsonValue) -> str:
-        """Return what is wrong with each field, by its id."""
+        """Return the problems of all fields."""
         if not isinstance(answer, dict):
             return super().format_problem(answer)
         problems = self.find_unknown_fields(answer) or self.problems(answer)
@@ -433,18 +432,18 @@ class FormAnswer(AnswerType):
         )
 
     def misfit(self, answer: JsonValue) -> Misfit | None:
-        """Return `type` for what is no object of these fields, else `value` if one is wrong."""
+        """Return `type` for other objects and values, and `value` if a field is invalid."""
         if not isinstance(answer, dict) or self.find_unknown_fields(answer):
             return "type"
         return "value" if self.problems(answer) else None
 
     def find_unknown_fields(self, answer: Iterable[str]) -> dict[str, str]:
-        """Return that there is no such field, for each key of `answer` that is none."""
+        """Return a problem for each key of `answer` that is not a field."""
         known = {field.id for field in self.fields}
         return {name: "unknown field" for name in answer if name not in known}
 
     def problems(self, answer: Mapping[str, JsonValue]) -> dict[str, str]:
-        """Return what is wrong by field id, in words; "" is the id of what concerns all."""
+        """Return the problems by field id. "" is the id of the whole form."""
         found = {
             field.id: f"expected {field.answer_type.expects}" if field.id in answer else REQUIRED
             for field in self.fields
@@ -452,57 +451,50 @@ class FormAnswer(AnswerType):
         }
         if found or self.check is None:
             return found
-        return self._without_secrets(self.check(answer), [*self.secrets(answer)])
-
-    def _without_secrets(
-        self, problems: Mapping[str, str], secrets: Sequence[JsonValue]
-    ) -> dict[str, str]:
-        """Return `problems`, in which a validator may have quoted what it was given."""
-        shown = {}
-        for field_id, words in problems.items():
-            for secret in secrets:
-                if isinstance(secret, str) and secret:
-                    words = words.replace(secret, SECRET_ANSWER)
-            shown[field_id] = one_line(words)
-        return shown
+        secrets = [secret for secret in self.secrets(answer) if isinstance(secret, str) and secret]
+        for field_id, text in self.check(answer).items():
+            for secret in secrets:  # a validator may quote its input
+                text = text.replace(secret, SECRET_ANSWER)
+            found[field_id] = one_line(text)
+        return found
 
     def validated(self, answer: JsonValue) -> Any:
-        """Return what `check` makes of `answer`, else `answer`."""
+        """Convert a valid `answer` if `check` can do so."""
         if isinstance(answer, dict) and isinstance(self.check, ConvertingCheck):
             return self.check.value(answer)
         return answer
 
     def with_defaults(self, given: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """Return `given` with the defaults of the other fields."""
+        """Return `given` with the valid defaults of the other fields."""
         return {**{x.id: x.default for x in self.fields if x.fits_default}, **given}
 
     def remaining_form(self, given: Mapping[str, JsonValue]) -> FormAnswer:
-        """Return the form of the fields that are not in `given`, checked together with those."""
+        """Return a form with the fields that are not in `given`. It checks all fields together."""
         fields = tuple(field for field in self.fields if field.id not in given)
         names = {field.id: field.text for field in self.fields}
 
         def check(answer: Mapping[str, JsonValue]) -> dict[str, str]:
             found = self.problems({**given, **answer})
-            elsewhere = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
-            whole = "; ".join(filter(None, [found.get(""), *elsewhere]))
-            here = {key: words for key, words in found.items() if key and key not in given}
-            return here | ({"": whole} if whole else {})
+            of_given = [f"{names.get(x, x)}: {found[x]}" for x in found if x in given]
+            whole = "; ".join(filter(None, [found.get(""), *of_given]))
+            of_fields = {key: text for key, text in found.items() if key and key not in given}
+            return of_fields | ({"": whole} if whole else {})
 
         return FormAnswer(fields=fields, check=check)
 
     @property
     def automatic(self) -> JsonValue:
-        """What the fields hold at first; None if one needs more of an answer."""
+        """The default values; None if they are not a valid answer."""
         answer = self.with_defaults({})
         return None if self.problems(answer) else answer
 
     def reworded(self, change: Callable[[str], str]) -> Self:
-        """Return the same form with its fields reworded."""
+        """Return a copy whose displayed texts are replaced by the results of `change`."""
         return self.model_copy(update={"fields": tuple(x.reworded(change) for x in self.fields)})
 
     @property
     def expects(self) -> str:
-        """What an answer is."""
+        """The ids of the fields."""
         return f"an object with {', '.join(f'`{field.id}`' for field in self.fields)}"
 
     @property
@@ -510,36 +502,36 @@ class FormAnswer(AnswerType):
         """True if a field is secret."""
         return any(field.answer_type.has_secret for field in self.fields)
 
-    def _each(self, answer: object) -> Iterator[tuple[Question, JsonValue]]:
+    def _items(self, answer: object) -> Iterator[tuple[Question, JsonValue]]:
         given = answer if isinstance(answer, Mapping) else {}
         return ((field, given[field.id]) for field in self.fields if field.id in given)
 
     def redacted(self, answer: JsonValue) -> JsonValue:
-        """Return the object with its secrets hidden."""
-        return {field.id: field.answer_type.redacted(value) for field, value in self._each(answer)}
+        """Return the object without secrets, for the record."""
+        return {field.id: field.answer_type.redacted(value) for field, value in self._items(answer)}
 
     def secrets(self, answer: object) -> Iterator[JsonValue]:
-        """Yield the answers of its secret fields."""
-        for field, value in self._each(answer):
+        """Yield the answers of the secret fields."""
+        for field, value in self._items(answer):
             yield from field.answer_type.secrets(value)
 
     def normalized(self, answer: JsonValue) -> JsonValue:
-        """Return what a configured object means, field by field."""
+        """Return the configured object with the values of options in place of their labels."""
         if not isinstance(answer, dict):
             return answer
         return answer | {
-            field.id: field.answer_type.normalized(x) for field, x in self._each(answer)
+            field.id: field.answer_type.normalized(x) for field, x in self._items(answer)
         }
 
     def format_answer(self, answer: JsonValue) -> str:
         """Return `name: value` for each field, in one line."""
         words = (
-            f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in self._each(answer)
+            f"{x.text}: {x.answer_type.format_answer(value)}" for x, value in self._items(answer)
         )
         return one_line("; ".join(words), limit=2000) or EMPTY
 
     def fixed_texts(self) -> tuple[str, ...]:
-        """Return the ids of the fields, and what their kinds need."""
+        """Return the ids of the fields, and the fixed texts of their answers."""
         texts = (text for field in self.fields for text in field.answer_type.fixed_texts())
         return (*(field.id for field in self.fields), *texts)
 
@@ -548,8 +540,7 @@ class FormAnswer(AnswerType):
         return {"type": self.type, "fields": [field.model_dump() for field in self.fields]}
 
 
-def _described(field: Question) -> dict[str, JsonValue]:
-    """Return the schema of the answer to `field`, with what it says to a person."""
+def _field_schema(field: Question) -> dict[str, JsonValue]:
     schema = {"title": field.text, **field.answer_type.answer_schema()}
     return schema if field.context is None else {"description": field.context, **schema}
 
@@ -563,20 +554,20 @@ QUESTION_KINDS: Final[dict[str, type[AnswerType]]] = {
     "integer": IntegerAnswer,
     "form": FormAnswer,
 }
-"""Every kind by its name on the wire."""
+"""The answer types by the value of `type`."""
 
 
 def read_answer_type(value: Any) -> AnswerType:
-    """Return the answer type that `value` is, as a tool sends it, or as it is made in Python.
+    """Return the answer type for the JSON of a tool, or for an `AnswerType`.
 
-    Older tools write `"Boolean"`, `"Text"` and `{"Select": {"options": […]}}`.
+    Older tools write `"Boolean"`, `"Text"`, and `{"Select": {"options": […]}}`.
 
     Raises:
-        ValueError: If the kind is unknown, or its fields are wrong.
+        ValueError: The type is unknown, or its fields are invalid.
     """
     if isinstance(value, AnswerType):
         if QUESTION_KINDS.get(value.type) is not type(value):
-            raise _unknown(value.type)
+            raise _unknown_kind(value.type)
         return value
     if isinstance(value, str):
         value = {"type": value.lower()}
@@ -588,30 +579,27 @@ def read_answer_type(value: Any) -> AnswerType:
     if not isinstance(kind, str):
         raise ValueError("expected a question type, or an object with a `type`")
     if kind not in QUESTION_KINDS:
-        raise _unknown(kind)
+        raise _unknown_kind(kind)
     try:
         return QUESTION_KINDS[kind].model_validate(value)
     except ValidationError as exc:
-        raise _misplaced(exc) from exc
-
-
-def _misplaced(exc: ValidationError) -> PydanticCustomError:
-    """Return the first problem of `exc` as one of the answer type, with its place in that."""
-    place, why = first_problem(exc)
-    return PydanticCustomError("answer_type", "{why}", {"why": why, "place": place})
+        # The outer error has no path inside of the answer type: `first_problem` adds it.
+        path, reason = first_problem(exc)
+        context = {"reason": reason, "path": path}
+        raise PydanticCustomError("answer_type", "{reason}", context) from exc
 
 
 def first_problem(exc: ValidationError) -> tuple[str, str]:
-    """Return the place of the first problem, such as `answer_type.options.0`, and what it is."""
+    """Return path and text of the first problem. A path is e.g. `answer_type.options.0`."""
     [first, *_] = exc.errors(include_url=False, include_input=False)
-    inner = first["ctx"].get("place") if first["type"] == "answer_type" else None
-    place = ".".join(map(str, (*first["loc"], *([inner] if inner else ()))))
-    return place, _WORDS.get(first["type"], first["msg"].removeprefix("Value error, "))
+    inner = first["ctx"].get("path") if first["type"] == "answer_type" else None
+    path = ".".join(map(str, (*first["loc"], *([inner] if inner else ()))))
+    return path, _PROBLEMS.get(first["type"], first["msg"].removeprefix("Value error, "))
 
 
-_WORDS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}
+_PROBLEMS: Final = {"missing": "required key is missing", "extra_forbidden": "unknown key"}
 
 
-def _unknown(kind: str) -> ValueError:
+def _unknown_kind(kind: str) -> ValueError:
     known = ", ".join(f"`{name}`" for name in QUESTION_KINDS)
     return ValueError(f"unknown question type {kind!r:.80}, expected one of: {known}")

@@ -1,7 +1,7 @@
-"""Fills values of a call into the words of a command line.
+"""Templates for the words of a command line.
 
-JP renders them with minijinja, which has the syntax of Jinja. Here too a template sees JSON and
-nothing of Python: `tool.arguments.items` is the argument of that name, not a method.
+JP uses minijinja, which has the syntax of Jinja. As in JP, a template has access to JSON values but
+not to Python: `tool.arguments.items` is the argument of that name, not a method.
 
 Source: `docs/turns.md`.
 """
@@ -22,25 +22,25 @@ _JSON = (str, int, float, list, dict)
 
 
 class TemplateError(Exception):
-    """A word cannot be rendered. Its text holds no value of the call."""
+    """A template cannot be rendered. The message contains no value of the call."""
 
 
 def render(template: str, variables: Mapping[str, JsonValue]) -> str:
-    """Return one word of a command line, with the values filled in.
+    """Render one word of a command line.
 
-    Texts and numbers are filled in as they are, `true`, `false` and `null` as JSON writes them,
-    objects and lists as compact JSON. What is missing is `null`, and so is what is below it.
+    Strings are inserted unchanged, and all other values as compact JSON. A missing value, and any
+    attribute of it, is `null`.
 
     Raises:
-        TemplateError: If it is no template, or rendering it fails.
+        TemplateError: The syntax is invalid, or rendering fails.
     """
     if not any(sign in template for sign in ("{{", "{%", "{#")):
-        return template  # to the letter; in a template, Jinja rewrites line ends to \n
+        return template  # Jinja would replace \r\n by \n
     try:
         return _environment().from_string(template).render(variables)
     except JinjaError as exc:
         raise TemplateError(f"Template error: {exc.message or type(exc).__name__}") from exc
-    except Exception as exc:  # a template is code: it may divide by zero, recurse, and so on
+    except Exception as exc:  # a template is code that may fail, such as a division by zero
         raise TemplateError(f"Template error: {type(exc).__name__}") from exc
 
 
@@ -50,20 +50,18 @@ class _Missing(ChainableUndefined):
 
 
 class _Environment(ImmutableSandboxedEnvironment):
-    """Sees nothing of a JSON value but its members."""
+    """Environment in which the attributes of a JSON value are its members."""
 
     def getattr(self, obj: Any, attribute: str) -> Any:
-        return (
-            self.getitem(obj, attribute)
-            if isinstance(obj, _JSON)
-            else super().getattr(obj, attribute)
-        )
+        if isinstance(obj, _JSON):
+            return self.getitem(obj, attribute)
+        return super().getattr(obj, attribute)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
         if not isinstance(obj, _JSON):
             return super().getitem(obj, argument)
         try:
-            return obj[argument]  # type: ignore[index]  # a number has none, which is caught
+            return obj[argument]  # type: ignore[index]  # a number raises TypeError
         except (LookupError, TypeError):
             return self.undefined(obj=obj, name=argument)
 
@@ -71,37 +69,33 @@ class _Environment(ImmutableSandboxedEnvironment):
 @cache
 def _environment() -> _Environment:
     environment = _Environment(
-        undefined=_Missing, finalize=_filled_in, keep_trailing_newline=True, autoescape=False
+        undefined=_Missing, finalize=_to_text, keep_trailing_newline=True, autoescape=False
     )
-    # What was shown to a person is rendered again when it runs: the same, every time.
+    # The user approves a rendered command, and it is rendered again to run: both must be equal.
     del environment.filters["random"], environment.globals["lipsum"]
-    environment.filters |= {"tojson": _to_json, "string": _filled_in, "join": _join}
+    environment.filters |= {"tojson": _to_json, "string": _to_text, "join": _join}
     return environment
 
 
-def _filled_in(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else _to_json(value)
 
 
 def _join(values: Any, joiner: str = "") -> str:
-    return joiner.join(map(_filled_in, values))
+    return joiner.join(map(_to_text, values))
 
 
 def _to_json(value: Any, indent: bool | int | None = None) -> str:
-    """Return `value` as JSON, also what a template made, such as a range.
-
-    An `indent` of true is one of two spaces, as in minijinja.
-    """
     if isinstance(value, Undefined):
         return "null"
-    spaces = min(2 if indent is True else indent, 100) if indent else None
+    spaces = min(2 if indent is True else indent, 100) if indent else None  # as in minijinja
     separators = (",", ":") if spaces is None else (",", ": ")
     return json.dumps(
-        value, ensure_ascii=False, separators=separators, indent=spaces, default=_plain
+        value, ensure_ascii=False, separators=separators, indent=spaces, default=_to_json_value
     )
 
 
-def _plain(value: Any) -> Any:
+def _to_json_value(value: Any) -> Any:  # for values that a template creates, such as a range
     if isinstance(value, Undefined):
         return None
     if isinstance(value, Mapping):
