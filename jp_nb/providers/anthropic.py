@@ -27,6 +27,7 @@ from jp_nb.agent.provider import (
     ToolCallArguments,
     ToolCallStart,
     ToolChoice,
+    ToolDefinition,
     Usage,
 )
 from jp_nb.errors import ProviderError
@@ -34,38 +35,36 @@ from jp_nb.images import Image
 from jp_nb.providers import schemas
 from jp_nb.providers.endpoint import (
     Endpoint,
-    LeftOut,
-    Level,
+    OmissionList,
+    OmissionLog,
     ProviderSettings,
-    ReasoningEffort,
-    Warnings,
     parse_reasoning,
 )
-from jp_nb.providers.errors import classify_in_stream
+from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.http import HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
     IMAGES,
     PDF,
-    Attached,
-    AttachedOnce,
+    AttachmentCache,
     CallIds,
+    FormattedAttachments,
     Message,
     Rendering,
-    Renderings,
+    RenderingCache,
     base64_text,
-    continues_answer,
-    encode,
-    encode_body,
-    name_of,
-    plain_schema,
-    reasoning_as_text,
-    response_text,
-    sort_out,
+    encode_json,
+    encode_messages_body,
+    ends_in_response,
+    format_attachment_name,
+    format_reasoning_text,
+    format_response_text,
+    get_parameter_schema,
+    split_attachments,
 )
-from jp_nb.providers.models import list_anthropic
+from jp_nb.providers.models import list_anthropic_models
 from jp_nb.providers.schemas import AnswerText, is_json_object
-from jp_nb.providers.streaming import StreamDecoder, WireObject, events
+from jp_nb.providers.streaming import StreamDecoder, WireObject, stream_events
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
@@ -74,49 +73,44 @@ SIGNATURE: Final = "anthropic_thinking_signature"
 REDACTED: Final = "anthropic_redacted_thinking"
 _THINKING: Final = ("thinking", "redacted_thinking")
 
-_INTERLEAVED: Final = "interleaved-thinking"
 _MIN_BUDGET: Final = 1024
 _NO_THINKING: Final[Message] = {"type": "disabled"}
 _CACHE: Final[Message] = {"type": "ephemeral"}
 _MAX_TITLE: Final = 500
-# Models before effort levels, which want a number of tokens.
-_BUDGETTED: Final = re.compile(r"claude-(?:3-7-|(?:sonnet|opus|haiku)-4(?:-[0-5])?(?:-20\d{6})?$)")
-# Models that take no sampling settings at all.
-_UNSAMPLED: Final = re.compile(r"claude-(?:opus-4-[7-9]|[a-z]+-[5-9])")
-_RECENT: Final = re.compile(r"claude-[a-z]+-[4-9]")
+# Models without effort levels: they take a number of tokens.
+_TOKEN_BUDGET_MODELS: Final = re.compile(
+    r"claude-(?:3-7-|(?:sonnet|opus|haiku)-4(?:-[0-5])?(?:-20\d{6})?$)"
+)
+# Models that reject all sampling settings.
+_NO_SAMPLING_MODELS: Final = re.compile(r"claude-(?:opus-4-[7-9]|[a-z]+-[5-9])")
+_LARGE_OUTPUT_MODELS: Final = re.compile(r"claude-[a-z]+-[4-9]")
 
 
-def build_head(
+def build_request_fields(
     request: ModelRequest,
     *,
     answer: schemas.AnswerSchema | None = None,
     betas: str = "",
     always_thinking: bool = False,
-    warnings: Warnings | None = None,
+    warnings: OmissionLog | None = None,
 ) -> Message:
-    """Everything in the body of `request` but its messages.
+    """Return all members of the request body except `messages`.
 
-    Three of the four cache markers allowed: on the last system text, on the last tool, and the
-    automatic one that follows the end of the messages. `attach` sets the fourth.
+    Sets three of the four cache markers that the API allows: on the last system text, on the last
+    tool, and the automatic one at the end of the messages. `format_attachments` sets the fourth.
     """
-    warnings = warnings or Warnings(NAME)
+    warnings = warnings or OmissionLog(NAME)
     max_tokens = request.parameters.max_tokens or default_max_tokens(request.model)
-    thinking, effort = _thinking(request, max_tokens, interleaved=_INTERLEAVED in betas)
+    interleaved = "interleaved-thinking" in betas
+    thinking, effort = _format_thinking(request, max_tokens, interleaved=interleaved)
     if always_thinking and thinking == _NO_THINKING:
         thinking = None
     active = always_thinking or thinking not in (None, _NO_THINKING)
-    system = [_text(text) for text in request.system if text.strip()]
+    system = [_text_block(text) for text in request.system if text.strip()]
     if system:
         system[-1]["cache_control"] = _CACHE
-    tools: list[Message] = [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": plain_schema(tool),
-        }
-        for tool in request.tools
-    ]
-    head: Message = {
+    tools = [_format_tool(tool) for tool in request.tools]
+    fields: Message = {
         "model": request.model,
         "max_tokens": max_tokens,
         "stream": True,
@@ -126,73 +120,79 @@ def build_head(
         tools[-1]["cache_control"] = _CACHE
         choice = request.tool_choice
         if active and choice not in ("auto", "none"):
-            # The API refuses to force a tool while it thinks: an order behind the cached part.
-            system.append(_text(_order(choice)))
+            # The API rejects a forced tool with thinking. The instruction follows the cached part.
+            system.append(_text_block(_format_tool_instruction(choice)))
             choice = "auto"
-        head["tools"] = tools
-        head["tool_choice"] = _tool_choice(choice, len(tools))
+        fields["tools"] = tools
+        fields["tool_choice"] = _format_tool_choice(choice, len(tools))
     if system:
-        head["system"] = system
+        fields["system"] = system
     if thinking is not None:
-        head["thinking"] = thinking
+        fields["thinking"] = thinking
     output: Message = {}
     if effort is not None:
         output["effort"] = effort
     if answer is not None:
         output["format"] = {"type": "json_schema", "schema": answer.schema}
     if output:
-        head["output_config"] = output
-    head.update(_sampling(request, thinking=active, warnings=warnings))
-    return head
+        fields["output_config"] = output
+    fields.update(_format_sampling(request, thinking=active, warnings=warnings))
+    return fields
 
 
-def attach(attachments: Sequence[Attachment]) -> Attached:
-    """`attachments` as blocks for the front of the first user message; the last marks the cache."""
-    sent, skipped = sort_out(attachments, IMAGES | {PDF})
-    blocks = [block for attachment in sent for block in _attachment_blocks(attachment)]
+def _format_tool(tool: ToolDefinition) -> Message:
+    schema = get_parameter_schema(tool)
+    return {"name": tool.name, "description": tool.description, "input_schema": schema}
+
+
+def format_attachments(attachments: Sequence[Attachment]) -> FormattedAttachments:
+    """Format attachments as blocks of the first user message. The last one has a cache marker."""
+    sent, skipped = split_attachments(attachments, IMAGES | {PDF})
+    blocks = [block for attachment in sent for block in _format_attachment(attachment)]
     if not blocks:
-        return Attached(skipped=skipped)
+        return FormattedAttachments(skipped=skipped)
     blocks[-1]["cache_control"] = _CACHE
-    return Attached(front=encode(blocks)[1:-1], skipped=skipped)
+    return FormattedAttachments(user_parts=encode_json(blocks)[1:-1], skipped=skipped)
 
 
-def _attachment_blocks(attachment: Attachment) -> list[Message]:
+def _format_attachment(attachment: Attachment) -> list[Message]:
     content = attachment.content
     if isinstance(content, str):
-        text = content if content.strip() else "(empty)"  # a blank one is refused
-        return [_document(attachment, {"type": "text", "media_type": "text/plain", "data": text})]
+        text = content if content.strip() else "(empty)"  # the API rejects a blank text
+        return [
+            _document_block(attachment, {"type": "text", "media_type": "text/plain", "data": text})
+        ]
     source = {
         "type": "base64",
         "media_type": attachment.media_type,
         "data": base64_text(content),
     }
     if attachment.media_type == PDF:
-        return [_document(attachment, source)]
-    return [_text(name_of(attachment)), {"type": "image", "source": source}]
+        return [_document_block(attachment, source)]
+    return [_text_block(format_attachment_name(attachment)), {"type": "image", "source": source}]
 
 
-def _with_images(text: str, images: Sequence[Image]) -> list[Message]:
-    """`text`, and each of `images` behind its name."""
-    blocks = [_text(text)] if text.strip() else []
+def _format_text_and_images(text: str, images: Sequence[Image]) -> list[Message]:
+    blocks = [_text_block(text)] if text.strip() else []
     for image in images:
         source = {"type": "base64", "media_type": image.media_type, "data": image.text}
-        blocks += [_text(f"[image: {image.words}]"), {"type": "image", "source": source}]
+        blocks += [_text_block(f"[image: {image.words}]"), {"type": "image", "source": source}]
     return blocks
 
 
-def _document(attachment: Attachment, source: Message) -> Message:
-    title = name_of(attachment)
+def _document_block(attachment: Attachment, source: Message) -> Message:
+    title = format_attachment_name(attachment)
     if len(title) > _MAX_TITLE:
         title = "…" + title[1 - _MAX_TITLE :]
     return {"type": "document", "source": source, "title": title}
 
 
 def default_max_tokens(model: str) -> int:
-    """Size of an answer where nobody set one; the API demands a number."""
-    return 32_000 if _RECENT.match(model) else 8_192
+    """Return the maximum length of an answer without a setting. The API requires a number."""
+    return 32_000 if _LARGE_OUTPUT_MODELS.match(model) else 8_192
 
 
-def _sampling(request: ModelRequest, *, thinking: bool, warnings: Warnings) -> Message:
+def _format_sampling(request: ModelRequest, *, thinking: bool, warnings: OmissionLog) -> Message:
     parameters = request.parameters
     sampling: Message = {}
     for name, value in (
@@ -202,84 +202,82 @@ def _sampling(request: ModelRequest, *, thinking: bool, warnings: Warnings) -> M
     ):
         if value is None:
             continue
-        if _UNSAMPLED.match(request.model):
+        if _NO_SAMPLING_MODELS.match(request.model):
             reason = f"{request.model} does not support this parameter"
         elif thinking and name != "top_p":
             reason = "not allowed with reasoning"
         else:
             sampling[name] = value
             continue
-        warnings.ignored(name, reason, conversation_id=request.conversation_id)
+        warnings.report_parameter(name, reason, conversation_id=request.conversation_id)
     if parameters.stop_words:
         sampling["stop_sequences"] = list(parameters.stop_words)
     for name, extra in parameters.other.items():
         if name == "context_management":
             sampling[name] = extra
         else:
-            warnings.ignored(
+            warnings.report_parameter(
                 name, "not a parameter of this API", conversation_id=request.conversation_id
             )
     return sampling
 
 
-def _thinking(
+def _format_thinking(
     request: ModelRequest, max_tokens: int, *, interleaved: bool
 ) -> tuple[Message | None, str | None]:
-    """The `thinking` object and the effort, by what the model's name says about it."""
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is None:
         return None, None
-    if reasoning.off:
+    if reasoning.is_off:
         return _NO_THINKING, None
     display = "omitted" if reasoning.exclude else "summarized"
-    if _BUDGETTED.match(request.model):
-        budget = max(reasoning.tokens(max_tokens), _MIN_BUDGET)
+    if _TOKEN_BUDGET_MODELS.match(request.model):
+        budget = max(reasoning.to_tokens(max_tokens), _MIN_BUDGET)
         if not interleaved:
             budget = min(budget, max_tokens - 1)
         if budget < _MIN_BUDGET:
-            return None, None  # an answer this short leaves no room to think
+            return None, None  # the answer is too short for thinking
         return {"type": "enabled", "budget_tokens": budget, "display": display}, None
-    return {"type": "adaptive", "display": display}, _effort(reasoning, max_tokens)
+    level = reasoning.to_level(max_tokens)
+    effort = {"auto": None, "xlow": "low"}.get(level, level)
+    return {"type": "adaptive", "display": display}, effort
 
 
-def _effort(reasoning: ReasoningEffort, max_tokens: int) -> str | None:
-    level: Level = reasoning.level(max_tokens)
-    return {"auto": None, "xlow": "low"}.get(level, level)
-
-
-def _tool_choice(choice: ToolChoice, tools: int) -> Message:
+def _format_tool_choice(choice: ToolChoice, tools: int) -> Message:
     name = choice.removeprefix("tool:")
     if name == choice:
         return {"type": "any" if choice == "required" else choice}
-    # With one tool the named form misbehaves, and means the same.
+    # Models ignore the named form if there is only one tool. `any` has the same meaning.
     return {"type": "any"} if tools == 1 else {"type": "tool", "name": name}
 
 
-def _order(choice: ToolChoice) -> str:
+def _format_tool_instruction(choice: ToolChoice) -> str:
     name = choice.removeprefix("tool:")
-    what = "one of your tools" if name == choice else f"the tool `{name}`"
-    return f"Your next response must call {what}."
+    tool = "one of your tools" if name == choice else f"the tool `{name}`"
+    return f"Your next response must call {tool}."
 
 
-def _text(text: str) -> Message:
+def _text_block(text: str) -> Message:
     return {"type": "text", "text": text}
 
 
 class AnthropicRendering(Rendering):
-    """A thread as Messages: roles alternate, thinking before calls, results before text.
+    """Anthropic messages of a context.
+
+    Roles alternate, thinking precedes calls, and results precede text.
 
     Args:
-        unsigned_items: The first items, whose thinking the API no longer accepts as its own.
+        unsigned_items: Number of leading items whose signatures the API has rejected.
     """
 
     def __init__(self, unsigned_items: int = 0) -> None:
         super().__init__()
-        self.signed = False
+        self.has_signatures = False
         self._unsigned_items = unsigned_items
         self._ids = CallIds(limit=64, clean=True)
 
-    def anew(self) -> Self:
-        """Return an empty rendering of what begins as this thread does."""
+    def make_empty(self) -> Self:
+        """Return an empty rendering with the same number of unsigned items."""
         return type(self)(self._unsigned_items)
 
     def add(self, item: ContextItem) -> None:
@@ -287,48 +285,48 @@ class AnthropicRendering(Rendering):
         match item.entry:
             case ChatRequest(content=text):
                 if text.strip() or item.images:
-                    self._drop_loose_thinking()
-                    self._content("user").extend(_with_images(text, item.images))
+                    self._drop_trailing_thinking()
+                    self._open_content("user").extend(_format_text_and_images(text, item.images))
             case ChatResponse() as response:
-                blocks = self._response(response, own=item.provider == NAME)
+                blocks = self._format_response(response, own=item.provider == NAME)
                 if blocks:
-                    self._content("assistant").extend(blocks)
+                    self._open_content("assistant").extend(blocks)
             case ToolCallRequest() as call:
-                content = self._content("assistant")
+                content = self._open_content("assistant")
                 content.append(
                     {
                         "type": "tool_use",
-                        "id": self._ids.called(call.id, len(self.messages) - 1),
+                        "id": self._ids.assign(call.id, len(self.messages) - 1),
                         "name": call.name,
                         "input": call.arguments,
                     }
                 )
             case ToolCallResponse() as result:
-                self._result(result, item.images)
+                self._add_result(result, item.images)
 
-    def encode(self, thread: RequestContext, *, front: bytes = b"") -> bytes:
-        """Return the messages of `thread`, which is rendered here, as JSON.
+    def encode(self, context: RequestContext, *, user_parts: bytes = b"") -> bytes:
+        """Return the messages as JSON, with a request to continue if the last answer was cut.
 
-        `front` is as in `MessageList.encode`.
+        `user_parts` is as in `MessageList.encode`.
         """
-        if not continues_answer(thread):
-            return self.messages.encode(front=front)
-        ended = self.anew() if self._ends_in_thinking() else self
+        if not ends_in_response(context):
+            return self.messages.encode(user_parts=user_parts)
+        ended = self.make_empty() if self._ends_with_thinking() else self
         if ended is not self:
-            ended.follow(thread)
-            ended._drop_loose_thinking()
-        goes_on = ended.messages.last_role == "assistant"
-        after = ({"role": "user", "content": [_text(CONTINUE)]},) if goes_on else ()
-        return ended.messages.encode(front=front, after=after)
+            ended.update(context)
+            ended._drop_trailing_thinking()
+        is_cut = ended.messages.last_role == "assistant"
+        after = ({"role": "user", "content": [_text_block(CONTINUE)]},) if is_cut else ()
+        return ended.messages.encode(user_parts=user_parts, after=after)
 
-    def _ends_in_thinking(self) -> bool:
+    def _ends_with_thinking(self) -> bool:
         if self.messages.last_role != "assistant":
             return False
         return self.messages[-1]["content"][-1]["type"] in _THINKING
 
-    def _drop_loose_thinking(self) -> None:
-        """Take away thinking that nothing came of: the API refuses a message that ends in it."""
-        if not self._ends_in_thinking():
+    def _drop_trailing_thinking(self) -> None:
+        # The API rejects an assistant message that ends with thinking.
+        if not self._ends_with_thinking():
             return
         content = self.messages.edit(-1)["content"]
         while content and content[-1]["type"] in _THINKING:
@@ -336,17 +334,17 @@ class AnthropicRendering(Rendering):
         if not content:
             self.messages.drop_last()
 
-    def _response(self, response: ChatResponse, *, own: bool) -> list[Message]:
+    def _format_response(self, response: ChatResponse, *, own: bool) -> list[Message]:
         if response.kind != "reasoning":
-            text = response_text(response)
-            return [_text(text)] if text else []
+            text = format_response_text(response)
+            return [_text_block(text)] if text else []
         if own and self.items >= self._unsigned_items:
             signature = response.metadata.get(SIGNATURE)
             redacted = response.metadata.get(REDACTED)
             if redacted:
                 return [{"type": "redacted_thinking", "data": redacted}]
             if signature:
-                self.signed = True
+                self.has_signatures = True
                 return [
                     {
                         "type": "thinking",
@@ -354,28 +352,28 @@ class AnthropicRendering(Rendering):
                         "signature": signature,
                     }
                 ]
-        text = reasoning_as_text(response)
-        return [_text(text)] if text else []
+        text = format_reasoning_text(response)
+        return [_text_block(text)] if text else []
 
-    def _result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
-        asked = self._ids.answered(result.id)
-        if asked is None:
-            return  # nobody asked: the API would refuse the whole thread
-        id_, asked_in = asked
+    def _add_result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
+        call = self._ids.match_result(result.id)
+        if call is None:
+            return  # the API rejects a request with a result that has no call
+        id_, call_index = call
         block: Message = {"type": "tool_result", "tool_use_id": id_}
         if images:
-            block["content"] = _with_images(result.content, images)
+            block["content"] = _format_text_and_images(result.content, images)
         elif result.content.strip():
             block["content"] = result.content
         if result.is_error:
             block["is_error"] = True
-        if asked_in + 1 == len(self.messages):
+        if call_index + 1 == len(self.messages):
             self.messages.append({"role": "user", "content": []})
-        content = self.messages.edit(asked_in + 1)["content"]
+        content = self.messages.edit(call_index + 1)["content"]
         results = sum(block["type"] == "tool_result" for block in content)
         content.insert(results, block)
 
-    def _content(self, role: str) -> list[Message]:
+    def _open_content(self, role: str) -> list[Message]:
         if self.messages.last_role != role:
             self.messages.append({"role": role, "content": []})
         content: list[Message] = self.messages.edit(-1)["content"]
@@ -398,12 +396,12 @@ _USAGE: Final[Mapping[str, str]] = {
 
 
 class AnthropicDecoder:
-    """Decodes the messages of one response."""
+    """Decoder for one response of Anthropic Messages; see `streaming.Decoder`."""
 
     def __init__(self, schema: schemas.AnswerSchema | None = None) -> None:
         self._answer = AnswerText(schema)
-        self._blocks: dict[int, _Block] = {}
-        self._cut_call: Flush | None = None
+        self._blocks: dict[int, _OpenBlock] = {}
+        self._pending_flush: Flush | None = None
         self._usage: dict[str, int] = {}
         self._stop_reason: str | None = None
         self._stop_details: Mapping[str, JsonValue] = {}
@@ -411,54 +409,57 @@ class AnthropicDecoder:
         self._signatures = 0
 
     @property
-    def held(self) -> int:
-        """Characters that were taken and are in no event yet."""
-        return self._answer.held + self._signatures
+    def held_chars(self) -> int:
+        """Number of received characters that are in no event yet."""
+        return self._answer.held_chars + self._signatures
 
-    complete = False
+    is_complete = False
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
-        """The events that `message` gives; see `streaming.Decoder`."""
+        """Return the events of `message`."""
         match message.get("type"):
             case "content_block_delta":
-                return self._delta(message["index"], message["delta"])
+                return self._apply_delta(message["index"], message["delta"])
             case "content_block_start":
-                return [*self._release(), *self._start(message["index"], message["content_block"])]
+                return [
+                    *self._flush_pending_call(),
+                    *self._start_block(message["index"], message["content_block"]),
+                ]
             case "content_block_stop":
-                return self._stop(message["index"])
+                return self._stop_block(message["index"])
             case "message_start":
-                return self._report(message["message"].get("usage"))
+                return self._format_usage(message["message"].get("usage"))
             case "message_delta":
-                return self._ending(message)
+                return self._apply_message_delta(message)
             case "message_stop":
                 self._finished = True
-                return [*self._release(), self._end()]
+                return [*self._flush_pending_call(), self._make_finished()]
             case "ping":
                 return [KeepAlive()]
             case "error":
-                raise classify_in_stream(message.get("error"), provider=NAME)
+                raise classify_stream_error(message.get("error"), provider=NAME)
             case None if "error" in message:
-                raise classify_in_stream(message["error"], provider=NAME)
+                raise classify_stream_error(message["error"], provider=NAME)
         return []
 
     def finish(self) -> list[ProviderEvent]:
-        """Nothing more, or an error: the protocol has its own last message."""
+        """Return no events: the protocol has its own last message."""
         if not self._finished:
             raise ProviderError(
                 f"the response of {NAME} ended before it was complete", kind="transient"
             )
         return []
 
-    def _start(self, index: int, content: WireObject) -> list[ProviderEvent]:
-        block = self._blocks[index] = _Block(content["type"])
+    def _start_block(self, index: int, content: WireObject) -> list[ProviderEvent]:
+        block = self._blocks[index] = _OpenBlock(content["type"])
         match block.type:
             case "text":
-                return self._text(index, content.get("text"))
+                return self._add_text(index, content.get("text"))
             case "thinking":
                 signature = content.get("signature") or ""
                 block.signature.append(signature)
                 self._signatures += len(signature)
-                return self._thought(index, block, content.get("thinking"))
+                return self._add_thinking(index, block, content.get("thinking"))
             case "redacted_thinking":
                 block.redacted = content["data"]
             case "tool_use":
@@ -466,27 +467,27 @@ class AnthropicDecoder:
                 given = content.get("input")
                 if not given:
                     return [start]
-                return [start, *self._arguments(index, block, json.dumps(given))]
+                return [start, *self._add_arguments(index, block, json.dumps(given))]
         return []
 
-    def _delta(self, index: int, delta: WireObject) -> list[ProviderEvent]:
+    def _apply_delta(self, index: int, delta: WireObject) -> list[ProviderEvent]:
         match delta["type"]:
             case "text_delta":
-                return self._text(index, delta["text"])
+                return self._add_text(index, delta["text"])
             case "input_json_delta" if self._blocks[index].type == "tool_use":
-                return self._arguments(index, self._blocks[index], delta["partial_json"])
+                return self._add_arguments(index, self._blocks[index], delta["partial_json"])
             case "thinking_delta":
-                return self._thought(index, self._blocks[index], delta["thinking"])
+                return self._add_thinking(index, self._blocks[index], delta["thinking"])
             case "signature_delta":
                 self._blocks[index].signature.append(delta["signature"])
                 self._signatures += len(delta["signature"])
         return []
 
-    def _stop(self, index: int) -> list[ProviderEvent]:
+    def _stop_block(self, index: int) -> list[ProviderEvent]:
         block = self._blocks.pop(index)
         match block.type:
             case "text":
-                return [*self._answer.complete(index), Flush(index)]
+                return [*self._answer.finish(index), Flush(index)]
             case "thinking" | "redacted_thinking":
                 metadata: dict[str, JsonValue] = {}
                 if signature := "".join(block.signature):
@@ -494,45 +495,46 @@ class AnthropicDecoder:
                     self._signatures -= len(signature)
                 if block.redacted:
                     metadata[REDACTED] = block.redacted
-                # Reasoning without a text still has to be replayed: give it a place.
+                # A signature without text is replayed as well, so it needs a part.
                 empty = [] if block.pieces else [TextPart(index, "reasoning", "")]
                 return [*empty, Flush(index, metadata)] if metadata or block.pieces else []
             case "tool_use":
                 flush = Flush(index)
                 if is_json_object("".join(block.pieces)):
                     return [flush]
-                self._cut_call = flush  # empty, or cut by the limit? The stop reason will tell.
+                # The arguments are empty or cut, which the stop reason tells.
+                self._pending_flush = flush
         return []
 
-    def _text(self, index: int, text: str | None) -> list[ProviderEvent]:
-        return self._answer.part(index, text) if text else []
+    def _add_text(self, index: int, text: str | None) -> list[ProviderEvent]:
+        return self._answer.feed(index, text) if text else []
 
-    def _thought(self, index: int, block: _Block, text: str | None) -> list[ProviderEvent]:
+    def _add_thinking(self, index: int, block: _OpenBlock, text: str | None) -> list[ProviderEvent]:
         if not text:
             return []
         block.pieces.append(text)
         return [TextPart(index, "reasoning", text)]
 
-    def _arguments(self, index: int, block: _Block, text: str) -> list[ProviderEvent]:
+    def _add_arguments(self, index: int, block: _OpenBlock, text: str) -> list[ProviderEvent]:
         if not text:
             return []
         block.pieces.append(text)
         return [ToolCallArguments(index, text)]
 
-    def _release(self) -> list[ProviderEvent]:
-        flush, self._cut_call = self._cut_call, None
+    def _flush_pending_call(self) -> list[ProviderEvent]:
+        flush, self._pending_flush = self._pending_flush, None
         return [flush] if flush is not None else []
 
-    def _ending(self, message: WireObject) -> list[ProviderEvent]:
+    def _apply_message_delta(self, message: WireObject) -> list[ProviderEvent]:
         delta = message["delta"]
         self._stop_reason = delta.get("stop_reason") or self._stop_reason
         self._stop_details = delta.get("stop_details") or self._stop_details
         if _FINISH.get(self._stop_reason or "") == "max_tokens":
-            self._cut_call = None
-        return [*self._release(), *self._report(message.get("usage"))]
+            self._pending_flush = None
+        return [*self._flush_pending_call(), *self._format_usage(message.get("usage"))]
 
-    def _report(self, usage: WireObject | None) -> list[ProviderEvent]:
-        """Usage as all providers give it: the input includes what the cache served or took."""
+    def _format_usage(self, usage: WireObject | None) -> list[ProviderEvent]:
+        # Input tokens include cached ones, as with the other providers.
         if not usage:
             return []
         self._usage.update((key, value) for key, value in usage.items() if isinstance(value, int))
@@ -548,18 +550,16 @@ class AnthropicDecoder:
             )
         return [Usage(**counts)]
 
-    def _end(self) -> Finished:
+    def _make_finished(self) -> Finished:
         word = self._stop_reason
         reason: FinishReason = "completed" if word is None else _FINISH.get(word, "other")
         if reason == "refused":
-            said = (self._stop_details.get(name) for name in ("category", "explanation"))
-            return Finished(reason, ": ".join(str(text) for text in said if text) or None)
+            details = (self._stop_details.get(name) for name in ("category", "explanation"))
+            return Finished(reason, ": ".join(str(text) for text in details if text) or None)
         return Finished(reason, word if reason == "other" else None)
 
 
-class _Block:
-    """A content block that is being received."""
-
+class _OpenBlock:
     def __init__(self, kind: str) -> None:
         self.type = kind
         self.pieces: list[str] = []
@@ -572,24 +572,24 @@ VERSION: Final = "2023-06-01"
 
 
 class AnthropicProvider:
-    """A server that speaks Anthropic Messages. Keeps its rendering of the threads it is sent."""
+    """Provider for servers with the Anthropic Messages API."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._http = HttpClient(endpoint)
-        self._renderings: Renderings[AnthropicRendering] = Renderings(AnthropicRendering)
-        self._attached = AttachedOnce(attach)
-        self._warnings = Warnings(endpoint.provider)
+        self._renderings: RenderingCache[AnthropicRendering] = RenderingCache(AnthropicRendering)
+        self._attached = AttachmentCache(format_attachments)
+        self._warnings = OmissionLog(endpoint.provider)
         self._always_thinking: set[str] = set()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `Provider`."""
-        rendering = self._renderings.of(request.thread)
-        answer = answer_schema(request)
-        body = self._body(request, rendering, answer, self._warnings)
+        rendering = self._renderings.get(request.thread)
+        answer = make_answer_schema(request)
+        body = self._build_body(request, rendering, answer, self._warnings)
 
         def recover(error: ProviderError) -> ProviderEvent | None:
-            # What it signed once and takes back no longer is sent as text.
-            if rendering.signed and is_stale_signature(error):
+            # Thinking with a rejected signature is sent as text in the next attempt.
+            if rendering.has_signatures and is_stale_signature(error):
                 self._renderings.replace(
                     request.thread, AnthropicRendering(unsigned_items=len(request.thread))
                 )
@@ -599,7 +599,7 @@ class AnthropicProvider:
                 return Retry(error.without_address)
             return None
 
-        return events(
+        return stream_events(
             self._http.post(body),
             StreamDecoder(
                 AnthropicDecoder(answer),
@@ -609,33 +609,35 @@ class AnthropicProvider:
             ),
             provider=NAME,
             idle_timeout=request.idle_timeout,
-            told=self._http.told,
+            sanitize_error=self._http.sanitize_error,
             recover=recover,
         )
 
     def preview(self, request: ModelRequest) -> SentRequest:
-        """Return what `stream` would send; see `Provider`."""
-        rendering, left_out = self._renderings.beside(request.thread), LeftOut(NAME)
-        body = self._body(request, rendering, answer_schema(request), left_out)
-        return self._http.preview(body, left_out=left_out.lines)
+        """Return the request that `stream` would send; see `Provider`."""
+        rendering, omitted = self._renderings.make_temporary(request.thread), OmissionList(NAME)
+        body = self._build_body(request, rendering, make_answer_schema(request), omitted)
+        return self._http.preview(body, omitted=omitted.lines)
 
-    def _body(
+    def _build_body(
         self,
         request: ModelRequest,
         rendering: AnthropicRendering,
         answer: schemas.AnswerSchema | None,
-        warnings: Warnings,
+        warnings: OmissionLog,
     ) -> bytes:
-        attached = self._attached.of(request.attachments)
+        attached = self._attached.get(request.attachments)
         attached.warn(warnings, conversation_id=request.conversation_id)
-        head = build_head(
+        fields = build_request_fields(
             request,
             answer=answer,
             betas=self._http.endpoint.headers.get("anthropic-beta", ""),
             always_thinking=request.model in self._always_thinking,
             warnings=warnings,
         )
-        return encode_body(head, rendering.encode(request.thread, front=attached.front))
+        return encode_messages_body(
+            fields, rendering.encode(request.thread, user_parts=attached.user_parts)
+        )
 
     @property
     def address(self) -> str:
@@ -643,15 +645,15 @@ class AnthropicProvider:
         return self._http.endpoint.url
 
     def check_ready(self, model: str, text: str) -> None:
-        """Refuse a request without its key; see `Provider`."""
+        """Raise if the key is missing; see `Provider`."""
         self._http.check_ready()
 
     async def models(self, *, seconds: float) -> ModelList:
-        """Ask what there is; see `Provider`."""
-        return await list_anthropic(self._http, seconds)
+        """List the models of the server; see `Provider`."""
+        return await list_anthropic_models(self._http, seconds)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Refuse what cannot be enforced; see `Provider`."""
+        """Raise if the API cannot enforce `schema`; see `Provider`."""
         schemas.check_anthropic(schema)
 
     async def aclose(self) -> None:
@@ -663,7 +665,7 @@ def create(settings: ProviderSettings) -> AnthropicProvider:
     """Return the provider that `settings` describe.
 
     Raises:
-        ConfigError: If a setting cannot be.
+        ConfigError: A setting is not valid.
     """
     headers = {"anthropic-version": VERSION}
     if betas := settings.texts("beta_headers"):
@@ -671,13 +673,13 @@ def create(settings: ProviderSettings) -> AnthropicProvider:
     return AnthropicProvider(settings.endpoint(PATH, headers=headers, key_header="x-api-key"))
 
 
-def answer_schema(request: ModelRequest) -> schemas.AnswerSchema | None:
-    """Return the schema of a structured answer as this API takes it; None for text."""
-    return None if request.schema is None else schemas.for_anthropic(request.schema)
+def make_answer_schema(request: ModelRequest) -> schemas.AnswerSchema | None:
+    """Return the schema of a structured answer in the API's dialect; None for text."""
+    return None if request.schema is None else schemas.adapt_for_anthropic(request.schema)
 
 
 def is_stale_signature(error: ProviderError) -> bool:
-    """Return True if the API rejects a thinking block that it once signed."""
+    """Return True if the API rejects a thinking block that it signed before."""
     text = str(error).lower()
     return (
         error.status == 400
@@ -687,6 +689,6 @@ def is_stale_signature(error: ProviderError) -> bool:
 
 
 def is_always_thinking(error: ProviderError) -> bool:
-    """Return True if the API says that the model cannot be kept from thinking."""
+    """Return True if the API reports that thinking cannot be disabled for the model."""
     text = str(error).lower()
     return error.status == 400 and "thinking" in text and "disabled" in text

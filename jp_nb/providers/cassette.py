@@ -1,4 +1,4 @@
-"""A provider that records what another one is asked and answers, or answers in its place.
+"""Provider that records requests and responses, or replays recorded responses.
 
 Source: `docs/cassettes.md`.
 """
@@ -28,12 +28,12 @@ from jp_nb.errors import ProviderError
 from jp_nb.record.context import RequestContext
 
 
-class Tape(Protocol):
-    """Where exchanges are kept."""
+class ExchangeStore(Protocol):
+    """Storage of recorded exchanges."""
 
     @property
     def is_offline(self) -> bool:
-        """True if nobody but the tape answers."""
+        """True if only the cassette answers, and no request is sent to the model."""
         ...
 
     @property
@@ -42,65 +42,65 @@ class Tape(Protocol):
         ...
 
     def replay(self, asked: NormalizedRequest) -> Exchange | None:
-        """Return what `asked` was answered; None: the model is to be asked.
+        """Return the recorded exchange for `asked`; None if the model has to answer.
 
         Raises:
-            UnrecordedError: If only the tape may answer, and it cannot.
-            StorageError: If the tape cannot be read.
+            UnrecordedError: No exchange matches, and the model may not answer.
+            StorageError: The cassette cannot be read.
         """
         ...
 
     def results(self, last_message: str) -> Sequence[RecordedResult] | None:
-        """Return the results behind the message with that id; None: tools run."""
+        """Return the recorded tool results after the message with that id. None: the tools run."""
         ...
 
     def keep(self, exchange: Exchange) -> None:
-        """Keep `exchange`, which has ended.
+        """Record a complete exchange.
 
         Raises:
-            StorageError: If that is not possible.
+            StorageError: The exchange cannot be written.
         """
         ...
 
 
 class CassetteProvider:
-    """Stands between the turn and a provider.
+    """Wrapper of a provider that records its responses, or replays recorded ones.
 
     Args:
-        name: The provider's.
-        make: Makes it. It is made when something is sent, or only it can say.
-        tape: Where exchanges are kept, or come from.
-        hide: Takes secrets out of what is kept.
+        name: Name of the wrapped provider.
+        make: Creates the wrapped provider when it is first needed.
+        cassette: Storage of the exchanges.
+        hide: Removes secrets from a text before it is recorded.
 
     Attributes:
-        answered: The last request that the tape answered.
+        answered_request: The last request that the cassette answered.
     """
 
     def __init__(
-        self, name: str, make: Callable[[], Provider], tape: Tape, hide: Hide = str
+        self, name: str, make: Callable[[], Provider], cassette: ExchangeStore, hide: Hide = str
     ) -> None:
         self._name = name
         self._make = make
-        self._tape = tape
+        self._cassette = cassette
         self._hide = hide
         self._asked = RequestNormalizer(name, hide)
-        self.answered: ModelRequest | None = None
+        self.answered_request: ModelRequest | None = None
 
     @cached_property
     def _provider(self) -> Provider:
         return self._make()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream one response, of the tape or of the provider; see `Provider`."""
+        """Stream one response of the cassette or of the wrapped provider; see `Provider`."""
         asked = self._asked.of(request)
-        await asyncio.sleep(0)  # others may begin, as where an answer takes its time
-        exchange = self._tape.replay(asked)
+        await asyncio.sleep(0)  # let other tasks run, as a model's answer does
+        exchange = self._cassette.replay(asked)
         if exchange is None:
-            async with aclosing(self._recorded(request, asked)) as events:
+            async with aclosing(self._stream_recorded(request, asked)) as events:
                 async for event in events:
                     yield event
             return
-        self.answered = request
+        self.answered_request = request
         for event in exchange.events:
             yield event
         if isinstance(exchange.end, FailedResponse):
@@ -108,36 +108,39 @@ class CassetteProvider:
         if not isinstance(exchange.end, IncompleteResponse):
             yield exchange.end
 
-    async def _recorded(
+    async def _stream_recorded(
         self, request: ModelRequest, asked: NormalizedRequest
     ) -> AsyncGenerator[ProviderEvent, None]:
-        """Stream what the provider answers; it is kept before its end is told."""
-        listening, ended = ExchangeRecorder(asked, self._hide), False
+        recorder, ended = ExchangeRecorder(asked, self._hide), False
         try:
             async with aclosing(self._provider.stream(request)) as events:
                 async for event in events:
-                    if not ended and (exchange := listening.on_event(event)) is not None:
-                        self._tape.keep(exchange)
+                    if not ended and (exchange := recorder.on_event(event)) is not None:
+                        self._cassette.keep(exchange)  # before the turn continues
                         ended = True
                     yield event
         except ProviderError as exc:
             if not ended:
-                self._tape.keep(listening.failed(exc))
+                self._cassette.keep(recorder.failed(exc))
             raise
         if not ended:
-            self._tape.keep(listening.incomplete())
+            self._cassette.keep(recorder.incomplete())
 
-    def results(self, thread: RequestContext) -> Sequence[RecordedResult] | None:
-        """Return the results of the calls that `thread` ends in; None: they run."""
-        return self._tape.results(self._asked.last_message(thread))
+    def results(self, context: RequestContext) -> Sequence[RecordedResult] | None:
+        """Return the recorded results of the calls at the end of `context`. None: the tools run."""
+        return self._cassette.results(self._asked.last_message(context))
 
     def preview(self, request: ModelRequest) -> SentRequest:
-        """Return what the provider would send; see `Provider`."""
+        """Return the request that the wrapped provider would send; see `Provider`."""
         return self._provider.preview(request)
 
     async def models(self, *, seconds: float) -> ModelList:
-        """Ask the provider what there is; see `Provider`."""
-        if self._tape.is_offline:
+        """List the models of the wrapped provider; see `Provider`.
+
+        Raises:
+            ProviderError: The cassette is offline, or the wrapped provider fails.
+        """
+        if self._cassette.is_offline:
             raise ProviderError(
                 f"a cassette replaces {self._name}, so its models cannot be listed "
                 "(turn the cassette off: `%jp cassette off`)"
@@ -146,19 +149,19 @@ class CassetteProvider:
 
     @property
     def address(self) -> str:
-        """Return the provider's address, unless only the tape answers; see `Provider`."""
-        return "" if self._tape.is_offline else self._provider.address
+        """Address of the wrapped provider; "" if the cassette is offline. See `Provider`."""
+        return "" if self._cassette.is_offline else self._provider.address
 
     def check_ready(self, model: str, text: str) -> None:
-        """Refuse what the provider refuses, unless the tape may answer; see `Provider`."""
-        if self._tape.is_recording:
+        """Check the wrapped provider if it answers every request; see `Provider`."""
+        if self._cassette.is_recording:
             self._provider.check_ready(model, text)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Refuse what the provider refuses; see `Provider`."""
+        """Check the schema with the wrapped provider; see `Provider`."""
         self._provider.check_schema(schema)
 
     async def aclose(self) -> None:
-        """Close the provider's connections, if there are any."""
+        """Close the connections of the wrapped provider."""
         if "_provider" in vars(self):
             await self._provider.aclose()

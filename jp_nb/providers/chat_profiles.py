@@ -1,7 +1,6 @@
-"""Profiles of the servers that speak chat completions. A new one is one `Profile`.
+"""Differences between the servers with the Chat Completions API. A new server needs one `Profile`.
 
-Source: `docs/providers.md`;
-https://platform.openai.com/docs/api-reference/chat
+Source: `docs/providers.md`; https://platform.openai.com/docs/api-reference/chat
 """
 
 from __future__ import annotations
@@ -14,11 +13,7 @@ from pydantic import JsonValue
 
 from jp_nb.providers import schemas
 from jp_nb.providers.endpoint import Level, ReasoningEffort
-from jp_nb.providers.messages import (
-    IMAGES,
-    PDF,
-    Message,
-)
+from jp_nb.providers.messages import IMAGES, PDF, Message
 
 _ASSUMED_MAX_TOKENS: Final = 32_000
 _EXTRAS: Final = frozenset(
@@ -28,31 +23,32 @@ _EXTRAS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The ways in which a provider's chat completions differ from OpenAI's.
+    """Differences of a server from OpenAI's Chat Completions API.
 
     Attributes:
-        name: The provider's name in the configuration.
-        path: Below the base URL.
-        local: Which local server it is, that says more about its models than others.
-        max_tokens: Name of the field.
-        reasoning_field: Field of assistant messages that takes its own reasoning back; None if
-            it takes none, and reasoning is replayed as text.
-        reasoning_lasts: Whether reasoning is sent back after its turn as well.
-        reasoning: The members of the body that ask for an effort.
-        stream_options: Whether usage has to be asked for.
-        tool_choices: Whether `named` choices are understood, or `words` alone, or `nothing`.
-        answer: How a structured answer is asked for: a transform, or None for JSON mode, where the
-            schema is told in words.
-        think_tags: Whether reasoning may come as `<think>` in the text.
-        top_k: Whether there is such a parameter.
-        extras: Further parameters that are passed on.
-        max_id_length: Of a tool call id; 0 if there is no limit.
-        documents: Where attached texts are: in a `user` message of their own before the thread,
-            or last in the `system` message.
-        media_types: What else can be attached, in that user message.
-        require_parameters: Whether it passes requests on, and is told to do that only to servers
-            that know every parameter.
-        cached_by_mark: Beginnings of the models that cache only what is marked for it.
+        name: Name of the provider in the configuration.
+        path: Path of the endpoint, after the base URL.
+        local: The local server with further facts about its models.
+        max_tokens: Name of the field for the maximum length of the answer.
+        reasoning_field: Field of assistant messages that accepts the server's own reasoning. None:
+            reasoning is sent as text.
+        reasoning_lasts: Reasoning is also sent in later turns.
+        reasoning: Creates the fields of the body that set the reasoning effort.
+        stream_options: Usage is reported only on request.
+        tool_choices: Accepted values of `tool_choice`: `named` tools, only `words` such as
+            `required`, or `nothing`.
+        answer: Adapts the schema of a structured answer. None: JSON mode, with the schema in the
+            system message.
+        think_tags: The text may contain reasoning between `<think>` tags.
+        top_k: The server accepts `top_k`.
+        extras: Further accepted parameters.
+        max_id_length: Maximum length of a tool call id; 0 is no limit.
+        documents: Role of the message with attached texts: a `user` message before the context, or
+            the end of the `system` message.
+        media_types: Types of other attachments, which are sent in that user message.
+        require_parameters: The server is a router. It is restricted to servers with all parameters
+            of the request.
+        cached_by_mark: Prefixes of the models whose prompt cache needs a marker.
     """
 
     name: str
@@ -64,7 +60,9 @@ class Profile:
     reasoning: Callable[[ReasoningEffort], Message] = lambda _: {}
     stream_options: bool = True
     tool_choices: Literal["named", "words", "nothing"] = "named"
-    answer: Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None = schemas.for_openai
+    answer: Callable[[Mapping[str, JsonValue]], schemas.AnswerSchema] | None = (
+        schemas.adapt_for_openai
+    )
     think_tags: bool = False
     top_k: bool = False
     extras: frozenset[str] = _EXTRAS
@@ -76,61 +74,58 @@ class Profile:
 
     @property
     def takes_images(self) -> bool:
-        """Whether images are sent: those of a thread are of `IMAGES`."""
+        """True if the server accepts images."""
         return self.media_types >= IMAGES
 
 
-def _level(reasoning: ReasoningEffort, words: Mapping[Level, str]) -> str:
-    level = reasoning.level(_ASSUMED_MAX_TOKENS)
-    return words.get(level, level)
+def _format_level(reasoning: ReasoningEffort, spellings: Mapping[Level, str]) -> str:
+    level = reasoning.to_level(_ASSUMED_MAX_TOKENS)
+    return spellings.get(level, level)
 
 
-def _openai_reasoning(reasoning: ReasoningEffort) -> Message:
-    if reasoning.off:
-        return {}  # a model that cannot reason refuses the field
-    words: Mapping[Level, str] = {"xlow": "minimal", "auto": "medium", "max": "xhigh"}
-    return {"reasoning_effort": _level(reasoning, words)}
+def _format_openai_reasoning(reasoning: ReasoningEffort) -> Message:
+    if reasoning.is_off:
+        return {}  # a model without reasoning rejects the field
+    spellings: Mapping[Level, str] = {"xlow": "minimal", "auto": "medium", "max": "xhigh"}
+    return {"reasoning_effort": _format_level(reasoning, spellings)}
 
 
-def _three_levels(reasoning: ReasoningEffort) -> Message:
-    words: Mapping[Level, str] = {
-        "xlow": "low",
-        "auto": "medium",
-        "xhigh": "high",
-        "max": "high",
-    }
-    return {"reasoning_effort": _level(reasoning, words)}
+def _format_three_levels(reasoning: ReasoningEffort) -> Message:
+    spellings: Mapping[Level, str] = {
+        "xlow": "low", "auto": "medium", "xhigh": "high", "max": "high"
+    }  # fmt: skip
+    return {"reasoning_effort": _format_level(reasoning, spellings)}
 
 
-def _cerebras_reasoning(reasoning: ReasoningEffort) -> Message:
+def _format_cerebras_reasoning(reasoning: ReasoningEffort) -> Message:
     return {
         "reasoning_format": "parsed",
-        **({} if reasoning.effort == "auto" else _three_levels(reasoning)),
+        **({} if reasoning.effort == "auto" else _format_three_levels(reasoning)),
     }
 
 
-def _llamacpp_reasoning(reasoning: ReasoningEffort) -> Message:
+def _format_llamacpp_reasoning(reasoning: ReasoningEffort) -> Message:
     return {
         "reasoning_format": "deepseek",
-        "chat_template_kwargs": {"enable_thinking": not reasoning.off},
+        "chat_template_kwargs": {"enable_thinking": not reasoning.is_off},
     }
 
 
-def _deepseek_reasoning(reasoning: ReasoningEffort) -> Message:
-    return {"thinking": {"type": "disabled" if reasoning.off else "enabled"}}
+def _format_deepseek_reasoning(reasoning: ReasoningEffort) -> Message:
+    return {"thinking": {"type": "disabled" if reasoning.is_off else "enabled"}}
 
 
-def _openrouter_reasoning(reasoning: ReasoningEffort) -> Message:
-    wanted: Message = {}
-    if isinstance(reasoning.effort, int) and not reasoning.off:
-        wanted["max_tokens"] = reasoning.effort
+def _format_openrouter_reasoning(reasoning: ReasoningEffort) -> Message:
+    fields: Message = {}
+    if isinstance(reasoning.effort, int) and not reasoning.is_off:
+        fields["max_tokens"] = reasoning.effort
     elif reasoning.effort == "auto":
-        wanted["enabled"] = True
+        fields["enabled"] = True
     else:
-        wanted["effort"] = _level(reasoning, {"xlow": "minimal", "max": "xhigh"})
+        fields["effort"] = _format_level(reasoning, {"xlow": "minimal", "max": "xhigh"})
     if reasoning.exclude:
-        wanted["exclude"] = True
-    return {"reasoning": wanted}
+        fields["exclude"] = True
+    return {"reasoning": fields}
 
 
 PROFILES: Final[Mapping[str, Profile]] = {
@@ -139,8 +134,8 @@ PROFILES: Final[Mapping[str, Profile]] = {
         Profile(
             "openai",
             max_tokens="max_completion_tokens",
-            reasoning=_openai_reasoning,
-            think_tags=True,  # of the local servers behind another `base_url`
+            reasoning=_format_openai_reasoning,
+            think_tags=True,  # for local servers with another `base_url`
             extras=_EXTRAS | {"verbosity", "service_tier"},
             max_id_length=40,
             documents="user",
@@ -150,9 +145,9 @@ PROFILES: Final[Mapping[str, Profile]] = {
             "llamacpp",
             local="llamacpp",
             reasoning_field="reasoning_content",
-            reasoning=_llamacpp_reasoning,
+            reasoning=_format_llamacpp_reasoning,
             tool_choices="words",
-            answer=schemas.plain,
+            answer=schemas.pass_schema,
             think_tags=True,
             top_k=True,
             extras=_EXTRAS | {"min_p", "cache_prompt", "repeat_penalty"},
@@ -161,16 +156,16 @@ PROFILES: Final[Mapping[str, Profile]] = {
             "ollama",
             local="ollama",
             reasoning_field="reasoning",
-            reasoning=_three_levels,
+            reasoning=_format_three_levels,
             tool_choices="nothing",
-            answer=schemas.plain,
+            answer=schemas.pass_schema,
             think_tags=True,
         ),
         Profile(
             "openrouter",
             path="/api/v1/chat/completions",
             reasoning_field="reasoning",
-            reasoning=_openrouter_reasoning,
+            reasoning=_format_openrouter_reasoning,
             top_k=True,
             extras=_EXTRAS | {"min_p", "provider", "models", "transforms", "verbosity"},
             documents="user",
@@ -183,14 +178,14 @@ PROFILES: Final[Mapping[str, Profile]] = {
             path="/chat/completions",
             reasoning_field="reasoning_content",
             reasoning_lasts=False,
-            reasoning=_deepseek_reasoning,
+            reasoning=_format_deepseek_reasoning,
             answer=None,
         ),
         Profile(
             "cerebras",
             max_tokens="max_completion_tokens",
             reasoning_field="reasoning",
-            reasoning=_cerebras_reasoning,
+            reasoning=_format_cerebras_reasoning,
             stream_options=False,
         ),
     )

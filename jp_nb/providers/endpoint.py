@@ -1,4 +1,4 @@
-"""Address, key, headers and parameters of a provider's settings.
+"""Base URL, key, headers, and parameters from a provider's settings.
 
 Source: `docs/providers.md`, `docs/configuration.md`.
 """
@@ -22,18 +22,18 @@ from jp_nb.errors import ConfigError, ProviderError
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address, and the name of a key's variable; never a key.
+    """Address of a server, and the name of the environment variable with its key. It holds no key.
 
     Attributes:
-        provider: Its name in the configuration, for messages.
-        base_url: Address without `path`; one that already ends in the start of `path` also works.
+        provider: Name of the provider in the configuration, for messages.
+        base_url: Address without `path`. It may end in the first segments of `path`.
         path: Such as `/v1/messages`.
-        base_url_env: Variable whose value, if set, replaces `base_url`.
-        key_env: Variable that holds the key; None if the server needs none.
-        key_header: How the key is sent.
-        key_required: Whether `base_url` answers nobody without a key.
-        key_named: Whether somebody named `key_env`, so that no server is asked without a key.
-        headers: Sent with every request; nothing secret.
+        base_url_env: Environment variable that replaces `base_url` if it is set.
+        key_env: Environment variable with the key; None if the server needs no key.
+        key_header: Header that contains the key.
+        key_required: The server at `base_url` needs a key.
+        key_configured: The user set `key_env`, so no request is sent without a key.
+        headers: Further headers of each request, without secrets.
     """
 
     provider: str
@@ -43,44 +43,44 @@ class Endpoint:
     key_env: str | None = None
     key_header: Literal["authorization", "x-api-key"] = "authorization"
     key_required: bool = False
-    key_named: bool = False
+    key_configured: bool = False
     headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def override(self) -> str:
-        """The base address that the environment names; "" if it names none.
+    def environment_url(self) -> str:
+        """Base URL from the environment; "" if it sets none.
 
         Raises:
-            ConfigError: If it holds a user or a password; the message does not show it.
+            ConfigError: It contains a user name or a password, which the message does not show.
         """
-        found = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
-        if "@" in re.split(r"[/?#]", found.rpartition("://")[2])[0]:
+        url = os.environ.get(self.base_url_env, "") if self.base_url_env else ""
+        if "@" in re.split(r"[/?#]", url.rpartition("://")[2])[0]:
             raise ConfigError(
                 f"the address in {self.base_url_env} cannot contain a user name or "
                 "password. Put the key into an environment variable and set "
                 "api_key_env to its name",
-                path=f"{self.setting}.base_url_env",
+                path=f"{self.setting_path}.base_url_env",
             )
-        return found
+        return url
 
     @property
-    def key_is_set(self) -> bool:
-        """Return True if the variable of the key holds something."""
+    def has_key(self) -> bool:
+        """True if the environment variable of the key is set."""
         return bool(self.key_env and os.environ.get(self.key_env, "").strip())
 
     @property
     def url(self) -> str:
-        """The address to post to."""
-        return join_url(self.override or self.base_url, self.path)
+        """Address of the endpoint."""
+        return join_url(self.environment_url or self.base_url, self.path)
 
     @property
-    def setting(self) -> str:
-        """Configuration path of this provider's settings."""
+    def setting_path(self) -> str:
+        """Path of the provider's settings in the configuration."""
         return f"providers.llm.{self.provider}"
 
 
 def join_url(base: str, path: str) -> str:
-    """Join `path` to `base`, which may already end in the first segments of `path`."""
+    """Join `base` and `path`. `base` may end in the first segments of `path`."""
     base = base.rstrip("/")
     segments = path.strip("/").split("/")
     for count in range(len(segments), 0, -1):
@@ -90,8 +90,8 @@ def join_url(base: str, path: str) -> str:
     return "/".join([base, *segments])
 
 
-def public_url(url: str) -> str:
-    """Return `url` without a password, and without what its query calls by the name of a secret."""
+def redact_url(url: str) -> str:
+    """Return `url` without user, password, and query values with the name of a secret."""
     before, mark, query = url.partition("?")
     parts = (part.partition("=") for part in query.split("&"))
     shown = "&".join(
@@ -105,12 +105,12 @@ def public_url(url: str) -> str:
 
 
 class ProviderSettings:
-    """A provider's settings, checked as they are read.
+    """Settings of a provider. Each value is validated when it is read.
 
     Args:
-        provider: Its name.
-        given: What is configured; None where the default counts.
-        defaults: What counts otherwise.
+        provider: Name of the provider.
+        given: Configured values. None selects the default.
+        defaults: Default values.
     """
 
     def __init__(
@@ -125,46 +125,46 @@ class ProviderSettings:
         """Return a text; None if it is empty or not set.
 
         Raises:
-            ConfigError: If it is something else.
+            ConfigError: The value has another type.
         """
         value = self._values.get(key)
         if value is not None and not isinstance(value, str):
-            raise self._wrong(key, "a text", value)
+            raise self._make_error(key, "a text", value)
         return value or None
 
     def texts(self, key: str) -> list[str]:
         """Return a list of texts.
 
         Raises:
-            ConfigError: If it is something else.
+            ConfigError: The value has another type.
         """
         value = self._values.get(key, ())
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise self._wrong(key, "a list of texts", value)
+            raise self._make_error(key, "a list of texts", value)
         return [str(item) for item in value]
 
     def number(self, key: str) -> float | None:
         """Return a number, such as `2` or `0.5`; None if it is not set.
 
         Raises:
-            ConfigError: If it is something else.
+            ConfigError: The value has another type.
         """
         value = self._values.get(key)
         if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float))):
-            raise self._wrong(key, "a number", value)
+            raise self._make_error(key, "a number", value)
         return value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
-        """Return whether it is on; what is not set is as `default` says.
+        """Return true or false; `default` if it is not set.
 
         Raises:
-            ConfigError: If it is something else.
+            ConfigError: The value has another type.
         """
         value = self._values.get(key)
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise self._wrong(key, "true or false", value)
+            raise self._make_error(key, "true or false", value)
         return value
 
     def endpoint(
@@ -174,34 +174,33 @@ class ProviderSettings:
         headers: Mapping[str, str],
         key_header: Literal["authorization", "x-api-key"] = "authorization",
     ) -> Endpoint:
-        """Return where requests go, with `path` behind the configured address.
+        """Return the endpoint at `path` of the configured server.
 
         Raises:
-            ConfigError: If that is not an address.
+            ConfigError: `base_url` is not an HTTP address.
         """
-        address, key = self._address(), self.text("api_key_env")
-        default_key = self._defaults.get("api_key_env")
+        base_url, key_env = self._read_base_url(), self.text("api_key_env")
         return Endpoint(
             self.provider,
-            address,
+            base_url,
             path,
             base_url_env=self.text("base_url_env"),
-            key_env=key,
+            key_env=key_env,
             key_header=key_header,
-            # Of another server than the default one nobody knows whether it wants a key (D61).
-            key_required=address == self._defaults.get("base_url"),
-            key_named=key not in (None, default_key),
+            # Another server may need no key (D61).
+            key_required=base_url == self._defaults.get("base_url"),
+            key_configured=key_env not in (None, self._defaults.get("api_key_env")),
             headers=headers,
         )
 
-    def _address(self) -> str:
+    def _read_base_url(self) -> str:
         url = self.text("base_url") or ""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise self._wrong("base_url", "an http or https address", url)
+            raise self._make_error("base_url", "an http or https address", url)
         return url
 
-    def _wrong(self, key: str, expected: str, value: object) -> ConfigError:
+    def _make_error(self, key: str, expected: str, value: object) -> ConfigError:
         path = f"providers.llm.{self.provider}.{key}"
         return ConfigError(f"expected {expected}, {found(value, path)}", path=path)
 
@@ -209,7 +208,7 @@ class ProviderSettings:
 _LOGGER: Final = logging.getLogger(__name__)
 
 Level = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
-SHARES: Final[dict[Level, float]] = {
+REASONING_SHARES: Final[dict[Level, float]] = {
     "none": 0.0,
     "xlow": 0.1,
     "low": 0.2,
@@ -219,32 +218,32 @@ SHARES: Final[dict[Level, float]] = {
     "xhigh": 0.9,
     "max": 1.0,
 }
-"""Of the tokens of an answer, how much an effort may spend on reasoning."""
+"""Share of the answer's tokens that each effort level may use for reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningEffort:
-    """A wish for reasoning: a level, or a number of tokens.
+    """Requested reasoning effort: a level, or a number of tokens.
 
-    `exclude` asks not to get the reasoning's text.
+    `exclude` requests that the response omits the reasoning text.
     """
 
     effort: Level | int
     exclude: bool = False
 
     @property
-    def off(self) -> bool:
-        """Return True if reasoning is unwanted."""
+    def is_off(self) -> bool:
+        """True if the user turned reasoning off."""
         return self.effort in ("none", 0)
 
-    def tokens(self, max_tokens: int) -> int:
-        """Tokens to reason with, of an answer of `max_tokens`."""
+    def to_tokens(self, max_tokens: int) -> int:
+        """Return the tokens for reasoning in an answer of `max_tokens`."""
         if isinstance(self.effort, int):
             return self.effort
-        return int(max_tokens * SHARES[self.effort])
+        return int(max_tokens * REASONING_SHARES[self.effort])
 
-    def level(self, max_tokens: int) -> Level:
-        """The level that comes nearest, of an answer of `max_tokens`."""
+    def to_level(self, max_tokens: int) -> Level:
+        """Return the nearest level for an answer of `max_tokens`."""
         if not isinstance(self.effort, int):
             return self.effort
         share = self.effort / max_tokens
@@ -256,13 +255,13 @@ class ReasoningEffort:
 
 
 def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
-    """Return what `assistant.model.parameters.reasoning` asks for; None if the provider decides.
+    """Parse the setting `assistant.model.parameters.reasoning`; None if the provider decides.
 
     Accepts `"off"`, `"auto"`, a level, a number of tokens, and
     `{"effort": level | number | {"absolute": number}, "exclude": bool}`.
 
     Raises:
-        ProviderError: If it is none of these.
+        ProviderError: The value has another form.
     """
     exclude = False
     effort = value
@@ -283,43 +282,42 @@ def parse_reasoning(value: JsonValue) -> ReasoningEffort | None:
         case "none" | "xlow" | "low" | "medium" | "auto" | "high" | "xhigh" | "max":
             return ReasoningEffort(effort, exclude)
     raise ProviderError(
-        f"assistant.model.parameters.reasoning: expected off, auto, one of {', '.join(SHARES)}, "
-        f"or a number of tokens; found {value!r}"
+        "assistant.model.parameters.reasoning: expected off, auto, one of "
+        f"{', '.join(REASONING_SHARES)}, or a number of tokens; found {value!r}"
     )
 
 
-class Warnings:
-    """Says once per conversation what is not sent as it was configured."""
+class OmissionLog:
+    """Logger that warns once per conversation about each setting that a request omits."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._said: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
-    def ignored(self, setting: str, reason: str, *, conversation_id: str) -> None:
-        """Log that the parameter `setting` is not sent."""
-        place = f"assistant.model.parameters.{setting}"
-        self.not_sent(place, reason, conversation_id=conversation_id)
+    def report_parameter(self, name: str, reason: str, *, conversation_id: str) -> None:
+        """Log that the parameter `name` is not sent."""
+        self.report(f"assistant.model.parameters.{name}", reason, conversation_id=conversation_id)
 
-    def not_sent(self, place: str, reason: str, *, conversation_id: str) -> None:
-        """Log that what is at `place` of the configuration is not sent."""
-        if (conversation_id, place) not in self._said:
-            self._said.add((conversation_id, place))
-            self._say(place, reason)
+    def report(self, setting: str, reason: str, *, conversation_id: str) -> None:
+        """Log that the value of `setting` is not sent."""
+        if (conversation_id, setting) not in self._reported:
+            self._reported.add((conversation_id, setting))
+            self._write(setting, reason)
 
-    def _say(self, place: str, reason: str) -> None:
-        _LOGGER.warning("%s: %s is not sent: %s", self._provider, place, reason)
+    def _write(self, setting: str, reason: str) -> None:
+        _LOGGER.warning("%s: %s is not sent: %s", self._provider, setting, reason)
 
 
-class LeftOut(Warnings):
-    """Lists the same instead of saying it.
+class OmissionList(OmissionLog):
+    """List of the settings that a request omits, instead of log messages.
 
     Attributes:
-        lines: What is not sent, each with the reason.
+        lines: Each setting with the reason.
     """
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
         self.lines: list[str] = []
 
-    def _say(self, place: str, reason: str) -> None:
-        self.lines.append(f"{place}: {reason}")
+    def _write(self, setting: str, reason: str) -> None:
+        self.lines.append(f"{setting}: {reason}")

@@ -34,11 +34,11 @@ _TOO_LONG: Final = re.compile(
 _PROXY: Final = re.compile(r"unreachable|upstream", re.IGNORECASE)
 _SHORT_BODY: Final = 300
 MAX_MESSAGE: Final = 2000
-"""Characters of what a server says about an error."""
+"""Maximum number of characters of a server's error message."""
 MAX_WAIT: Final = 30 * 86400.0
-"""Seconds that a server may ask to wait; more than a month is no answer."""
+"""Maximum wait, in seconds, that a server may ask for. Longer waits are ignored."""
 
-# Errors inside a stream have no status of their own: the one that HTTP would have given them.
+# Errors inside a stream have no status. These are the statuses of the same errors in HTTP.
 _STATUS_OF_WORD: Final[Mapping[str, int]] = {
     "api_error": 500,
     "authentication_error": 401,
@@ -63,7 +63,7 @@ _STATUS_OF_WORD: Final[Mapping[str, int]] = {
 }
 
 
-def classify(
+def classify_response(
     status: int,
     headers: Mapping[str, str],
     body: str,
@@ -71,65 +71,65 @@ def classify(
     provider: str,
     now: float | None = None,
 ) -> ProviderError:
-    """Return the error that an HTTP response with an error `status` stands for.
+    """Return the exception for an HTTP response with an error status.
 
     Args:
-        status: Its status.
-        headers: Its headers, with lower-case names.
-        body: Its body, as far as it was read.
-        provider: Whose response it is, for the message.
-        now: Unix time, for headers that hold a date; the clock's if None.
+        status: Status of the response.
+        headers: Headers, with lower-case names.
+        body: Body, which may be incomplete.
+        provider: Name of the provider, for the message.
+        now: Unix time, for headers with a date. None: the current time.
     """
-    message = _bounded(error_message(body) or f"HTTP {status}")
+    message = _truncate(parse_error_message(body) or f"HTTP {status}")
     verdict = headers.get("x-should-retry", "").strip().lower()
-    kind = _kind(status, verdict, f"{message}\n{body}")
+    kind = _classify_kind(status, verdict, f"{message}\n{body}")
     wait = None
     if kind in ("rate_limit", "transient"):
-        wait = retry_after(headers, body, now=now)
+        wait = parse_retry_after(headers, body, now=now)
     elif kind == "other" and verdict != "false":
-        # Rate limit headers come with every answer; only an explicit request to come back counts.
-        wait = _explicit_wait(headers, time.time() if now is None else now)
-    said = f"{status}: {message}" if message != f"HTTP {status}" else message
-    limit = _limit_reached(headers, wait) if kind == "rate_limit" else ""
+        # Every response has rate limit headers. For other errors, only `retry-after` counts.
+        wait = _parse_explicit_wait(headers, time.time() if now is None else now)
+    described = f"{status}: {message}" if message != f"HTTP {status}" else message
+    limit = _format_reached_limits(headers, wait) if kind == "rate_limit" else ""
     return ProviderError(
-        f"{provider} answered {said}{limit}",
+        f"{provider} answered {described}{limit}",
         kind=kind,
         status=status,
         retry_after=wait,
     )
 
 
-def classify_in_stream(error: Any, *, provider: str) -> ProviderError:
-    """Return the error that an error object inside a stream of status 200 stands for.
+def classify_stream_error(error: Any, *, provider: str) -> ProviderError:
+    """Return the exception for an error object inside a stream with status 200.
 
     Shapes: `{"type", "message"}`, `{"code": int | str, "message"}`, or a text.
     """
     fields: Mapping[str, Any] = error if isinstance(error, dict) else {"message": error}
-    message = _bounded(_word(fields.get("message")) or "unknown error")
-    words = [word for name in ("code", "type") if (word := _bounded(_word(fields.get(name))))]
-    status = next((s for s in map(_status_of, words) if s is not None), None)
+    message = _truncate(_read_scalar(fields.get("message")) or "unknown error")
+    words = [
+        word for name in ("code", "type") if (word := _truncate(_read_scalar(fields.get(name))))
+    ]
+    status = next((s for s in map(_find_status, words) if s is not None), None)
     text = " ".join([*words, message])
-    kind = _kind(status or 400, "", text)
+    kind = _classify_kind(status or 400, "", text)
     return ProviderError(
         f"{provider} stopped with an error: {message}"
         + (f" ({', '.join(words)})" if words else ""),
         kind=kind,
         status=status,
-        retry_after=_wait_in_text(text) if kind in ("rate_limit", "transient") else None,
+        retry_after=_find_wait(text) if kind in ("rate_limit", "transient") else None,
     )
 
 
-def _word(value: Any) -> str:
-    """`value` where a text or a number should be; "" for anything else."""
+def _read_scalar(value: Any) -> str:
     return str(value) if isinstance(value, (str, int, float)) else ""
 
 
-def _bounded(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
 
-def _limit_reached(headers: Mapping[str, str], wait: float | None) -> str:
-    """Return which limit is used up and for how long, as far as the headers tell, after `; `."""
+def _format_reached_limits(headers: Mapping[str, str], wait: float | None) -> str:
     reached = [
         (match[1] or match[2]).replace("-", " ")
         for name, left in headers.items()
@@ -144,10 +144,10 @@ _REMAINING: Final = re.compile(
 )
 
 
-def error_message(body: str) -> str | None:
-    """The message of an error body: `error.message`, `error`, `message` or `detail`.
+def parse_error_message(body: str) -> str | None:
+    """Return the message of an error body: `error.message`, `error`, `message` or `detail`.
 
-    A short text that is no JSON is its own message; a page of HTML has none.
+    A short text that is not JSON is its own message. A page of HTML has none.
     """
     try:
         value = json.loads(body)
@@ -167,23 +167,27 @@ def error_message(body: str) -> str | None:
     return next((text for text in candidates if isinstance(text, str) and text), None)
 
 
-def retry_after(
+def parse_retry_after(
     headers: Mapping[str, str], body: str = "", *, now: float | None = None
 ) -> float | None:
-    """Seconds that the server asks to wait, by order of authority; None if unsaid."""
+    """Return the seconds that the server asks to wait; None if it does not ask.
+
+    The first source of this order counts: `retry-after`, rate limit headers, the text of the body.
+    """
     clock = time.time() if now is None else now
     resets = (
-        seconds_of(headers.get(f"x-ratelimit-reset-{what}", "")) for what in ("requests", "tokens")
+        parse_duration(headers.get(f"x-ratelimit-reset-{unit}", ""))
+        for unit in ("requests", "tokens")
     )
     for seconds in (
-        _explicit_wait(headers, clock),
-        _rate_limit_field(headers.get("ratelimit", "")),
+        _parse_explicit_wait(headers, clock),
+        _parse_ratelimit(headers.get("ratelimit", "")),
         max((wait for wait in resets if wait), default=None),
-        _unix_reset(headers.get("x-ratelimit-reset", ""), clock),
+        _parse_unix_reset(headers.get("x-ratelimit-reset", ""), clock),
     ):
         if seconds is not None and 0 < seconds <= MAX_WAIT:
             return seconds
-    return _wait_in_text(body)
+    return _find_wait(body)
 
 
 _UNITS: Final[Mapping[str, float]] = {"d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 0.001}
@@ -196,59 +200,59 @@ _HINT: Final = re.compile(
         \s*(seconds?|minutes?|hours?|milliseconds?)?""",
     re.IGNORECASE | re.VERBOSE,
 )
-_WORDS: Final[Mapping[str, str]] = {"mil": "ms", "sec": "s", "min": "m", "hou": "h"}
+_UNIT_PREFIXES: Final[Mapping[str, str]] = {"mil": "ms", "sec": "s", "min": "m", "hou": "h"}
 
 
-def seconds_of(text: str) -> float | None:
-    """Seconds of a duration such as `6m0s`, `1h30m`, `200ms` or `12.5`; None if it is not one."""
+def parse_duration(text: str) -> float | None:
+    """Return the seconds of a duration, such as `6m0s`, `200ms` or `12.5`. None: no duration."""
     compact = text.strip().lower()
     if not compact or _DURATION.sub("", compact).strip():
         return None
     return sum(float(number) * _UNITS[unit or "s"] for number, unit in _DURATION.findall(compact))
 
 
-def _explicit_wait(headers: Mapping[str, str], now: float) -> float | None:
-    milliseconds = _positive(headers.get("retry-after-ms", ""))
+def _parse_explicit_wait(headers: Mapping[str, str], now: float) -> float | None:
+    milliseconds = _parse_positive(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
     text = headers.get("retry-after", "").strip()
-    seconds = _positive(text)
+    seconds = _parse_positive(text)
     if seconds is not None:
         return seconds if seconds <= MAX_WAIT else None
     try:
         wait = parsedate_to_datetime(text).timestamp() - now
-    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # whatever it holds
+    except (ValueError, TypeError, LookupError, ArithmeticError, OSError):  # any text of a server
         return None
     return wait if 0 < wait <= MAX_WAIT else None
 
 
-def _rate_limit_field(text: str) -> float | None:
+def _parse_ratelimit(text: str) -> float | None:
     match = re.search(rf"\b(?:t|reset)\s*=\s*({_NUMBER})", text)
     return float(match[1]) if match else None
 
 
-def _unix_reset(text: str, now: float) -> float | None:
-    value = _number(text)
+def _parse_unix_reset(text: str, now: float) -> float | None:
+    value = _parse_number(text)
     if value is None:
         return None
     return (value / 1000 if value > 1e11 else value) - now  # OpenRouter sends milliseconds
 
 
-def _wait_in_text(text: str) -> float | None:
+def _find_wait(text: str) -> float | None:
     match = _HINT.search(text)
     if match is None:
         return None
     amount, word = match[1], match[2]
-    seconds = seconds_of(amount + _WORDS[word[:3].lower()] if word else amount)
+    seconds = parse_duration(amount + _UNIT_PREFIXES[word[:3].lower()] if word else amount)
     return float(math.ceil(seconds)) if seconds and seconds <= MAX_WAIT else None
 
 
-def _positive(text: str) -> float | None:
-    value = _number(text)
+def _parse_positive(text: str) -> float | None:
+    value = _parse_number(text)
     return value if value is not None and 0 < value <= MAX_WAIT * 1000 else None
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:
@@ -256,13 +260,13 @@ def _number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _status_of(word: str) -> int | None:
+def _find_status(word: str) -> int | None:
     if re.fullmatch("[45][0-9][0-9]", word):
         return int(word)
     return _STATUS_OF_WORD.get(word)
 
 
-def _kind(status: int, verdict: str, text: str) -> ProviderErrorKind:
+def _classify_kind(status: int, verdict: str, text: str) -> ProviderErrorKind:
     if status == 402 or _QUOTA.search(text):
         return "quota"
     if status in (400, 413, 422) and _TOO_LONG.search(text):
@@ -278,51 +282,51 @@ def _kind(status: int, verdict: str, text: str) -> ProviderErrorKind:
 
 CHOOSE: Final = "`%jp config assistant.model.id=PROVIDER/NAME`"
 
-_ROOM: Final[Mapping[str, str]] = {
+_LARGER_CONTEXT: Final[Mapping[str, str]] = {
     "llamacpp": ", or start llama-server with a larger `--ctx-size`",
     "ollama": ", or start Ollama with a larger OLLAMA_CONTEXT_LENGTH",
 }
-_START: Final[Mapping[str, str]] = {
+_START_SERVER: Final[Mapping[str, str]] = {
     "llamacpp": "Start it (`llama-server -m MODEL.gguf --port 8080`)",
     "ollama": "Start it (`ollama serve`)",
 }
 
 
-def set_key(variable: str) -> str:
-    """Return the statement that sets the key in `variable` in a running kernel, and hides it."""
+def format_key_statement(variable: str) -> str:
+    """Return the statement that sets a key in a running kernel with hidden input."""
     return f'import os, getpass; os.environ["{variable}"] = getpass.getpass()'
 
 
-def ways_to_choose(llm: Llm) -> str:
-    """Return lines about each provider: how to choose it, and whether its key is set."""
+def format_model_choices(llm: Llm) -> str:
+    """Return lines that tell how to choose a model, and which keys are set."""
     rows: list[tuple[str, str]] = []
     missing: list[str] = []
     for name in AVAILABLE:
         if (settings := getattr(llm, name, None)) is None:
-            continue  # a script is no model
+            continue  # the scripted provider
         variable = settings.api_key_env
         if variable is None:
-            said = f"no key; server at {settings.base_url}"
+            state = f"no key; server at {settings.base_url}"
         elif os.environ.get(variable, "").strip():
-            said = f"{variable} is set"
+            state = f"{variable} is set"
         else:
-            said = f"{variable} is not set"
+            state = f"{variable} is not set"
             missing.append(variable)
-        rows.append((f"%%jp -m {name}/MODEL", said))
+        rows.append((f"%%jp -m {name}/MODEL", state))
     width = max(len(option) for option, _ in rows)
-    lines = [f"  {option.ljust(width)}  {said}" for option, said in rows]
+    lines = [f"  {option.ljust(width)}  {state}" for option, state in rows]
     lines.insert(0, "Choose a model; it is used for the rest of the conversation:")
     if missing:
-        lines.append(f"Set a key in this running kernel: {set_key(missing[0])}")
+        lines.append(f"Set a key in this running kernel: {format_key_statement(missing[0])}")
     lines.append(f"Keep a model for all notebooks: {CHOOSE.replace('config ', 'config --user ')}")
     return "\n".join(lines)
 
 
-def advice(error: ProviderError, endpoint: Endpoint) -> str:
-    """Return what to do about `error`, in whole sentences; "" if it says so itself."""
+def format_advice(error: ProviderError, endpoint: Endpoint) -> str:
+    """Return sentences with the remedy for `error`; "" if its message contains it."""
     match error.kind:
         case "refused" | "connect":
-            return _reach(endpoint, refused=error.kind == "refused")
+            return _advise_connection(endpoint, refused=error.kind == "refused")
         case "rate_limit":
             return (
                 "Wait, then run the cell again. To retry longer automatically, set "
@@ -339,36 +343,39 @@ def advice(error: ProviderError, endpoint: Endpoint) -> str:
                 "`conversation.compaction.auto.max_tokens=N`. Or ask a shorter "
                 "request, attach less, start a new conversation (`%jp new`), "
                 "continue from an earlier turn (`%jp fork TURN`), or choose a model "
-                f"with a larger context window ({CHOOSE})" + _ROOM.get(endpoint.provider, "")
+                f"with a larger context window ({CHOOSE})"
+                + _LARGER_CONTEXT.get(endpoint.provider, "")
             )
         case "other":
-            return _refused(error, endpoint)
+            return _advise_status(error, endpoint)
         case _:
             return ""
 
 
-def _reach(endpoint: Endpoint, *, refused: bool) -> str:
-    if endpoint.override:
-        where = f"The address is in the environment variable {endpoint.base_url_env}"
+def _advise_connection(endpoint: Endpoint, *, refused: bool) -> str:
+    setting = f"{endpoint.setting_path}.base_url"
+    if endpoint.environment_url:
+        source = f"The address is in the environment variable {endpoint.base_url_env}"
     else:
-        where = (
-            f"Its address is the setting {endpoint.setting}.base_url. Change it with `%jp "
-            f"config {endpoint.setting}"
+        source = (
+            f"Its address is the setting {setting}. Change it with `%jp config "
+            f"{setting}=http://HOST:PORT`"
         )
-        where += ".base_url=http://HOST:PORT`"
-    start = _START.get(endpoint.provider, "Start it") if refused else "Is the server running?"
-    return f"{start}, or set its address. {where}" if refused else f"{start} {where}"
+    if not refused:
+        return f"Is the server running? {source}"
+    start = _START_SERVER.get(endpoint.provider, "Start it")
+    return f"{start}, or set its address. {source}"
 
 
-def _refused(error: ProviderError, endpoint: Endpoint) -> str:
+def _advise_status(error: ProviderError, endpoint: Endpoint) -> str:
     match error.status:
-        case 401 | 403 if endpoint.key_env and not endpoint.key_is_set:
+        case 401 | 403 if endpoint.key_env and not endpoint.has_key:
             return f"The environment variable {endpoint.key_env} for the key is not set"
         case 401 | 403 if endpoint.key_env:
             return f"Check the key in the environment variable {endpoint.key_env}"
         case 401 | 403:
             return (
-                f"Set {endpoint.setting}.api_key_env to the name of the environment "
+                f"Set {endpoint.setting_path}.api_key_env to the name of the environment "
                 "variable with the key"
             )
         case 404 if endpoint.provider == "ollama":
@@ -378,5 +385,7 @@ def _refused(error: ProviderError, endpoint: Endpoint) -> str:
                 f"another model: {CHOOSE}"
             )
         case 404:
-            return f"Check the model ({CHOOSE}) and {endpoint.setting}.base_url ({endpoint.url})"
+            return (
+                f"Check the model ({CHOOSE}) and {endpoint.setting_path}.base_url ({endpoint.url})"
+            )
     return ""

@@ -1,8 +1,8 @@
-"""HTTP client: timeouts, proxies and limits, with keys hidden in errors.
+"""HTTP client: timeouts, proxies, limits, and redaction of keys.
 
-A key is read when a request is made, and is only in its header: not in a message, a log, or a
-frame of a verbose traceback. A server or a proxy may send a key back, in an error, a header or a
-response, so all of these are redacted on arrival, before they are cut or quoted.
+A key is read for each request, and is only in its header. It is not in messages, logs, or frames
+of a traceback. Errors, headers, and responses are redacted on arrival, before they are cut or
+quoted, because a server or a proxy may send the key back.
 
 Source: `docs/providers.md`.
 """
@@ -27,77 +27,78 @@ from jp_nb.agent.provider import KeyReference, SentRequest
 from jp_nb.config.secrets import PROVIDER_KEY, SHORTEST
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.json_values import compact_json, read_json, to_utf8
-from jp_nb.providers.endpoint import Endpoint, public_url
-from jp_nb.providers.errors import advice, classify, set_key
+from jp_nb.providers.endpoint import Endpoint, redact_url
+from jp_nb.providers.errors import classify_response, format_advice, format_key_statement
 
-SHORTEST_IN_ANSWERS = 16
-"""Characters of a key that is hidden in what a model says too: `none` or `lm-studio`, which local
-servers are given for a key, are words."""
+MIN_CHARS_IN_RESPONSES = 16
+"""Minimum length of a key that is also hidden in the model's text. Local servers often have a word
+as their key, such as `none` or `lm-studio`.
+"""
 _SHORTEST_BASE64 = 8
-_BEGINNING = 4
-"""Characters of a key that may pass before the rest of it is looked for."""
+_MIN_PARTIAL_CHARS = 4
+"""Characters of a key that may be shown before the rest is recognized."""
 _ESCAPES = ("\\u00", "\\x", "\\/", "%", "&#")
 
 
 class Redaction:
-    """Replaces a key in texts; its `repr` shows nothing of it.
+    """Replaces a key in texts.
 
-    Found are the key as it is, each of its characters as JSON, Python, HTML or a URL may spell it,
-    and its Base64, whatever stands before it there.
+    Recognizes the key, its escaped forms in JSON, Python, HTML, and URLs, and its Base64 after any
+    other text. The `repr` does not contain the key.
     """
 
-    __slots__ = ("_forms", "_key", "in_answers")
+    __slots__ = ("_forms", "_key", "applies_to_responses")
 
     def __init__(self, key: str) -> None:
         self._key = key if len(key) >= SHORTEST else ""
-        self._forms = tuple(sorted(_forms(self._key), key=len, reverse=True))
-        self.in_answers = len(key) >= SHORTEST_IN_ANSWERS
+        self._forms = tuple(sorted(_encode_key(self._key), key=len, reverse=True))
+        self.applies_to_responses = len(key) >= MIN_CHARS_IN_RESPONSES
 
     def __call__(self, text: str) -> str:
-        """`text` without the key."""
+        """Return `text` without the key."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, PROVIDER_KEY)
         if self._key and any(sign in text for sign in _ESCAPES):
-            text = re.sub("".join(map(_spellings, self._key)), PROVIDER_KEY, text)
+            text = re.sub("".join(map(_escape_pattern, self._key)), PROVIDER_KEY, text)
         return text
 
-    def in_json(self, value: JsonValue) -> JsonValue:
-        """`value` without the key in any text of it."""
+    def redact_json(self, value: JsonValue) -> JsonValue:
+        """Return `value` without the key in its texts."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, list):
-            return [self.in_json(each) for each in value]
+            return [self.redact_json(each) for each in value]
         if isinstance(value, dict):
-            return self.in_mapping(value)
+            return self.redact_mapping(value)
         return value
 
-    def in_mapping(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-        """`value` without the key in any text of it."""
-        return {self(key): self.in_json(each) for key, each in value.items()}
+    def redact_mapping(self, value: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """Return `value` without the key in its names and texts."""
+        return {self(key): self.redact_json(each) for key, each in value.items()}
 
-    def first(self, text: str) -> int:
-        """Return where the key begins in `text`; the length of `text` if it does not hold it."""
-        places = [place for form in self._forms if (place := text.find(form)) >= 0]
-        return min(places, default=len(text))
+    def find_key(self, text: str) -> int:
+        """Return the index of the key in `text`; the length of `text` if it is not there."""
+        indexes = [index for form in self._forms if (index := text.find(form)) >= 0]
+        return min(indexes, default=len(text))
 
-    def beginning(self, text: str) -> int:
-        """Return how many characters at the end of `text` may be the beginning of a key."""
+    def count_partial_key(self, text: str) -> int:
+        """Return the number of characters at the end of `text` that may begin a key."""
         longest = 0
         for form in self._forms:
-            place = text.find(form[:_BEGINNING], max(len(text) - len(form) + 1, 0))
+            place = text.find(form[:_MIN_PARTIAL_CHARS], max(len(text) - len(form) + 1, 0))
             while place >= 0 and not form.startswith(text[place:]):
-                place = text.find(form[:_BEGINNING], place + 1)
+                place = text.find(form[:_MIN_PARTIAL_CHARS], place + 1)
             if place >= 0:
                 longest = max(longest, len(text) - place)
         return longest
 
 
-class StreamedText:
-    """A text that comes in pieces, without a key that several of them hold together.
+class StreamRedaction:
+    """Removes a key from a text that arrives in pieces.
 
-    Nothing is held back unless it begins as the key does. A piece that ends in less than four
-    characters of it has passed then, and the rest of the key is taken out.
+    Only the beginning of a key is held back. Up to three characters of a key may be shown, and the
+    rest is removed.
     """
 
     def __init__(self, redaction: Redaction) -> None:
@@ -106,26 +107,26 @@ class StreamedText:
         self._held = ""
 
     def feed(self, piece: str) -> str:
-        """Return what is shown of the text so far, and was not given before."""
+        """Return the next part of the redacted text."""
         before = len(self._passed)
         text = self._passed + self._held + piece
-        found = self._redaction.first(text)
+        found = self._redaction.find_key(text)
         if found < len(text):
             text = text[before:found] + self._redaction(text[found:])
             before = 0
-        held = min(self._redaction.beginning(text), len(text) - before)
+        held = min(self._redaction.count_partial_key(text), len(text) - before)
         shown = text[before : len(text) - held]
         self._held = text[len(text) - held :]
-        self._passed = (self._passed + shown)[1 - _BEGINNING :]
+        self._passed = (self._passed + shown)[1 - _MIN_PARTIAL_CHARS :]
         return shown
 
-    def rest(self) -> str:
-        """Return what was held back, when nothing more comes."""
+    def finish(self) -> str:
+        """Return the rest of the text."""
         held, self._held = self._held, ""
         return held
 
 
-def _forms(key: str) -> set[str]:
+def _encode_key(key: str) -> set[str]:
     if not key:
         return set()
     forms = {key, quote(key, safe="")}
@@ -138,8 +139,7 @@ def _forms(key: str) -> set[str]:
     return forms
 
 
-def _spellings(char: str) -> str:
-    """A pattern for `char` as it may stand in quoted text. Each part of it is bounded."""
+def _escape_pattern(char: str) -> str:
     code = ord(char)
     return (
         rf"(?:\\{{0,8}}{re.escape(char)}|\\{{1,8}}(?:u00|x)(?i:{code:02x})"
@@ -150,7 +150,7 @@ def _spellings(char: str) -> str:
 CONNECT_SECONDS: Final = 10.0
 MAX_ERROR_BYTES: Final = 64 * 1024
 MAX_JSON_BYTES: Final = 16 * 2**20
-"""Of one answer that is no stream."""
+"""Maximum size of a response that is not a stream."""
 ERROR_BODY_SECONDS: Final = 10.0
 _LOGGERS: Final = (
     "httpx",
@@ -162,10 +162,9 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class HttpClient:
-    """Posts requests to one endpoint and streams the answers.
+    """HTTP client of one endpoint, for one event loop.
 
-    Connections are opened at the first request and kept for the next; `aclose` closes them. To be
-    used on one event loop.
+    Connections open with the first request. They are reused until `aclose`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -174,52 +173,50 @@ class HttpClient:
         self._origin = ""
 
     async def post(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        """Send `body` and yield the event stream that answers it, as it arrives.
+        """Send `body` and yield the bytes of the event stream in the response.
 
         Raises:
-            ProviderError: If there is no key, no connection, an error status, or the answer
-                breaks off.
-            ProtocolError: If the answer is not an event stream.
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: The response is not an event stream.
         """
         endpoint = self.endpoint
         url = endpoint.url
         key = _KeyHeader(endpoint)
         key.check()
         try:
-            client = await self._open(url)
+            client = await self._open_client(url)
             request = client.build_request("POST", url, content=body, headers=self._headers())
             response = await client.send(request, auth=key, stream=True)
             try:
-                await self._check(response)
+                await self._check_event_stream(response)
                 async with aclosing(_chunks(response)) as chunks:
                     async for chunk in chunks:
                         yield chunk
             finally:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise _translated(exc, endpoint, url) from exc
+            raise _translate_error(exc, endpoint, url) from exc
 
     def check_ready(self) -> None:
         """Raise if no request can be sent.
 
         Raises:
-            ConfigError: If the environment names an address that cannot be used.
-            ProviderError: If the key is missing or cannot be sent.
+            ConfigError: The address in the environment is not valid.
+            ProviderError: The key is missing or contains invalid characters.
         """
         _ = self.endpoint.url
         _KeyHeader(self.endpoint).check()
 
     async def fetch(self, url: str, body: JsonValue = None) -> JsonValue:
-        """Return the JSON that is at `url`, an address of this endpoint's server.
+        """Return the JSON at `url`, an address of this endpoint's server.
 
         Args:
-            url: Where it is.
-            body: What is posted; None: nothing is, it is got.
+            url: Address.
+            body: JSON to post. None: send a GET request.
 
         Raises:
-            ProviderError: If there is no key, no connection, an error status, or the answer
-                breaks off.
-            ProtocolError: If the answer is no JSON, or too much of it.
+            ProviderError: The key is missing, the connection fails, or the status is an error.
+            ProtocolError: The response is too large or is not JSON.
         """
         endpoint = self.endpoint
         key = _KeyHeader(endpoint)
@@ -227,7 +224,7 @@ class HttpClient:
         method, content = ("GET", None) if body is None else ("POST", to_utf8(compact_json(body)))
         headers = {**self._headers(), "accept": "application/json"}
         try:
-            client = await self._open(url)
+            client = await self._open_client(url)
             request = client.build_request(method, url, content=content, headers=headers)
             response = await client.send(request, auth=key, stream=True)
             try:
@@ -235,12 +232,12 @@ class HttpClient:
             finally:
                 await response.aclose()
         except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise _translated(exc, endpoint, url) from exc
+            raise _translate_error(exc, endpoint, url) from exc
 
     async def _read_json(self, response: httpx.Response, redaction: Redaction) -> JsonValue:
         if response.status_code != 200:
-            body = redaction(await _bounded_text(response))
-            raise classify(
+            body = redaction(await _read_error_body(response))
+            raise classify_response(
                 response.status_code, response.headers, body, provider=self.endpoint.provider
             )
         received = bytearray()
@@ -248,31 +245,33 @@ class HttpClient:
             async for chunk in chunks:
                 received += chunk
                 if len(received) > MAX_JSON_BYTES:
-                    raise self._no_json(response, f"more than {MAX_JSON_BYTES // 2**20} MiB")
+                    raise self._make_json_error(
+                        response, f"more than {MAX_JSON_BYTES // 2**20} MiB"
+                    )
         text = received.decode(errors="replace")
-        text = redaction(text) if redaction.in_answers else text
+        text = redaction(text) if redaction.applies_to_responses else text
         try:
             return read_json(text)
         except ValueError as exc:
-            raise self._no_json(response, f"{redaction(text)[:200]!r}") from exc
+            raise self._make_json_error(response, f"{redaction(text)[:200]!r}") from exc
 
-    def _no_json(self, response: httpx.Response, what: str) -> ProtocolError:
+    def _make_json_error(self, response: httpx.Response, content: str) -> ProtocolError:
         return ProtocolError(
-            f"{self.endpoint.provider} answered with {what} instead of JSON. Check "
-            f"{self.endpoint.setting}.base_url "
-            f"({public_url(str(response.request.url))})."
+            f"{self.endpoint.provider} answered with {content} instead of JSON. Check "
+            f"{self.endpoint.setting_path}.base_url "
+            f"({redact_url(str(response.request.url))})."
         )
 
-    def preview(self, body: bytes, *, left_out: Sequence[str] = ()) -> SentRequest:
-        """Return what `post` sends for `body`, without the key; `left_out` is not in it.
+    def preview(self, body: bytes, *, omitted: Sequence[str] = ()) -> SentRequest:
+        """Return the request that `post` sends for `body`, without the key.
 
         Raises:
-            ConfigError: If the environment names an address that cannot be.
+            ConfigError: The address in the environment is not valid.
         """
         redaction = self.redaction()
-        # A short one, such as `none`, is a word.
-        hide = redaction if redaction.in_answers else str
-        url, public = self.endpoint.url, hide(public_url(self.endpoint.url))
+        # A short key is a common word, such as `none`.
+        hide = redaction if redaction.applies_to_responses else str
+        url, public = self.endpoint.url, hide(redact_url(self.endpoint.url))
         shown = to_utf8(hide(body.decode()))
         return SentRequest(
             "POST",
@@ -280,7 +279,7 @@ class HttpClient:
             {name: hide(value) for name, value in {**AGENT, **self._headers()}.items()},
             shown,
             _KeyHeader(self.endpoint).reference(),
-            tuple(map(hide, left_out)),
+            tuple(map(hide, omitted)),
             is_exact=(url, body) == (public, shown),
             hide=hide,
         )
@@ -293,20 +292,20 @@ class HttpClient:
         }
 
     def redaction(self) -> Redaction:
-        """Return what takes the key, as it is now, out of a text."""
+        """Return the redaction of the current key."""
         return Redaction(_KeyHeader(self.endpoint).read())
 
-    def told(self, error: ProviderError) -> ProviderError:
-        """`error` as it may be shown: without the key, and with what to do about it.
+    def sanitize_error(self, error: ProviderError) -> ProviderError:
+        """Remove the key from `error` and its causes, and add advice to its message.
 
-        It and its causes lose their frames: there httpx keeps the key's header in local names.
+        The tracebacks are removed, because local variables of httpx contain the key's header.
         """
         redaction = self.redaction()
-        for link in _chain(error):
+        for link in _iter_causes(error):
             link.__traceback__ = None
-            link.args = tuple(_shown(arg, redaction) for arg in link.args)
-        if how := advice(error, self.endpoint):
-            error.args = (f"{str(error).rstrip('. ')}. {how}.",)
+            link.args = tuple(_redact_argument(arg, redaction) for arg in link.args)
+        if advice := format_advice(error, self.endpoint):
+            error.args = (f"{str(error).rstrip('. ')}. {advice}.",)
         error.address = self.endpoint.url
         return error
 
@@ -316,64 +315,58 @@ class HttpClient:
         if client is not None:
             await client.aclose()
 
-    async def _open(self, url: str) -> httpx.AsyncClient:
+    async def _open_client(self, url: str) -> httpx.AsyncClient:
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         if self._client is None or origin != self._origin:
-            await self.aclose()  # its TLS settings were made for another server
+            await self.aclose()  # its TLS settings are for another server
             self._origin = origin
-            _keep_out_of_logs(self.endpoint.key_env)
+            _filter_logs(self.endpoint.key_env)
             self._client = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
-                # Loading certificates takes 30 ms, which a plain-text server has no use for.
+                # Loading certificates takes 30 ms, and a plain-text server needs none.
                 verify=parts.scheme != "http",
-                trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach our loopback
+                trust_env=parts.hostname not in _LOOPBACK,  # a proxy cannot reach this loopback
                 headers=AGENT,
             )
         return self._client
 
-    async def _check(self, response: httpx.Response) -> None:
-        """Raise unless `response` begins an event stream."""
+    async def _check_event_stream(self, response: httpx.Response) -> None:
         content_type = response.headers.get("content-type", EVENT_STREAM).partition(";")[0]
         ok = response.status_code == 200
         if ok and content_type.strip().lower() == EVENT_STREAM:
             return
         redaction = self.redaction()
-        body = redaction(await _bounded_text(response))
+        body = redaction(await _read_error_body(response))
         if ok:
             raise ProtocolError(
                 f"{self.endpoint.provider} answered with "
                 f"{redaction(content_type)[:100]!r} instead of an event stream: "
-                f"{body[:200]!r}. Check {self.endpoint.setting}.base_url "
+                f"{body[:200]!r}. Check {self.endpoint.setting_path}.base_url "
                 f"({response.request.url})."
             )
-        raise classify(
+        raise classify_response(
             response.status_code, response.headers, body, provider=self.endpoint.provider
         )
 
 
 class _KeyHeader(httpx.Auth):
-    """Puts the key into its header when a request is sent. Has no key in its state."""
+    """Adds the header with the key to a request. The object does not store the key."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
 
     def check(self) -> None:
-        """Refuse what cannot be sent.
-
-        Raises:
-            ProviderError: If the key is missing but needed, or cannot be a key.
-        """
         name = self._endpoint.key_env
         if name is None:
             return
         endpoint = self._endpoint
         if not self.read():
-            if self._demanded:
+            if self._is_required:
                 raise ProviderError(
                     f"{endpoint.provider} needs a key, and the environment variable "
-                    f"{name} is not set. Set it in this kernel: `{set_key(name)}`. Or "
-                    f"use another variable: {endpoint.setting}.api_key_env."
+                    f"{name} is not set. Set it in this kernel: `{format_key_statement(name)}`. Or "
+                    f"use another variable: {endpoint.setting_path}.api_key_env."
                 )
         elif not (self.read().isascii() and self.read().isprintable()):
             raise ProviderError(
@@ -382,29 +375,26 @@ class _KeyHeader(httpx.Auth):
             )
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Add the header."""
         if self.read():
-            request.headers[self._endpoint.key_header] = f"{self._before}{self.read()}"
+            request.headers[self._endpoint.key_header] = f"{self._prefix}{self.read()}"
         yield request
 
     def reference(self) -> KeyReference | None:
-        """The place of the key in a request; None if none is sent."""
         endpoint, is_set = self._endpoint, bool(self.read())
-        if endpoint.key_env is None or not (is_set or self._demanded):
+        if endpoint.key_env is None or not (is_set or self._is_required):
             return None
-        return KeyReference(endpoint.key_header, self._before, endpoint.key_env, is_set)
+        return KeyReference(endpoint.key_header, self._prefix, endpoint.key_env, is_set)
 
     @property
-    def _demanded(self) -> bool:
+    def _is_required(self) -> bool:
         endpoint = self._endpoint
-        return endpoint.key_named or (endpoint.key_required and not endpoint.override)
+        return endpoint.key_configured or (endpoint.key_required and not endpoint.environment_url)
 
     @property
-    def _before(self) -> str:
+    def _prefix(self) -> str:
         return "Bearer " if self._endpoint.key_header == "authorization" else ""
 
     def read(self) -> str:
-        """The key; "" if there is none."""
         name = self._endpoint.key_env
         return os.environ.get(name, "").strip() if name else ""
 
@@ -413,8 +403,8 @@ def _chunks(response: httpx.Response) -> AsyncGenerator[bytes, None]:
     return cast("AsyncGenerator[bytes, None]", response.aiter_bytes())  # typed as an iterator
 
 
-async def _bounded_text(response: httpx.Response) -> str:
-    """The body of an error as far as it comes: its status says more than that it breaks off."""
+async def _read_error_body(response: httpx.Response) -> str:
+    # An incomplete body is enough, because the status decides.
     body = bytearray()
     with suppress(TimeoutError, httpx.HTTPError):
         async with asyncio.timeout(ERROR_BODY_SECONDS), aclosing(_chunks(response)) as chunks:
@@ -425,17 +415,19 @@ async def _bounded_text(response: httpx.Response) -> str:
     return body[:MAX_ERROR_BYTES].decode(errors="replace")
 
 
-def _translated(
+def _translate_error(
     exc: httpx.HTTPError | httpx.InvalidURL, endpoint: Endpoint, url: str
 ) -> ProviderError:
     kind: ProviderErrorKind
     match exc:
-        case httpx.ConnectError() if _nobody_listens(exc) and urlsplit(url).hostname in _LOOPBACK:
-            # It begins to listen when somebody starts it, not because we wait.
+        case httpx.ConnectError() if _is_refused(exc) and urlsplit(url).hostname in _LOOPBACK:
+            # Retrying does not help until the user starts the server.
             kind, message = "refused", f"no server of {endpoint.provider} runs at {url}"
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError():
             kind = "connect"
-            message = f"cannot connect to {endpoint.provider} at {url}: {_reason(exc)}"
+            message = (
+                f"cannot connect to {endpoint.provider} at {url}: {str(exc) or type(exc).__name__}"
+            )
         case httpx.TimeoutException():
             kind, message = "timeout", f"{endpoint.provider} did not answer in time: {exc}"
         case httpx.NetworkError() | httpx.RemoteProtocolError() | httpx.DecodingError():
@@ -445,18 +437,14 @@ def _translated(
     return ProviderError(message, kind=kind)
 
 
-def _reason(exc: Exception) -> str:
-    return str(exc) or type(exc).__name__
-
-
-def _nobody_listens(exc: BaseException) -> bool:
-    """Return True if every address of the host refused the connection."""
-    causes = [link for link in _chain(exc) if isinstance(link, OSError) and link.errno is not None]
+def _is_refused(exc: BaseException) -> bool:
+    causes = [
+        link for link in _iter_causes(exc) if isinstance(link, OSError) and link.errno is not None
+    ]
     return bool(causes) and all(cause.errno == errno.ECONNREFUSED for cause in causes)
 
 
-def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """`exc` and what caused it, groups and what is in them included."""
+def _iter_causes(exc: BaseException) -> Iterator[BaseException]:
     waiting: list[BaseException] = [exc]
     seen: set[int] = set()
     while waiting:
@@ -470,22 +458,21 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
             waiting += link.exceptions
 
 
-def _shown(arg: object, redaction: Redaction) -> object:
+def _redact_argument(arg: object, redaction: Redaction) -> object:
     if isinstance(arg, str):
         return redaction(arg)
     text = repr(arg)
     return arg if redaction(text) == text else redaction(text)
 
 
-class _WithoutKeys(logging.Filter):
-    """Takes keys out of what the HTTP library logs: reason phrases and headers are a server's."""
+class _KeyFilter(logging.Filter):
+    """Removes keys from log records of the HTTP libraries, which contain a server's headers."""
 
     def __init__(self) -> None:
         super().__init__()
         self.variables: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Rewrite `record` if a key is in it; none is left out."""
         message = shown = record.getMessage()
         for name in self.variables:
             shown = Redaction(os.environ.get(name, "").strip())(shown)
@@ -494,11 +481,11 @@ class _WithoutKeys(logging.Filter):
         return True
 
 
-_WITHOUT_KEYS: Final = _WithoutKeys()
+_KEY_FILTER: Final = _KeyFilter()
 
 
-def _keep_out_of_logs(variable: str | None) -> None:
+def _filter_logs(variable: str | None) -> None:
     if variable is not None:
-        _WITHOUT_KEYS.variables.add(variable)
+        _KEY_FILTER.variables.add(variable)
         for name in _LOGGERS:
-            logging.getLogger(name).addFilter(_WITHOUT_KEYS)  # once, however often
+            logging.getLogger(name).addFilter(_KEY_FILTER)  # has no effect the second time

@@ -1,7 +1,7 @@
 """Convert events to the messages of a request, and encode attachments.
 
-A turn of a hundred cycles sends the same history and the same attachments a hundred times.
-Rendered messages and encoded attachments are kept, and a request joins them.
+Rendered messages and encoded attachments are cached, because a turn with many cycles sends the
+same history with each request.
 
 Source: `docs/providers.md`.
 """
@@ -24,32 +24,38 @@ from pydantic import JsonValue
 from jp_nb.agent.provider import Attachment, ToolDefinition
 from jp_nb.images import MEDIA_TYPES, Image
 from jp_nb.json_values import compact_json, to_utf8
-from jp_nb.providers.endpoint import Warnings
+from jp_nb.providers.endpoint import OmissionLog
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatResponse
 
 Message = dict[str, Any]
-"""A message, or a part of one, in the form of a provider's API."""
+"""A message, or a part of one, as a provider's API defines it."""
 
 CONTINUE: Final = "Continue exactly where you stopped, without repeating anything."
-KEPT_THREADS: Final = 4  # the conversation's, and those of inquiries beside it
-
+MAX_RENDERINGS: Final = 4  # of the conversation, and of inquiries that run meanwhile
+MAX_ATTACHMENT_LISTS: Final = 2  # of the conversation, and of another one
+PDF: Final = "application/pdf"
+IMAGES: Final = frozenset(MEDIA_TYPES)
 
 _USER_PARTS: Final = b'{"role":"user","content":['
 
 
-def encode(value: object) -> bytes:
-    """JSON as it is sent: compact, in the order given, the same bytes every time."""
+def encode_json(value: object) -> bytes:
+    """Encode `value` as compact UTF-8 JSON. Equal values give equal bytes, for prompt caching."""
     return to_utf8(compact_json(value))
 
 
-def encode_body(head: Mapping[str, object], messages: bytes) -> bytes:
-    """The JSON object `head` with the encoded list `messages` as its last member."""
-    return encode(head)[:-1] + b',"messages":' + messages + b"}"
+def encode_messages_body(fields: Mapping[str, object], messages: bytes) -> bytes:
+    """Encode a request body whose list of messages is the member `messages`, as its last member.
+
+    Anthropic Messages and chat completions use this shape, the Responses API of OpenAI does not.
+    `messages` is the encoded JSON list.
+    """
+    return encode_json(fields)[:-1] + b',"messages":' + messages + b"}"
 
 
 class MessageList:
-    """Messages, each with its encoded form until it is edited."""
+    """List of messages that caches the encoded form of each message until it is edited."""
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
@@ -59,26 +65,25 @@ class MessageList:
         return len(self._messages)
 
     def __getitem__(self, index: int) -> Message:
-        """A message to look at."""
         return self._messages[index]
 
     def edit(self, index: int) -> Message:
-        """A message to change now."""
+        """Return a message that the caller changes at once."""
         self._encoded[index] = None
         return self._messages[index]
 
     def append(self, message: Message) -> Message:
-        """Add `message` at the end."""
+        """Add `message` at the end, and return it."""
         self.insert(len(self), message)
         return message
 
     def insert(self, index: int, message: Message) -> None:
-        """Add `message` before number `index`."""
+        """Insert `message` before the index."""
         self._messages.insert(index, message)
         self._encoded.insert(index, None)
 
     def drop_last(self) -> None:
-        """Take the last message away."""
+        """Remove the last message."""
         del self._messages[-1], self._encoded[-1]
 
     @property
@@ -90,48 +95,48 @@ class MessageList:
         self,
         *,
         before: Sequence[Message | bytes] = (),
-        front: bytes = b"",
+        user_parts: bytes = b"",
         after: Sequence[Message] = (),
     ) -> bytes:
-        """The JSON list of `before`, encoded or not, these messages, and `after`.
+        """Encode `before`, these messages, and `after` as one JSON list.
 
-        `front`, encoded parts with commas between, goes to the front of the first message, if
-        that is the user's and has parts, and in a message of the user's before it otherwise.
+        Args:
+            before: Messages, encoded or not.
+            user_parts: Encoded content parts, joined by commas. They start the first message if
+                that is a user message with parts, else they become a user message before it.
+            after: Messages.
         """
-        pieces = [piece if isinstance(piece, bytes) else encode(piece) for piece in before]
+        pieces = [piece if isinstance(piece, bytes) else encode_json(piece) for piece in before]
         first = len(pieces)
         for index, piece in enumerate(self._encoded):
             if piece is None:
-                piece = self._encoded[index] = encode(self._messages[index])
+                piece = self._encoded[index] = encode_json(self._messages[index])
             pieces.append(piece)
-        pieces.extend(encode(message) for message in after)
-        if front:
+        pieces.extend(encode_json(message) for message in after)
+        if user_parts:
             if len(pieces) > first and pieces[first].startswith(_USER_PARTS):
-                pieces[first] = _USER_PARTS + front + b"," + pieces[first][len(_USER_PARTS) :]
+                pieces[first] = _USER_PARTS + user_parts + b"," + pieces[first][len(_USER_PARTS) :]
             else:
-                pieces.insert(first, _USER_PARTS + front + b"]}")
+                pieces.insert(first, _USER_PARTS + user_parts + b"]}")
         return b"[" + b",".join(pieces) + b"]"
 
 
 class Rendering(ABC):
-    """A thread in a provider's form, growing with the thread."""
+    """Messages of a request context in a provider's format. It grows with the context."""
 
     def __init__(self) -> None:
         self.messages = MessageList()
         self.items = 0
 
-    def follow(self, thread: RequestContext) -> None:
-        """Render what was appended to `thread` since the last call."""
-        for item in thread.since(self.items):
+    def update(self, context: RequestContext) -> None:
+        """Render the items that were added to `context` since the last call."""
+        for item in context.since(self.items):
             self.add(item)
             self.items += 1
 
     @abstractmethod
-    def anew(self) -> Self:
-        """Return an empty rendering of what begins as this thread does.
-
-        It has whatever was learnt of how the API takes that.
-        """
+    def make_empty(self) -> Self:
+        """Return an empty rendering that keeps what the API has rejected in this one."""
 
     @abstractmethod
     def add(self, item: ContextItem) -> None:
@@ -141,74 +146,66 @@ class Rendering(ABC):
 R = TypeVar("R", bound=Rendering)
 
 
-class Renderings(Generic[R]):
-    """The renderings of the threads used last, found by identity."""
+class RenderingCache(Generic[R]):
+    """The most recently used renderings, found by the identity of their context."""
 
     def __init__(self, make: Callable[[], R]) -> None:
         self._make = make
         self._kept: list[tuple[RequestContext, R]] = []
 
-    def of(self, thread: RequestContext) -> R:
-        """The rendering of `thread` as it is now."""
-        for entry in self._kept:
-            if entry[0] is thread and entry[1].items <= len(thread):
-                self._kept.remove(entry)
-                self._kept.append(entry)
-                entry[1].follow(thread)
-                return entry[1]
-        return self.replace(thread, self._make())
+    def get(self, context: RequestContext) -> R:
+        """Return the rendering of `context`, brought up to date."""
+        known = next((rendering for key, rendering in self._kept if key is context), None)
+        if known is None or known.items > len(context):
+            known = self._make()
+        return self.replace(context, known)
 
-    def beside(self, thread: RequestContext) -> R:
-        """A rendering of `thread` that is not kept: those that are stay as they are.
-
-        What was learnt of a kept thread counts for its beginnings, too.
-        """
-        alike = (kept for known, kept in self._kept if _begins(known, thread))
-        known = next(alike, None)
-        rendering = self._make() if known is None else known.anew()
-        rendering.follow(thread)
+    def make_temporary(self, context: RequestContext) -> R:
+        """Return a rendering of `context` without a change to the cache."""
+        for cached_context, cached in self._kept:
+            if _is_prefix(context, of=cached_context):
+                rendering = cached.make_empty()
+                break
+        else:
+            rendering = self._make()
+        rendering.update(context)
         return rendering
 
-    def replace(self, thread: RequestContext, rendering: R) -> R:
-        """Keep `rendering`, a fresh one, for `thread`."""
-        others = [entry for entry in self._kept if entry[0] is not thread]
-        self._kept = [*others, (thread, rendering)][-KEPT_THREADS:]
-        rendering.follow(thread)
+    def replace(self, context: RequestContext, rendering: R) -> R:
+        """Cache the new `rendering` of `context`, and return it, brought up to date."""
+        others = [entry for entry in self._kept if entry[0] is not context]
+        self._kept = [*others, (context, rendering)][-MAX_RENDERINGS:]
+        rendering.update(context)
         return rendering
 
 
-def _begins(thread: RequestContext, beginning: RequestContext) -> bool:
-    """Return True if `thread` begins with the very entries of `beginning`."""
-    last = len(beginning) - 1
-    if last < 0 or len(thread) <= last:
-        return False
-    return thread.items[last].entry is beginning.items[last].entry
+def _is_prefix(context: RequestContext, *, of: RequestContext) -> bool:
+    last = len(context) - 1
+    return 0 <= last < len(of) and of.items[last].entry is context.items[last].entry
 
 
-def continues_answer(thread: RequestContext) -> bool:
-    """Return True if the thread ends in assistant text, so that the model has to go on with it.
-
-    Few models take up an assistant message that they are sent last, so they are asked to.
-    """
-    return len(thread) > 0 and isinstance(thread.items[-1].entry, ChatResponse)
+def ends_in_response(context: RequestContext) -> bool:
+    # Few models continue an assistant message that comes last, so they are asked to.
+    """Return True if the model's last answer was cut, so that it has to continue."""
+    return len(context) > 0 and isinstance(context.items[-1].entry, ChatResponse)
 
 
-def response_text(response: ChatResponse) -> str:
-    """The text to replay for a message or structured data; "" if there is nothing to send."""
+def format_response_text(response: ChatResponse) -> str:
+    """Return the text that replays a message or structured data; "" for a blank message."""
     if response.kind == "structured":
         return json.dumps(response.data, ensure_ascii=False)
     text = response.message or ""
     return text if text.strip() else ""
 
 
-def reasoning_as_text(response: ChatResponse) -> str:
-    """The text to replay for reasoning that the API would not take back as such."""
+def format_reasoning_text(response: ChatResponse) -> str:
+    """Return reasoning as `<think>` text, for an API that does not accept it as reasoning."""
     text = (response.reasoning or "").strip()
     return f"<think>\n{text}\n</think>\n\n" if text else ""
 
 
-def safe_id(raw: str, *, charset: str, limit: int) -> str:
-    """A tool call id of another provider as this one accepts it; always the same for `raw`."""
+def make_safe_id(raw: str, *, charset: str, limit: int) -> str:
+    """Return a tool call id that matches `charset` and `limit`; equal inputs give equal ids."""
     cleaned = re.sub(f"[^{charset}]", "_", raw)
     if cleaned == raw and 0 < len(raw) <= limit:
         return raw
@@ -217,14 +214,14 @@ def safe_id(raw: str, *, charset: str, limit: int) -> str:
 
 
 class CallIds:
-    """The ids of a thread's tool calls as they are sent: each once, whatever the model gave.
+    """Unique ids for the tool calls of a context, whatever ids the model gave.
 
-    An id depends on the calls before it alone, so that what was sent of a thread stays the same
-    as it grows. The n-th result of an id belongs to its n-th call.
+    An id depends only on the calls before it, so messages that were sent stay the same. The n-th
+    result of an id belongs to its n-th call.
 
     Args:
-        limit: Of characters; 0 if there is none.
-        clean: Whether an id is made of letters, digits, `_` and `-`, however short it is.
+        limit: Maximum number of characters; 0 is no limit.
+        clean: Allow only letters, digits, `_`, and `-`.
     """
 
     def __init__(self, *, limit: int = 0, clean: bool = False) -> None:
@@ -234,11 +231,11 @@ class CallIds:
         self._next: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[str, int]]] = {}
 
-    def called(self, raw: str, place: int) -> str:
-        """The id of a call that the model named `raw`, in message number `place`."""
+    def assign(self, raw: str, message_index: int) -> str:
+        """Return the id of a call that the model named `raw`, in the message with that index."""
         base = raw
         if self._clean or (self._limit and len(raw) > self._limit):
-            base = safe_id(raw, charset="a-zA-Z0-9_-", limit=self._limit)
+            base = make_safe_id(raw, charset="a-zA-Z0-9_-", limit=self._limit)
         name, number = base, self._next.get(base, 2)
         while name in self._sent:
             suffix = f"_{number}"
@@ -246,86 +243,87 @@ class CallIds:
             number += 1
         self._next[base] = number
         self._sent.add(name)
-        self._waiting.setdefault(raw, deque()).append((name, place))
+        self._waiting.setdefault(raw, deque()).append((name, message_index))
         return name
 
-    def answered(self, raw: str) -> tuple[str, int] | None:
-        """The id for the next result of `raw`, and the message of its call; None: no call waits."""
+    def match_result(self, raw: str) -> tuple[str, int] | None:
+        """Return the id for the next result of `raw`, and the message index of its call."""
         waiting = self._waiting.get(raw)
         return waiting.popleft() if waiting else None
 
 
-def with_images_in_words(text: str, images: Iterable[Image]) -> str:
-    """Return `text` for who is sent no images: each in a line of words."""
-    return "\n".join([*([text] if text.strip() else []), *map(_in_words, images)])
+def append_image_notes(text: str, images: Iterable[Image]) -> str:
+    """Return `text` with a line for each image, for a provider that accepts no images."""
+    return "\n".join(
+        [
+            *([text] if text.strip() else []),
+            *(f"[image: {x.words}, not sent: this provider takes no images]" for x in images),
+        ]
+    )
 
 
-def _in_words(image: Image) -> str:
-    return f"[image: {image.words}, not sent: this provider takes no images]"
-
-
-def plain_schema(tool: ToolDefinition) -> dict[str, JsonValue]:
-    """The parameters of `tool`, as a schema of an object in any case."""
+def get_parameter_schema(tool: ToolDefinition) -> dict[str, JsonValue]:
+    """Return the parameters of `tool` as a schema of type object."""
     return {"type": "object", "properties": {}, **tool.parameters}
 
-
-PDF: Final = "application/pdf"
-IMAGES: Final = frozenset(MEDIA_TYPES)
-KEPT: Final = 2  # those of the conversation, and of another one beside it
 
 _MARKUP: Final = re.compile("[<>&]")
 _NO_XML: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Attached:
-    """Attachments in a provider's form.
+class FormattedAttachments:
+    """Attachments in a provider's format.
 
     Attributes:
-        messages: What is sent before the thread: one encoded message, or none.
-        system: What ends the system texts; "" for nothing.
-        skipped: What is not sent, each with the reason.
-        front: What the first user message begins with: encoded parts with commas between.
+        messages: The encoded message before the context, if there is one.
+        system: The end of the system prompt; "" if it has no attachment.
+        skipped: Attachments that are not sent, each with the reason.
+        user_parts: Encoded content parts for the first user message, joined by commas.
     """
 
     messages: tuple[bytes, ...] = ()
     system: str = ""
     skipped: tuple[tuple[Attachment, str], ...] = ()
-    front: bytes = b""
+    user_parts: bytes = b""
 
-    def warn(self, warnings: Warnings, *, conversation_id: str) -> None:
-        """Say what is not sent."""
+    def warn(self, warnings: OmissionLog, *, conversation_id: str) -> None:
+        """Report the skipped attachments."""
         for attachment, reason in self.skipped:
-            place = f"conversation.attachments[{attachment.source!r}] ({attachment.media_type})"
-            warnings.not_sent(place, reason, conversation_id=conversation_id)
+            setting = f"conversation.attachments[{attachment.source!r}] ({attachment.media_type})"
+            warnings.report(setting, reason, conversation_id=conversation_id)
 
 
-class AttachedOnce:
-    """The attachments that were sent last, in a provider's form, found by identity."""
+class AttachmentCache:
+    """The most recently formatted lists of attachments, found by identity."""
 
-    def __init__(self, make: Callable[[tuple[Attachment, ...]], Attached]) -> None:
+    def __init__(self, make: Callable[[tuple[Attachment, ...]], FormattedAttachments]) -> None:
         self._make = make
-        self._kept: list[tuple[tuple[Attachment, ...], Attached]] = []
+        self._kept: list[tuple[tuple[Attachment, ...], FormattedAttachments]] = []
 
-    def of(self, attachments: tuple[Attachment, ...]) -> Attached:
-        """`attachments` as they are sent."""
-        known = next((entry for entry in self._kept if entry[0] is attachments), None)
-        entry = known or (attachments, self._make(attachments))
-        others = [other for other in self._kept if other is not entry]
-        self._kept = [*others, entry][-KEPT:]
-        return entry[1]
+    def get(self, attachments: tuple[Attachment, ...]) -> FormattedAttachments:
+        """Return the formatted attachments."""
+        known = next((formatted for key, formatted in self._kept if key is attachments), None)
+        formatted = known or self._make(attachments)
+        others = [entry for entry in self._kept if entry[0] is not attachments]
+        self._kept = [*others, (attachments, formatted)][-MAX_ATTACHMENT_LISTS:]
+        return formatted
 
 
-def sort_out(
+def split_attachments(
     attachments: Sequence[Attachment], media_types: frozenset[str]
 ) -> tuple[list[Attachment], tuple[tuple[Attachment, str], ...]]:
-    """Return what can be sent where texts and `media_types` can, and the rest with the reasons."""
+    """Separate attachments that the provider accepts from the others.
+
+    Returns:
+        The accepted attachments (texts and `media_types`), and the others with a reason each.
+    """
     sent: list[Attachment] = []
     skipped: list[tuple[Attachment, str]] = []
     for attachment in attachments:
         if isinstance(attachment.content, bytes) and attachment.media_type not in media_types:
-            words = ", ".join(("text", *sorted(media_types)))
-            skipped.append((attachment, f"this provider accepts only {words}"))
+            accepted = ", ".join(("text", *sorted(media_types)))
+            skipped.append((attachment, f"this provider accepts only {accepted}"))
         elif attachment.content == b"":
             skipped.append((attachment, "it is empty"))
         else:
@@ -333,18 +331,18 @@ def sort_out(
     return sent, tuple(skipped)
 
 
-def name_of(attachment: Attachment) -> str:
-    """The source as a text that no API refuses for being blank."""
+def format_attachment_name(attachment: Attachment) -> str:
+    """Return the source, or a placeholder because APIs reject blank names."""
     return attachment.source if attachment.source.strip() else "(no name)"
 
 
 def base64_text(content: bytes) -> str:
-    """`content` as it stands in JSON."""
+    """Return `content` in Base64."""
     return base64.b64encode(content).decode("ascii")
 
 
-def documents_xml(attachments: Sequence[Attachment]) -> str:
-    """The texts among `attachments` as one XML text; "" if there are none.
+def format_documents_xml(attachments: Sequence[Attachment]) -> str:
+    """Return the text attachments as one XML text; "" if there are none.
 
     Shape:
         <documents>
@@ -355,26 +353,26 @@ def documents_xml(attachments: Sequence[Attachment]) -> str:
         </document>
         </documents>
 
-    It is well-formed whatever the texts hold, so that none passes for several: what XML has no
-    place for, such as NUL, becomes U+FFFD.
+    Contents are escaped, so a text cannot end its own document. U+FFFD replaces characters that XML
+    does not allow, such as NUL.
     """
     texts = [(a.source, a.content) for a in attachments if isinstance(a.content, str)]
     if not texts:
         return ""
     documents = "".join(
         f"<document>\n<index>{index}</index>\n"
-        f"<source>{html.escape(_characters(source), quote=False)}</source>\n"
-        f"<content>{_content(_characters(text))}</content>\n</document>\n"
+        f"<source>{html.escape(_replace_invalid_xml(source), quote=False)}</source>\n"
+        f"<content>{_escape_content(_replace_invalid_xml(text))}</content>\n</document>\n"
         for index, (source, text) in enumerate(texts, start=1)
     )
     return f"<documents>\n{documents}</documents>"
 
 
-def _characters(text: str) -> str:
+def _replace_invalid_xml(text: str) -> str:
     return _NO_XML.sub("\ufffd", text)
 
 
-def _content(text: str) -> str:
+def _escape_content(text: str) -> str:
     if not _MARKUP.search(text):
         return text
     return "<![CDATA[" + text.replace("]]>", "]]]]><![CDATA[>") + "]]>"

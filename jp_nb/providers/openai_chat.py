@@ -33,85 +33,89 @@ from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.providers import schemas
 from jp_nb.providers.chat_profiles import PROFILES, Profile
-from jp_nb.providers.endpoint import Endpoint, LeftOut, ProviderSettings, Warnings, parse_reasoning
-from jp_nb.providers.errors import classify_in_stream
+from jp_nb.providers.endpoint import (
+    Endpoint,
+    OmissionList,
+    OmissionLog,
+    ProviderSettings,
+    parse_reasoning,
+)
+from jp_nb.providers.errors import classify_stream_error
 from jp_nb.providers.http import HttpClient
 from jp_nb.providers.messages import (
     CONTINUE,
     IMAGES,
     PDF,
-    Attached,
-    AttachedOnce,
+    AttachmentCache,
     CallIds,
+    FormattedAttachments,
     Message,
     Rendering,
-    Renderings,
+    RenderingCache,
+    append_image_notes,
     base64_text,
-    continues_answer,
-    documents_xml,
-    encode,
-    encode_body,
-    name_of,
-    plain_schema,
-    reasoning_as_text,
-    response_text,
-    sort_out,
-    with_images_in_words,
+    encode_json,
+    encode_messages_body,
+    ends_in_response,
+    format_attachment_name,
+    format_documents_xml,
+    format_reasoning_text,
+    format_response_text,
+    get_parameter_schema,
+    split_attachments,
 )
-from jp_nb.providers.models import list_chat
+from jp_nb.providers.models import list_chat_completions_models
 from jp_nb.providers.schemas import AnswerText, ThinkSplitter, is_json_object
-from jp_nb.providers.streaming import StreamDecoder, WireObject, events
+from jp_nb.providers.streaming import StreamDecoder, WireObject, stream_events
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.text import one_line
 
 DETAILS: Final = "openrouter_reasoning_details"
-"""Where OpenRouter's reasoning is kept in a response's metadata, to be sent back."""
+"""Metadata key of a response for OpenRouter's reasoning details, which are sent back."""
+RESULT_IMAGES_INTRO: Final = "The results of these tool calls came with images:"
 
 
-IMAGES_OF_RESULTS: Final = "The results of these tool calls came with images:"
-
-
-def answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSchema | None:
-    """The schema of a structured answer as `profile` takes it; None for text."""
+def make_answer_schema(request: ModelRequest, profile: Profile) -> schemas.AnswerSchema | None:
+    """Return the schema of a structured answer for a server with `profile`; None for text."""
     if request.schema is None:
         return None
-    return (profile.answer or schemas.for_json_mode)(request.schema)
+    return (profile.answer or schemas.adapt_for_json_mode)(request.schema)
 
 
-def build_head(
+def build_request_fields(
     request: ModelRequest,
     profile: Profile,
     *,
     answer: schemas.AnswerSchema | None = None,
-    warnings: Warnings | None = None,
+    warnings: OmissionLog | None = None,
 ) -> Message:
-    """Everything in the body of `request` but its messages."""
-    warnings = warnings or Warnings(profile.name)
-    head: Message = {"model": request.model, "stream": True}
+    """Return all members of the request body except `messages`."""
+    warnings = warnings or OmissionLog(profile.name)
+    fields: Message = {"model": request.model, "stream": True}
     if profile.stream_options:
-        head["stream_options"] = {"include_usage": True}
-    head.update(_tools(request, profile))
+        fields["stream_options"] = {"include_usage": True}
+    fields.update(_format_tools(request, profile))
     if answer is not None:
-        head["response_format"] = _response_format(answer, profile)
-        if profile.require_parameters:  # else the answer may come from who never saw the schema
-            head["provider"] = {"require_parameters": True}
+        fields["response_format"] = _format_response_format(answer, profile)
+        if profile.require_parameters:  # only servers that enforce the schema
+            fields["provider"] = {"require_parameters": True}
     reasoning = parse_reasoning(request.parameters.reasoning)
     if reasoning is not None:
-        head.update(profile.reasoning(reasoning))
-    head.update(_sampling(request, profile, warnings))
-    return head
+        fields.update(profile.reasoning(reasoning))
+    fields.update(_format_sampling(request, profile, warnings))
+    return fields
 
 
-def system_messages(
+def format_system_messages(
     request: ModelRequest, profile: Profile, *, documents: str = ""
 ) -> list[Message]:
-    """The system texts as one message: many chat templates refuse a second one.
+    """Return the system texts as one message, because many chat templates reject a second one.
 
-    `documents` stand behind them, and before what not every request says.
+    The texts of attachments (`documents`) follow the system texts.
     """
     texts = [text for text in (*request.system, documents) if text.strip()]
-    answer = answer_schema(request, profile) if profile.answer is None else None
+    answer = make_answer_schema(request, profile) if profile.answer is None else None
     if answer is not None:
         texts.append(
             "Answer with one JSON object that fits this JSON schema, and nothing else:\n"
@@ -126,19 +130,19 @@ def system_messages(
     return [{"role": "system", "content": "\n\n".join(texts)}]
 
 
-def attach(attachments: Sequence[Attachment], profile: Profile) -> Attached:
-    """`attachments` as `profile` has them: as a user message, or as a system text."""
-    sent, skipped = sort_out(attachments, profile.media_types)
-    xml = documents_xml(sent)
-    parts = [part for attachment in sent for part in _binary_parts(attachment)]
+def format_attachments(attachments: Sequence[Attachment], profile: Profile) -> FormattedAttachments:
+    """Format attachments as a user message or as a part of the system message; see `Profile`."""
+    sent, skipped = split_attachments(attachments, profile.media_types)
+    xml = format_documents_xml(sent)
+    parts = [part for attachment in sent for part in _format_binary_parts(attachment)]
     system, text = (xml, "") if profile.documents == "system" else ("", xml)
     content = [_text_part(text), *parts] if text and parts else text or parts
-    messages = (encode({"role": "user", "content": content}),) if content else ()
-    return Attached(messages, system, skipped)
+    messages = (encode_json({"role": "user", "content": content}),) if content else ()
+    return FormattedAttachments(messages, system, skipped)
 
 
-def _binary_parts(attachment: Attachment) -> list[Message]:
-    content, name = attachment.content, name_of(attachment)
+def _format_binary_parts(attachment: Attachment) -> list[Message]:
+    content, name = attachment.content, format_attachment_name(attachment)
     if isinstance(content, str):
         return []
     url = f"data:{attachment.media_type};base64,{base64_text(content)}"
@@ -156,38 +160,35 @@ def _text_part(text: str) -> Message:
     return {"type": "text", "text": text}
 
 
-def _tools(request: ModelRequest, profile: Profile) -> Message:
-    """`tools` and `tool_choice`, as far as the server understands choices."""
+def _format_tools(request: ModelRequest, profile: Profile) -> Message:
     tools, choice = request.tools, request.tool_choice
     name = choice.removeprefix("tool:") if choice.startswith("tool:") else None
-    # Who does not read `tool_choice` calls no tool only if it is shown none.
+    # A server that ignores `tool_choice` calls tools unless the list is empty.
     if not tools or (choice == "none" and profile.tool_choices == "nothing"):
         return {}
-    if name is not None and profile.tool_choices != "named":  # forced: the only one there is
+    if name is not None and profile.tool_choices != "named":  # send only the forced tool
         tools = tuple(tool for tool in tools if tool.name == name) or tools
         name, choice = None, "required"
     return {
-        "tools": [_tool(tool) for tool in tools],
-        "tool_choice": choice if name is None else _named(name),
+        "tools": [_format_tool(tool) for tool in tools],
+        "tool_choice": (
+            choice if name is None else {"type": "function", "function": {"name": name}}
+        ),
     }
 
 
-def _tool(tool: ToolDefinition) -> Message:
+def _format_tool(tool: ToolDefinition) -> Message:
     return {
         "type": "function",
         "function": {
             "name": tool.name,
             "description": tool.description,
-            "parameters": plain_schema(tool),
+            "parameters": get_parameter_schema(tool),
         },
     }
 
 
-def _named(name: str) -> Message:
-    return {"type": "function", "function": {"name": name}}
-
-
-def _response_format(answer: schemas.AnswerSchema, profile: Profile) -> Message:
+def _format_response_format(answer: schemas.AnswerSchema, profile: Profile) -> Message:
     if profile.answer is None:
         return {"type": "json_object"}
     return {
@@ -200,7 +201,7 @@ def _response_format(answer: schemas.AnswerSchema, profile: Profile) -> Message:
     }
 
 
-def _sampling(request: ModelRequest, profile: Profile, warnings: Warnings) -> Message:
+def _format_sampling(request: ModelRequest, profile: Profile, warnings: OmissionLog) -> Message:
     parameters = request.parameters
     sampling: Message = {
         name: value
@@ -217,7 +218,7 @@ def _sampling(request: ModelRequest, profile: Profile, warnings: Warnings) -> Me
     if parameters.top_k is not None and not profile.top_k:
         ignored.add("top_k")
     for name in sorted(ignored):
-        warnings.ignored(
+        warnings.report_parameter(
             name, "not a parameter of this API", conversation_id=request.conversation_id
         )
     sampling.update(
@@ -227,33 +228,33 @@ def _sampling(request: ModelRequest, profile: Profile, warnings: Warnings) -> Me
 
 
 class ChatRendering(Rendering):
-    """A thread as chat messages: what one response held is one message, results follow it."""
+    """Chat messages of a context: one message for each response, followed by its tool results."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__()
         self._profile = profile
         self._ids = CallIds(limit=profile.max_id_length)
         self._turn_start = 0
-        self._called: dict[str, str] = {}
-        self._with_images: set[int] = set()  # messages that call tools: the images come behind
+        self._tool_names: dict[str, str] = {}
+        self._image_messages: set[int] = set()  # indexes of messages whose results have images
 
-    def anew(self) -> Self:
-        """Return an empty rendering of what begins as this thread does."""
+    def make_empty(self) -> Self:
+        """Return an empty rendering."""
         return type(self)(self._profile)
 
     def add(self, item: ContextItem) -> None:
         """Render the next item."""
         match item.entry:
             case ChatRequest(content=text):
-                self._end_turn()
+                self._drop_turn_reasoning()
                 self._drop_empty_answer()
-                self._request(text, item.images)
+                self._add_request(text, item.images)
             case ChatResponse() as response:
-                self._response(response, own=item.provider == self._profile.name)
+                self._add_response(response, own=item.provider == self._profile.name)
             case ToolCallRequest() as call:
-                calls = self._assistant().setdefault("tool_calls", [])
-                id_ = self._ids.called(call.id, len(self.messages) - 1)
-                self._called[id_] = call.name
+                calls = self._open_assistant_message().setdefault("tool_calls", [])
+                id_ = self._ids.assign(call.id, len(self.messages) - 1)
+                self._tool_names[id_] = call.name
                 calls.append(
                     {
                         "id": id_,
@@ -265,38 +266,37 @@ class ChatRendering(Rendering):
                     }
                 )
             case ToolCallResponse() as result:
-                self._result(result, item.images)
+                self._add_result(result, item.images)
 
-    def encode(self, thread: RequestContext, *, before: Sequence[Message | bytes] = ()) -> bytes:
-        """Return the messages of `thread`, which is rendered here, behind those `before`, as JSON.
+    def encode(self, context: RequestContext, *, before: Sequence[Message | bytes] = ()) -> bytes:
+        """Return the rendered messages as JSON, after those in `before`.
 
-        An answer that was cut is asked to go on.
+        A request to continue follows if the last answer was cut.
         """
-        if not continues_answer(thread):
+        if not ends_in_response(context):
             return self.messages.encode(before=before)
-        ended = self.anew() if self._has_empty_answer() else self
+        ended = self.make_empty() if self._has_empty_answer() else self
         if ended is not self:
-            ended.follow(thread)
+            ended.update(context)
             ended._drop_empty_answer()
-        goes_on = ended.messages.last_role == "assistant"
-        after = ({"role": "user", "content": CONTINUE},) if goes_on else ()
+        is_cut = ended.messages.last_role == "assistant"
+        after = ({"role": "user", "content": CONTINUE},) if is_cut else ()
         return ended.messages.encode(before=before, after=after)
 
     def _has_empty_answer(self) -> bool:
-        """Return True if the last message is an answer of reasoning alone."""
+        # Servers reject an assistant message that has only reasoning.
         if self.messages.last_role != "assistant":
             return False
         last = self.messages[-1]
         return last["content"] is None and "tool_calls" not in last
 
     def _drop_empty_answer(self) -> None:
-        """Take away an answer that nothing came of: servers refuse one that says nothing."""
         if self._has_empty_answer():
             self.messages.drop_last()
 
-    def _request(self, text: str, images: Sequence[Image]) -> None:
+    def _add_request(self, text: str, images: Sequence[Image]) -> None:
         if images and not self._profile.takes_images:
-            text, images = with_images_in_words(text, images), ()
+            text, images = append_image_notes(text, images), ()
         if images:
             parts = [_text_part(text)] if text.strip() else []
             for image in images:
@@ -305,65 +305,63 @@ class ChatRendering(Rendering):
         elif text.strip():
             self.messages.append({"role": "user", "content": text})
 
-    def _response(self, response: ChatResponse, *, own: bool) -> None:
+    def _add_response(self, response: ChatResponse, *, own: bool) -> None:
         field = self._profile.reasoning_field
         if response.kind != "reasoning":
-            text = response_text(response)
+            text = format_response_text(response)
         elif own and field is not None:
-            self._own_reasoning(response, field)
+            self._add_own_reasoning(response, field)
             return
         else:
-            text = reasoning_as_text(response)
+            text = format_reasoning_text(response)
         if text:
-            message = self._assistant()
+            message = self._open_assistant_message()
             message["content"] = (message["content"] or "") + text
 
-    def _own_reasoning(self, response: ChatResponse, field: str) -> None:
+    def _add_own_reasoning(self, response: ChatResponse, field: str) -> None:
         details = response.metadata.get(DETAILS)
         if isinstance(details, list) and details:
-            self._assistant().setdefault("reasoning_details", []).extend(details)
+            self._open_assistant_message().setdefault("reasoning_details", []).extend(details)
         elif response.reasoning:
-            message = self._assistant()
+            message = self._open_assistant_message()
             message[field] = message.get(field, "") + response.reasoning
 
-    def _result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
-        asked = self._ids.answered(result.id)
-        if asked is None:
-            return  # nobody asked: servers refuse such a message
-        id_, asked_in = asked
-        place = asked_in + 1
+    def _add_result(self, result: ToolCallResponse, images: Sequence[Image]) -> None:
+        call = self._ids.match_result(result.id)
+        if call is None:
+            return  # servers reject a result that has no call
+        id_, call_index = call
+        place = call_index + 1
         while place < len(self.messages) and self.messages[place]["role"] == "tool":
             place += 1
         content = result.content
         if images and not self._profile.takes_images:
-            content, images = with_images_in_words(content, images), ()
+            content, images = append_image_notes(content, images), ()
         self.messages.insert(place, {"role": "tool", "tool_call_id": id_, "content": content})
         if images:
-            self._images(images, id_, asked_in, place + 1)
+            self._add_result_images(images, id_, call_index, place + 1)
 
-    def _images(self, images: Sequence[Image], call_id: str, asked_in: int, place: int) -> None:
-        """Show `images` of a result behind all results of its batch.
-
-        A message with the role `tool` holds text alone.
-        """
-        if asked_in not in self._with_images:
-            self._with_images.add(asked_in)
-            content = [_text_part(IMAGES_OF_RESULTS)]
+    def _add_result_images(
+        self, images: Sequence[Image], call_id: str, call_index: int, place: int
+    ) -> None:
+        # A message with the role `tool` holds only text, so images follow the results of the batch.
+        if call_index not in self._image_messages:
+            self._image_messages.add(call_index)
+            content = [_text_part(RESULT_IMAGES_INTRO)]
             self.messages.insert(place, {"role": "user", "content": content})
         parts = self.messages.edit(place)["content"]
-        name = one_line(self._called[call_id], limit=MAX_NAME_CHARS)
+        name = one_line(self._tool_names[call_id], limit=MAX_NAME_CHARS)
         for image in images:
             words = f"[image: {image.words}, of {name}, call {call_id}]"
             parts += [_text_part(words), _image_part(image)]
 
-    def _assistant(self) -> Message:
-        """The assistant message to add to: the last one, or a new one."""
+    def _open_assistant_message(self) -> Message:
         if self.messages.last_role == "assistant":
             return self.messages.edit(-1)
         return self.messages.append({"role": "assistant", "content": None})
 
-    def _end_turn(self) -> None:
-        """Forget reasoning that the server does not want to see in a later turn."""
+    def _drop_turn_reasoning(self) -> None:
+        # Some servers reject reasoning of earlier turns.
         field = self._profile.reasoning_field
         if field is None or self._profile.reasoning_lasts:
             return
@@ -374,8 +372,8 @@ class ChatRendering(Rendering):
 
 
 _REASONING, _ANSWER, _FIRST_CALL = range(3)  # indexes of a response's items
-MAX_LOOKS: Final = 100
-"""How often the arguments of one call are read to see whether another one begins."""
+MAX_ARGUMENT_CHECKS: Final = 100
+"""How often the arguments of a call are parsed to find out if a new call begins."""
 _FINISH: Final[Mapping[str, FinishReason]] = {
     "stop": "completed",
     "tool_calls": "completed",
@@ -387,51 +385,55 @@ _FAILURES: Final = frozenset({"error", "insufficient_system_resource"})
 
 
 class ChatDecoder:
-    """Decodes the chunks of one response.
+    """Decoder for one response of chat completions; see `streaming.Decoder`.
 
-    Calls that a server gives no id have one that the `request`, its body, makes: unique in the
-    conversation, since each request of it says more, and the same where it is asked again.
+    A call without an id gets one from a digest of the request body. It is unique in the
+    conversation, because each request is longer, and equal if the same request is sent again.
     """
 
     def __init__(
         self, profile: Profile, schema: schemas.AnswerSchema | None = None, *, request: bytes = b""
     ) -> None:
-        self._request = request
+        self._add_request = request
         self._name = profile.name
         self._answer = AnswerText(schema)
         self._splitter = ThinkSplitter() if profile.think_tags else None
-        self._open: set[int] = set()  # of reasoning and answer: those not flushed
+        self._open: set[int] = set()  # reasoning or answer, until flushed
         self._calls: list[_Call] = []
         self._by_wire_index: dict[int, _Call] = {}
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
         self._finish_reason: str | None = None
         self._native_reason: str | None = None
-        self._beside = 0
+        self._extra_chars = 0
 
     @property
-    def held(self) -> int:
-        """Characters that were taken and are in no event yet."""
-        return self._answer.held + self._beside
+    def held_chars(self) -> int:
+        """Number of received characters that are in no event yet."""
+        return self._answer.held_chars + self._extra_chars
 
     @property
-    def complete(self) -> bool:
-        """True if the answer is complete: nothing but counts and the end mark is missing."""
+    def is_complete(self) -> bool:
+        """True after the finish reason: only usage and the end mark are missing."""
         return self._finish_reason is not None
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
-        """The events that `message`, a chunk, gives; see `streaming.Decoder`."""
+        """Return the events of `message`, a chunk."""
         if message.get("error"):
-            raise classify_in_stream(message["error"], provider=self._name)
+            raise classify_stream_error(message["error"], provider=self._name)
         out: list[ProviderEvent] = []
         if choices := message.get("choices"):
-            self._choice(choices[0], out)
+            self._apply_choice(choices[0], out)
         if usage := message.get("usage"):
-            out.append(_usage(usage))
+            out.append(_parse_usage(usage))
         return out
 
     def finish(self) -> list[ProviderEvent]:
-        """The last events; a response is complete if it has a finish reason."""
+        """Return the last events.
+
+        Raises:
+            ProviderError: The response has no finish reason.
+        """
         if self._finish_reason is None:
             raise ProviderError(
                 f"the response of {self._name} ended before it was complete", kind="transient"
@@ -442,56 +444,55 @@ class ChatDecoder:
         word = self._native_reason or self._finish_reason
         return [Finished(reason, word if reason in ("other", "refused") else None)]
 
-    def _choice(self, choice: WireObject, out: list[ProviderEvent]) -> None:
+    def _apply_choice(self, choice: WireObject, out: list[ProviderEvent]) -> None:
         delta = choice.get("delta") or choice.get("message") or {}
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._reasoning(thought, out)
+            self._add_reasoning(thought, out)
         if details := delta.get("reasoning_details"):
-            self._reasoning_details(details, out)
+            self._add_reasoning_details(details, out)
         if text := delta.get("content"):
             if self._splitter is None:
-                self._text(text, out)
+                self._add_text(text, out)
             else:
-                self._pieces(self._splitter.feed(text), out)
+                self._add_pieces(self._splitter.feed(text), out)
         if refusal := delta.get("refusal"):
             self._refusal.append(refusal)
-            self._beside += len(refusal)
+            self._extra_chars += len(refusal)
         if calls := delta.get("tool_calls"):
             for call in calls:
-                self._call(call, out)
+                self._apply_call(call, out)
         if call := delta.get("function_call"):
-            self._call({"index": 0, "function": call}, out)
+            self._apply_call({"index": 0, "function": call}, out)
         if reason := choice.get("finish_reason"):
             self._native_reason = choice.get("native_finish_reason")
-            self._end(reason, choice, out)
+            self._finish_response(reason, choice, out)
 
-    def _reasoning(self, text: str, out: list[ProviderEvent]) -> None:
+    def _add_reasoning(self, text: str, out: list[ProviderEvent]) -> None:
         if _REASONING not in self._open:
-            self._close(out)
+            self._flush_open_items(out)
             self._open.add(_REASONING)
         out.append(TextPart(_REASONING, "reasoning", text))
 
-    def _text(self, text: str, out: list[ProviderEvent]) -> None:
+    def _add_text(self, text: str, out: list[ProviderEvent]) -> None:
         if _ANSWER not in self._open:
-            self._close(out)
+            self._flush_open_items(out)
             self._open.add(_ANSWER)
-        out.extend(self._answer.part(_ANSWER, text))
+        out.extend(self._answer.feed(_ANSWER, text))
 
-    def _pieces(self, pieces: Sequence[tuple[str, str]], out: list[ProviderEvent]) -> None:
+    def _add_pieces(self, pieces: Sequence[tuple[str, str]], out: list[ProviderEvent]) -> None:
         for kind, text in pieces:
             if kind == "reasoning":
-                self._reasoning(text, out)
+                self._add_reasoning(text, out)
             else:
-                self._text(text, out)
+                self._add_text(text, out)
 
-    def _reasoning_details(
+    def _add_reasoning_details(
         self, details: Sequence[dict[str, Any]], out: list[ProviderEvent]
     ) -> None:
-        """Keep OpenRouter's details, pieces of one item joined, to be sent back with the call."""
         if _REASONING not in self._open:
-            self._reasoning("", out)  # encrypted reasoning has no text: give it a place
+            self._add_reasoning("", out)  # encrypted reasoning has no text but needs a part
         for detail in details:
-            self._beside += sum(len(v) for v in detail.values() if isinstance(v, str))
+            self._extra_chars += sum(len(v) for v in detail.values() if isinstance(v, str))
             last = self._details[-1] if self._details else {}
             if (last.get("type"), last.get("index")) != (detail.get("type"), detail.get("index")):
                 self._details.append(dict(detail))
@@ -502,23 +503,21 @@ class ChatDecoder:
                 elif value is not None:
                     last[key] = value
 
-    def _close(self, out: list[ProviderEvent]) -> None:
-        """Complete the reasoning or text that came before something else."""
+    def _flush_open_items(self, out: list[ProviderEvent]) -> None:
         if _REASONING in self._open:
             metadata: dict[str, JsonValue] = {DETAILS: [*self._details]} if self._details else {}
             self._details = []
             out.append(Flush(_REASONING, metadata))
         if _ANSWER in self._open:
-            out.extend(self._answer.complete(_ANSWER))
+            out.extend(self._answer.finish(_ANSWER))
             out.append(Flush(_ANSWER))
         self._open.clear()
 
-    def _own_id(self, index: int) -> str:
-        digest = sha256(b"%d " % index + self._request)
+    def _make_call_id(self, index: int) -> str:
+        digest = sha256(b"%d " % index + self._add_request)
         return f"call_{digest.hexdigest()[:32]}"
 
-    def _call(self, delta: WireObject, out: list[ProviderEvent]) -> None:
-        """A part of a tool call, found by its `index` or, without one, by its id."""
+    def _apply_call(self, delta: WireObject, out: list[ProviderEvent]) -> None:
         function = delta.get("function") or {}
         id_, name = delta.get("id") or "", function.get("name") or ""
         wire_index = delta.get("index")
@@ -526,9 +525,9 @@ class ChatDecoder:
             call = self._by_wire_index.get(wire_index)
         else:
             call = self._calls[-1] if self._calls else None
-        if call is None or self._is_another(call, id_, name, has_index=wire_index is not None):
-            self._close(out)
-            call = _Call(_FIRST_CALL + len(self._calls), self._own_id)
+        if call is None or self._is_new_call(call, id_, name, has_index=wire_index is not None):
+            self._flush_open_items(out)
+            call = _Call(_FIRST_CALL + len(self._calls), self._make_call_id)
             self._calls.append(call)
             if wire_index is not None:
                 self._by_wire_index[wire_index] = call
@@ -537,23 +536,23 @@ class ChatDecoder:
             arguments = json.dumps(arguments, ensure_ascii=False)
         given = call.receive(id_, name, arguments)
         if not given:
-            self._beside += len(arguments)
+            self._extra_chars += len(arguments)
         out.extend(given)
 
     @staticmethod
-    def _is_another(call: _Call, id_: str, name: str, *, has_index: bool) -> bool:
+    def _is_new_call(call: _Call, id_: str, name: str, *, has_index: bool) -> bool:
         if not id_ or id_ == call.id:
             return False
-        # Some servers give every call index 0: a named one behind a complete one is new.
+        # Some servers give every call index 0. A name after a complete call begins a new one.
         return not has_index or (bool(name) and call.is_complete())
 
-    def _end(self, reason: str, choice: WireObject, out: list[ProviderEvent]) -> None:
+    def _finish_response(self, reason: str, choice: WireObject, out: list[ProviderEvent]) -> None:
         if self._splitter is not None:
-            self._pieces(self._splitter.finish(), out)
-        self._close(out)
+            self._add_pieces(self._splitter.finish(), out)
+        self._flush_open_items(out)
         if reason in _FAILURES:
             error = choice.get("error") or {"code": 503, "message": f"finish reason {reason}"}
-            raise classify_in_stream(error, provider=self._name)
+            raise classify_stream_error(error, provider=self._name)
         cut = _FINISH.get(reason) == "max_tokens"
         for call in self._calls:
             if not call.name:
@@ -565,23 +564,21 @@ class ChatDecoder:
 
 
 class _Call:
-    """A tool call that is being received. The first id and name count."""
+    """A tool call whose parts arrive. Its first id and name count."""
 
     def __init__(self, index: int, own_id: Callable[[int], str]) -> None:
         self.index = index
-        self._own_id = own_id
+        self._make_call_id = own_id
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
-        self._looks = 0
+        self._checks = 0
 
     def is_complete(self) -> bool:
-        """Return True if the arguments are an object; False after too many looks in vain."""
-        self._looks += 1
-        return self._looks <= MAX_LOOKS and is_json_object("".join(self.arguments))
+        self._checks += 1
+        return self._checks <= MAX_ARGUMENT_CHECKS and is_json_object("".join(self.arguments))
 
     def receive(self, id_: str, name: str, arguments: str) -> list[ProviderEvent]:
-        """The events of a part; none before the name is known."""
         self.id = self.id or id_
         if arguments:
             self.arguments.append(arguments)
@@ -590,13 +587,13 @@ class _Call:
         if not name:
             return []
         self.name = name
-        self.id = self.id or self._own_id(self.index)
+        self.id = self.id or self._make_call_id(self.index)
         before = "".join(self.arguments)
         start = ToolCallStart(self.index, self.id, name)
         return [start, ToolCallArguments(self.index, before)] if before else [start]
 
 
-def _usage(usage: WireObject) -> Usage:
+def _parse_usage(usage: WireObject) -> Usage:
     prompt = usage.get("prompt_tokens_details") or {}
     completion = usage.get("completion_tokens_details") or {}
     return Usage(
@@ -609,21 +606,25 @@ def _usage(usage: WireObject) -> Usage:
 
 
 class ChatProvider:
-    """A server that speaks chat completions. Keeps its rendering of the threads it is sent."""
+    """Provider for servers with the Chat Completions API."""
 
     def __init__(self, endpoint: Endpoint, profile: Profile) -> None:
         self._http = HttpClient(endpoint)
         self._profile = profile
-        self._renderings = Renderings(lambda: ChatRendering(profile))
-        self._attached = AttachedOnce(lambda attachments: attach(attachments, profile))
-        self._warnings = Warnings(profile.name)
+        self._renderings = RenderingCache(lambda: ChatRendering(profile))
+        self._attached = AttachmentCache(
+            lambda attachments: format_attachments(attachments, profile)
+        )
+        self._warnings = OmissionLog(profile.name)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response; see `Provider`."""
         profile = self._profile
-        answer = answer_schema(request, profile)
-        body = self._body(request, self._renderings.of(request.thread), answer, self._warnings)
-        return events(
+        answer = make_answer_schema(request, profile)
+        body = self._build_body(
+            request, self._renderings.get(request.thread), answer, self._warnings
+        )
+        return stream_events(
             self._http.post(body),
             StreamDecoder(
                 ChatDecoder(profile, answer, request=body),
@@ -633,29 +634,32 @@ class ChatProvider:
             ),
             provider=profile.name,
             idle_timeout=request.idle_timeout,
-            told=self._http.told,
+            sanitize_error=self._http.sanitize_error,
         )
 
     def preview(self, request: ModelRequest) -> SentRequest:
-        """Return what `stream` would send; see `Provider`."""
+        """Return the request that `stream` would send; see `Provider`."""
         profile = self._profile
-        rendering, left_out = self._renderings.beside(request.thread), LeftOut(profile.name)
-        body = self._body(request, rendering, answer_schema(request, profile), left_out)
-        return self._http.preview(body, left_out=left_out.lines)
+        rendering, omitted = (
+            self._renderings.make_temporary(request.thread),
+            OmissionList(profile.name),
+        )
+        body = self._build_body(request, rendering, make_answer_schema(request, profile), omitted)
+        return self._http.preview(body, omitted=omitted.lines)
 
-    def _body(
+    def _build_body(
         self,
         request: ModelRequest,
         rendering: ChatRendering,
         answer: schemas.AnswerSchema | None,
-        warnings: Warnings,
+        warnings: OmissionLog,
     ) -> bytes:
         profile = self._profile
-        attached = self._attached.of(request.attachments)
+        attached = self._attached.get(request.attachments)
         attached.warn(warnings, conversation_id=request.conversation_id)
-        system = system_messages(request, profile, documents=attached.system)
-        return encode_body(
-            build_head(request, profile, answer=answer, warnings=warnings),
+        system = format_system_messages(request, profile, documents=attached.system)
+        return encode_messages_body(
+            build_request_fields(request, profile, answer=answer, warnings=warnings),
             rendering.encode(request.thread, before=(*system, *attached.messages)),
         )
 
@@ -665,15 +669,15 @@ class ChatProvider:
         return self._http.endpoint.url
 
     def check_ready(self, model: str, text: str) -> None:
-        """Refuse a request without its key; see `Provider`."""
+        """Raise if the key is missing; see `Provider`."""
         self._http.check_ready()
 
     async def models(self, *, seconds: float) -> ModelList:
-        """Ask what there is; see `Provider`."""
-        return await list_chat(self._http, seconds, self._profile.local)
+        """List the models of the server; see `Provider`."""
+        return await list_chat_completions_models(self._http, seconds, self._profile.local)
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Every schema is taken, as strict as it can be; see `Provider`."""
+        """Accept every schema with valid references: strict mode is off for the others."""
         schemas.check_references(schema)
 
     async def aclose(self) -> None:
@@ -685,7 +689,7 @@ def create(settings: ProviderSettings) -> ChatProvider:
     """Return the provider that `settings` describe.
 
     Raises:
-        ConfigError: If a setting cannot be.
+        ConfigError: A setting is not valid.
     """
     if (dialect := settings.text("dialect")) in DIALECTS_NOT_BUILT:
         raise ConfigError(

@@ -15,10 +15,10 @@ from jp_nb.providers.endpoint import ProviderSettings
 
 
 def create_provider(name: str, settings: Mapping[str, object] | None = None) -> Provider:
-    """Return the provider `name`, with `settings` over its defaults. Opens nothing.
+    """Return the provider `name` with `settings` over its defaults. Opens no connection.
 
     Raises:
-        ConfigError: If there is no such provider (yet), or a setting cannot be.
+        ConfigError: There is no such provider, or a setting is not valid.
     """
     if name not in AVAILABLE:
         known = f"the provider {name!r} is not available yet" if name in PROVIDERS else ""
@@ -30,5 +30,5 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
     make: Callable[[ProviderSettings], Provider] = getattr(
         import_module(f"jp_nb.providers.{module}"), function
     )
-    # The defaults again: a setting that is null counts as one that nobody set.
+    # `settings` may contain null, which selects the default.
     return make(ProviderSettings(name, settings or {}, PROVIDERS[name]().model_dump()))

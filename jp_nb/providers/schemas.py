@@ -1,7 +1,7 @@
 """Rewrite JSON Schemas for each API, and read structured answers.
 
-A constraint that an API rejects moves into the description of its node, where the model still
-reads it. Answers are validated against the user's own schema.
+A constraint that an API rejects moves into the description of its node, for the model to read.
+Answers are validated against the user's own schema.
 
 Source: `docs/providers.md`.
 """
@@ -31,10 +31,10 @@ from jp_nb.json_schema import (
 
 Schema = dict[str, JsonValue]
 DROPPED: Final = frozenset({"default", "title", "examples", "$schema", "$id", "$comment"})
-MAX_WRITTEN_OUT: Final = 64
-"""References within one another."""
+MAX_EXPANSIONS: Final = 64
+"""Maximum depth of references that are expanded inside each other."""
 _NESTED: Final = frozenset({"object", "array"})
-_SPEAKS_OF: Final[Mapping[str, frozenset[str]]] = {
+_KEYWORD_TYPES: Final[Mapping[str, frozenset[str]]] = {
     **dict.fromkeys(
         ("properties", "required", "additionalProperties", "minProperties", "maxProperties",
          "patternProperties", "propertyNames", "dependentRequired", "dependentSchemas",
@@ -52,75 +52,74 @@ _SPEAKS_OF: Final[Mapping[str, frozenset[str]]] = {
         frozenset({"number", "integer"}),
     ),
 }  # fmt: skip
-"""The types of which a keyword says something, where it does not of all."""
+"""Types to which a keyword applies. Other keywords apply to all types."""
 
 
 def is_composed(schema: Mapping[str, JsonValue]) -> bool:
-    """Return True if `schema` says what it says in several places."""
+    """Return True if `allOf`, or keywords next to `$ref`, add to the constraints of `schema`."""
     beside = schema.keys() - DROPPED - set(DEFINITIONS) - {"$ref"}
     return "allOf" in schema or ("$ref" in schema and bool(beside))
 
 
-def expanded(
+def expand(
     schema: Mapping[str, JsonValue],
     root: Mapping[str, JsonValue],
     within: tuple[str, ...] = (),
     known: dict[str, Mapping[str, JsonValue] | None] | None = None,
 ) -> Mapping[str, JsonValue] | None:
-    """`schema` with what its `$ref` and `allOf` say written out; None if that is not simple.
+    """Return `schema` with `$ref` and `allOf` replaced by the keywords of their schemas.
 
-    It is simple where one says what others say nothing of, and recursion does not come in.
+    Returns None if the schemas constrain the same keyword, or a reference is recursive.
 
     Args:
-        schema: What to write out.
-        root: Where references lead.
-        within: The references that led here.
-        known: What references are when written out; added to.
+        schema: Schema to expand.
+        root: Schema in which references are resolved.
+        within: References that are being expanded.
+        known: Cache of expanded references, which this function extends.
     """
     known = {} if known is None else known
     own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf")}
     members: list[Mapping[str, JsonValue]] = [own]
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        if reference in within or len(within) >= MAX_WRITTEN_OUT:
+        if reference in within or len(within) >= MAX_EXPANSIONS:
             return None
         if reference not in known:
-            # What leads back to `within` leads back to itself: it is None wherever it stands.
+            # A reference back to `within` is recursive, so its cached value is None everywhere.
             try:
                 found = resolve_reference(root, reference)[1]
             except LookupError:
                 return None
             known[reference] = (
-                expanded(found, root, (*within, reference), known)
+                expand(found, root, (*within, reference), known)
                 if isinstance(found, dict)
                 else None
             )
         if (written := known[reference]) is None:
             return None
         members.append(written)
-    for member in all_of(schema):
-        written = expanded(member, root, within, known)
+    for member in get_all_of(schema):
+        written = expand(member, root, within, known)
         if written is None:
             return None
         members.append(written)
-    return _combined(members) if len(members) > 1 else own
+    return _merge_schemas(members) if len(members) > 1 else own
 
 
-def resolved(
+def expand_or_keep(
     schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
 ) -> Mapping[str, JsonValue]:
-    """`schema` written out, within `root`; as it stands where that is not simple."""
-    return expanded(schema, root) or schema
+    """Return the expanded `schema`, or `schema` if it cannot be expanded."""
+    return expand(schema, root) or schema
 
 
-def all_of(schema: Mapping[str, JsonValue]) -> list[Schema]:
-    """Return the schemas of its `allOf`."""
+def get_all_of(schema: Mapping[str, JsonValue]) -> list[Schema]:
+    """Return the schemas under `allOf`."""
     members = schema.get("allOf")
     return [each for each in members if isinstance(each, dict)] if isinstance(members, list) else []
 
 
-def _combined(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
-    """Return what all `members` demand as one schema; None if two of them speak of the same."""
+def _merge_schemas(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
     result: Schema = {}
     for member in members:
         for key, value in member.items():
@@ -128,7 +127,7 @@ def _combined(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
             if key not in result or before == value:
                 result[key] = value
             elif key in DROPPED or key == "description" or key in DEFINITIONS:
-                continue  # the first one's, which is nearest
+                continue  # keep the nearest one
             elif key == "required" and isinstance(before, list) and isinstance(value, list):
                 result[key] = [*before, *(name for name in value if name not in before)]
             elif (
@@ -143,58 +142,58 @@ def _combined(members: Iterable[Mapping[str, JsonValue]]) -> Schema | None:
     return result
 
 
-def type_names(schema: Mapping[str, JsonValue]) -> set[JsonValue]:
-    """The types that `schema` names."""
+def get_type_names(schema: Mapping[str, JsonValue]) -> set[JsonValue]:
+    """Return the names under `type`."""
     given = schema.get("type", [])
     return set(given) if isinstance(given, list) else {given}
 
 
-def one_type(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-    """`schema` with `anyOf` in place of a list of types with objects or arrays among them.
+def split_types(schema: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """Return `schema` with an `anyOf` instead of a list of types that contains object or array.
 
-    Unchanged where it has no such list, or says what is not one type's already in another way.
+    Returns `schema` unchanged if it has no such list, or other alternatives.
     """
     kinds = schema.get("type")
-    if not isinstance(kinds, list) or not is_mixed(schema):
+    if not isinstance(kinds, list) or not has_mixed_types(schema):
         return schema
     if len(kinds) == 1:
         return {**schema, "type": kinds[0]}
     if schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "enum", "const"}:
         return schema
-    around = {key: value for key, value in schema.items() if key not in ("type", *_SPEAKS_OF)}
+    around = {key: value for key, value in schema.items() if key not in ("type", *_KEYWORD_TYPES)}
     members: list[JsonValue] = [
         {"type": kind}
-        | {key: value for key, value in schema.items() if kind in _SPEAKS_OF.get(key, ())}
+        | {key: value for key, value in schema.items() if kind in _KEYWORD_TYPES.get(key, ())}
         for kind in kinds
     ]
     return {**around, "anyOf": members}
 
 
-def undeclared(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """The names under `required` that are not among the properties."""
+def find_undeclared(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
+    """Return the names under `required` that are missing under `properties`."""
     properties = schema.get("properties")
     declared = properties if isinstance(properties, dict) else {}
-    return [name for name in required_names(schema) if name not in declared]
+    return [name for name in get_required(schema) if name not in declared]
 
 
-def is_mixed(schema: Mapping[str, JsonValue]) -> bool:
-    """Return True if `schema` has a list of types with objects or arrays among them."""
-    return isinstance(schema.get("type"), list) and bool(_NESTED & type_names(schema))
+def has_mixed_types(schema: Mapping[str, JsonValue]) -> bool:
+    """Return True if `type` is a list with object or array."""
+    return isinstance(schema.get("type"), list) and bool(_NESTED & get_type_names(schema))
 
 
-def required_names(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """Return the names under its `required`."""
+def get_required(schema: Mapping[str, JsonValue]) -> list[JsonValue]:
+    """Return the names under `required`."""
     given = schema.get("required")
     return given if isinstance(given, list) else []
 
 
-def alternatives(schema: Mapping[str, JsonValue]) -> list[Schema]:
-    """Return the schemas of its `anyOf` or `oneOf`."""
+def get_alternatives(schema: Mapping[str, JsonValue]) -> list[Schema]:
+    """Return the schemas under `anyOf` or `oneOf`."""
     listed = schema.get("anyOf") or schema.get("oneOf")
     return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
 
 
-WRAPPED: Final = "value"
+WRAPPER_KEY: Final = "value"
 _TO_DESCRIPTION: Final = (
     "minimum",
     "maximum",
@@ -215,166 +214,173 @@ UNENFORCEABLE: Final = (
     "dependentSchemas", "dependencies", "prefixItems", "additionalItems", "contains",
     "unevaluatedProperties", "unevaluatedItems",
 )  # fmt: skip
-SAYS_WHAT: Final = frozenset(
+CONSTRAINING: Final = frozenset(
     {"type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf", "properties", "items"}
 )
-"""Keywords one of which a schema needs to say something about its value that is enforced."""
-_STAYS: Final = re.compile(rf"#(/properties/{WRAPPED}|/(\$defs|definitions)/[^/]+)?")
-"""References to what a strict schema has in the same place, and says the same of."""
+"""Keywords that constrain a value in strict mode. A schema needs at least one of them."""
+_KEPT_REFERENCE: Final = re.compile(rf"#(/properties/{WRAPPER_KEY}|/(\$defs|definitions)/[^/]+)?")
+"""References whose targets do not move in a strict schema."""
 _FORMATS: Final = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
 )
 _MAX_NODES: Final = 20_000
-"""Of a schema whose references are written out."""
+"""Maximum size of a schema with expanded references."""
 
 
-def object_root(schema: Mapping[str, JsonValue]) -> tuple[Schema, bool]:
-    """`schema` if its answers are objects; else an object that holds such an answer."""
-    whole = resolved(schema, schema)
+def wrap_in_object(schema: Mapping[str, JsonValue]) -> tuple[Schema, bool]:
+    """Return `schema`, or an object with it as a property if its answers are not objects.
+
+    Returns:
+        The schema, and True if it was wrapped.
+    """
+    whole = expand_or_keep(schema, schema)
     definitions = {key: schema[key] for key in DEFINITIONS if key in schema}
-    if type_names(whole) == {"object"} or ("properties" in whole and "type" not in whole):
+    if get_type_names(whole) == {"object"} or ("properties" in whole and "type" not in whole):
         return {**definitions, **whole}, False
     inner = {key: value for key, value in schema.items() if key not in definitions}
     root: Schema = {
         "type": "object",
-        "properties": {WRAPPED: _moved(inner)},
-        "required": [WRAPPED],
-        **{key: _moved(value) for key, value in definitions.items()},
+        "properties": {WRAPPER_KEY: _move_references(inner)},
+        "required": [WRAPPER_KEY],
+        **{key: _move_references(value) for key, value in definitions.items()},
     }
     return root, True
 
 
-def _moved(value: JsonValue) -> JsonValue:
-    """`value` with what it refers to at the root's new place; definitions stay where they are."""
+def _move_references(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
-        return [_moved(item) for item in value]
+        return [_move_references(item) for item in value]
     if not isinstance(value, dict):
         return value
-    moved = {key: _moved(item) for key, item in value.items()}
+    moved = {key: _move_references(item) for key, item in value.items()}
     reference = value.get("$ref")
     kept = tuple(f"#/{key}/" for key in DEFINITIONS)
     if isinstance(reference, str) and not reference.startswith(kept):
-        moved["$ref"] = f"#/properties/{WRAPPED}{reference.removeprefix('#')}"
+        moved["$ref"] = f"#/properties/{WRAPPER_KEY}{reference.removeprefix('#')}"
     return moved
 
 
 def _is_enforceable(schema: Mapping[str, JsonValue]) -> bool:
-    """Return True if OpenAI can enforce what `schema` itself says, its parts aside."""
     reference = schema.get("$ref")
-    if isinstance(reference, str) and not _STAYS.fullmatch(reference):
+    if isinstance(reference, str) and not _KEPT_REFERENCE.fullmatch(reference):
         return False
-    if is_mixed(schema) or undeclared(schema):
+    if has_mixed_types(schema) or find_undeclared(schema):
         return False
-    return bool(SAYS_WHAT & schema.keys()) and not any(word in schema for word in UNENFORCEABLE)
+    return bool(CONSTRAINING & schema.keys()) and not any(word in schema for word in UNENFORCEABLE)
 
 
 class SchemaRewriter:
-    """Rewrites a schema, node by node, for one dialect."""
+    """Rewrites a schema, node by node, for one dialect.
+
+    Attributes:
+        is_enforceable: False if the API cannot enforce the whole schema.
+        has_nullable: An optional property was made nullable.
+        is_too_large: The schema with expanded references is too large.
+    """
 
     def __init__(
         self, dialect: Literal["anthropic", "openai"], root: Mapping[str, JsonValue]
     ) -> None:
         self.strict = dialect == "openai"
-        self.possible = True
-        self.nullable = False
-        self.too_large = False
+        self.is_enforceable = True
+        self.has_nullable = False
+        self.is_too_large = False
         self._nodes = 0
         self._root = root
-        self._written_out: list[JsonValue] = []
+        self._expanding: list[JsonValue] = []
 
-    def node(self, schema: Mapping[str, JsonValue]) -> Schema:
-        """The node to send for `schema`."""
+    def rewrite(self, schema: Mapping[str, JsonValue]) -> Schema:
+        """Return the node to send for `schema`."""
         self._nodes += 1
-        if self._nodes > _MAX_NODES or len(self._written_out) > MAX_WRITTEN_OUT:
-            self.too_large = True
-            self.possible = False
+        if self._nodes > _MAX_NODES or len(self._expanding) > MAX_EXPANSIONS:
+            self.is_too_large = True
+            self.is_enforceable = False
             return {}
         reference = schema.get("$ref")
-        moves = isinstance(reference, str) and not _STAYS.fullmatch(reference)
+        moves = isinstance(reference, str) and not _KEPT_REFERENCE.fullmatch(reference)
         if not is_composed(schema) and (self.strict or not moves):
-            return self._simple(schema)
-        # Neither dialect takes a `$ref` with anything beside it.
-        references = [each["$ref"] for each in (schema, *all_of(schema)) if "$ref" in each]
-        if any(reference in self._written_out for reference in references):
+            return self._rewrite_simple(schema)
+        # Neither dialect accepts keywords next to `$ref`.
+        references = [each["$ref"] for each in (schema, *get_all_of(schema)) if "$ref" in each]
+        if any(reference in self._expanding for reference in references):
             if "allOf" in schema:
-                self.possible = False
-            return {"$ref": references[0]}  # once more of the same: what is beside it goes
-        self._written_out += references
-        written = expanded(schema, self._root)
+                self.is_enforceable = False
+            return {"$ref": references[0]}  # recursive: drop the keywords next to it
+        self._expanding += references
+        written = expand(schema, self._root)
         if written is None:
-            self.possible = False
-        node = self._simple(schema if written is None else written)
-        del self._written_out[len(self._written_out) - len(references) :]
+            self.is_enforceable = False
+        node = self._rewrite_simple(schema if written is None else written)
+        del self._expanding[len(self._expanding) - len(references) :]
         return node
 
-    def _simple(self, schema: Mapping[str, JsonValue]) -> Schema:
-        schema = one_type(schema)
+    def _rewrite_simple(self, schema: Mapping[str, JsonValue]) -> Schema:
+        schema = split_types(schema)
         if not _is_enforceable(schema):
-            self.possible = False
+            self.is_enforceable = False
         result: Schema = {}
         notes: list[str] = []
         for key, value in schema.items():
             if key in DROPPED:
                 continue
-            if self._is_description(key, value):
+            if self._belongs_in_description(key, value):
                 notes.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")
             else:
-                key, value = self._keyword(key, value)
+                key, value = self._rewrite_keyword(key, value)
                 result[key] = value
         if "properties" in result:
             result.setdefault("type", "object")
         if result.get("type") == "object":
-            self._object(schema, result)
+            self._close_object(schema, result)
         if result.get("type") == "array" and "items" not in result:
-            self.possible = False
+            self.is_enforceable = False
         if notes:
             described = str(result.get("description", ""))
             result["description"] = f"{described} {{{', '.join(notes)}}}".strip()
         return result
 
-    def _is_description(self, key: str, value: JsonValue) -> bool:
+    def _belongs_in_description(self, key: str, value: JsonValue) -> bool:
         if key == "minItems" and not self.strict:
             return value not in (0, 1)
         return key in _TO_DESCRIPTION or (key == "format" and value not in _FORMATS)
 
-    def _keyword(self, key: str, value: JsonValue) -> tuple[str, JsonValue]:
+    def _rewrite_keyword(self, key: str, value: JsonValue) -> tuple[str, JsonValue]:
         match key, value:
             case (("properties" | "$defs" | "definitions"), dict()):
-                return key, {name: self._child(child) for name, child in value.items()}
+                return key, {name: self._rewrite_child(child) for name, child in value.items()}
             case "items", _:
-                return key, self._child(value)
+                return key, self._rewrite_child(value)
             case (("anyOf" | "oneOf"), list()):
-                return "anyOf", [self._child(child) for child in value]
+                return "anyOf", [self._rewrite_child(child) for child in value]
             case "allOf", list():
-                return key, [self._child(child) for child in value]
+                return key, [self._rewrite_child(child) for child in value]
             case "const", _ if self.strict:
                 return "enum", [value]
         return key, value
 
-    def _child(self, value: JsonValue) -> JsonValue:
+    def _rewrite_child(self, value: JsonValue) -> JsonValue:
         if isinstance(value, dict):
-            return self.node(value)
-        self.possible = False  # `true`: anything; a list: one for each item
+            return self.rewrite(value)
+        self.is_enforceable = False  # `true`, or a list of schemas for the items
         return value
 
-    def _object(self, schema: Mapping[str, JsonValue], result: Schema) -> None:
+    def _close_object(self, schema: Mapping[str, JsonValue], result: Schema) -> None:
         result["additionalProperties"] = False
         properties = result.get("properties")
         if not isinstance(properties, dict) or isinstance(schema.get("additionalProperties"), dict):
-            self.possible = False  # a map with keys of the model's choice
+            self.is_enforceable = False  # a mapping with arbitrary keys
             return
         if not self.strict:
             return
-        given = schema.get("required")
-        required = given if isinstance(given, list) else []
+        required = get_required(schema)
         for name, child in properties.items():
             if name not in required and isinstance(child, dict):
-                self.nullable = True
-                properties[name] = _or_null(child)
+                self.has_nullable = True
+                properties[name] = _allow_null(child)
         result["required"] = list(properties)
 
 
-def _or_null(schema: Schema) -> Schema:
+def _allow_null(schema: Schema) -> Schema:
     kind = schema.get("type")
     if not isinstance(kind, str) or kind in ("object", "array"):
         return {"anyOf": [schema, {"type": "null"}]}
@@ -389,20 +395,20 @@ _ANY_JSON: Final = '{["-0123456789tfn'
 # https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, as of February 2026
 _MAX_STRICT_PROPERTIES: Final = 5000
 _MAX_STRICT_OBJECTS: Final = 10
-"""Within one another."""
+"""Maximum depth of nested objects."""
 _MAX_STRICT_CHOICES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerSchema:
-    """The schema to send for a user's `original` one, and the way back.
+    """A schema as it is sent, with the conversion of answers back to the user's schema.
 
     Attributes:
-        original: The user's.
-        schema: The one to send.
-        strict: Whether the API can enforce `schema` (the OpenAI protocols' `strict`).
-        wrapped: Whether the answer comes as `{"value": …}`, because it is not an object.
-        nullable: Whether properties that may be absent come as null instead.
+        original: The user's schema.
+        schema: The schema to send.
+        strict: The API can enforce `schema` (`strict` of the OpenAI protocols).
+        wrapped: The answer has the form `{"value": …}`, because it is not an object.
+        nullable: Optional properties are null instead of absent.
     """
 
     original: Mapping[str, JsonValue]
@@ -412,130 +418,131 @@ class AnswerSchema:
     nullable: bool = False
 
     @property
-    def as_is(self) -> bool:
-        """Return True if an answer to `schema` is one to `original`, without `restore`."""
+    def is_unchanged(self) -> bool:
+        """True if an answer fits `original` without `restore`."""
         return not (self.wrapped or self.nullable)
 
     @property
-    def begins(self) -> str:
-        """The characters with which an answer may begin, as JSON, and no mere talk does."""
+    def first_chars(self) -> str:
+        """Characters that begin a JSON answer but no prose."""
         is_object = self.schema.get("type") == "object" and not self.wrapped
         return "{[" if is_object else _ANY_JSON
 
     def restore(self, text: str) -> str:
-        """The answer `text` as an answer to `original`; unchanged if it is no complete JSON."""
+        """Convert the answer `text` to the original schema. Incomplete JSON stays unchanged."""
         try:
             value: JsonValue = json.loads(text)
-            if self.wrapped and isinstance(value, dict) and set(value) == {WRAPPED}:
-                value = value[WRAPPED]
+            if self.wrapped and isinstance(value, dict) and set(value) == {WRAPPER_KEY}:
+                value = value[WRAPPER_KEY]
             if self.nullable:
-                value = _without_nulls(value, self.original, self.original)
+                value = _drop_nulls(value, self.original, self.original)
             return json.dumps(value, ensure_ascii=False)
         except (ValueError, RecursionError):
             return text
 
 
-def plain(schema: Mapping[str, JsonValue]) -> AnswerSchema:
-    """For servers that make a grammar of any schema (llama.cpp, Ollama)."""
+def pass_schema(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+    """Return `schema` unchanged, for servers that accept any schema (llama.cpp, Ollama)."""
     return AnswerSchema(schema, dict(schema))
 
 
-def for_json_mode(schema: Mapping[str, JsonValue]) -> AnswerSchema:
-    """For servers that are told the schema in words, and answer with objects alone (DeepSeek)."""
-    root, wrapped = object_root(schema)
+def adapt_for_json_mode(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+    """Adapt `schema` for JSON mode, which answers only with objects (DeepSeek)."""
+    root, wrapped = wrap_in_object(schema)
     return AnswerSchema(schema, root, wrapped=wrapped)
 
 
-def for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
-    """For `output_config.format`.
+def adapt_for_anthropic(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+    """Adapt `schema` for Anthropic's `output_config.format`.
 
     Raises:
-        UsageError: If it is too large, as `check_anthropic` says too.
+        UsageError: The schema is too large.
     """
-    root, wrapped = object_root(schema)
+    root, wrapped = wrap_in_object(schema)
     walker = SchemaRewriter("anthropic", root)
-    sent = walker.node(root)
-    if walker.too_large:
-        raise _refusal((), "the schema with all of its references expanded is too large")
+    sent = walker.rewrite(root)
+    if walker.is_too_large:
+        raise _make_error((), "the schema with all of its references expanded is too large")
     return AnswerSchema(schema, sent, wrapped=wrapped)
 
 
-def for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
-    """For `strict` schemas; not strict where the schema cannot be."""
-    root, wrapped = object_root(schema)
+def adapt_for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
+    """Adapt `schema` for OpenAI's strict mode. The result is not strict if that is impossible."""
+    root, wrapped = wrap_in_object(schema)
     walker = SchemaRewriter("openai", root)
-    strict = walker.node(root)
-    if not walker.possible or _too_large(strict):
+    strict = walker.rewrite(root)
+    if not walker.is_enforceable or _exceeds_strict_limits(strict):
         return AnswerSchema(schema, root, strict=False, wrapped=wrapped)
-    return AnswerSchema(schema, strict, wrapped=wrapped, nullable=walker.nullable)
+    return AnswerSchema(schema, strict, wrapped=wrapped, nullable=walker.has_nullable)
 
 
 def check_references(schema: Mapping[str, JsonValue]) -> None:
-    """Raise `UsageError` if a reference in `schema` leads nowhere, or only to itself."""
+    """Raise `UsageError` if a reference in `schema` refers only to itself."""
     if (path := find_loop(schema, same_value=True)) is not None:
         raise UsageError(f"{format_place(path)}: {ONLY_ITSELF}")
 
 
 def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
-    """Raise `UsageError` if `output_config.format` cannot have answers fit `schema`.
+    """Raise `UsageError` if Anthropic's `output_config.format` cannot enforce `schema`.
 
     Source: `docs/providers.md`;
     https://platform.claude.com/docs/en/build-with-claude/structured-outputs
     """
     check_references(schema)
     if (path := find_loop(schema)) is not None:
-        raise _refusal(path, "the schema is recursive: write out as many levels as you need")
+        raise _make_error(path, "the schema is recursive: write out as many levels as you need")
     for path, part in all_schemas(schema).items():
-        if why := _anthropic_misfit(part, schema):
-            raise _refusal(path, why)
-        for way, child in child_schemas(part):
-            if isinstance(child, bool) and way[0] != "additionalProperties":
+        if why := _find_anthropic_problem(part, schema):
+            raise _make_error(path, why)
+        for step, child in child_schemas(part):
+            if isinstance(child, bool) and step[0] != "additionalProperties":
                 word = json.dumps(child)
-                raise _refusal((*path, *way), f"`{word}` is used as a schema: write out a schema")
-        # What `allOf` demands together is looked at as one, where it stands.
-        if path[-2:-1] != ("allOf",) and (unknown := undeclared(resolved(part, schema))):
-            raise _refusal(
+                problem = f"`{word}` is used as a schema: write out a schema"
+                raise _make_error((*path, *step), problem)
+        # The members of `allOf` are checked together, at their parent.
+        if path[-2:-1] != ("allOf",) and (unknown := find_undeclared(expand_or_keep(part, schema))):
+            raise _make_error(
                 path, f"`required` names {unknown[0]!r}, which is missing under `properties`"
             )
-    for_anthropic(schema)
+    adapt_for_anthropic(schema)
 
 
-def _refusal(path: SchemaPath, why: str) -> UsageError:
+def _make_error(path: SchemaPath, why: str) -> UsageError:
     return UsageError(f"anthropic does not support this schema: {format_place(path)}: {why}")
 
 
-def _anthropic_misfit(part: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> str | None:
+def _find_anthropic_problem(
+    part: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
+) -> str | None:
     for keyword in UNENFORCEABLE:
         if keyword in part:
             return f"`{keyword}` is not supported; describe the condition in `description`"
-    if not SAYS_WHAT & part.keys():
+    if not CONSTRAINING & part.keys():
         return "the schema allows any value; add a `type`"
     choices = part.get("enum", [])
     if isinstance(choices, list) and any(isinstance(choice, dict | list) for choice in choices):
         return "an `enum` can contain only texts, numbers, booleans and null"
-    if is_mixed(one_type(resolved(part, root))):
+    if has_mixed_types(split_types(expand_or_keep(part, root))):
         return "objects or arrays among several types; make each type a schema of an `anyOf`"
     if isinstance(part.get("items"), list):
         return "`items` must be one schema for all items, not a list of schemas"
-    if isinstance(part.get("additionalProperties"), dict) or _is_open(part):
+    if isinstance(part.get("additionalProperties"), dict) or _has_open_keys(part):
         return (
             "an object needs fixed keys; list them under `properties`, or use an "
             "array of objects with a key and a value"
         )
-    if is_composed(part) and expanded(part, root) is None:
+    if is_composed(part) and expand(part, root) is None:
         return "the schemas of `allOf` or next to `$ref` cannot be merged; write out one schema"
     return None
 
 
-def _is_open(part: Mapping[str, JsonValue]) -> bool:
-    """Return True if `part` is an object that names no properties and may have some."""
-    if "object" not in type_names(part) or is_composed(part):
+def _has_open_keys(part: Mapping[str, JsonValue]) -> bool:
+    if "object" not in get_type_names(part) or is_composed(part):
         return False
     return "properties" not in part and part.get("additionalProperties") is not False
 
 
-def _too_large(strict: Schema) -> bool:
-    """Return True if OpenAI would refuse to enforce `strict` for its size."""
+def _exceeds_strict_limits(strict: Schema) -> bool:
     properties = choices = deepest = 0
     for path, part in all_schemas(strict).items():
         names, values = part.get("properties"), part.get("enum")
@@ -550,56 +557,55 @@ def _too_large(strict: Schema) -> bool:
     )
 
 
-def _without_nulls(
+def _drop_nulls(
     value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
 ) -> JsonValue:
-    """`value` without the null properties that `schema` allows to be absent."""
-    schema = resolved(schema, root)
+    schema = expand_or_keep(schema, root)
     items = schema.get("items")
     properties = schema.get("properties")
     if isinstance(value, list) and isinstance(items, dict):
-        return [_without_nulls(item, items, root) for item in value]
+        return [_drop_nulls(item, items, root) for item in value]
     if isinstance(value, dict) and isinstance(properties, dict):
         return {
-            name: _without_nulls(item, child, root) if isinstance(child, dict) else item
+            name: _drop_nulls(item, child, root) if isinstance(child, dict) else item
             for name, item in value.items()
             for child in [properties.get(name)]
-            if item is not None or name in required_names(schema)
+            if item is not None or name in get_required(schema)
         }
-    for alternative in alternatives(schema):
-        if _fits(value, alternative, root):
-            return _without_nulls(value, alternative, root)
+    for alternative in get_alternatives(schema):
+        if _matches(value, alternative, root):
+            return _drop_nulls(value, alternative, root)
     return value
 
 
-def _fits(value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]) -> bool:
-    """Return True if `value`, null for what is absent, has the types and choices of `schema`."""
-    schema = resolved(schema, root)
+def _matches(
+    value: JsonValue, schema: Mapping[str, JsonValue], root: Mapping[str, JsonValue]
+) -> bool:
+    schema = expand_or_keep(schema, root)
     if "const" in schema and value != schema["const"]:
         return False
-    choices, kinds = schema.get("enum"), schema.get("type")
+    choices, types = schema.get("enum"), schema.get("type")
     if isinstance(choices, list) and value not in choices:
         return False
-    if kinds is not None and not set(kinds if isinstance(kinds, list) else [kinds]) & _kinds(value):
+    if types is not None and not get_type_names(schema) & _json_types(value):
         return False
-    others = alternatives(schema)
-    if others and not any(_fits(value, each, root) for each in others):
+    alternatives = get_alternatives(schema)
+    if alternatives and not any(_matches(value, each, root) for each in alternatives):
         return False
     items, properties = schema.get("items"), schema.get("properties")
     if isinstance(value, list) and isinstance(items, dict):
-        return all(_fits(item, items, root) for item in value)
+        return all(_matches(item, items, root) for item in value)
     if isinstance(value, dict) and isinstance(properties, dict):
-        required = required_names(schema)
+        required = get_required(schema)
         return all(name in value for name in required) and all(
             isinstance(child := properties.get(name), dict)
-            and ((item is None and name not in required) or _fits(item, child, root))
+            and ((item is None and name not in required) or _matches(item, child, root))
             for name, item in value.items()
         )
     return True
 
 
-def _kinds(value: JsonValue) -> set[JsonValue]:
-    """The names that JSON schemas have for what `value` is."""
+def _json_types(value: JsonValue) -> set[JsonValue]:
     match value:
         case None:
             return {"null"}
@@ -619,48 +625,49 @@ Kind = Literal["message", "reasoning"]
 
 
 class AnswerText:
-    """The answer's text: a message, or data that fits a schema.
+    """Text of an answer: a message, or data that fits a schema.
 
-    Where data is asked for, a text that does not even begin as data does stays a message: what a
-    model says before it calls a tool, or instead of an answer. Data that has to be restored to
-    the user's schema is held back until it is complete.
+    With a schema, a text that does not begin like JSON is a message, for example before a tool
+    call. Data is held back until it is complete if it has to be restored to the user's schema.
+
+    Attributes:
+        held_chars: Number of characters that are held back.
     """
 
     def __init__(self, schema: AnswerSchema | None) -> None:
         self._schema = schema
         self._kind: Literal["message", "structured"] | None = None
         self._held: list[str] = []
-        self.held = 0
-        """Characters that were taken and not given yet."""
+        self.held_chars = 0
 
-    def part(self, index: int, text: str) -> list[ProviderEvent]:
-        """The event for a piece of text; none while it is held back."""
+    def feed(self, index: int, text: str) -> list[ProviderEvent]:
+        """Return the event for a piece of text; no event while the text is held back."""
         if self._schema is None:
             return [TextPart(index, "message", text)]
         if self._kind is None:
             text = "".join([*self._held, text])
-            self._held, self.held = [], 0
+            self._held, self.held_chars = [], 0
             leading = text.lstrip()
             if leading:
-                is_data = leading[0] in self._schema.begins
+                is_data = leading[0] in self._schema.first_chars
                 self._kind = "structured" if is_data else "message"
-        if self._kind is None or (self._kind == "structured" and not self._schema.as_is):
+        if self._kind is None or (self._kind == "structured" and not self._schema.is_unchanged):
             self._held.append(text)
-            self.held += len(text)
+            self.held_chars += len(text)
             return []
         return [TextPart(index, self._kind, text)]
 
-    def complete(self, index: int) -> list[ProviderEvent]:
-        """The event for what was held back; what comes next is another text."""
+    def finish(self, index: int) -> list[ProviderEvent]:
+        """Return the event for the text that was held back. The next piece begins another text."""
         kind, self._kind = self._kind, None
-        text, self._held, self.held = "".join(self._held), [], 0
+        text, self._held, self.held_chars = "".join(self._held), [], 0
         if not text or kind is None or self._schema is None:
             return []
         return [TextPart(index, kind, self._schema.restore(text))]
 
 
 def is_json_object(text: str) -> bool:
-    """Return True if `text` is a complete JSON object, such as the arguments of a call."""
+    """Return True if `text` is a complete JSON object."""
     try:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
@@ -672,9 +679,9 @@ _CLOSE: Final = "</think>"
 
 
 class ThinkSplitter:
-    """Finds reasoning that a chat template left in the text as a leading `<think>…</think>`.
+    """Separates reasoning that a chat template left in the text as a leading `<think>…</think>`.
 
-    Up to eight characters are held back, so that a tag cut by a chunk's end is found.
+    Holds back up to eight characters, because a tag may be split between chunks.
     """
 
     def __init__(self) -> None:
@@ -682,7 +689,7 @@ class ThinkSplitter:
         self._held = ""
 
     def feed(self, text: str) -> list[tuple[Kind, str]]:
-        """The pieces of `text` with what each is."""
+        """Return the pieces of `text` with their kinds."""
         if self._state == "answer":
             return [("message", text)]
         text = self._held + text
@@ -690,7 +697,7 @@ class ThinkSplitter:
         pieces: list[tuple[Kind, str]] = []
         if self._state == "start":
             leading = text.lstrip()
-            if _OPEN.startswith(leading):  # whole too: the line break after it may come later
+            if _OPEN.startswith(leading):  # a line break may follow a complete tag
                 self._held = text
                 return []
             if not leading.startswith(_OPEN):
@@ -701,7 +708,7 @@ class ThinkSplitter:
         if self._state == "thinking":
             thought, tag, text = text.partition(_CLOSE)
             if not tag:
-                cut = _partial_tag(thought)
+                cut = _find_partial_tag(thought)
                 thought, self._held = thought[:cut], thought[cut:]
             if thought:
                 pieces.append(("reasoning", thought))
@@ -714,15 +721,14 @@ class ThinkSplitter:
         return pieces
 
     def finish(self) -> list[tuple[Kind, str]]:
-        """Return what was held back, when the text is over."""
+        """Return the text that was held back."""
         text, self._held = self._held, ""
         if not text:
             return []
         return [("reasoning" if self._state == "thinking" else "message", text)]
 
 
-def _partial_tag(text: str) -> int:
-    """Return where `text` ends in the beginning of the closing tag; its length if it does not."""
+def _find_partial_tag(text: str) -> int:
     for size in range(min(len(_CLOSE) - 1, len(text)), 0, -1):
         if _CLOSE.startswith(text[-size:]):
             return len(text) - size

@@ -1,4 +1,4 @@
-"""A provider that answers from a script: no network, no key, the same answers every time.
+"""Provider that replays the replies of a script, without network or key.
 
 Source: `docs/guide.md`.
 """
@@ -46,16 +46,16 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.endpoint import ProviderSettings
-from jp_nb.providers.errors import classify
-from jp_nb.providers.messages import encode
+from jp_nb.providers.errors import classify_response
+from jp_nb.providers.messages import encode_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 
 NAME: Final = "scripted"
-POSITION: Final = "scripted_reply"
-"""Metadata of what a reply said: `SCRIPT:NUMBER`, so that another kernel can go on after it."""
+POSITION_KEY: Final = "scripted_reply"
+"""Metadata key of an entry of a reply: `SCRIPT:NUMBER`, so that another kernel can continue."""
 
-MAX_LOOKED_AT: Final = 64 * 1024
+MAX_PROBED_CHARS: Final = 64 * 1024
 _PIECES: Final = 3
 _WORD: Final = re.compile(r"\s*\S+|\s+$")
 _EXCERPT: Final = 400
@@ -73,21 +73,21 @@ class ScriptedCall(_Strict):
 
 
 class ScriptedError(_Strict):
-    """An HTTP error instead of an answer, or after its text: the stream breaks."""
+    """HTTP error instead of an answer, or after its text, as a broken stream."""
 
     status: int = Field(ge=400, le=599)
     retry_after: float | None = Field(default=None, ge=0)
     message: str | None = None
 
-    def as_error(self) -> ProviderError:
-        """The error as a real server's would be classified."""
+    def to_error(self) -> ProviderError:
+        """Return the exception that a real server's response would raise."""
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         body = json.dumps({"error": {"message": self.message}}) if self.message else ""
-        return classify(self.status, headers, body, provider=NAME)
+        return classify_response(self.status, headers, body, provider=NAME)
 
 
 class ScriptedUsage(_Strict):
-    """Tokens that a reply reports."""
+    """Token counts that a reply reports."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -97,16 +97,16 @@ class ScriptedUsage(_Strict):
 
 
 class Reply(_Strict):
-    """One answer of the script.
+    """One reply of the script.
 
     Attributes:
-        when: Texts without which in the latest entries the reply is passed over, so that a script
-            can answer what a person chose.
-        expect: Texts that must occur in the request: in its system texts, in the sources and the
-            texts of its attachments, or in its thread.
+        when: Texts that the latest entries must contain, else the reply is skipped. A script can
+            thus react to the user's choices.
+        expect: Texts that the request must contain, in its system texts, its attachments, or its
+            context. Another request is an error.
         data: A structured answer.
-        chunk_ms: Pause between the words of the text; None: a few pieces, at once.
-        finish: How the response ends.
+        chunk_ms: Pause between the words of the text. None: a few pieces without a pause.
+        finish: Finish reason.
     """
 
     when: tuple[str, ...] = ()
@@ -122,26 +122,26 @@ class Reply(_Strict):
 
     @field_validator("when", "expect", mode="before")
     @classmethod
-    def _one_text(cls, value: object) -> object:
+    def _split_single_text(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _require_content(self) -> Self:
         if not self.model_fields_set & {"reasoning", "text", "data", "tool_calls", "error"}:
             raise ValueError("needs one of `text`, `reasoning`, `data`, `tool_calls`, `error`")
         return self
 
 
 class Script(_Strict):
-    """The replies of a scripted model.
+    """Replies of a scripted model.
 
     Attributes:
-        replies: In order.
-        inquiries: Answers of the model to tools' questions: `tool.question` to the answer.
-        requests: Texts of which the request that begins a turn has to hold one: the script answers
-            these, in any order, and any other request means that no model is configured.
-        summary: What the model says whenever it is to sum up turns; None: the next reply.
-        name: For messages.
+        replies: Replies in order.
+        inquiries: Answers of the model to questions of tools, by `tool.question`.
+        requests: Texts of the accepted requests. Each turn must begin with a request that contains
+            one of them; replies may then repeat. Another request means that no model is configured.
+        summary: Reply to each request for a summary. None: the next reply.
+        name: Name for messages.
     """
 
     replies: tuple[Reply, ...] = ()
@@ -155,34 +155,34 @@ class Script(_Strict):
         """Read a script from a TOML file.
 
         Raises:
-            ConfigError: If there is no such file or it is no script; names file and place.
+            ConfigError: The file is missing or is not a script. The message names file and key.
         """
-        text = _read(path)
+        text = _read_script(path)
         return cls.parse(text, name=path.name.removesuffix(".toml"), source=str(path))
 
     @classmethod
     def parse(cls, text: str, *, name: str = "script", source: str = "<script>") -> Self:
-        """Read a script from TOML text; `source` is where it came from, for messages.
+        """Parse a script in TOML. `source` is its file, for messages.
 
         Raises:
-            ConfigError: If it is not TOML, or not a script; the message names the place.
+            ConfigError: The text is not TOML or not a script. The message names the key.
         """
         try:
             return cls.model_validate({"name": name, **tomllib.loads(text)})
         except tomllib.TOMLDecodeError as exc:
             raise ConfigError(f"not TOML: {exc}", kind="malformed", layer=source) from exc
         except ValidationError as exc:
-            raise ConfigError(_first_error(exc), kind="malformed", layer=source) from exc
+            raise ConfigError(_format_first_error(exc), kind="malformed", layer=source) from exc
 
 
-def _read(path: Path | Traversable) -> str:
+def _read_script(path: Path | Traversable) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"cannot read the script: {exc}", layer=str(path)) from exc
 
 
-def _first_error(error: ValidationError) -> str:
+def _format_first_error(error: ValidationError) -> str:
     first = error.errors()[0]
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"]).lstrip(".")
     message = first["msg"].removeprefix("Value error, ")
@@ -197,10 +197,10 @@ def _first_error(error: ValidationError) -> str:
 def find_script(
     name: str, folders: Sequence[Path], *, packaged: Traversable | None = None
 ) -> Path | Traversable:
-    """The file of the script `name`: in a folder, in `scripts/` there, or shipped with us.
+    """Return the file of a script. Searches `folders`, their `scripts/` folders, and the package.
 
     Raises:
-        ConfigError: If `name` is a path, or there is no such script; lists those there are.
+        ConfigError: `name` is a path, or there is no such script.
     """
     path = "assistant.model.id.name"
     if not name or "/" in name or "\\" in name or name.startswith("."):
@@ -214,9 +214,9 @@ def find_script(
         file = place.joinpath(f"{name}.toml")
         if file.is_file():
             return file
-    # A folder beside a notebook holds other TOML files too: only those in `scripts/` are listed.
+    # The folder of a notebook contains other TOML files, so list only those in `scripts/`.
     names = sorted(
-        {found for place in places if place.name == "scripts" for found in _names(place)}
+        {found for place in places if place.name == "scripts" for found in _iter_names(place)}
     )
     raise ConfigError(
         f"script {name}.toml not found in "
@@ -226,26 +226,28 @@ def find_script(
     )
 
 
-def scripts(folders: Sequence[Path]) -> list[str]:
-    """Return the names of the scripts in `folders`, in `scripts/` there, and shipped with us."""
+def list_scripts(folders: Sequence[Path]) -> list[str]:
+    """Return the names of the scripts in `folders`, their `scripts/` folders, and the package."""
     names = {
-        name for folder in folders for name in _names(folder) if _is_script(folder / f"{name}.toml")
+        name
+        for folder in folders
+        for name in _iter_names(folder)
+        if _is_script(folder / f"{name}.toml")
     }
     for place in (*(f / "scripts" for f in folders), resources.files("jp_nb").joinpath("scripts")):
-        names.update(_names(place))
+        names.update(_iter_names(place))
     return sorted(names)
 
 
 def _is_script(file: Path) -> bool:
-    """Return whether `file`, which may be anything that ends in `.toml`, looks like a script."""
     try:
         with file.open(encoding="utf-8", errors="replace") as text:
-            return "[[replies]]" in text.read(MAX_LOOKED_AT)
+            return "[[replies]]" in text.read(MAX_PROBED_CHARS)
     except OSError:
         return False
 
 
-def _names(place: Path | Traversable) -> Iterator[str]:
+def _iter_names(place: Path | Traversable) -> Iterator[str]:
     if place.is_dir():
         for file in place.iterdir():
             if file.name.endswith(".toml"):
@@ -253,18 +255,17 @@ def _names(place: Path | Traversable) -> Iterator[str]:
 
 
 class ScriptedProvider:
-    """Answers with the replies of a script, in order per conversation.
+    """Answers with the replies of a script, in order for each conversation.
 
-    A reply leaves its number with the entries it makes, so that a conversation continues after
-    the last one in another kernel too. A reply that is an error leaves nothing; those are counted
-    while this object lives.
+    The entries of a reply store its number, so that a conversation continues in another kernel. A
+    reply that is an error has no entries, and is counted only by this object.
 
     Args:
-        script: The script for every model name; None to find `MODEL.toml` in `folders`.
-        folders: Where scripts are looked for, before the package's own.
+        script: Script for all models. None: find `MODEL.toml` in `folders`.
+        folders: Folders that are searched before the package.
 
     Attributes:
-        requests: The requests so far, for tests.
+        requests: All requests so far, for tests.
     """
 
     def __init__(self, script: Script | None = None, *, folders: Sequence[Path] = ()) -> None:
@@ -276,20 +277,20 @@ class ScriptedProvider:
 
     @classmethod
     def from_replies(cls, replies: Sequence[Reply | Mapping[str, object] | str]) -> Self:
-        """A provider for a script written in Python; a text stands for a reply of that text."""
+        """Create a provider from replies in Python. A string is a reply with that text."""
         given = [{"text": reply} if isinstance(reply, str) else reply for reply in replies]
         return cls(Script.model_validate({"replies": given}))
 
     def script(self, model: str) -> Script:
-        """The script of `model`, as its file is now.
+        """Return the script of `model`, read again if the file has changed.
 
         Raises:
-            ConfigError: If there is none, or it is malformed.
+            ConfigError: The script is missing or malformed.
         """
         if self._script is not None:
             return self._script
         file = find_script(model, self._folders)
-        text = _read(file)
+        text = _read_script(file)
         known = self._found.get(model)
         if known is None or known[0] != text:
             script = Script.parse(text, name=model, source=str(file))
@@ -300,78 +301,77 @@ class ScriptedProvider:
         """Stream the next reply; see `Provider`.
 
         Raises:
-            ConfigError: If the script is missing or malformed.
-            ProviderError: If it has no further reply, expects another request, or says so.
+            ConfigError: The script is missing or malformed.
+            ProviderError: No reply is left, the reply expects another request, or is an error.
         """
         script = self.script(request.model)
         self.requests.append(request)
-        if question := _question(request.thread):
-            for event in _inquiry_events(script, question, request):
+        if question := _find_question(request.thread):
+            for event in _make_inquiry_events(script, question, request):
                 yield event
             return
         if script.summary is not None and _wants_summary(request.thread):
-            for event in _events(Reply(text=script.summary), 0, {}):
+            for event in _make_events(Reply(text=script.summary), 0, {}):
                 yield event
             yield Finished()
             return
         key = (request.conversation_id, script.name)
-        number, latest = self._begin(script, request, key), _latest(request.thread)
+        number, latest = self._find_start(script, request, key), _format_latest(request.thread)
         while number < len(script.replies) and not _applies(script.replies[number], latest):
             number += 1
         if number >= len(script.replies):
             raise ProviderError(
                 f"the script {script.name!r} has no reply left (of "
-                f"{len(script.replies)}) for this request: {_excerpt(latest)}. A "
+                f"{len(script.replies)}) for this request: {_format_excerpt(latest)}. A "
                 "script answers only its own notebook. Start again with `%jp new`, "
                 "or choose a model with `%%jp -m`"
             )
         reply = script.replies[number]
-        _check(reply, request, f"reply {number + 1} of the script {script.name!r}")
+        _check_expected(reply, request, f"reply {number + 1} of the script {script.name!r}")
         self._next[key] = number + 1
-        metadata: dict[str, JsonValue] = {POSITION: f"{script.name}:{number + 1}"}
-        for event in _events(reply, number + 1, metadata):
+        metadata: dict[str, JsonValue] = {POSITION_KEY: f"{script.name}:{number + 1}"}
+        for event in _make_events(reply, number + 1, metadata):
             if reply.chunk_ms is not None and isinstance(event, TextPart):
                 await asyncio.sleep(reply.chunk_ms / 1000)
             yield event
         if reply.error is not None:
-            raise reply.error.as_error()
+            raise reply.error.to_error()
         reason: FinishReason = reply.finish
         yield Finished(reason)
 
-    def _begin(self, script: Script, request: ModelRequest, key: tuple[str, str]) -> int:
-        """Return the number of the first reply that may answer `request`."""
-        used = position(request.thread, script.name)
+    def _find_start(self, script: Script, request: ModelRequest, key: tuple[str, str]) -> int:
+        used = count_used_replies(request.thread, script.name)
         if script.requests:
             return 0 if isinstance(request.thread.items[-1].entry, ChatRequest) else used
-        # A reply that is an error left nothing in the thread to be counted by.
+        # A reply that is an error has no entry in the context.
         return max(used, self._next.get(key, 0))
 
     def preview(self, request: ModelRequest) -> SentRequest:
-        """Return what the script reads of `request`; see `Provider`."""
+        """Return the parts of the request that the script can use; see `Provider`."""
         body = {
             "model": request.model,
             "system": list(request.system),
             "attachments": [attachment.source for attachment in request.attachments],
             "messages": [
-                {"type": item.entry.type, "text": _text_of(item)} for item in request.thread
+                {"type": item.entry.type, "text": _format_item(item)} for item in request.thread
             ],
             "tools": [tool.name for tool in request.tools],
             "tool_choice": request.tool_choice,
             "response_schema": request.schema,
         }
-        said = {key: value for key, value in body.items() if value not in ([], None)}
-        return SentRequest("", f"the script {request.model}", {}, encode(said))
+        fields = {key: value for key, value in body.items() if value not in ([], None)}
+        return SentRequest("", f"the script {request.model}", {}, encode_json(fields))
 
     @property
     def address(self) -> str:
-        """Return "": nothing is sent; see `Provider`."""
+        """The empty string, because nothing is sent; see `Provider`."""
         return ""
 
     def check_ready(self, model: str, text: str) -> None:
-        """Refuse a model without a script, and a request that it does not answer.
+        """Raise if the script is missing, or does not answer the request.
 
         Raises:
-            ConfigError: If there is no script, or it is the quickstart's and `text` is not.
+            ConfigError: The script is missing, or its `requests` do not contain `text`.
         """
         script = self.script(model)
         if script.requests and not any(each in text for each in script.requests):
@@ -382,39 +382,36 @@ class ScriptedProvider:
             )
 
     async def models(self, *, seconds: float) -> ModelList:
-        """Return the scripts that there are; see `Provider`."""
-        found = scripts(self._folders) if self._script is None else [self._script.name]
+        """List the scripts; see `Provider`."""
+        found = list_scripts(self._folders) if self._script is None else [self._script.name]
         return ModelList(tuple(ModelInfo(name) for name in found))
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
-        """Every schema is taken; see `Provider`."""
+        """Accept every schema; see `Provider`."""
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 def create(settings: ProviderSettings) -> ScriptedProvider:
-    """Return the provider whose scripts are in the `folders` of `settings`."""
+    """Return the provider with the script `folders` of `settings`."""
     return ScriptedProvider(folders=[Path(folder) for folder in settings.texts("folders")])
 
 
-def _question(thread: RequestContext) -> str | None:
-    """The `tool.question` that the thread ends in, if it is a copy that asks one."""
-    last = thread.items[-1].entry if len(thread) else None
+def _find_question(context: RequestContext) -> str | None:
+    last = context.items[-1].entry if len(context) else None
     mark = last.metadata.get(MARK) if isinstance(last, ChatRequest) else None
     return mark if isinstance(mark, str) else None
 
 
-def _wants_summary(thread: RequestContext) -> bool:
-    """Return True if the last entry asks for a summary of turns."""
-    last = thread.items[-1].entry if len(thread) else None
+def _wants_summary(context: RequestContext) -> bool:
+    last = context.items[-1].entry if len(context) else None
     return isinstance(last, ChatRequest) and SUMMARY_MARK in last.metadata
 
 
-def _inquiry_events(
+def _make_inquiry_events(
     script: Script, question: str, request: ModelRequest
 ) -> Iterator[ProviderEvent]:
-    """The script's answer to a question of a tool; uses up no reply."""
     if question not in script.inquiries:
         known = ", ".join(repr(key) for key in sorted(script.inquiries)) or "none"
         raise ProviderError(
@@ -430,19 +427,19 @@ def _inquiry_events(
     yield Finished()
 
 
-def position(thread: RequestContext, script: str) -> int:
-    """Return how many replies of `script` the thread has used up.
+def count_used_replies(context: RequestContext, script: str) -> int:
+    """Return the number of replies of `script` that `context` has used.
 
-    What a reply left says its number. A response without a number, such as one that was
-    interrupted, counts as the reply after the one before.
+    Entries store the number of their reply. A response without a number, such as an interrupted
+    one, counts as the next reply.
     """
     used = 0
-    for said, items in groupby(thread, key=_is_response):
-        if not said:
+    for is_response, items in groupby(context, key=_is_response):
+        if not is_response:
             continue
         group = list(items)
         marks = [
-            mark for item in group if isinstance(mark := item.entry.metadata.get(POSITION), str)
+            mark for item in group if isinstance(mark := item.entry.metadata.get(POSITION_KEY), str)
         ]
         numbers = [
             int(n) for name, _, n in (mark.rpartition(":") for mark in marks) if name == script
@@ -458,15 +455,15 @@ def _is_response(item: ContextItem) -> bool:
     return isinstance(item.entry, ChatResponse | ToolCallRequest)
 
 
-def _check(reply: Reply, request: ModelRequest, place: str) -> None:
+def _check_expected(reply: Reply, request: ModelRequest, place: str) -> None:
     if not reply.expect:
         return
-    attached = (_attachment_text(attachment) for attachment in request.attachments)
-    thread = map(_text_of, request.thread)
-    sent = "\n".join([*request.system, *attached, *thread])
+    attached = (_format_attachment(attachment) for attachment in request.attachments)
+    context = map(_format_item, request.thread)
+    sent = "\n".join([*request.system, *attached, *context])
     for text in reply.expect:
         if text not in sent:
-            latest = _excerpt(_latest(request.thread))
+            latest = _format_excerpt(_format_latest(request.thread))
             raise ProviderError(
                 f"{place} expects {text!r} in the request, but the request ends with: {latest}"
             )
@@ -476,26 +473,24 @@ def _applies(reply: Reply, latest: str) -> bool:
     return all(text in latest for text in reply.when)
 
 
-def _latest(thread: RequestContext) -> str:
-    """Return the text that came after the last response."""
+def _format_latest(context: RequestContext) -> str:
     last = 0
-    for number, item in enumerate(thread):
+    for number, item in enumerate(context):
         if _is_response(item):
             last = number + 1
-    return "\n".join(map(_text_of, thread.since(last)))
+    return "\n".join(map(_format_item, context.since(last)))
 
 
-def _excerpt(text: str) -> str:
+def _format_excerpt(text: str) -> str:
     return repr(text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}…")
 
 
-def _attachment_text(attachment: Attachment) -> str:
+def _format_attachment(attachment: Attachment) -> str:
     content = attachment.content
     return f"{attachment.source}\n{content}" if isinstance(content, str) else attachment.source
 
 
-def _text_of(item: ContextItem) -> str:
-    """The text of `item`; an image is in it in words."""
+def _format_item(item: ContextItem) -> str:
     match item.entry:
         case ChatRequest() | ToolCallResponse() as entry:
             return "\n".join([entry.content, *(f"[image: {x.words}]" for x in item.images)])
@@ -506,7 +501,7 @@ def _text_of(item: ContextItem) -> str:
             return text if text is not None else json.dumps(entry.data, ensure_ascii=False)
 
 
-def _events(
+def _make_events(
     reply: Reply, number: int, metadata: Mapping[str, JsonValue]
 ) -> Iterator[ProviderEvent]:
     slow = reply.chunk_ms is not None
@@ -519,7 +514,7 @@ def _events(
         texts.append(("structured", json.dumps(reply.data, ensure_ascii=False)))
     for kind, text in texts:
         if text:
-            for piece in _pieces(text, slow=slow):
+            for piece in _split_text(text, slow=slow):
                 yield TextPart(index, kind, piece)
             if reply.error is None:
                 yield Flush(index, metadata)
@@ -534,8 +529,7 @@ def _events(
         yield Usage(**reply.usage.model_dump())
 
 
-def _pieces(text: str, *, slow: bool) -> list[str]:
-    """`text` in words, or in up to three pieces."""
+def _split_text(text: str, *, slow: bool) -> list[str]:
     if slow:
         return _WORD.findall(text)
     size = -(-len(text) // _PIECES)

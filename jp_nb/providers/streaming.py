@@ -1,6 +1,6 @@
-"""Read streamed responses: server-sent events, decoding, limits on silence and size.
+"""Read streamed responses: server-sent events, decoding, idle timeout, and size limits.
 
-`StreamDecoder` is pure, and `events` reads the connection.
+`StreamDecoder` does no I/O. `stream_events` reads the connection.
 
 Source: `docs/providers.md`, https://html.spec.whatwg.org/multipage/server-sent-events.html.
 """
@@ -26,24 +26,24 @@ from jp_nb.agent.provider import (
     Usage,
 )
 from jp_nb.errors import ProtocolError, ProviderError
-from jp_nb.providers.http import Redaction, StreamedText
+from jp_nb.providers.http import Redaction, StreamRedaction
 
 MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _BOM: Final = b"\xef\xbb\xbf"
 
 
 class ServerSentEvent(NamedTuple):
-    """One dispatched event; `event` is "" where the stream named none."""
+    """One dispatched event. `event` is "" if the stream gives no event type."""
 
     data: str
     event: str = ""
 
 
 class SseDecoder:
-    """Decodes one stream. Lines may end in LF, CR LF or CR; comments are only counted.
+    """Decoder for one stream of server-sent events. Comments are only counted.
 
-    Lines are cut as bytes and decoded when complete: no byte of a UTF-8 sequence looks like a
-    line end, so a character that two chunks share needs no further care.
+    Lines end in LF, CR LF, or CR. They are split as bytes and decoded when complete, because no
+    byte of a UTF-8 sequence looks like a line end.
     """
 
     def __init__(self) -> None:
@@ -56,25 +56,25 @@ class SseDecoder:
         self._at_start = True
 
     def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that `chunk` completes. To be exhausted before the next call.
+        """Yield the events that `chunk` completes. Exhaust the iterator before the next call.
 
         Raises:
-            ProtocolError: If the text is not UTF-8, or an event is longer than 16 MiB.
+            ProtocolError: The text is not UTF-8, or an event is longer than 16 MiB.
         """
         if self._skip_newline and chunk:
             self._skip_newline = False
             chunk = chunk.removeprefix(b"\n")
         if b"\r" in chunk:
-            # A `\r` ends its line at once; the `\n` that may open the next chunk belongs to it.
+            # `\r` ends the line at once. A `\n` at the start of the next chunk belongs to it.
             self._skip_newline = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         self._size += len(chunk)
         data = self._data
-        for line in self._lines(chunk):
+        for line in self._split_lines(chunk):
             if line.startswith(b"data: "):
                 data.append(line[6:])
             elif line:
-                self._other_line(line)
+                self._process_field(line)
             elif data:
                 yield self._dispatch()
             else:
@@ -84,8 +84,7 @@ class SseDecoder:
         if self._size > MAX_EVENT_BYTES:
             raise ProtocolError(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes")
 
-    def _lines(self, chunk: bytes) -> list[bytes]:
-        """The lines that `chunk` completes; what is left waits, and is looked through once."""
+    def _split_lines(self, chunk: bytes) -> list[bytes]:
         end = chunk.rfind(b"\n")
         if end < 0:
             self._tail += chunk
@@ -95,17 +94,17 @@ class SseDecoder:
         return lines
 
     def finish(self) -> Iterator[ServerSentEvent]:
-        """Yield the event that the body ended in, if all it lacks is its blank line."""
+        """Yield the last event if only its blank line is missing."""
         line, self._tail = bytes(self._tail), bytearray()
         if line:
-            self._other_line(line)
+            self._process_field(line)
         if self._data:
             try:
                 yield self._dispatch()
             except ProtocolError:
-                self._data.clear()  # cut inside a character
+                self._data.clear()  # the stream ended inside a character
 
-    def _other_line(self, line: bytes) -> None:
+    def _process_field(self, line: bytes) -> None:
         if self._at_start:
             self._at_start = False
             line = line.removeprefix(_BOM)
@@ -122,78 +121,78 @@ class SseDecoder:
         self._data.clear()
         self._event = b""
         self._size = 0
-        with suppress(UnicodeDecodeError):  # which holds what came, and that may hold a key
+        with suppress(UnicodeDecodeError):  # its text may contain a key
             return ServerSentEvent(data.decode(), event.decode())
         raise ProtocolError("the stream is not UTF-8")
 
 
 WireObject = dict[str, Any]
-"""A JSON object as a server sent it: anything may be missing or of another type."""
+"""A JSON object from a server. Members may be missing or have another type."""
 
 POLL_SECONDS: Final = 3.0
 DRAIN_SECONDS: Final = 0.25
 END_SECONDS: Final = 5.0
-"""How long a complete answer waits for its end mark."""
+"""Maximum wait of a complete answer for its end mark."""
 PATIENCE: Final = 10
-"""Idle time-outs that keep-alives alone can extend a wait by."""
+"""Number of idle timeouts by which keep-alives alone can extend a wait."""
 MAX_OVERHEAD: Final = 256
-"""Bytes on the wire for each byte of an answer: a piece of three characters takes 300."""
+"""Maximum number of bytes on the wire for each byte of an answer. Three characters take 300."""
 MAX_OVERHEAD_BYTES: Final = 16 * 1024 * 1024
 MAX_EMPTY_BYTES: Final = 2 * MAX_EVENT_BYTES
-"""Longest run of bytes without content: a fast server must not fill the idle time-out."""
+"""Maximum number of bytes without content. It stops a fast server before the idle timeout does."""
 MAX_FRAMING: Final = 8
-"""Messages without content that belong to a protocol, such as the start of a message or block."""
+"""Number of messages without content that a protocol needs, such as the start of a block."""
 MAX_TOKENS: Final = 2**53
 _NO_KEY: Final = Redaction("")
 _RAW_DECODE: Final = json.JSONDecoder().raw_decode
 _EXCERPT: Final = 200
 MAX_DETAIL: Final = 2000
-"""Characters of why a response ended."""
+"""Maximum number of characters of a finish detail."""
 
 
 class Decoder(Protocol):
-    """Turns the messages of one response of a protocol into events."""
+    """Protocol of the decoders that convert the messages of one response to events."""
 
     @property
-    def held(self) -> int:
-        """Characters that were taken and are in no event yet."""
+    def held_chars(self) -> int:
+        """Number of received characters that are in no event yet."""
         ...
 
     @property
-    def complete(self) -> bool:
-        """Return True if `finish` gives what is missing, should nothing more come."""
+    def is_complete(self) -> bool:
+        """True if `finish` can complete the response without further messages."""
         ...
 
     def feed(self, message: WireObject) -> list[ProviderEvent]:
-        """The events that `message` gives.
+        """Return the events of `message`.
 
         Raises:
-            ProviderError: If the message reports an error.
+            ProviderError: The message reports an error.
         """
         ...
 
     def finish(self) -> list[ProviderEvent]:
-        """The last events, at the end of the body or its end mark.
+        """Return the last events, at the end of the body or its end mark.
 
         Raises:
-            ProviderError: Of kind `transient`, if the response is not complete.
+            ProviderError: Of kind `transient`: the response is not complete.
         """
         ...
 
 
 class StreamDecoder:
-    """Bytes of one response in, events out. Does no I/O.
+    """Decoder for the bytes of one response, with size limits. Does no I/O.
 
     Attributes:
-        finished: Whether the last event was given.
-        open_calls: Indexes of the tool calls that have begun and are not complete.
-        keep_alives: Number of comments, pings and framing messages so far.
+        finished: The last event was returned.
+        open_calls: Indexes of the incomplete tool calls.
+        keep_alives: Number of comments, pings, and framing messages so far.
 
     Args:
-        decoder: Of the protocol.
-        provider: Whose response it is, for messages.
-        max_response_bytes: Of texts and arguments; 0 is off.
-        redaction: Takes the key out of what comes.
+        decoder: Decoder of the protocol.
+        provider: Name of the provider, for messages.
+        max_response_bytes: Maximum size of texts and arguments; 0 is no limit.
+        redaction: Removes the key from the response.
     """
 
     def __init__(
@@ -208,10 +207,10 @@ class StreamDecoder:
         self.open_calls: set[int] = set()
         self.keep_alives = 0
         self._redaction = redaction
-        self._texts: dict[int, tuple[StreamedText, TextPart | ToolCallArguments]] = {}
+        self._texts: dict[int, tuple[StreamRedaction, TextPart | ToolCallArguments]] = {}
         self._on_the_wire = 0
-        self._before_empty = 0  # bytes on the wire when the last content came
-        self._framing = 0  # messages since then
+        self._before_empty = 0  # bytes on the wire at the last content
+        self._framing = 0  # messages since the last content
         self._decoder = decoder
         self._provider = provider
         self._sse = SseDecoder()
@@ -224,11 +223,11 @@ class StreamDecoder:
         """Yield the events of the messages that `chunk` completes.
 
         Raises:
-            ProviderError: If the server reports an error or the response is too large.
-            ProtocolError: If a message is not what the API documents.
+            ProviderError: The server reports an error, or the response is too large.
+            ProtocolError: A message is not valid for the API.
         """
         self._on_the_wire += len(chunk)
-        if not self.complete:  # then the end of the response has a time limit of its own
+        if not self.is_complete:  # the end has its own limit
             self._check_overhead()
         progress = self.progress
         for data, _ in self._sse.feed(chunk):
@@ -259,59 +258,58 @@ class StreamDecoder:
             )
 
     def finish(self) -> Iterator[ProviderEvent]:
-        """Yield what the end of the body completes.
+        """Yield the events at the end of the body.
 
         Raises:
-            ProviderError: Of kind `transient`, if the body broke off.
+            ProviderError: Of kind `transient`: the response is not complete.
         """
         for data, _ in self._sse.finish():
-            with suppress(ProtocolError):  # a message that was cut: `_last` says so
+            with suppress(ProtocolError):  # `_finish_decoder` reports the incomplete message
                 yield from self._decode(data)
         if not self.finished:
-            yield from self._last()
+            yield from self._finish_decoder()
 
     @property
-    def complete(self) -> bool:
-        """Return True if all of the answer came, and only its end is missing."""
-        return self._decoder.complete
+    def is_complete(self) -> bool:
+        """True if the answer is complete, and only its end mark is missing."""
+        return self._decoder.is_complete
 
     @property
     def progress(self) -> int:
-        """Characters of content so far; keep-alives, empty deltas and usage add nothing."""
-        return self._content + self._decoder.held
+        """Characters of content so far, without keep-alives, empty deltas, and usage."""
+        return self._content + self._decoder.held_chars
 
     @property
     def _size(self) -> int:
-        return self._bytes + self._decoder.held
+        return self._bytes + self._decoder.held_chars
 
-    def rest(self) -> list[ProviderEvent]:
-        """The ends of texts that were held back, as far as the answer came."""
-        return [event for index in [*self._texts] for event in self._end_of_text(index)]
+    def flush_texts(self) -> list[ProviderEvent]:
+        """Return the ends of texts that were held back."""
+        return [event for index in [*self._texts] for event in self._finish_text(index)]
 
     def _decode(self, data: str) -> list[ProviderEvent]:
         if data == "[DONE]":
-            return self._last()
+            return self._finish_decoder()
         if not data or data.isspace():
             return []
-        if self._redaction.in_answers:
+        if self._redaction.applies_to_responses:
             data = self._redaction(data)
         with suppress(
             ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError
         ):
-            return self._account(self._decoder.feed(_parse(data)))
-        # Not from what was caught: it may hold the message, and that the key.
+            return self._count(self._decoder.feed(_parse(data)))
+        # Not chained to the exception, whose text may contain the key.
         raise ProtocolError(
             f"{self._provider} sent a message that its API does not document: "
             f"{self._redaction(data)[:_EXCERPT]!r}"
         )
 
-    def _last(self) -> list[ProviderEvent]:
-        events = self._account(self._decoder.finish())
+    def _finish_decoder(self) -> list[ProviderEvent]:
+        events = self._count(self._decoder.finish())
         self.finished = True
         return events
 
-    def _account(self, events: list[ProviderEvent]) -> list[ProviderEvent]:
-        """`events`, counted, as they are given on."""
+    def _count(self, events: list[ProviderEvent]) -> list[ProviderEvent]:
         given: list[ProviderEvent] = []
         for event in events:
             if isinstance(event, (TextPart, ToolCallArguments)):
@@ -320,9 +318,11 @@ class StreamDecoder:
                 self._bytes += (
                     len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
                 )
-                given.append(self._text(event) if self._redaction.in_answers else event)
+                given.append(
+                    self._redact_text(event) if self._redaction.applies_to_responses else event
+                )
             else:
-                given += self._rare(event)
+                given += self._process_marker(event)
         if 0 < self._limit < self._size:
             raise ProviderError(
                 f"the response of {self._provider} is longer than {self._limit} bytes "
@@ -331,24 +331,18 @@ class StreamDecoder:
             )
         return given
 
-    def _text(self, event: TextPart | ToolCallArguments) -> ProviderEvent:
-        """`event` without what may be the beginning of the key."""
+    def _redact_text(self, event: TextPart | ToolCallArguments) -> ProviderEvent:
         known = self._texts.get(event.index)
-        text = known[0] if known else StreamedText(self._redaction)
+        text = known[0] if known else StreamRedaction(self._redaction)
         self._texts[event.index] = (text, event)
         return replace(event, text=text.feed(event.text))
 
-    def _end_of_text(self, index: int) -> list[ProviderEvent]:
+    def _finish_text(self, index: int) -> list[ProviderEvent]:
         known = self._texts.pop(index, None)
-        text = known[0].rest() if known else ""
+        text = known[0].finish() if known else ""
         return [replace(known[1], text=text)] if known and text else []
 
-    def _rare(self, event: ProviderEvent) -> list[ProviderEvent]:
-        """`event` with what has to come before it.
-
-        Raises:
-            TypeError: If it holds something else than it should.
-        """
+    def _process_marker(self, event: ProviderEvent) -> list[ProviderEvent]:
         match event:
             case ToolCallStart(index=index, id=id_, name=name):
                 if not (isinstance(index, int) and isinstance(id_, str) and isinstance(name, str)):
@@ -362,19 +356,19 @@ class StreamDecoder:
                 self.open_calls.discard(index)
                 self._bytes += 1 + sum(len(v) for v in metadata.values() if isinstance(v, str))
                 if metadata:
-                    event = Flush(index, self._redaction.in_mapping(metadata))
-                return [*self._end_of_text(index), event]
+                    event = Flush(index, self._redaction.redact_mapping(metadata))
+                return [*self._finish_text(index), event]
             case Finished(reason=reason, detail=detail):
                 self.finished = True
                 word = None if detail is None else self._redaction(str(detail))[:MAX_DETAIL]
-                return [*self.rest(), Finished(reason, word)]
+                return [*self.flush_texts(), Finished(reason, word)]
             case Usage():
-                return [_plausible(event)]
+                return [_drop_invalid_counts(event)]
         return [event]
 
 
-def _plausible(usage: Usage) -> Usage:
-    """`usage` without what is no number of tokens: it is added up, and stored as JSON."""
+def _drop_invalid_counts(usage: Usage) -> Usage:
+    # Counts are added up and stored as JSON.
     counts = {field.name: getattr(usage, field.name) for field in fields(usage)}
     return Usage(
         **{
@@ -386,66 +380,65 @@ def _plausible(usage: Usage) -> Usage:
 
 
 def _parse(data: str) -> Any:
-    """The JSON value of `data`; a third faster than `json.loads` where nothing surrounds it."""
+    # A third faster than `json.loads`.
     try:
         value, end = _RAW_DECODE(data)
-    except json.JSONDecodeError:  # leading white space, or what `loads` explains
+    except json.JSONDecodeError:  # leading white space, or an error that `loads` explains
         return json.loads(data)
     return value if end == len(data) else json.loads(data)
 
 
-async def events(
+async def stream_events(
     chunks: AsyncGenerator[bytes, None],
     decoder: StreamDecoder,
     *,
     provider: str,
     idle_timeout: float,
-    told: Callable[[ProviderError], ProviderError] = lambda error: error,
+    sanitize_error: Callable[[ProviderError], ProviderError] = lambda error: error,
     recover: Callable[[ProviderError], ProviderEvent | None] = lambda _: None,
 ) -> AsyncGenerator[ProviderEvent, None]:
-    """Yield the events of a response whose body is `chunks`; closes `chunks` in any case.
+    """Yield the events of a response with the body `chunks`, which is always closed.
 
     Args:
-        chunks: The body as it arrives. Connecting is part of the wait for its first item.
-        decoder: Takes the bytes.
-        provider: Whose response it is, for messages.
-        idle_timeout: Seconds without content or keep-alives after which the stream is ended; 0 is
-            off.
-        told: Makes of an error what may be shown.
-        recover: May turn an error into a last event.
+        chunks: The body. The wait for its first item includes connecting.
+        decoder: Decoder for the body.
+        provider: Name of the provider, for messages.
+        idle_timeout: Maximum number of seconds without content or keep-alives; 0 is no limit.
+        sanitize_error: Makes an error safe to show.
+        recover: Returns a last event instead of an error, or None.
 
     Raises:
-        ProviderError: If the request fails, or the stream breaks or falls silent.
+        ProviderError: The request fails, or the stream breaks or is idle for too long.
     """
     problem: ProviderError | None = None
     async with aclosing(chunks):
         with IdleWatch(idle_timeout, provider=provider) as idle:
             try:
                 while not decoder.finished:
-                    chunk = await idle.next(chunks, complete=decoder.complete)
+                    chunk = await idle.read_next(chunks, complete=decoder.is_complete)
                     for event in decoder.finish() if chunk is None else decoder.feed(chunk):
                         if type(event) is Finished:
                             await _drain(chunks)
-                        given = wall_clock()
+                        yielded_at = wall_clock()
                         yield event
-                        idle.exclude(wall_clock() - given)
+                        idle.exclude(wall_clock() - yielded_at)
                     idle.touch(decoder.progress, decoder.keep_alives)
                     idle.paused = bool(decoder.open_calls)
             except ProviderError as exc:
                 problem = exc
-    chunk = None  # what came may hold a key, and a traceback show it
+    chunk = None  # a traceback must not show its content, which may contain a key
     if problem is None:
         return
-    for event in decoder.rest():
+    for event in decoder.flush_texts():
         yield event
-    last_event = recover(told(problem))
+    last_event = recover(sanitize_error(problem))
     if last_event is None:
         raise problem
     yield last_event
 
 
 async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
-    """Read the little that follows the last event, so that the connection can be used again."""
+    # A connection can be reused only after its whole body was read.
     with suppress(TimeoutError, ProviderError):
         async with asyncio.timeout(DRAIN_SECONDS):
             async for _ in chunks:
@@ -453,15 +446,15 @@ async def _drain(chunks: AsyncGenerator[bytes, None]) -> None:
 
 
 class IdleWatch:
-    """Idle time-out of a stream: ends a read when no content came for a while.
+    """Idle timeout of a stream: ends a read that receives no content.
 
-    A keep-alive restarts the wait, too, but keep-alives alone extend it to at most `PATIENCE`
-    time-outs. The same bound applies while `paused`: servers hold back the arguments of a tool
-    call until they are complete. Other messages without content extend nothing, except the few
-    that frame an answer (`MAX_FRAMING`).
+    A keep-alive restarts the timeout, but keep-alives alone extend the wait to at most `PATIENCE`
+    timeouts. The same limit applies while `paused`, because servers hold back the arguments of a
+    tool call until they are complete. Other messages without content do not restart it, except for
+    the few that frame an answer (`MAX_FRAMING`).
 
-    The time is the wall clock's, read every few seconds: a loop's own clock stops while a laptop
-    sleeps. The consumer's time between two reads does not count.
+    The watch reads the wall clock every few seconds, because the event loop's clock stops while a
+    laptop sleeps. The consumer's time between two reads does not count.
     """
 
     def __init__(self, seconds: float, *, provider: str) -> None:
@@ -470,7 +463,7 @@ class IdleWatch:
         self._provider = provider
         self._progress = self._keep_alives = 0
         self._deadline = self._last_deadline = 0.0
-        self._ends: float | None = None
+        self._end_deadline: float | None = None
         self._read: asyncio.Timeout | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -478,7 +471,7 @@ class IdleWatch:
         if self._seconds > 0:
             self._deadline = wall_clock() + self._seconds
             self._last_deadline = wall_clock() + PATIENCE * self._seconds
-            self._look()
+            self._check_deadline()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -486,7 +479,7 @@ class IdleWatch:
             self._timer.cancel()
 
     def touch(self, progress: int, keep_alives: int) -> None:
-        """Restart the wait if `progress` or the number of `keep_alives` has changed."""
+        """Restart the timeout if `progress` or the number of `keep_alives` has changed."""
         now = wall_clock()
         if progress != self._progress:
             self._last_deadline = now + PATIENCE * self._seconds
@@ -496,41 +489,41 @@ class IdleWatch:
         self._deadline = now + self._seconds
 
     def exclude(self, seconds: float) -> None:
-        """Extend the wait by the `seconds` that the consumer took."""
+        """Extend the timeout by the `seconds` that the consumer took."""
         self._deadline += seconds
         self._last_deadline += seconds
 
-    async def next(
+    async def read_next(
         self, chunks: AsyncGenerator[bytes, None], *, complete: bool = False
     ) -> bytes | None:
-        """The next item of `chunks`; None at its end.
+        """Return the next item of `chunks`; None at its end.
 
-        An answer that is `complete` ends, too, when its end does not come soon.
+        The wait for the end of a complete answer is short (`END_SECONDS`).
 
         Raises:
-            ProviderError: Of kind `timeout`, if the wait is over.
+            ProviderError: Of kind `timeout`: the stream was idle for too long.
         """
         if complete:
-            return await self._end(chunks)
+            return await self._read_end(chunks)
         with suppress(TimeoutError):
-            if self._seconds > 0 and self._left() <= 0:
-                raise TimeoutError  # what comes fast enough never waits to be cancelled
+            if self._seconds > 0 and self._remaining_s() <= 0:
+                raise TimeoutError  # a read that never waits is never cancelled
             try:
                 async with asyncio.timeout(None) as self._read:
                     return await anext(chunks, None)
             finally:
                 self._read = None
-        raise ProviderError(self._why(), kind="timeout")
+        raise ProviderError(self._format_reason(), kind="timeout")
 
-    async def _end(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
-        if self._ends is None:
-            self._ends = asyncio.get_running_loop().time() + END_SECONDS
+    async def _read_end(self, chunks: AsyncGenerator[bytes, None]) -> bytes | None:
+        if self._end_deadline is None:
+            self._end_deadline = asyncio.get_running_loop().time() + END_SECONDS
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._ends):
+            async with asyncio.timeout_at(self._end_deadline):
                 return await anext(chunks, None)
         return None
 
-    def _why(self) -> str:
+    def _format_reason(self) -> str:
         setting = "assistant.request.stream_idle_timeout_secs"
         if wall_clock() < self._deadline or self.paused:
             return (
@@ -539,15 +532,16 @@ class IdleWatch:
             )
         return f"{self._provider} sent no content for {self._seconds:g} s ({setting})"
 
-    def _left(self) -> float:
-        """Seconds until the wait is over."""
+    def _remaining_s(self) -> float:
         last = self._last_deadline
         return (last if self.paused else min(self._deadline, last)) - wall_clock()
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         loop = asyncio.get_running_loop()
-        left = self._left()
+        left = self._remaining_s()
         if left <= 0 and self._read is not None:
             self._read.reschedule(loop.time())
             return
-        self._timer = loop.call_later(min(left, POLL_SECONDS) if left > 0 else 0.05, self._look)
+        self._timer = loop.call_later(
+            min(left, POLL_SECONDS) if left > 0 else 0.05, self._check_deadline
+        )

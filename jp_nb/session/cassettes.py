@@ -187,7 +187,7 @@ def hide_key(variable: str | None, hide: Hide) -> Hide:
         key = os.environ.get(variable, "").strip() if variable else ""
         if key != known:
             known, redaction = key, Redaction(key)
-        return hide(redaction(text) if redaction.in_answers else text)
+        return hide(redaction(text) if redaction.applies_to_responses else text)
 
     return hidden
 

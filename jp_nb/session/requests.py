@@ -227,7 +227,7 @@ def _traced(
 
 def _was_replayed(note: LastRequest) -> bool:
     provider = note.provider
-    return isinstance(provider, CassetteProvider) and provider.answered is note.request
+    return isinstance(provider, CassetteProvider) and provider.answered_request is note.request
 
 
 def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:

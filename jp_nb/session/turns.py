@@ -34,7 +34,7 @@ from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
-from jp_nb.providers.errors import ways_to_choose
+from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.events import ChatRequest, ToolCallResponse
@@ -214,7 +214,7 @@ class TurnRunner:
         except ConfigError as exc:
             if exc.kind != "no_model":
                 raise
-            ways = ways_to_choose(resolved.basis.config.providers.llm)
+            ways = format_model_choices(resolved.basis.config.providers.llm)
             raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
 
     # --- what the configuration is resolved into -----------------------------------------------

@@ -43,7 +43,8 @@ from jp_nb.record.context import RequestContext, ThreadEntry
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.tools.question import Question
 from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
-from tests.providers.helpers import called, result, said, thought, thread_of, user
+from tests.providers.helpers import answer as model_answer
+from tests.providers.helpers import called, make_context, result, thought, user
 from tests.support.fakes import forever, until
 from tests.support.loopback import LoopbackServer, Received, Reply
 
@@ -62,10 +63,10 @@ def inquiry(
 
 def waiting(provider: str = "test") -> RequestContext:
     """A conversation whose model has just called the tool `rename`."""
-    return thread_of(
+    return make_context(
         user("Rename a.txt, with backups."),
         thought("I need the tool."),
-        said("Let me rename it."),
+        model_answer("Let me rename it."),
         called("call_1", "rename", path="a.txt"),
         provider=provider,
     )
@@ -180,7 +181,7 @@ def test_paused_thread_answers_other_open_calls() -> None:
 def test_asking_call_of_two_with_one_id_is_paused() -> None:
     for other in ("look", "rename"):
         calls = called("call_1", other), called("call_2", "look"), called("call_1", "rename")
-        thread = thread_of(user("Go."), *calls)
+        thread = make_context(user("Go."), *calls)
         assert responses(with_open_question(thread, inquiry(number=2))) == [
             ("call_1", BESIDE, False),
             ("call_2", BESIDE, False),
@@ -195,7 +196,7 @@ def test_asking_call_of_two_with_one_id_is_paused() -> None:
 
 
 def test_calls_of_earlier_turns_are_not_paused() -> None:
-    thread = thread_of(user("One."), called("call_1", "rename"), result("call_1", "renamed"))
+    thread = make_context(user("One."), called("call_1", "rename"), result("call_1", "renamed"))
     for entry in (user("Two."), called("call_1", "rename"), user("Three.")):
         thread.add(entry, "test")  # the second has no response
     thread.add(called("call_1", "rename"), "test")
@@ -413,7 +414,7 @@ async def test_parallel_inquiries_have_separate_threads() -> None:
 
     provider = EventProvider(script("a", True), script("b", "drop"), script("c", "x"))
     backend = LlmInquiryBackend(InquiryModel(provider, "small"))
-    thread = thread_of(user("Go."), *[called(f"call_{tool}", tool) for tool in "abc"])
+    thread = make_context(user("Go."), *[called(f"call_{tool}", tool) for tool in "abc"])
     asked = [
         inquiry(question, tool=tool, call=f"call_{tool}")
         for tool, question in zip("abc", (SURE, KEEP, NAME), strict=True)
@@ -544,14 +545,18 @@ def texts(message: Any) -> str:
 async def test_request_over_http_starts_like_the_conversations_own(protocol: str) -> None:
     tools = (ToolDefinition("rename", "Renames.", {}), ToolDefinition("look", "Looks.", {}))
     system = ("Be brief.", "Really.")
-    main = thread_of(user("Rename a.txt."), provider=protocol)
+    main = make_context(user("Rename a.txt."), provider=protocol)
     with LoopbackServer(["Let me.", json.dumps({"inquiry_id": ID, "answer": "drop"})]) as server:
         provider = over_http(protocol, server)
         request = ModelRequest(model="m", thread=main, system=system, tools=tools)
         try:
             async for _ in provider.stream(request):
                 pass
-            for entry in (said("Let me."), called("call_1", "rename"), called("call_2", "look")):
+            for entry in (
+                model_answer("Let me."),
+                called("call_1", "rename"),
+                called("call_2", "look"),
+            ):
                 main.add(entry, protocol)
             backend = LlmInquiryBackend(InquiryModel(provider, "m", system=system), tools=tools)
             assert await backend.inquire(main, inquiry(KEEP)) == "drop"
@@ -589,7 +594,7 @@ async def test_one_provider_serves_many_parallel_inquiries(protocol: str) -> Non
         constant = node.get("const") or node["enum"][0]
         return Reply(json.dumps({"inquiry_id": constant, "answer": constant}), pause=0.002)
 
-    main = thread_of(user("Go."), *[called(f"call_{n}", "rename") for n in range(count)])
+    main = make_context(user("Go."), *[called(f"call_{n}", "rename") for n in range(count)])
     with LoopbackServer(answer) as server:
         provider = over_http(protocol, server)
         backend = LlmInquiryBackend(InquiryModel(provider, "m"))

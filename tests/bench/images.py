@@ -78,11 +78,11 @@ def resend_ms(thread: RequestContext) -> float:
     found = []
     for _ in range(RUNS):
         growing, rendering = RequestContext(thread.items[:-2]), AnthropicRendering()
-        rendering.follow(growing)
+        rendering.update(growing)
         rendering.messages.encode()
         growing.items.append(thread.items[-2])
         began = perf_counter()
-        rendering.follow(growing)
+        rendering.update(growing)
         rendering.messages.encode()
         found.append(perf_counter() - began)
     return 1000 * statistics.median(found)

@@ -34,7 +34,7 @@ def user(text: str) -> Entry:
     return ChatRequest(content=text)
 
 
-def said(text: str, **metadata: Any) -> Entry:
+def answer(text: str, **metadata: Any) -> Entry:
     """A text of the model."""
     return ChatResponse(message=text, metadata=metadata)
 
@@ -54,18 +54,18 @@ def result(call_id: str, content: str, *, is_error: bool = False) -> Entry:
     return ToolCallResponse(id=call_id, content=content, is_error=is_error)
 
 
-def thread_of(*entries: Entry, provider: str = "anthropic") -> RequestContext:
+def make_context(*entries: Entry, provider: str = "anthropic") -> RequestContext:
     """The context of `entries`."""
-    thread = RequestContext()
+    context = RequestContext()
     for entry in entries:
-        thread.add(entry, provider)
-    return thread
+        context.add(entry, provider)
+    return context
 
 
 def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> ModelRequest:
     """A request with `entries`, or with one of the user."""
-    thread = thread_of(*(entries or (user("Hi."),)), provider=provider)
-    return ModelRequest(model=fields.pop("model", "test-model"), thread=thread, **fields)
+    context = make_context(*(entries or (user("Hi."),)), provider=provider)
+    return ModelRequest(model=fields.pop("model", "test-model"), thread=context, **fields)
 
 
 async def collect(provider: Provider, request: ModelRequest) -> list[ProviderEvent]:
@@ -73,7 +73,7 @@ async def collect(provider: Provider, request: ModelRequest) -> list[ProviderEve
     return [event async for event in provider.stream(request)]
 
 
-async def failure(
+async def collect_failure(
     provider: Provider, request: ModelRequest
 ) -> tuple[list[ProviderEvent], ProviderError]:
     """The events before the error that a request is expected to end in, and the error."""
@@ -119,7 +119,7 @@ def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:
     return "".join(e.text for e in events if isinstance(e, TextPart) and e.kind == kind)
 
 
-def everything_about(exc: BaseException) -> Iterator[str]:
+def list_details(exc: BaseException) -> Iterator[str]:
     """Whatever a report could show of an error and of its causes, local variables included."""
     link: BaseException | None = exc
     while link is not None:

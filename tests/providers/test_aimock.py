@@ -17,12 +17,12 @@ from jp_nb.agent.provider import Finished, Flush, ToolCallStart
 from jp_nb.providers.registry import create_provider
 from tests.providers.helpers import (
     WEATHER,
+    answer,
     ask,
     called,
     collect,
-    failure,
+    collect_failure,
     result,
-    said,
     text_of,
     user,
 )
@@ -119,7 +119,7 @@ async def test_tool_loop(aimock: str, name: str) -> None:
     assert [call.name for call in calls] == ["weather", "weather"]
     flushed = {event.index for event in seen if isinstance(event, Flush)}
     assert {call.index for call in calls} <= flushed
-    request.thread.add(said(text_of(seen)), name)
+    request.thread.add(answer(text_of(seen)), name)
     for call in calls:
         request.thread.add(called(call.id, city="x"), name)
     for call in calls:
@@ -131,7 +131,7 @@ async def test_tool_loop(aimock: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_rate_limit(aimock: str, name: str) -> None:
     provider = create_provider(name, {"base_url": aimock})
-    _, error = await failure(provider, ask(user("busy")))
+    _, error = await collect_failure(provider, ask(user("busy")))
     await provider.aclose()
     assert (error.kind, error.status) == ("rate_limit", 429)
     assert error.retry_after is not None

@@ -8,22 +8,22 @@ import pytest
 
 from jp_nb.agent.provider import Flush, ModelParameters, ModelRequest, Retry
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.providers.anthropic import AnthropicRendering, build_head
+from jp_nb.providers.anthropic import AnthropicRendering, build_request_fields
 from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatResponse
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
+    answer,
     ask,
     called,
     collect,
-    failure,
+    collect_failure,
+    make_context,
     result,
-    said,
     text_of,
     thought,
-    thread_of,
     user,
 )
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
@@ -31,9 +31,9 @@ from tests.support.loopback import LoopbackServer, Reply, ToolCall
 SIGNED = {"anthropic_thinking_signature": "c2ln"}
 
 
-def messages_of(thread: RequestContext) -> Any:
+def messages_of(context: RequestContext) -> Any:
     rendering = AnthropicRendering()
-    rendering.follow(thread)
+    rendering.update(context)
     return json.loads(rendering.messages.encode())
 
 
@@ -42,18 +42,18 @@ def use(id_: str, **arguments: str) -> dict[str, Any]:
 
 
 def test_tool_loop_becomes_messages() -> None:
-    thread = thread_of(
+    context = make_context(
         user("Weather in Delft and Brugge?"),
         thought("Two cities.", **SIGNED),
         thought("", anthropic_redacted_thinking="b3A="),
-        said("Looking."),
+        answer("Looking."),
         called("toolu_1", city="Delft"),
         called("toolu_2", city="Brugge"),
         result("toolu_1", "sun"),
         result("toolu_2", "no such city", is_error=True),
-        said("Sun in Delft."),
+        answer("Sun in Delft."),
     )
-    assert messages_of(thread) == [
+    assert messages_of(context) == [
         {"role": "user", "content": [{"type": "text", "text": "Weather in Delft and Brugge?"}]},
         {
             "role": "assistant",
@@ -82,8 +82,8 @@ def test_tool_loop_becomes_messages() -> None:
 
 
 def test_empty_texts_are_omitted_and_their_neighbors_merged() -> None:
-    thread = thread_of(user("a"), said(" \n"), thought(""), user("b"), said("c"), user(""))
-    assert messages_of(thread) == [
+    context = make_context(user("a"), answer(" \n"), thought(""), user("b"), answer("c"), user(""))
+    assert messages_of(context) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         {"role": "assistant", "content": [{"type": "text", "text": "c"}]},
     ]
@@ -91,18 +91,18 @@ def test_empty_texts_are_omitted_and_their_neighbors_merged() -> None:
 
 def test_foreign_and_unsigned_reasoning_is_text() -> None:
     for provider, metadata in (("openai", SIGNED), ("anthropic", {})):
-        thread = thread_of(user("a"), thought("Hm.\n", **metadata), provider=provider)
-        (block,) = messages_of(thread)[1]["content"]
+        context = make_context(user("a"), thought("Hm.\n", **metadata), provider=provider)
+        (block,) = messages_of(context)[1]["content"]
         assert block == {"type": "text", "text": "<think>\nHm.\n</think>\n\n"}
 
 
 def test_structured_data_is_its_json() -> None:
-    thread = thread_of(user("a"), ChatResponse(data={"größe": 1}))
-    assert messages_of(thread)[1]["content"][0]["text"] == '{"größe": 1}'
+    context = make_context(user("a"), ChatResponse(data={"größe": 1}))
+    assert messages_of(context)[1]["content"][0]["text"] == '{"größe": 1}'
 
 
 def test_ids_are_valid_unique_and_stable() -> None:
-    thread = thread_of(
+    context = make_context(
         user("a"),
         called("call:1/x"),
         result("call:1/x", "one"),
@@ -111,22 +111,22 @@ def test_ids_are_valid_unique_and_stable() -> None:
         result("call:1/x", "two"),
         result("y" * 90, "three"),
     )
-    rendered = messages_of(thread)
+    rendered = messages_of(context)
     asked = [b["id"] for m in rendered for b in m["content"] if b["type"] == "tool_use"]
     answered = [b["tool_use_id"] for m in rendered for b in m["content"] if "tool_use_id" in b]
     assert asked == answered
     assert len({*asked}) == 3
     assert all(len(id_) <= 64 and id_.replace("_", "").isalnum() for id_ in asked)
-    assert messages_of(thread) == rendered
+    assert messages_of(context) == rendered
 
 
 def test_nth_result_of_an_id_belongs_to_its_nth_call() -> None:
-    thread = thread_of(
+    context = make_context(
         user("a"), called("c"), called("d"), called("c"), called("c_2"),
         result("c", "1"), result("d", "2"), result("c", "3"), result("c_2", "4"),
         result("c", "too many"), called("c"), result("c", "5"),
     )  # fmt: skip
-    rendered = messages_of(thread)
+    rendered = messages_of(context)
     asked = [b["id"] for m in rendered for b in m["content"] if b["type"] == "tool_use"]
     answers = [
         (block["tool_use_id"], block["content"])
@@ -139,32 +139,35 @@ def test_nth_result_of_an_id_belongs_to_its_nth_call() -> None:
 
 
 def test_results_precede_text_that_came_earlier() -> None:
-    thread = thread_of(user("a"), called("c1"), user("Hurry!"), result("c1", "x"))
-    assert [block["type"] for block in messages_of(thread)[2]["content"]] == ["tool_result", "text"]
+    context = make_context(user("a"), called("c1"), user("Hurry!"), result("c1", "x"))
+    assert [block["type"] for block in messages_of(context)[2]["content"]] == [
+        "tool_result",
+        "text",
+    ]
 
 
 def test_result_without_its_call_is_omitted() -> None:
-    assert len(messages_of(thread_of(user("a"), result("ghost", "boo"), said("b")))) == 2
+    assert len(messages_of(make_context(user("a"), result("ghost", "boo"), answer("b")))) == 2
 
 
 def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
     entries = [
-        user("a"), thought("t", **SIGNED), said("b"), called("c1"), called("c2"),
-        result("c1", "1"), result("c2", "2"), said("c"), user("d"), user("e"), called("c1"),
+        user("a"), thought("t", **SIGNED), answer("b"), called("c1"), called("c2"),
+        result("c1", "1"), result("c2", "2"), answer("c"), user("d"), user("e"), called("c1"),
         result("c1", "ü\ud83d"),
     ]  # fmt: skip
     growing, rendering = RequestContext(), AnthropicRendering()
     for count, entry in enumerate(entries, start=1):
         growing.add(entry, "anthropic")
-        rendering.follow(growing)
+        rendering.update(growing)
         at_once = AnthropicRendering()
-        at_once.follow(thread_of(*entries[:count]))
+        at_once.update(make_context(*entries[:count]))
         assert rendering.messages.encode() == at_once.messages.encode()
 
 
 def test_head_is_stable_and_marks_three_places_for_the_cache() -> None:
     request = ask(system=("one", " ", "two"), tools=(WEATHER, TODAY))
-    head = build_head(request)
+    head = build_request_fields(request)
     assert json.dumps(head).count("cache_control") == 3
     assert head["system"][1] == {
         "type": "text", "text": "two", "cache_control": {"type": "ephemeral"},
@@ -172,7 +175,7 @@ def test_head_is_stable_and_marks_three_places_for_the_cache() -> None:
     assert "cache_control" not in head["system"][0]
     assert head["tools"][1]["cache_control"] == {"type": "ephemeral"}
     assert head["tools"][1]["input_schema"] == {"type": "object", "properties": {}}
-    assert json.dumps(head) == json.dumps(build_head(request))
+    assert json.dumps(head) == json.dumps(build_request_fields(request))
 
 
 def test_tool_choice(subtests: pytest.Subtests) -> None:
@@ -186,7 +189,7 @@ def test_tool_choice(subtests: pytest.Subtests) -> None:
     ]
     for choice, tools, sent in rows:
         with subtests.test(choice=choice, tools=tools):
-            head = build_head(ask(tool_choice=choice, tools=(WEATHER, TODAY)[:tools]))
+            head = build_request_fields(ask(tool_choice=choice, tools=(WEATHER, TODAY)[:tools]))
             assert head.get("tool_choice") == sent
 
 
@@ -217,7 +220,7 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
     ]
     for model, reasoning, thinking, effort in rows:
         with subtests.test(model=model, reasoning=reasoning):
-            head = build_head(
+            head = build_request_fields(
                 ask(model=model, parameters=ModelParameters(max_tokens=10_000, reasoning=reasoning))
             )
             assert head.get("thinking") == thinking
@@ -226,7 +229,7 @@ def test_reasoning(subtests: pytest.Subtests) -> None:
 
 def test_unknown_reasoning_level_is_an_error() -> None:
     with pytest.raises(ProviderError, match=r"parameters\.reasoning: expected off, auto"):
-        build_head(ask(parameters=ModelParameters(reasoning="hard")))
+        build_request_fields(ask(parameters=ModelParameters(reasoning="hard")))
 
 
 def test_parameters_that_conflict_with_thinking_are_omitted(
@@ -235,7 +238,7 @@ def test_parameters_that_conflict_with_thinking_are_omitted(
     parameters = ModelParameters(
         reasoning="auto", temperature=0.5, top_k=4, top_p=0.9, stop_words=("END",)
     )
-    head = build_head(
+    head = build_request_fields(
         ask(parameters=parameters, tools=(WEATHER,), tool_choice="tool:weather", system=("s",))
     )
     assert not {"temperature", "top_k"} & head.keys()
@@ -249,9 +252,12 @@ def test_parameters_that_conflict_with_thinking_are_omitted(
 def test_models_without_sampling_settings_are_sent_none() -> None:
     parameters = ModelParameters(temperature=0.5, top_p=0.9, top_k=4)
     for model in ("claude-opus-4-8", "claude-sonnet-5"):
-        head = build_head(ask(model=model, parameters=parameters))
+        head = build_request_fields(ask(model=model, parameters=parameters))
         assert not {"temperature", "top_p", "top_k"} & head.keys()
-    assert build_head(ask(model="claude-sonnet-4-6", parameters=parameters))["temperature"] == 0.5
+    assert (
+        build_request_fields(ask(model="claude-sonnet-4-6", parameters=parameters))["temperature"]
+        == 0.5
+    )
 
 
 async def test_structured_answer_and_text_before_a_call() -> None:
@@ -291,15 +297,15 @@ async def test_each_request_of_a_turn_begins_with_the_bytes_of_the_last() -> Non
     call = Reply(reasoning="Hm.", text="Look:", tool_calls=(ToolCall("weather", {"city": "x"}),))
     with LoopbackServer(lambda _: call) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        thread = thread_of(user("Go."))
+        context = make_context(user("Go."))
         for cycle in range(10):
-            request = ModelRequest("m", thread, system=("s",), tools=(WEATHER,))
+            request = ModelRequest("m", context, system=("s",), tools=(WEATHER,))
             seen = await collect(provider, request)
             signature = next(e.metadata for e in seen if isinstance(e, Flush) and e.metadata)
-            thread.add(thought("Hm.", **signature), "anthropic")
-            thread.add(said("Look:"), "anthropic")
-            thread.add(called(f"c{cycle}", city="x"), "anthropic")
-            thread.add(result(f"c{cycle}", "sun"), "anthropic")
+            context.add(thought("Hm.", **signature), "anthropic")
+            context.add(answer("Look:"), "anthropic")
+            context.add(called(f"c{cycle}", city="x"), "anthropic")
+            context.add(result(f"c{cycle}", "sun"), "anthropic")
         await provider.aclose()
         bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
     assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
@@ -310,14 +316,14 @@ async def test_stale_signature_is_dropped_once() -> None:
     stale = Reply(status=400, message=message)
     with LoopbackServer([stale, "Fine.", stale]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        request = ask(user("a"), thought("Hm.", **SIGNED), said("b"), user("c"))
+        request = ask(user("a"), thought("Hm.", **SIGNED), answer("b"), user("c"))
         (retry,) = await collect(provider, request)
         assert isinstance(retry, Retry)
         assert retry.drop_metadata == "anthropic_thinking_signature"
         assert "[address] says" in retry.reason
         assert server.url.partition("://")[2] not in retry.reason
         assert text_of(await collect(provider, request)) == "Fine."
-        seen, error = await failure(provider, request)
+        seen, error = await collect_failure(provider, request)
         await provider.aclose()
         content = server.requests[1].body["messages"][1]["content"]
     assert (seen, error.status) == ([], 400)
@@ -327,9 +333,9 @@ async def test_stale_signature_is_dropped_once() -> None:
 async def test_reasoning_signed_after_a_stale_signature_keeps_its_signature() -> None:
     with LoopbackServer([Reply(status=400, message="thinking signature"), "A.", "B."]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        request = ask(user("a"), thought("old", **SIGNED), said("b"), user("c"))
+        request = ask(user("a"), thought("old", **SIGNED), answer("b"), user("c"))
         await collect(provider, request)
-        for entry in (thought("new", **SIGNED), said("d"), user("e")):
+        for entry in (thought("new", **SIGNED), answer("d"), user("e")):
             request.thread.add(entry, "anthropic")
         await collect(provider, request)
         await provider.aclose()
@@ -347,7 +353,7 @@ async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
         assert retry.drop_metadata is None
         for text in ("A.", "B."):
             assert text_of(await collect(provider, request)) == text
-        _, error = await failure(provider, request)
+        _, error = await collect_failure(provider, request)
         await provider.aclose()
     assert error.status == 400
     sent = [request.body for request in server.requests]
@@ -358,7 +364,7 @@ async def test_model_that_always_thinks_is_sent_no_disabled_thinking() -> None:
 async def test_cut_answer_is_followed_by_a_request_to_continue() -> None:
     with LoopbackServer([" world"]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        await collect(provider, ask(user("a"), said("Hello")))
+        await collect(provider, ask(user("a"), answer("Hello")))
         await provider.aclose()
         assert server.requests[0].body["messages"][-1]["role"] == "user"
         assert "Continue exactly" in server.requests[0].body["messages"][-1]["content"][0]["text"]
@@ -368,7 +374,7 @@ async def test_cut_answer_is_followed_by_a_request_to_continue() -> None:
     ("entries", "kept"),
     [
         ([], []),
-        ([said("Hello")], [{"type": "text", "text": "Hello"}]),
+        ([answer("Hello")], [{"type": "text", "text": "Hello"}]),
         ([called("t1"), result("t1", "sun")], []),
     ],
 )
@@ -379,10 +385,10 @@ async def test_thinking_without_an_answer_is_omitted(
     loose = [thought("Hm.", **SIGNED), thought("", anthropic_redacted_thinking="b3A=")]
     with LoopbackServer(["Well."] * 2) as server:
         provider = create_provider("anthropic", {"base_url": server.url})
-        thread = ask(user("a"), *entries, *loose).thread
-        await collect(provider, ModelRequest(model="m", thread=thread))
-        thread.add(user("b"), "anthropic")
-        await collect(provider, ModelRequest(model="m", thread=thread))
+        context = ask(user("a"), *entries, *loose).thread
+        await collect(provider, ModelRequest(model="m", thread=context))
+        context.add(user("b"), "anthropic")
+        await collect(provider, ModelRequest(model="m", thread=context))
         await provider.aclose()
     for request in server.requests:
         *before, last = request.body["messages"]

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import ProviderError
 from jp_nb.providers.errors import (
-    classify,
-    classify_in_stream,
-    error_message,
-    retry_after,
-    seconds_of,
+    classify_response,
+    classify_stream_error,
+    parse_duration,
+    parse_error_message,
+    parse_retry_after,
 )
 
 NOW = 1_700_000_000.0
@@ -35,7 +35,7 @@ WAITS: list[tuple[dict[str, str], float | None]] = [
 
 
 def answered(status: int, headers: dict[str, str], body: str = BODY) -> ProviderError:
-    return classify(status, headers, body, provider="p", now=NOW)
+    return classify_response(status, headers, body, provider="p", now=NOW)
 
 
 def test_status_decides_whether_a_request_is_tried_again(subtests: pytest.Subtests) -> None:
@@ -120,7 +120,7 @@ def test_wait_is_read_from_the_body(subtests: pytest.Subtests) -> None:
         (json.dumps({"error": {"message": "wait " * 10_000}}), None),  # in linear time
     ]:
         with subtests.test(text=text[:50]):
-            assert retry_after({}, text, now=NOW) == wait
+            assert parse_retry_after({}, text, now=NOW) == wait
 
 
 def test_absurd_wait_is_ignored_or_bounded(subtests: pytest.Subtests) -> None:
@@ -131,10 +131,10 @@ def test_absurd_wait_is_ignored_or_bounded(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(value=value):
             for name in ("after", "after-ms"):
-                wait = retry_after({f"retry-{name}": value}, now=1e9)
+                wait = parse_retry_after({f"retry-{name}": value}, now=1e9)
                 assert wait is None or 0 < wait <= 30 * 86400
             for name in ("reset", "reset-tokens"):
-                wait = retry_after({f"x-ratelimit-{name}": value}, now=1e9)
+                wait = parse_retry_after({f"x-ratelimit-{name}": value}, now=1e9)
                 assert wait is None or 0 < wait <= 30 * 86400
 
 
@@ -162,7 +162,7 @@ def test_context_overflow_is_recognized_by_its_message(subtests: pytest.Subtests
         with subtests.test(text=text):
             error = answered(400, {}, text)
             assert (error.kind, error.retryable) == ("too_long", False)
-            assert classify_in_stream({"message": text}, provider="p").kind == "too_long"
+            assert classify_stream_error({"message": text}, provider="p").kind == "too_long"
 
 
 def test_proxy_without_its_server_is_tried_again() -> None:
@@ -184,7 +184,7 @@ def test_message_of_an_error_body(subtests: pytest.Subtests) -> None:
         ("3", None),
     ]:
         with subtests.test(body=body):
-            assert error_message(body) == message
+            assert parse_error_message(body) == message
             assert (message or "HTTP 418") in str(answered(418, {}, body))
 
 
@@ -206,7 +206,7 @@ def test_error_inside_a_stream_is_classified(subtests: pytest.Subtests) -> None:
     ]
     for error, kind in rows:
         with subtests.test(error=str(error)[:50]):
-            found = classify_in_stream(error, provider="p")
+            found = classify_stream_error(error, provider="p")
             assert found.kind == kind
             assert len(str(found)) < 2500
 
@@ -237,4 +237,4 @@ def test_durations(subtests: pytest.Subtests) -> None:
     ]
     for text, seconds in rows:
         with subtests.test(text=text):
-            assert seconds_of(text) == (None if seconds is None else pytest.approx(seconds))
+            assert parse_duration(text) == (None if seconds is None else pytest.approx(seconds))

@@ -12,7 +12,7 @@ from jp_nb.providers import http
 from jp_nb.providers.endpoint import Endpoint, join_url
 from jp_nb.providers.http import HttpClient
 from jp_nb.providers.registry import create_provider
-from tests.providers.helpers import ask, collect, everything_about, failure, text_of
+from tests.providers.helpers import ask, collect, collect_failure, list_details, text_of
 from tests.support.loopback import LoopbackServer, Reply
 
 KEY = "sk-very-secret-0123456789"
@@ -64,7 +64,7 @@ async def test_key_is_read_for_each_request(
 async def test_missing_key_is_an_error_that_names_its_variable(
     name: str, variable: str, _header: str
 ) -> None:
-    _, error = await failure(create_provider(name), ask())
+    _, error = await collect_failure(create_provider(name), ask())
     assert f"{variable} is not set" in str(error)
     assert f"providers.llm.{name}.api_key_env" in str(error)
     assert not error.retryable
@@ -75,7 +75,7 @@ async def test_malformed_key_is_refused_without_showing_it(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-    _, error = await failure(create_provider("anthropic"), ask())
+    _, error = await collect_failure(create_provider("anthropic"), ask())
     assert "ANTHROPIC_API_KEY" in str(error)
     assert KEY not in str(error)
 
@@ -91,9 +91,9 @@ async def test_key_is_in_no_error_of_a_broken_connection(
                 with LoopbackServer([Reply(text="Hello.", cut_after=300)]) as server:
                     url = "http://127.0.0.1:1" if fault == "refused" else server.url
                     provider = create_provider(name, {"base_url": url})
-                    _, error = await failure(provider, ask())
+                    _, error = await collect_failure(provider, ask())
                     await provider.aclose()
-                shown = "".join(everything_about(error)) + repr(provider) + caplog.text
+                shown = "".join(list_details(error)) + repr(provider) + caplog.text
                 assert KEY not in shown
 
 
@@ -102,7 +102,7 @@ async def test_refused_connection_names_address_and_setting() -> None:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"
         provider = create_provider("llamacpp", {"base_url": url})
-        _, error = await failure(provider, ask())
+        _, error = await collect_failure(provider, ask())
         await provider.aclose()
     assert (error.kind, error.retryable) == ("refused", False)
     assert url in str(error)
@@ -123,7 +123,7 @@ async def test_error_status_comes_with_advice(subtests: pytest.Subtests) -> None
         with subtests.test(name=name, status=status):
             with LoopbackServer([Reply(status=status, message="the server's words")]) as server:
                 provider = create_provider(name, {"base_url": server.url})
-                _, error = await failure(provider, ask())
+                _, error = await collect_failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.status) == ("other", status)
             assert "the server's words" in str(error)
@@ -136,7 +136,7 @@ async def test_broken_connection_is_tried_again(subtests: pytest.Subtests) -> No
         with subtests.test(name=name, cut=cut):
             with LoopbackServer([Reply(text=text, cut_after=cut)]) as server:
                 provider = create_provider(name, {"base_url": server.url})
-                seen, error = await failure(provider, ask())
+                seen, error = await collect_failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.retryable) == ("transient", True)
             assert text.startswith(text_of(seen))
@@ -146,7 +146,7 @@ async def test_html_page_instead_of_a_stream_is_a_protocol_error() -> None:
     page = Reply(raw=(b"<html>Welcome</html>",), content_type="text/html; charset=utf-8")
     with LoopbackServer([page]) as server:
         provider = create_provider("openai", {"base_url": server.url})
-        _, error = await failure(provider, ask())
+        _, error = await collect_failure(provider, ask())
         await provider.aclose()
     assert isinstance(error, ProtocolError)
     assert "text/html" in str(error)
@@ -240,7 +240,7 @@ async def test_context_overflow_comes_with_ways_to_send_less(subtests: pytest.Su
         with subtests.test(name=name):
             with LoopbackServer([reply]) as server:
                 provider = create_provider(name, {"base_url": server.url})
-                _, error = await failure(provider, ask())
+                _, error = await collect_failure(provider, ask())
                 await provider.aclose()
             assert (error.kind, error.retryable) == ("too_long", False)
             commands = ("%jp compact", "%jp resume", "%jp new", "%jp fork", "%jp config")
@@ -253,7 +253,7 @@ async def test_rate_limit_names_the_limit_the_wait_and_the_settings() -> None:
                "retry-after": "35"}  # fmt: skip
     with LoopbackServer([Reply(status=429, message="Slow down.", headers=headers)]) as server:
         provider = create_provider("openai", {"base_url": server.url})
-        _, error = await failure(provider, ask())
+        _, error = await collect_failure(provider, ask())
         await provider.aclose()
     assert "Slow down." in str(error)
     assert "the limit of tokens is reached; retry after 35 s" in str(error)
@@ -266,7 +266,7 @@ async def test_connection_refused_by_another_computer_is_tried_again(
 ) -> None:
     monkeypatch.setattr(http, "_LOOPBACK", frozenset())
     provider = create_provider("llamacpp", {"base_url": "http://127.0.0.1:9"})
-    _, error = await failure(provider, ask())
+    _, error = await collect_failure(provider, ask())
     await provider.aclose()
     assert (error.kind, error.retryable) == ("connect", True)
     assert "Is the server running?" in str(error)
@@ -280,7 +280,7 @@ async def test_key_variable_that_the_user_named_must_be_set(
             monkeypatch.delenv("MY_KEY", raising=False)
             with LoopbackServer(["Fine."]) as server:
                 provider = create_provider(name, {"base_url": server.url, "api_key_env": "MY_KEY"})
-                _, error = await failure(provider, ask())
+                _, error = await collect_failure(provider, ask())
                 assert server.requests == []
                 assert "the environment variable MY_KEY is not set" in str(error)
                 assert not error.retryable

@@ -17,11 +17,11 @@ from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
+    answer,
     ask,
     called,
     collect,
     result,
-    said,
     thought,
     user,
 )
@@ -37,10 +37,10 @@ SCHEMA = {
 TALK = (
     user("Weather in Brügge?"),
     thought("One city.", anthropic_thinking_signature="c2ln"),
-    said("Looking."),
+    answer("Looking."),
     called("call_1", city="Brügge"),
     result("call_1", "sun ☀"),
-    said("Sun."),
+    answer("Sun."),
     user("And \u202e now?"),
 )
 FILES = (
@@ -108,11 +108,11 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
         await collect(provider, live)
         for number in range(8):  # more than are kept
             provider.preview(ask(user(f"Another {number}")))
-        live.thread.add(said("More."), "llamacpp")
+        live.thread.add(answer("More."), "llamacpp")
         live.thread.add(user("And then?"), "llamacpp")
         await collect(provider, live)
         await provider.aclose()
-    fresh = provider.preview(ask(*TALK, said("More."), user("And then?"), provider="llamacpp"))
+    fresh = provider.preview(ask(*TALK, answer("More."), user("And then?"), provider="llamacpp"))
     assert server.requests[-1].raw == fresh.body
 
 
@@ -128,7 +128,7 @@ async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
         request = ask(*TALK)
         assert isinstance((await collect(provider, request))[-1], Retry)
         await collect(provider, request)
-        request.thread.add(said("Sun."), "anthropic")
+        request.thread.add(answer("Sun."), "anthropic")
         shown = provider.preview(prefix(request, len(TALK)))
         await provider.aclose()
     first, second = (received.raw for received in server.requests)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from jp_nb.config.secrets import PROVIDER_KEY
 from jp_nb.errors import ProviderError
-from jp_nb.providers.http import Redaction, StreamedText
+from jp_nb.providers.http import Redaction, StreamRedaction
 from jp_nb.providers.registry import create_provider
-from tests.providers.helpers import ask, everything_about
+from tests.providers.helpers import ask, list_details
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 
 KEY = "sk-very/secret+0123456789abcdef"
@@ -69,12 +69,12 @@ def test_repr_does_not_hold_the_key() -> None:
        st.lists(st.integers(1, 9), min_size=1, max_size=9))  # fmt: skip
 def test_key_in_pieces_is_hidden(parts: list[str], cuts: list[int]) -> None:
     text, shown, at, number = "".join(parts), "", 0, 0
-    stream = StreamedText(Redaction(KEY))
+    stream = StreamRedaction(Redaction(KEY))
     while at < len(text):
         size = cuts[number % len(cuts)]
         shown += stream.feed(text[at : at + size])
         at, number = at + size, number + 1
-    shown += stream.rest()
+    shown += stream.finish()
     assert KEY not in shown
     assert KEY[3:] not in shown or KEY[9:] in text.replace(KEY, "")
     if KEY not in text:
@@ -85,10 +85,10 @@ def test_at_most_three_characters_of_a_key_in_pieces_are_shown(subtests: pytest.
     for size in (*range(1, 12), 25, 40):
         with subtests.test(size=size):
             text = f"It is {KEY}, it is {KEY}."
-            stream = StreamedText(Redaction(KEY))
+            stream = StreamRedaction(Redaction(KEY))
             shown = "".join(stream.feed(text[at : at + size]) for at in range(0, len(text), size))
             assert re.fullmatch(
-                r"It is (sk?-?)?\[key\], it is (sk?-?)?\[key\]\.", shown + stream.rest()
+                r"It is (sk?-?)?\[key\], it is (sk?-?)?\[key\]\.", shown + stream.finish()
             )
 
 
@@ -215,15 +215,15 @@ async def shown_of(name: str, response: RawResponse) -> str:
     """The text of a response and of the error that it ended in, frames included."""
     with LoopbackServer(lambda _: response) as server:
         provider = create_provider(name, {"base_url": server.url})
-        said = ""
+        answer = ""
         try:
             async for each in provider.stream(ask(model="m", idle_timeout=20)):
                 # Pieces of one text are one text in the record.
-                said += getattr(each, "text", None) or repr(each)
+                answer += getattr(each, "text", None) or repr(each)
         except ProviderError as exc:
-            said += "".join(everything_about(exc))
+            answer += "".join(list_details(exc))
         await provider.aclose()
-    return said
+    return answer
 
 
 @pytest.mark.parametrize("name", ["openai", "anthropic"])
@@ -242,8 +242,8 @@ async def test_key_that_a_server_sends_back_is_hidden_everywhere(
         for spelling in ("as it is", others[number % 2]):
             with subtests.test(place=place, spelling=spelling):
                 caplog.clear()
-                said = await shown_of(name, RawResponse(answer(SPELLINGS[spelling](KEY))))
-                shown = said + caplog.text + "".join(capfd.readouterr())
+                seen = await shown_of(name, RawResponse(answer(SPELLINGS[spelling](KEY))))
+                shown = seen + caplog.text + "".join(capfd.readouterr())
                 hidden = [SPELLINGS[each](KEY)[4:] for each in ("as it is", *others)]
                 for trace in (KEY, INNER, quote(INNER), *hidden):
                     assert trace not in shown
@@ -264,5 +264,5 @@ async def test_short_key_is_hidden_in_errors(
 async def test_short_key_is_not_hidden_in_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "lm-studio")
     response = RawResponse(OPENAI["answer in pieces"]("lm-studio"))
-    said = await shown_of("openai", response)
-    assert "It is lm-studio." in said
+    answer = await shown_of("openai", response)
+    assert "It is lm-studio." in answer

@@ -16,16 +16,16 @@ from pydantic import TypeAdapter
 from jp_nb import json_values
 from jp_nb.agent.provider import Attachment, ModelRequest
 from jp_nb.providers.chat_profiles import PROFILES
-from jp_nb.providers.messages import documents_xml
+from jp_nb.providers.messages import format_documents_xml
 from jp_nb.providers.registry import create_provider
 from tests.providers.helpers import (
     WEATHER,
+    answer,
     ask,
     called,
     collect,
+    make_context,
     result,
-    said,
-    thread_of,
     user,
 )
 from tests.support.loopback import LoopbackServer
@@ -76,8 +76,8 @@ async def sent(name: str, *requests: ModelRequest) -> list[Any]:
 
 
 def test_attached_texts_are_one_xml_text() -> None:
-    assert documents_xml(ALL) == XML
-    assert documents_xml((PNG,)) == ""
+    assert format_documents_xml(ALL) == XML
+    assert format_documents_xml((PNG,)) == ""
 
 
 HOSTILE = [
@@ -116,7 +116,7 @@ any_text = st.one_of(st.sampled_from(HOSTILE), st.text(), st.text("<>]&[!CDAT\r\
 @example([(text, text) for text in HOSTILE])
 @given(st.lists(st.tuples(any_text, any_text), min_size=1, max_size=4))
 def test_hostile_text_stays_in_its_document(texts: list[tuple[str, str]]) -> None:
-    documents = read_back(documents_xml([Attachment(s, "text/plain", t) for s, t in texts]))
+    documents = read_back(format_documents_xml([Attachment(s, "text/plain", t) for s, t in texts]))
     assert documents == [
         (str(index), as_xml(source), as_xml(text))
         for index, (source, text) in enumerate(texts, start=1)
@@ -158,11 +158,11 @@ async def test_system_message_ends_with_attached_texts() -> None:
     bodies = await sent(
         "llamacpp", ask(system=("One.", "Two."), attachments=ALL), ask(attachments=ALL), ask()
     )
-    thread = {"role": "user", "content": "Hi."}
+    context = {"role": "user", "content": "Hi."}
     assert [body["messages"] for body in bodies] == [
-        [{"role": "system", "content": f"One.\n\nTwo.\n\n{XML}"}, thread],
-        [{"role": "system", "content": XML}, thread],
-        [thread],
+        [{"role": "system", "content": f"One.\n\nTwo.\n\n{XML}"}, context],
+        [{"role": "system", "content": XML}, context],
+        [context],
     ]
 
 
@@ -209,7 +209,7 @@ async def test_anthropic_has_document_blocks_and_the_last_marks_the_cache() -> N
 
 
 async def test_anthropic_has_attachments_first_in_a_thread_that_begins_with_an_answer() -> None:
-    (body,) = await sent("anthropic", ask(said("Well."), user("Hi."), attachments=ALL))
+    (body,) = await sent("anthropic", ask(answer("Well."), user("Hi."), attachments=ALL))
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert body["messages"][0]["content"][0]["title"] == "notes.md"
     assert body["messages"][2]["content"] == [text_part("Hi.")]
@@ -278,13 +278,13 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
     monkeypatch.setattr(json_values, "_compact", counting)
     with LoopbackServer(["ok"] * 4) as server:
         provider = create_provider(name, {"base_url": server.url})
-        thread = thread_of(user("Go."))
+        context = make_context(user("Go."))
         for cycle in range(4):
-            request = ModelRequest("m", thread, system=("s",), attachments=attachments)
+            request = ModelRequest("m", context, system=("s",), attachments=attachments)
             await collect(provider, request)
-            thread.add(said("Look:"), name)
-            thread.add(called(f"c{cycle}", city="x"), name)
-            thread.add(result(f"c{cycle}", "sun"), name)
+            context.add(answer("Look:"), name)
+            context.add(called(f"c{cycle}", city="x"), name)
+            context.add(result(f"c{cycle}", "sun"), name)
         await provider.aclose()
         bodies = [request.raw[: request.raw.rindex(b"]")] for request in server.requests]
     assert len(bodies) == 4
@@ -297,10 +297,10 @@ async def test_attachments_are_encoded_once_and_begin_every_request_alike(
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(name: str) -> None:
-    thread = thread_of(user("Go."))
+    context = make_context(user("Go."))
 
     def having(*attachments: Attachment) -> ModelRequest:
-        return ModelRequest("m", thread, attachments=attachments)
+        return ModelRequest("m", context, attachments=attachments)
 
     again = Attachment("notes.md", "text/plain", "".join(["a <", " b"]))
     first, other, less, equal = await sent(

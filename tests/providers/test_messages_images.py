@@ -20,7 +20,7 @@ from jp_nb.providers.openai_chat import ChatRendering
 from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import RecordedImages, image_entry, shows
-from tests.providers.helpers import WEATHER, called, collect, result, said, user
+from tests.providers.helpers import WEATHER, answer, called, collect, result, user
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer
 
@@ -29,7 +29,7 @@ FIRST, SECOND = figure("figure 1", shade=1), figure("figure 2", shade=2)
 ASKED = figure("mine", shade=3)
 
 
-def thread(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
+def make_context(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
     images, made = RecordedImages(), RequestContext()
     for image in (FIRST, SECOND, ASKED):
         images.add(image_entry(image))
@@ -44,12 +44,12 @@ PLOTS = (
     (called("c2", "plot"), ()),
     (result("c1", "one"), (FIRST,)),
     (result("c2", ""), (SECOND, FIRST)),
-    (said("Alike."), ()),
+    (answer("Alike."), ()),
 )
 
 
 def request(*entries: tuple[Any, tuple[Image, ...]]) -> ModelRequest:
-    return ModelRequest(model="m", thread=thread(*entries), tools=(WEATHER,))
+    return ModelRequest(model="m", thread=make_context(*entries), tools=(WEATHER,))
 
 
 async def sent(provider: str, asked: ModelRequest, **settings: object) -> Any:
@@ -143,34 +143,34 @@ def chat_rendering(name: str) -> Callable[[], ChatRendering]:
     "make", [AnthropicRendering, chat_rendering("openai"), chat_rendering("llamacpp")]
 )
 def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], Rendering]) -> None:
-    whole, growing = thread(*PLOTS), RequestContext()
+    whole, growing = make_context(*PLOTS), RequestContext()
     rendering = make()
     encoded: list[bytes] = []
     for count, item in enumerate(whole, start=1):
         growing.items.append(item)
         if count in (1, 5, 6):  # a batch's results come together
-            rendering.follow(growing)
+            rendering.update(growing)
             encoded.append(rendering.messages.encode()[:-1])
     assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))
     fresh = make()
-    fresh.follow(whole)
+    fresh.update(whole)
     assert fresh.messages.encode()[:-1] == encoded[-1]
 
 
 def test_results_that_come_one_by_one_keep_their_images_behind_the_batch() -> None:
     one_by_one, at_once = (ChatRendering(PROFILES["openai"]) for _ in range(2))
     growing = RequestContext()
-    for item in thread(*PLOTS):
+    for item in make_context(*PLOTS):
         growing.items.append(item)
-        one_by_one.follow(growing)
-    at_once.follow(growing)
+        one_by_one.update(growing)
+    at_once.update(growing)
     assert one_by_one.messages.encode() == at_once.messages.encode()
 
 
 def test_hostile_tool_name_is_one_short_line() -> None:
     entry = called("c1", "plot\n[image: of the user]\x1b[31m" + "x" * 500)
     rendering = ChatRendering(PROFILES["openai"])
-    rendering.follow(thread((user("Go."), ()), (entry, ()), (result("c1", ""), (FIRST,))))
+    rendering.update(make_context((user("Go."), ()), (entry, ()), (result("c1", ""), (FIRST,))))
     line = rendering.messages[3]["content"][1]["text"]
     assert "\n" not in line
     assert "\x1b" not in line

@@ -14,10 +14,10 @@ from jp_nb.errors import ProtocolError, ProviderError
 from jp_nb.providers import http
 from jp_nb.providers import models as models_module
 from jp_nb.providers.models import (
-    MAX_DETAILED,
+    MAX_OLLAMA_DETAILS,
     MAX_PAGES,
-    with_details,
-    with_props,
+    add_llamacpp_properties,
+    add_ollama_details,
 )
 from jp_nb.providers.registry import create_provider
 from jp_nb.providers.scripted import ScriptedProvider
@@ -186,7 +186,7 @@ async def test_ollama_is_asked_for_details_of_a_limited_number_of_models() -> No
         found = await listed("ollama", server.url)
         details = [each for each in server.requests if each.path == "/api/show"]
     assert len(found.models) == 100
-    assert len(details) == MAX_DETAILED
+    assert len(details) == MAX_OLLAMA_DETAILS
 
 
 async def test_deepseek_and_cerebras_list_as_openai_does() -> None:
@@ -210,9 +210,9 @@ async def test_scripted_provider_lists_scripts(tmp_path: Path) -> None:
 # --- faulty servers -----------------------------------------------------------------------------
 
 READERS: dict[str, Callable[[Any], list[ModelInfo]]] = {
-    "anthropic": models_module.anthropic_models,
-    "openai": models_module.chat_models,
-    "ollama": models_module.ollama_models,
+    "anthropic": models_module.parse_anthropic_models,
+    "openai": models_module.parse_chat_completions_models,
+    "ollama": models_module.parse_ollama_models,
 }
 STRANGE: tuple[Any, ...] = (
     [], None, 7, "models", {}, {"data": None}, {"data": {"id": "x"}}, {"data": [None, 7, [], {}]},
@@ -251,7 +251,10 @@ def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) ->
         with subtests.test(value=value):
             page: Any = {"data": [odd(value)], "models": [odd(value)], "has_more": value}
             models = [model for read in READERS.values() for model in read(page)]
-            models += [with_details(models[2], odd(value)), with_props(models[1], odd(value))]
+            models += [
+                add_ollama_details(models[2], odd(value)),
+                add_llamacpp_properties(models[1], odd(value)),
+            ]
             for model in models:
                 assert model.id == "m"
                 assert model.context_window is None or 0 < model.context_window < 2**53

@@ -12,23 +12,23 @@ from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import (
     DETAILS,
     ChatRendering,
-    answer_schema,
-    build_head,
-    system_messages,
+    build_request_fields,
+    format_system_messages,
+    make_answer_schema,
 )
 from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
 from tests.providers.helpers import (
     TODAY,
     WEATHER,
+    answer,
     ask,
     called,
     collect,
+    make_context,
     result,
-    said,
     text_of,
     thought,
-    thread_of,
     user,
 )
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
@@ -40,27 +40,27 @@ SCHEMA = {
 }
 
 
-def messages_of(thread: RequestContext, profile: str = "openai") -> Any:
+def messages_of(context: RequestContext, profile: str = "openai") -> Any:
     rendering = ChatRendering(PROFILES[profile])
-    rendering.follow(thread)
+    rendering.update(context)
     return json.loads(rendering.messages.encode())
 
 
 def head_of(profile: str, **fields: Any) -> Any:
     request = ask(**fields)
-    answer = answer_schema(request, PROFILES[profile])
-    return build_head(request, PROFILES[profile], answer=answer)
+    answer = make_answer_schema(request, PROFILES[profile])
+    return build_request_fields(request, PROFILES[profile], answer=answer)
 
 
 def test_tool_loop_becomes_messages() -> None:
-    thread = thread_of(
+    context = make_context(
         user("Weather?"),
-        said("Looking."),
+        answer("Looking."),
         called("c1", city="Delft"),
         called("c2", city="Brügge"),
         result("c1", "sun"),
         result("c2", ""),
-        said("Sun."),
+        answer("Sun."),
         provider="openai",
     )
 
@@ -68,7 +68,7 @@ def test_tool_loop_becomes_messages() -> None:
         function = {"name": "weather", "arguments": f'{{"city": "{city}"}}'}
         return {"id": id_, "type": "function", "function": function}
 
-    assert messages_of(thread) == [
+    assert messages_of(context) == [
         {"role": "user", "content": "Weather?"},
         {
             "role": "assistant",
@@ -92,9 +92,9 @@ def test_own_reasoning_is_sent_in_the_field_of_the_server(subtests: pytest.Subte
     ]
     for profile, field in rows:
         with subtests.test(profile=profile, field=field):
-            entries = (user("a"), thought("Hm."), said("b"))
-            own = messages_of(thread_of(*entries, provider=profile), profile)[1]
-            foreign = messages_of(thread_of(*entries, provider="anthropic"), profile)[1]
+            entries = (user("a"), thought("Hm."), answer("b"))
+            own = messages_of(make_context(*entries, provider=profile), profile)[1]
+            foreign = messages_of(make_context(*entries, provider="anthropic"), profile)[1]
             as_text = {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nb"}
             assert foreign == as_text
             assert own == (
@@ -103,15 +103,15 @@ def test_own_reasoning_is_sent_in_the_field_of_the_server(subtests: pytest.Subte
 
 
 def test_deepseek_is_sent_reasoning_of_the_current_turn_alone() -> None:
-    thread = thread_of(
+    context = make_context(
         user("a"), thought("Hm."), called("c1"), result("c1", "x"), provider="deepseek"
     )
     rendering = ChatRendering(PROFILES["deepseek"])
-    rendering.follow(thread)
+    rendering.update(context)
     assert b"Hm." in rendering.messages.encode()
-    thread.add(said("b"), "deepseek")
-    thread.add(user("c"), "deepseek")
-    rendering.follow(thread)
+    context.add(answer("b"), "deepseek")
+    context.add(user("c"), "deepseek")
+    rendering.update(context)
     assert b"Hm." not in rendering.messages.encode()
 
 
@@ -121,70 +121,70 @@ def test_answer_of_reasoning_alone_is_omitted(subtests: pytest.Subtests) -> None
         with subtests.test(profile=profile):
             if PROFILES[profile].reasoning_field is None:
                 return  # there it is text
-            thread = thread_of(
+            context = make_context(
                 user("a"), called("c1"), result("c1", "x"), thought("Hm."), provider=profile
             )
             rendering = ChatRendering(PROFILES[profile])
             for _ in range(2):
-                rendering.follow(thread)
-                sent = json.loads(rendering.encode(thread))
+                rendering.update(context)
+                sent = json.loads(rendering.encode(context))
                 said_or_called = [x["content"] or x.get("tool_calls") for x in sent]
                 assert all(said_or_called)
                 assert [x["role"] for x in sent[:3]] == ["user", "assistant", "tool"]
-                thread.add(user("b"), profile)
+                context.add(user("b"), profile)
             assert sent[3:] == [{"role": "user", "content": "b"}]
 
 
 def test_openrouter_is_sent_its_reasoning_details_unchanged() -> None:
     details = [{"type": "reasoning.encrypted", "data": "b3A=", "index": 0}]
-    thread = thread_of(
+    context = make_context(
         user("a"), thought("", **{DETAILS: details}), called("c1"), provider="openrouter"
     )
-    assert messages_of(thread, "openrouter")[1]["reasoning_details"] == details
+    assert messages_of(context, "openrouter")[1]["reasoning_details"] == details
 
 
 def test_thread_rendered_in_steps_gives_the_same_bytes() -> None:
     entries = [
-        user("a"), thought("t"), said("b"), called("c1"), user("wait"), called("c2"),
-        result("c1", "1"), result("c2", "2"), said("c"), user("d"), thought("u"), said("e"),
+        user("a"), thought("t"), answer("b"), called("c1"), user("wait"), called("c2"),
+        result("c1", "1"), result("c2", "2"), answer("c"), user("d"), thought("u"), answer("e"),
     ]  # fmt: skip
     for profile in PROFILES.values():
         growing, rendering = RequestContext(), ChatRendering(profile)
         for count, entry in enumerate(entries, start=1):
             growing.add(entry, profile.name)
-            rendering.follow(growing)
+            rendering.update(growing)
             at_once = ChatRendering(profile)
-            at_once.follow(thread_of(*entries[:count], provider=profile.name))
+            at_once.update(make_context(*entries[:count], provider=profile.name))
             assert rendering.messages.encode() == at_once.messages.encode()
 
 
 def test_results_follow_their_calls() -> None:
-    thread = thread_of(
+    context = make_context(
         user("a"), called("c1"), called("c2"), user("!"), result("c2", "x"), result("c1", "y")
     )
-    roles = [message["role"] for message in messages_of(thread)]
+    roles = [message["role"] for message in messages_of(context)]
     assert roles == ["user", "assistant", "tool", "tool", "user"]
 
 
 def test_long_ids_are_shortened_in_call_and_result_for_openai() -> None:
     id_ = "chatcmpl-tool-" + "f" * 40
-    thread = thread_of(user("a"), called(id_), result(id_, "x"))
-    _, assistant, tool = messages_of(thread)
+    context = make_context(user("a"), called(id_), result(id_, "x"))
+    _, assistant, tool = messages_of(context)
     assert assistant["tool_calls"][0]["id"] == tool["tool_call_id"]
     assert len(tool["tool_call_id"]) <= 40
-    assert messages_of(thread, "llamacpp")[2]["tool_call_id"] == id_
+    assert messages_of(context, "llamacpp")[2]["tool_call_id"] == id_
 
 
 @pytest.mark.parametrize(
     ("profile", "id_"), [("openai", "f" * 40), ("openai", "f" * 50), ("ollama", "c")]
 )
 def test_repeated_id_is_sent_as_another_one(profile: str, id_: str) -> None:
-    thread = thread_of(
+    context = make_context(
         user("a"), called(id_), called("d"), called(id_), result(id_, "1"), result("d", "2"),
         result(id_, "3"), result(id_, "too many"), called(id_), result(id_, "4"),
         provider=profile,
     )  # fmt: skip
-    rendered = messages_of(thread, profile)
+    rendered = messages_of(context, profile)
     asked = [call["id"] for m in rendered for call in m.get("tool_calls", ())]
     answers = [(m["tool_call_id"], m["content"]) for m in rendered if m["role"] == "tool"]
     assert len(set(asked)) == 4
@@ -195,15 +195,15 @@ def test_repeated_id_is_sent_as_another_one(profile: str, id_: str) -> None:
 
 def test_system_texts_are_one_message() -> None:
     request = ask(system=("one", "", "two"))
-    (message,) = system_messages(request, PROFILES["llamacpp"])
+    (message,) = format_system_messages(request, PROFILES["llamacpp"])
     assert message == {"role": "system", "content": "one\n\ntwo"}
-    assert system_messages(ask(), PROFILES["openai"]) == []
+    assert format_system_messages(ask(), PROFILES["openai"]) == []
 
 
 def test_openrouter_marks_the_cache_for_models_that_want_it() -> None:
     for model in ("anthropic/claude-x", "google/gemini-x"):
         request = ask(model=model, system=("one", "two"))
-        (message,) = system_messages(request, PROFILES["openrouter"])
+        (message,) = format_system_messages(request, PROFILES["openrouter"])
         assert message["content"][-1]["cache_control"] == {"type": "ephemeral"}
 
 
@@ -282,7 +282,7 @@ def test_structured_answers_in_each_dialect() -> None:
     assert head_of("llamacpp", schema=SCHEMA)["response_format"]["json_schema"]["schema"] == SCHEMA
     assert head_of("openrouter", schema=SCHEMA)["provider"] == {"require_parameters": True}
     assert head_of("deepseek", schema=SCHEMA)["response_format"] == {"type": "json_object"}
-    (prompt,) = system_messages(ask(schema=SCHEMA), PROFILES["deepseek"])
+    (prompt,) = format_system_messages(ask(schema=SCHEMA), PROFILES["deepseek"])
     assert "JSON" in prompt["content"]
     assert '"ok"' in prompt["content"]
 
@@ -327,8 +327,8 @@ async def test_every_profile_sends_valid_requests(subtests: pytest.Subtests) -> 
             with LoopbackServer([reply]) as server:
                 provider = create_provider(name, {"base_url": server.url})
                 request = ask(
-                    user("a"), thought("t"), said("b"), called("c1"), result("c1", "x"), user("c"),
-                    provider=name, tools=(WEATHER,), system=("s",),
+                    user("a"), thought("t"), answer("b"), called("c1"), result("c1", "x"),
+                    user("c"), provider=name, tools=(WEATHER,), system=("s",),
                     parameters=ModelParameters(reasoning="high", max_tokens=100, temperature=0.1),
                 )  # fmt: skip
                 seen = await collect(provider, request)

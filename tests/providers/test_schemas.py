@@ -13,12 +13,12 @@ from jp_nb.agent.inquiry import answer_schema as inquiry_schema
 from jp_nb.errors import UsageError
 from jp_nb.providers import schemas as schemas_module
 from jp_nb.providers.schemas import (
+    adapt_for_anthropic,
+    adapt_for_json_mode,
+    adapt_for_openai,
     check_anthropic,
     check_references,
-    for_anthropic,
-    for_json_mode,
-    for_openai,
-    plain,
+    pass_schema,
 )
 from jp_nb.tools.question import Question
 
@@ -44,12 +44,12 @@ NESTED: dict[str, Any] = {
 }
 
 
-both = pytest.mark.parametrize("transform", [for_openai, for_anthropic])
+both = pytest.mark.parametrize("transform", [adapt_for_openai, adapt_for_anthropic])
 
 
 def test_openai_strict_makes_optional_properties_nullable() -> None:
     before = json.dumps(NESTED)
-    sent = for_openai(NESTED)
+    sent = adapt_for_openai(NESTED)
     properties: Any = sent.schema["properties"]
     assert sent.strict
     assert sent.schema["required"] == list(properties)
@@ -67,7 +67,7 @@ def test_openai_answers_are_restored() -> None:
         "city": "Delft", "mode": "train", "days": None, "kind": None, "pay": 1,
         "stops": [{"name": "x", "next": {"name": "y", "next": None}}],
     }  # fmt: skip
-    sent = for_openai(NESTED)
+    sent = adapt_for_openai(NESTED)
     jsonschema.validate(answer, sent.schema)
     restored = json.loads(sent.restore(json.dumps(answer)))
     assert restored == {
@@ -94,7 +94,7 @@ def test_schema_that_cannot_be_strict_is_sent_unchanged(subtests: pytest.Subtest
     ]
     for schema in schemas:
         with subtests.test(schema=schema):
-            sent = for_openai(schema)
+            sent = adapt_for_openai(schema)
             assert not sent.strict
             assert not sent.nullable
 
@@ -111,17 +111,17 @@ def test_reference_at_the_root_is_resolved() -> None:
         "$ref": "#/$defs/A",
         "$defs": {"A": {"type": "object", "properties": {}}},
     }
-    sent = for_anthropic(schema)
+    sent = adapt_for_anthropic(schema)
     assert sent.schema["type"] == "object"
     assert "$defs" in sent.schema
     looping: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}
-    assert for_anthropic(looping).wrapped
+    assert adapt_for_anthropic(looping).wrapped
 
 
 def test_anthropic_keeps_choices_and_describes_bounds() -> None:
-    sent = for_anthropic(NESTED)
+    sent = adapt_for_anthropic(NESTED)
     properties: Any = sent.schema["properties"]
-    assert sent.as_is
+    assert sent.is_unchanged
     assert sent.schema["required"] == ["city", "mode"]
     assert properties["mode"] == {"const": "train"}
     assert properties["kind"] == {"type": "string", "enum": ["a", "b"]}
@@ -132,8 +132,8 @@ def test_anthropic_keeps_choices_and_describes_bounds() -> None:
 
 
 def test_plain_schema_is_unchanged() -> None:
-    assert plain(NESTED).schema == NESTED
-    assert plain(NESTED).as_is
+    assert pass_schema(NESTED).schema == NESTED
+    assert pass_schema(NESTED).is_unchanged
 
 
 # --- references and compositions ------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_recursive_reference_with_other_keywords_ends() -> None:
         "properties": {"next": {"$ref": "#/$defs/Node", "description": "Below."}},
     }
     schema: dict[str, Any] = {"$ref": "#/$defs/Node", "$defs": {"Node": node}}
-    sent = for_openai(schema)
+    sent = adapt_for_openai(schema)
     assert sent.strict
     text = json.dumps(sent.schema)
     assert text.count("Below.") < 5
@@ -203,7 +203,7 @@ def test_all_of_becomes_one_object(transform: Any) -> None:
 
 def test_reference_to_a_wrapped_root_is_moved() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"const": 1}]}}
-    sent = for_openai(schema)
+    sent = adapt_for_openai(schema)
     jsonschema.validate({"value": [1, [1, []]]}, sent.schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"value": [{"value": [1]}]}, sent.schema)
@@ -216,7 +216,7 @@ def test_pointers_with_escapes_are_followed() -> None:
         "$defs": {"a/b c": {"type": "object", "properties": {}}},
     }
     check_references(schema)
-    assert not for_openai(schema).wrapped
+    assert not adapt_for_openai(schema).wrapped
 
 
 # --- what comes back -------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_nulls_are_removed_by_the_alternative_that_fits_the_answer(
                 },
                 "$defs": {"Person": PERSON},
             }
-            sent = for_openai(schema)
+            sent = adapt_for_openai(schema)
             assert sent.strict
             assert json.loads(sent.restore(json.dumps(answer))) == restored
 
@@ -312,13 +312,13 @@ def lists_and_alternatives(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy
 def test_strict_answer_is_restored_to_its_value(asked: Asked) -> None:
     schema, value, answer = asked
     jsonschema.validate(value, schema)
-    sent = for_openai(schema)
+    sent = adapt_for_openai(schema)
     assert sent.strict
     received = {"value": answer} if sent.wrapped else answer
     jsonschema.validate(received, sent.schema)
     assert json.loads(sent.restore(json.dumps(received))) == value
     check_anthropic(schema)
-    sent = for_anthropic(schema)
+    sent = adapt_for_anthropic(schema)
     received = {"value": value} if sent.wrapped else value
     jsonschema.validate(received, sent.schema)
     assert json.loads(sent.restore(json.dumps(received))) == value
@@ -329,16 +329,16 @@ def test_answer_that_is_no_json_is_unchanged(subtests: pytest.Subtests) -> None:
         with subtests.test(text=text):
             recursive = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
             schema: dict[str, Any] = {"$ref": "#/$defs/A", "$defs": {"A": recursive}}
-            assert for_openai(schema).nullable
-            assert for_openai(schema).restore(text) == text
+            assert adapt_for_openai(schema).nullable
+            assert adapt_for_openai(schema).restore(text) == text
 
 
 def test_json_mode_wraps_and_restores_a_list() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"type": "string", "maxLength": 3}}
-    sent = for_json_mode(schema)
+    sent = adapt_for_json_mode(schema)
     assert sent.schema["properties"] == {"value": schema}  # words say what no grammar can
     assert sent.restore('{"value": ["a"]}') == '["a"]'
-    assert for_json_mode(NESTED).schema == NESTED
+    assert adapt_for_json_mode(NESTED).schema == NESTED
 
 
 # --- schemas that are refused ----------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_schemas_that_anthropic_accepts(subtests: pytest.Subtests) -> None:
     for schema in schemas:
         with subtests.test(schema=schema):
             check_anthropic(schema)
-            text = json.dumps(for_anthropic(schema).schema)
+            text = json.dumps(adapt_for_anthropic(schema).schema)
             for word in ("minimum", "maxItems", "oneOf"):
                 assert f'"{word}":' not in text
 
@@ -441,8 +441,8 @@ def wide(properties: int) -> dict[str, Any]:
     [(deep, 10), (wide, 5000), (lambda n: in_object({"enum": list(range(n))}), 1000)],
 )
 def test_schema_too_large_for_openai_is_sent_unchanged(make: Any, most: int) -> None:
-    assert for_openai(make(most)).strict
-    sent = for_openai(make(most + 1))
+    assert adapt_for_openai(make(most)).strict
+    sent = adapt_for_openai(make(most + 1))
     assert not sent.strict
     assert sent.schema == make(most + 1)
 
@@ -464,26 +464,26 @@ def test_schema_that_grows_without_bound_when_written_out_is_refused(
 ) -> None:
     monkeypatch.setattr(schemas_module, "_MAX_NODES", 2000)
     schema = in_definitions(40, twice_with_words)
-    sent = for_openai(schema)
+    sent = adapt_for_openai(schema)
     assert not sent.strict
     assert sent.schema["$defs"] == schema["$defs"]
     with pytest.raises(UsageError, match=r"this schema: \$: the schema with .* is too large"):
         check_anthropic(schema)
-    assert for_openai(in_definitions(2, twice_with_words)).strict
+    assert adapt_for_openai(in_definitions(2, twice_with_words)).strict
     check_anthropic(in_definitions(2, twice_with_words))
 
 
 def test_long_chain_of_references_is_followed() -> None:
     schema = in_definitions(1100, lambda below: in_object({**below, "description": "Next."}))
-    assert not for_openai(schema).strict
+    assert not adapt_for_openai(schema).strict
     pure = in_definitions(1100, lambda below: below)
-    assert for_openai(pure).wrapped
+    assert adapt_for_openai(pure).wrapped
 
 
 def test_repeated_member_of_all_of_is_written_out_once() -> None:
     schema = in_definitions(40, lambda below: {"allOf": [below, below]})
     check_anthropic(schema)
-    sent = for_openai(schema)
+    sent = adapt_for_openai(schema)
     assert sent.strict
     assert list(sent.schema["properties"]) == ["name", "born"]  # type: ignore[arg-type]
 
@@ -494,7 +494,7 @@ MAYBE: dict[str, Any] = {**PERSON, "type": ["object", "null"], "description": "I
 
 
 def test_object_or_null_becomes_an_alternative() -> None:
-    sent = for_openai(in_object(MAYBE) | {"required": ["x"]})
+    sent = adapt_for_openai(in_object(MAYBE) | {"required": ["x"]})
     properties: Any = sent.schema["properties"]
     person = {
         "type": "object",
@@ -507,7 +507,7 @@ def test_object_or_null_becomes_an_alternative() -> None:
     restored = sent.restore('{"x": {"name": "A", "born": null}}')
     assert json.loads(restored) == {"x": {"name": "A"}}
     assert json.loads(sent.restore('{"x": null}')) == {"x": None}
-    anthropic: Any = for_anthropic(in_object(MAYBE)).schema["properties"]
+    anthropic: Any = adapt_for_anthropic(in_object(MAYBE)).schema["properties"]
     assert anthropic["x"]["anyOf"] == [{**PERSON, "additionalProperties": False}, {"type": "null"}]
 
 
@@ -517,7 +517,7 @@ def test_nullable_root_is_wrapped(subtests: pytest.Subtests) -> None:
         {"$ref": "#/$defs/A", "$defs": {"A": MAYBE}},
         {"type": ["array", "null"]},
     ]:
-        for transform in [for_openai, for_anthropic, for_json_mode]:
+        for transform in [adapt_for_openai, adapt_for_anthropic, adapt_for_json_mode]:
             with subtests.test(transform=transform, schema=schema):
                 sent = transform(schema)
                 assert sent.wrapped
@@ -545,9 +545,9 @@ def test_reference_into_a_rewritten_part_is_written_out() -> None:
     schema = in_object(MAYBE)
     schema["properties"]["y"] = {"$ref": "#/properties/x/properties/name"}
     check_anthropic(schema)
-    sent: Any = for_anthropic(schema).schema["properties"]
+    sent: Any = adapt_for_anthropic(schema).schema["properties"]
     assert sent["y"] == {"type": "string"}
-    assert not for_openai(schema).strict
+    assert not adapt_for_openai(schema).strict
 
 
 def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> None:
@@ -571,7 +571,7 @@ def test_schemas_that_neither_protocol_enforces(subtests: pytest.Subtests) -> No
     ]
     for schema, place, what in rows:
         with subtests.test(schema=schema, place=place):
-            assert not for_openai(schema).strict
+            assert not adapt_for_openai(schema).strict
             with pytest.raises(UsageError) as caught:
                 check_anthropic(schema)
             message = str(caught.value)
@@ -583,7 +583,7 @@ def test_required_property_may_be_declared_in_another_member() -> None:
     pay = {"type": "object", "properties": {"pay": {"type": "number"}}, "required": ["name"]}
     schema: dict[str, Any] = {"allOf": [PERSON, pay]}
     check_anthropic(schema)
-    assert for_openai(schema).strict
+    assert adapt_for_openai(schema).strict
     beside: dict[str, Any] = {"$ref": "#/$defs/A", "required": ["born"], "$defs": {"A": PERSON}}
     check_anthropic(beside)
 
@@ -629,7 +629,7 @@ def test_optional_property_may_be_null(subtests: pytest.Subtests) -> None:
     ]
     for schema, nullable in rows:
         with subtests.test(schema=schema, nullable=nullable):
-            sent: Any = for_openai(in_object(schema)).schema["properties"]
+            sent: Any = adapt_for_openai(in_object(schema)).schema["properties"]
             assert sent == {"x": nullable}
 
 
@@ -638,10 +638,10 @@ def test_anthropic_enforces_that_a_list_is_not_empty(subtests: pytest.Subtests) 
     for least, stays in rows:
         with subtests.test(least=least, stays=stays):
             schema: dict[str, Any] = {"type": "array", "items": {"type": "null"}, "minItems": least}
-            sent: Any = for_anthropic(schema).schema["properties"]
+            sent: Any = adapt_for_anthropic(schema).schema["properties"]
             assert (sent["value"].get("minItems") == least) is stays
             assert ("description" in sent["value"]) is not stays
-            strict: Any = for_openai(schema).schema["properties"]
+            strict: Any = adapt_for_openai(schema).schema["properties"]
             assert strict["value"]["description"] == f"{{minItems: {least}}}"
 
 
@@ -673,10 +673,10 @@ def tree(constant: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.req("R028-9")
 def test_const_becomes_an_enum_of_one_for_openai_and_stays_elsewhere() -> None:
     for value in ("call_1", 7, True, None):
-        sent = for_openai(tree({"const": value}))
+        sent = adapt_for_openai(tree({"const": value}))
         assert sent.strict
         assert sent.schema == tree({"enum": [value]})
-    for transform in (for_anthropic, plain):
+    for transform in (adapt_for_anthropic, pass_schema):
         assert transform(tree({"const": "call_1"})).schema == tree({"const": "call_1"})
 
 
@@ -685,10 +685,10 @@ def test_schema_of_an_inquiry_for_both_protocols() -> None:
     question = Question.select("keep", "Keep it?", ["keep", "drop"])
     inquiry = ModelInquiry("call_17.keep.1", "call_17", "rename_files", question)
     schema: dict[str, Any] = inquiry_schema(inquiry)
-    assert for_anthropic(schema).schema == schema
-    sent = for_openai(schema)
+    assert adapt_for_anthropic(schema).schema == schema
+    sent = adapt_for_openai(schema)
     assert sent.strict
-    assert sent.as_is
+    assert sent.is_unchanged
     assert sent.schema == {
         **schema,
         "properties": {

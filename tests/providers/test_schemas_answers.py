@@ -11,9 +11,9 @@ from jp_nb.providers.schemas import (
     AnswerSchema,
     AnswerText,
     ThinkSplitter,
-    for_openai,
+    adapt_for_openai,
     is_json_object,
-    plain,
+    pass_schema,
 )
 from tests.providers.helpers import text_of
 
@@ -67,24 +67,24 @@ OBJECT: dict[str, Any] = {
 
 def test_text_that_does_not_begin_as_json_is_a_message(subtests: pytest.Subtests) -> None:
     rows: list[tuple[AnswerSchema | None, str, str]] = [
-        (for_openai(OBJECT), ' \n{"ok": true, "why": null}', "structured"),
-        (for_openai(OBJECT), "Let me look.", "message"),
-        (for_openai(OBJECT), '{"ok": tr', "structured"),  # cut by the limit
-        (for_openai({"type": "boolean"}), '{"value": true}', "structured"),
-        (for_openai({"type": "boolean"}), "true", "structured"),
-        (for_openai({"type": "boolean"}), "Yes.", "message"),
-        (plain(OBJECT), '{"ok": true}', "structured"),
-        (plain(OBJECT), "true, I think", "message"),
-        (plain({"type": "string"}), '"a"', "structured"),
-        (plain({"type": "number"}), "-1", "structured"),
-        (plain({"type": "string"}), "A word.", "message"),
+        (adapt_for_openai(OBJECT), ' \n{"ok": true, "why": null}', "structured"),
+        (adapt_for_openai(OBJECT), "Let me look.", "message"),
+        (adapt_for_openai(OBJECT), '{"ok": tr', "structured"),  # cut by the limit
+        (adapt_for_openai({"type": "boolean"}), '{"value": true}', "structured"),
+        (adapt_for_openai({"type": "boolean"}), "true", "structured"),
+        (adapt_for_openai({"type": "boolean"}), "Yes.", "message"),
+        (pass_schema(OBJECT), '{"ok": true}', "structured"),
+        (pass_schema(OBJECT), "true, I think", "message"),
+        (pass_schema({"type": "string"}), '"a"', "structured"),
+        (pass_schema({"type": "number"}), "-1", "structured"),
+        (pass_schema({"type": "string"}), "A word.", "message"),
         (None, '{"ok": true}', "message"),
     ]
     for schema, text, kind in rows:
         with subtests.test(text=text, kind=kind):
             answer = AnswerText(schema)
-            events = [event for char in text for event in answer.part(1, char)]
-            events += answer.complete(1)
+            events = [event for char in text for event in answer.feed(1, char)]
+            events += answer.finish(1)
             assert {event.kind for event in events if isinstance(event, TextPart)} == {kind}
             if kind == "message":
                 assert text_of(events, kind) == text

@@ -21,19 +21,25 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.providers.registry import create_provider
-from jp_nb.providers.scripted import POSITION, Script, ScriptedProvider, find_script, position
+from jp_nb.providers.scripted import (
+    POSITION_KEY,
+    Script,
+    ScriptedProvider,
+    count_used_replies,
+    find_script,
+)
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import ChatRequest
 from tests.providers.helpers import (
+    answer,
     ask,
     called,
     collect,
-    failure,
+    collect_failure,
+    make_context,
     result,
-    said,
     text_of,
     thought,
-    thread_of,
     user,
 )
 
@@ -57,25 +63,25 @@ usage = { input_tokens = 3 }
 """
 
 
-def add(thread: RequestContext, events: list[Any]) -> None:
+def add(context: RequestContext, events: list[Any]) -> None:
     """Store the response `events` as a turn loop does: an entry per completed item."""
     metadata = {event.index: event.metadata for event in events if isinstance(event, Flush)}
     for event in events:
         if isinstance(event, ToolCallStart):
             entry = called(event.id, event.name)
         elif isinstance(event, TextPart):
-            entry = said(event.text)
+            entry = answer(event.text)
         else:
             continue
         entry = entry.model_copy(update={"metadata": dict(metadata.get(event.index, {}))})
-        thread.add(entry, "scripted")
+        context.add(entry, "scripted")
 
 
 async def test_replies_come_in_order_and_are_the_same_every_time() -> None:
     for _ in range(2):
         provider = ScriptedProvider(Script.parse(TOML, name="w"))
         first = await collect(provider, ask())
-        mark = {POSITION: "w:1"}
+        mark = {POSITION_KEY: "w:1"}
         assert first == [
             TextPart(0, "message", "Let "),
             TextPart(0, "message", "me l"),
@@ -99,7 +105,9 @@ async def test_replies_come_in_order_and_are_the_same_every_time() -> None:
 
 async def test_failed_expectation_shows_text_and_request() -> None:
     provider = ScriptedProvider.from_replies([{"expect": "sunny", "text": "x"}])
-    _, error = await failure(provider, ask(user("a"), called("c1"), result("c1", "It rains.")))
+    _, error = await collect_failure(
+        provider, ask(user("a"), called("c1"), result("c1", "It rains."))
+    )
     assert "'sunny'" in str(error)
     assert "It rains." in str(error)
     assert not error.retryable
@@ -123,14 +131,14 @@ async def test_expectations_are_searched_in_attachments_but_not_in_binaries() ->
     reply = {"expect": ["notes.md", "an umbrella", "pic.png"], "text": "ok"}
     provider = ScriptedProvider.from_replies([reply, {"expect": "PNG bytes", "text": "x"}])
     assert text_of(await collect(provider, ask(attachments=attachments))) == "ok"
-    _, error = await failure(provider, ask(attachments=attachments))
+    _, error = await collect_failure(provider, ask(attachments=attachments))
     assert "expects 'PNG bytes' in the request" in str(error)
 
 
 async def test_script_without_further_reply_is_an_error() -> None:
     provider = ScriptedProvider.from_replies(["only"])
     await collect(provider, ask())
-    _, error = await failure(provider, ask(user("And now?")))
+    _, error = await collect_failure(provider, ask(user("And now?")))
     assert "no reply left (of 1)" in str(error)
     assert "And now?" in str(error)
 
@@ -140,38 +148,38 @@ async def test_conversation_continues_in_another_kernel() -> None:
         '[[replies]]\ntext="one"\n[[replies]]\nerror={status=529}\n[[replies]]\ntext="two"\n'
         '[[replies]]\ntool_calls=[{name="f"}]\n[[replies]]\ntext="five"'
     )
-    thread, said_so_far = thread_of(user("a"), provider="scripted"), []
+    context, said_so_far = make_context(user("a"), provider="scripted"), []
     for _ in range(4):
         provider = ScriptedProvider(script)  # as if the kernel had just started
         request = ask()
-        request = type(request)(model="m", thread=thread)
+        request = type(request)(model="m", thread=context)
         try:
             events = await collect(provider, request)
         except ProviderError:
             events = await collect(provider, request)  # the same kernel tries again
-        add(thread, events)
-        thread.add(result("call_4_1", "r"), "scripted")
+        add(context, events)
+        context.add(result("call_4_1", "r"), "scripted")
         said_so_far.append([e.text for e in events if isinstance(e, TextPart)])
     assert ["".join(pieces) for pieces in said_so_far] == ["one", "two", "", "five"]
 
 
 def test_position_in_a_thread() -> None:
     def marked(mark: str) -> Any:
-        return said("x", **{POSITION: mark})
+        return answer("x", **{POSITION_KEY: mark})
 
-    thread = thread_of(user("a"), provider="scripted")
-    assert position(thread, "s") == 0
-    thread.add(said("interrupted"), "scripted")
-    assert position(thread, "s") == 1
-    thread.add(user("b"), "scripted")
-    thread.add(said("by another provider"), "anthropic")
-    assert position(thread, "s") == 1
-    thread.add(user("c"), "scripted")
-    thread.add(marked("s:5"), "scripted")
-    thread.add(user("d"), "scripted")
-    thread.add(marked("other:9"), "scripted")
-    assert position(thread, "s") == 5
-    assert position(thread, "other") == 9
+    context = make_context(user("a"), provider="scripted")
+    assert count_used_replies(context, "s") == 0
+    context.add(answer("interrupted"), "scripted")
+    assert count_used_replies(context, "s") == 1
+    context.add(user("b"), "scripted")
+    context.add(answer("by another provider"), "anthropic")
+    assert count_used_replies(context, "s") == 1
+    context.add(user("c"), "scripted")
+    context.add(marked("s:5"), "scripted")
+    context.add(user("d"), "scripted")
+    context.add(marked("other:9"), "scripted")
+    assert count_used_replies(context, "s") == 5
+    assert count_used_replies(context, "other") == 9
 
 
 async def test_conversations_have_positions_of_their_own() -> None:
@@ -190,11 +198,11 @@ async def test_errors_are_classified_as_those_of_a_server() -> None:
             "Whole.",
         ]
     )
-    _, error = await failure(provider, ask())
+    _, error = await collect_failure(provider, ask())
     assert (error.kind, error.status, error.retry_after) == ("transient", 529, 1.0)
-    _, error = await failure(provider, ask())
+    _, error = await collect_failure(provider, ask())
     assert (error.kind, error.retryable) == ("quota", False)
-    seen, error = await failure(provider, ask())
+    seen, error = await collect_failure(provider, ask())
     assert (text_of(seen), error.kind) == ("Half an", "transient")
     assert not any(isinstance(event, Flush) for event in seen)
     assert text_of(await collect(provider, ask())) == "Whole."
@@ -276,7 +284,7 @@ def test_scripted_provider_does_not_import_httpx() -> None:
 
 
 async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> None:
-    for choice, answer in [("red", "Red."), ("blue", "Blue."), ("no", "None.")]:
+    for choice, text in [("red", "Red."), ("blue", "Blue."), ("no", "None.")]:
         provider = ScriptedProvider.from_replies(
             [
                 {"text": "Which colour?"},
@@ -286,8 +294,8 @@ async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> Non
             ]
         )
         await collect(provider, ask(user("red, blue?")))
-        request = ask(user("red, blue?"), said("Which colour?"), user(choice))
-        assert text_of(await collect(provider, request)) == answer
+        request = ask(user("red, blue?"), answer("Which colour?"), user(choice))
+        assert text_of(await collect(provider, request)) == text
 
 
 # --- questions of tools ------------------------------------------------------------------------
@@ -313,16 +321,20 @@ async def test_question_of_a_tool_is_answered_and_uses_no_reply() -> None:
 
 
 async def test_unknown_question_is_an_error_that_lists_the_known_ones() -> None:
-    _, error = await failure(ScriptedProvider(Script.parse(TOML, name="w")), asks("rename.other"))
+    _, error = await collect_failure(
+        ScriptedProvider(Script.parse(TOML, name="w")), asks("rename.other")
+    )
     for part in ("'w'", "'rename.other'", "'rename.confirm'"):
         assert part in str(error)
     assert not error.retryable
-    _, error = await failure(ScriptedProvider.from_replies(["x"]), asks())
+    _, error = await collect_failure(ScriptedProvider.from_replies(["x"]), asks())
     assert "have none" in str(error)
 
 
 async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
     provider = ScriptedProvider.from_replies(["One.", "Provenance."])
-    thread = asks().thread
-    thread.add(said("x"), "scripted")
-    assert text_of(await collect(provider, ModelRequest(model="m", thread=thread))) == "Provenance."
+    context = asks().thread
+    context.add(answer("x"), "scripted")
+    assert (
+        text_of(await collect(provider, ModelRequest(model="m", thread=context))) == "Provenance."
+    )

@@ -25,9 +25,9 @@ from tests.providers.helpers import (
     FIXTURES,
     ask,
     collect,
+    collect_failure,
     decode,
     decoder_for,
-    failure,
     text_of,
 )
 from tests.support.loopback import LoopbackServer, Protocol, Reply, ToolCall, reply_events
@@ -122,7 +122,7 @@ def test_body_that_breaks_off_gives_no_wrong_event(fixture: Path) -> None:
 async def test_response_above_the_limit_ends() -> None:
     with LoopbackServer([Reply(text="x" * 1000)]) as server:
         provider = create_provider("openai", {"base_url": server.url})
-        seen, error = await failure(provider, ask(max_response_bytes=500))
+        seen, error = await collect_failure(provider, ask(max_response_bytes=500))
         await provider.aclose()
     assert (error.kind, error.retryable) == ("output_limit", False)
     assert 480 < len(text_of(seen)) <= 500
@@ -159,7 +159,8 @@ async def arriving(
                 yield chunk
 
     return [
-        event async for event in streaming.events(chunks(), decoder, provider="p", idle_timeout=1)
+        event
+        async for event in streaming.stream_events(chunks(), decoder, provider="p", idle_timeout=1)
     ]
 
 
@@ -184,7 +185,7 @@ async def test_silence_inside_a_tool_call_is_waited_out(
 async def test_silence_ends_a_stream(reply: Reply) -> None:
     with LoopbackServer([reply]) as server:
         provider = create_provider("openai", {"base_url": server.url})
-        _, error = await failure(provider, ask(idle_timeout=0.1))
+        _, error = await collect_failure(provider, ask(idle_timeout=0.1))
         await provider.aclose()
     assert (error.kind, error.retryable) == ("timeout", True)
     assert "stream_idle_timeout_secs" in str(error)
@@ -209,7 +210,7 @@ async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPat
 
     decoder = StreamDecoder(ChatDecoder(PROFILES["openai"]), provider="p")
     seen = []
-    async for event in streaming.events(chunks(), decoder, provider="p", idle_timeout=1):
+    async for event in streaming.stream_events(chunks(), decoder, provider="p", idle_timeout=1):
         now += 100.0
         seen.append(event)
     assert text_of(seen) == "abc"
@@ -222,7 +223,7 @@ async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(streaming, "wall_clock", lambda: next(readings, 3600.0))
     with LoopbackServer([Reply(delay=5)]) as server:
         provider = create_provider("openai", {"base_url": server.url})
-        _, error = await failure(provider, ask(idle_timeout=60))
+        _, error = await collect_failure(provider, ask(idle_timeout=60))
         await provider.aclose()
     assert "sent no content for 60 s" in str(error)
 
@@ -243,7 +244,7 @@ async def test_responses_read_to_their_end_share_a_connection() -> None:
         provider = create_provider("openai", {"base_url": server.url})
         for text in ("One.", "Two."):
             assert text_of(await collect(provider, ask())) == text
-        await failure(provider, ask())
+        await collect_failure(provider, ask())
         assert text_of(await collect(provider, ask())) == "Three."
         assert server.connections == 1
         await provider.aclose()

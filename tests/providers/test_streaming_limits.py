@@ -21,7 +21,7 @@ from jp_nb.providers.chat_profiles import PROFILES
 from jp_nb.providers.openai_chat import ChatDecoder
 from jp_nb.providers.registry import create_provider
 from jp_nb.providers.streaming import StreamDecoder
-from tests.providers.helpers import ask, collect, failure, text_of
+from tests.providers.helpers import ask, collect, collect_failure, text_of
 from tests.support.loopback import STREAM, LoopbackServer, RawResponse
 
 HELLO = b'data: {"choices": [{"delta": {"content": "Hello."}}]}\n\n'
@@ -53,7 +53,9 @@ async def outcome(
     """The events and the error of a request that a server answers with these bytes."""
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
         provider = create_provider("openai", {"base_url": server.url})
-        seen = await failure(provider, ask(idle_timeout=fields.pop("idle_timeout", 20), **fields))
+        seen = await collect_failure(
+            provider, ask(idle_timeout=fields.pop("idle_timeout", 20), **fields)
+        )
         await provider.aclose()
     return seen
 
@@ -83,7 +85,7 @@ async def ended(
                 yield piece
 
     seen: list[ProviderEvent] = []
-    events = streaming.events(
+    events = streaming.stream_events(
         chunks(), decoder or chat_stream(), provider="p", idle_timeout=idle_timeout
     )
     try:

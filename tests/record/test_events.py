@@ -253,7 +253,7 @@ def b64(text: str) -> str:
 def rendered(thread: RequestContext) -> str:
     """Return the messages that a provider is sent."""
     rendering = AnthropicRendering()
-    rendering.follow(thread)
+    rendering.update(thread)
     return rendering.messages.encode().decode()
 
 

@@ -11,9 +11,9 @@ from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering.request_diff import request_difference, shared_beginning
 from jp_nb.rendering.requests import TracedRequest
-from tests.providers.helpers import TODAY, WEATHER, ask, called, result, said, user
+from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, user
 
-TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("c1", "sun"))
+TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
 
 def traced(request: ModelRequest, name: str = "0.1") -> TracedRequest:
@@ -27,7 +27,7 @@ def test_difference_of_two_requests_is_listed_part_by_part() -> None:
     after = ask(
         *TALK[:3],
         result("c1", "rain"),
-        said("Rain."),
+        answer("Rain."),
         model="other",
         system=(long.replace("Rule 7.", "Rule seven."),),
         tools=(WEATHER, ToolDefinition("later", "Later.", {})),
@@ -63,7 +63,7 @@ def test_shared_beginning_of_two_requests_is_described() -> None:
     ]
     for before, after, shared in rows:
         one = traced(ask(user("Hello world."), **before))
-        other = traced(ask(user("Hello world."), said("Hi."), **after))
+        other = traced(ask(user("Hello world."), answer("Hi."), **after))
         assert shared in shared_beginning(one, other)
 
 

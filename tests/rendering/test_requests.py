@@ -22,7 +22,7 @@ from jp_nb.record.context import ContextItem, thread_of
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.request_diff import request_difference
 from jp_nb.rendering.requests import TracedRequest, request_report
-from tests.providers.helpers import TODAY, WEATHER, ask, called, result, said, thought, user
+from tests.providers.helpers import TODAY, WEATHER, answer, ask, called, result, thought, user
 from tests.rendering.markdown_readers import dangers, markdowns
 from tests.rendering.reports import HOSTILE
 from tests.support.entries import new_stream
@@ -30,7 +30,7 @@ from tests.support.record_strategies import json_values, records
 
 SIZE = (640).to_bytes(4, "big") + (480).to_bytes(4, "big")
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + SIZE + b"\x08\2" + b"\0" * 31_000
-TALK = (user("Weather?"), said("Looking."), called("c1", city="Delft"), result("c1", "sun"))
+TALK = (user("Weather?"), answer("Looking."), called("c1", city="Delft"), result("c1", "sun"))
 
 
 def traced(request: ModelRequest) -> TracedRequest:
@@ -105,7 +105,7 @@ def test_tokens_counted_by_the_provider_are_shown_beside_the_estimate() -> None:
 def test_hostile_text_is_shown_as_text(full: bool) -> None:
     tool = ToolDefinition("weather", HOSTILE, {"properties": {HOSTILE: {"type": HOSTILE}}})
     request = ask(
-        *(user(HOSTILE), said(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
+        *(user(HOSTILE), answer(HOSTILE), thought(HOSTILE), called("c", HOSTILE, x=HOSTILE)),
         result("c", HOSTILE),
         system=(HOSTILE,),
         tools=(tool,),
@@ -163,7 +163,7 @@ def test_key_is_removed_from_every_text(monkeypatch: pytest.MonkeyPatch) -> None
         "openai", {"base_url": "http://127.0.0.1:1", "api_key_env": "REPORT_KEY"}
     )
     request = ask(
-        *(user(key), said(key), called("c", key, x=key), result("c", key)),
+        *(user(key), answer(key), called("c", key, x=key), result("c", key)),
         system=(key,),
         tools=(ToolDefinition(key, key, {"properties": {key: {"description": key}}}),),
         attachments=(Attachment(key, "text/plain", key),),
