@@ -1,8 +1,8 @@
 """Run the tool calls of one response concurrently, and deliver their results in call order.
 
 All calls start at once. One loop makes every change of state: it takes events from one queue.
-Runs, inquiries and prompts are tasks that post an event when they end. Prompts wait in a queue,
-and one of them is on screen. No tool is known here by name.
+Runs, inquiries, and prompts are tasks that post an event when they end. Prompts wait in a queue,
+and one of them is on screen. The module treats all tools alike.
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """
@@ -44,7 +44,7 @@ from jp_nb.agent.prompts import ActionPrompt, Prompter, PromptEvent, Prompts
 from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnState
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
-from jp_nb.agent.tool_call import NO_IMAGES, Call, limit_images, prepare
+from jp_nb.agent.tool_call import NO_IMAGES, Call, limit_images, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
@@ -75,8 +75,8 @@ from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success, truncate_
 from jp_nb.tools.parameters import text_arguments
 
 
-def call_begins(call: Call, tool: OfferedTool, *, asked: bool = False) -> ToolBegins:
-    """Return the event of a call that is about to run, or about which somebody is `asked`."""
+def make_begin_event(call: Call, tool: OfferedTool, *, asked: bool = False) -> ToolBegins:
+    """Return the display event for a call before it runs. `asked`: the user has to permit it."""
     texts = text_arguments(tool.definition.parameters, call.arguments)
     shown: Literal["line", "json", "off"] = "line"
     if tool.formatter is not None or tool.parameters == "off":
@@ -96,10 +96,10 @@ def call_begins(call: Call, tool: OfferedTool, *, asked: bool = False) -> ToolBe
     )
 
 
-def call_ends(
+def make_end_event(
     call: Call, content: str, *, traceback: str | None, is_error: bool, skipped: bool
 ) -> ToolEnds:
-    """Return the event of a call that has its response."""
+    """Return the display event for a call that has its response."""
     tool = call.tool
     return ToolEnds(
         call_id=call.key,
@@ -110,14 +110,15 @@ def call_ends(
         hidden=tool is not None and tool.hidden,
         traceback=traceback,
         skipped=skipped,
-        images=call.shown.images,
-        omitted_images=call.shown.omitted,
-        result_lines=0 if tool is None or skipped else _lines(tool, is_error=is_error),
+        images=call.shown_images.images,
+        omitted_images=call.shown_images.omitted,
+        result_lines=0
+        if tool is None or skipped
+        else _visible_result_lines(tool, is_error=is_error),
     )
 
 
-def _lines(tool: OfferedTool, *, is_error: bool) -> int | None:
-    """Return how many lines of a result are shown below the call; None: all of them."""
+def _visible_result_lines(tool: OfferedTool, *, is_error: bool) -> int | None:
     shown = tool.inline_results
     if is_error and tool.inline_errors is not None:
         shown = tool.inline_errors
@@ -139,47 +140,38 @@ RAN_BEFORE = (
     "This call may already have run, fully or partly, and its effects may remain. It "
     "did not run again: {}"
 )
-"""What the model is told of a call that does not run again, around why it does not."""
+"""Response to a call that does not run again, with the reason."""
 NOT_FORMATTED = "Tool '{}' was not executed because the argument formatter failed: {}"
 CHANGE_LOST = (
     "The configuration change that this call proposed was not applied. The kernel "
     "stopped before the change was saved."
 )
-"""Ends the kept result of a call; the model reads it only if the kernel stops too early."""
+"""Last words of a journaled result. The model gets them only if the kernel stops too early."""
 RESTARTED = "restarted"
 
 
-Reached = Callable[[Call, CallStage, Sequence[Entry]], None]
+ProgressCallback = Callable[[Call, CallStage, Sequence[Entry]], None]
 """Keeps the progress of a call where it outlives this process; the result of one that finished.
 
 Called in the coordinator's loop, and on the cell's thread when a function starts there.
 """
 
 
-def keep_no_progress(call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
-    """Start tools at once: nothing is kept outside of this process."""
-
-
 class CallRunner:
     """Takes each call of a batch from its arguments to its response.
 
-    All of it in the coordinator's loop, but for the runs themselves.
+    Everything but the runs themselves happens in the coordinator's loop.
 
     Args:
-        events: Runs work beside the loop.
-        prompts: Where prompts wait.
-        cell: The cell's thread, for tools that need it.
+        events: Runs work as tasks.
         record: Appends an entry to the conversation.
-        prompter: Asks the person.
-        display: Shows what happens.
-        state: What is remembered in this turn.
-        context: What tools are told in every call.
-        cut_short: Called when an interrupt of the cell cut the function of a call, with the number
-            of interrupts that were heard when it began.
-        stop_turn: Called when the person, asked by a tool, stops the turn.
-        on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in
-            the tool.
-        reached: Keeps the progress of calls.
+        state: State of the turn.
+        context: The part of the tool context that all calls share.
+        cut_short: Called when an interrupt of the cell ended the function of a call, with the
+            number of interrupts when it began.
+        stop_turn: Called when the user stops the turn at a question.
+        on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in the
+            tool.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
@@ -197,22 +189,22 @@ class CallRunner:
         display: Display,
         state: TurnState,
         context: SharedContext,
-        cut_short: Callable[[Call, int], None],
+        on_function_interrupted: Callable[[Call, int], None],
         stop_turn: Callable[[], None],
         on_tool_error: Callable[[Call, BaseException], None] | None = None,
-        reached: Reached = keep_no_progress,
+        on_progress: ProgressCallback | None = None,
     ) -> None:
         self._events = events
         self._cell = cell
         self._display = display
         self._state = state
         self._context = context
-        self._cut_short = cut_short
+        self._on_function_interrupted = on_function_interrupted
         self.stop_turn = stop_turn
         self._on_tool_error = on_tool_error
-        self._reached = reached
+        self._on_progress = on_progress
         self._batch = BatchContext(RequestContext())
-        self._asking = ToolQuestions(
+        self._questions = ToolQuestions(
             self,
             record=record,
             display=display,
@@ -222,7 +214,7 @@ class CallRunner:
             when_idle=events.when_idle,
             state=state,
         )
-        self._consent = PermissionRequests(
+        self._permissions = PermissionRequests(
             self, display=display, prompter=prompter, prompts=prompts, state=state
         )
         self.changes = ConfigChanges(
@@ -231,27 +223,27 @@ class CallRunner:
         self.unavailable_reason: str | None = None
 
     def begin_batch(self, batch: BatchContext) -> None:
-        """Take what the next calls have in common."""
+        """Set the context of the next calls."""
         self._batch = batch
         self.changes.begin(batch.basis)
 
     def drop_questions(self, end: Literal["cancelled", "interrupted"]) -> None:
-        """Close the questions that are open with that `end`: the calls that asked were cut."""
-        self._asking.drop(end)
+        """Close the open questions of canceled calls."""
+        self._questions.drop(end)
 
     def restart(self, call: Call) -> None:
         """Run `call` again from the beginning."""
-        if call.begun and call.response is None:
+        if call.is_displayed and call.response is None:
             self._show_end(call, RESTARTED, is_error=False, skipped=True)
         self._drop_images(call)
-        call.begin_again()
+        call.reset()
         self.begin(call)
 
     def begin(self, call: Call) -> None:
-        """Run `call`, ask for permission to, or say why it cannot run."""
+        """Run `call`, ask for permission, or report why it cannot run."""
         tool = call.tool
         if self._batch.results is not None:
-            self._take_recorded(call, self._batch.results)
+            self._use_recorded_result(call, self._batch.results)
             return
         if tool is None:
             self.fail(call, UNAVAILABLE.format(call.request.name))
@@ -259,7 +251,7 @@ class CallRunner:
         if call.bad_arguments is not None:
             self.fail(call, call.bad_arguments)
             return
-        prepared = prepare(tool, call.request.arguments)
+        prepared = prepare_arguments(tool, call.request.arguments)
         if isinstance(prepared, Failure):
             self.fail(call, prepared.message)
             return
@@ -270,14 +262,13 @@ class CallRunner:
             case "unattended":
                 self.start(call, tool)
             case "ask" | "edit":
-                self._note(call, "asked")
+                self._report_progress(call, "asked")
                 self._show_begin(call, tool, asked=True)
-                self._consent.to_run(call, tool)
+                self._permissions.request_run(call, tool)
             case _:
                 assert_never(tool.run)
 
-    def _take_recorded(self, call: Call, results: Sequence[RecordedResult]) -> None:
-        """Give `call` the result that it had; nothing runs, and nobody is asked."""
+    def _use_recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> None:
         if call.tool is not None:
             call.arguments = copied(call.request.arguments)
             self._show_begin(call, call.tool)
@@ -288,43 +279,44 @@ class CallRunner:
             self.fail(call, NOT_RECORDED)
 
     def start(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool`: that is permitted."""
-        self._note(call, "permitted")
-        self.formatted(call, tool, lambda: self._start_formatted(call, tool))
+        """Run `tool`, which is permitted, for the first time."""
+        self._report_progress(call, "permitted")
+        self.format_arguments(call, tool, lambda: self._start_formatted(call, tool))
 
-    def _note(self, call: Call, stage: CallStage) -> None:
-        """Have the progress of `call` kept; one that may have run before has started."""
+    def _report_progress(self, call: Call, stage: CallStage) -> None:
+        """Report the progress of `call` to the journal."""
+        if self._on_progress is None:
+            return
         if stage != "finished":
-            self._reached(call, "started" if call.may_have_run else stage, ())
+            self._on_progress(call, "started" if call.may_have_run else stage, ())
             return
         assert call.response is not None
         response = call.response
         if self.changes.is_approved(call):  # it is saved when the batch ends
             content = f"{response.content}\n\n{CHANGE_LOST}"
             response = response.model_copy(update={"content": content})
-        self._reached(call, stage, (*map(image_entry, call.shown.images), response))
+        self._on_progress(call, stage, (*map(image_entry, call.shown_images.images), response))
 
     def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
         self._show_begin(call, tool)
-        self.run_again(call, tool)
+        self.run(call, tool)
 
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
-        """Show the call; again only if it changed."""
-        if call.begun and not call.changed and call.asked == asked:
+        if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
             return
-        begins = call_begins(call, tool, asked=asked)
-        if call.begun and not call.changed and call.asked == begins.asked:
+        begins = make_begin_event(call, tool, asked=asked)
+        if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == begins.asked:
             return
-        call.begun, call.changed, call.asked = True, False, begins.asked
+        call.is_displayed, call.needs_redisplay, call.texts_in_prompt = True, False, begins.asked
         self._display(begins)
 
-    def formatted(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
+    def format_arguments(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
         """Have the arguments written for the person, if that is configured, and go on."""
         formatter = tool.formatter
         if formatter is None or call.formatted is not None:
             then()
             return
-        context = self.tool_context(call, tool, shows=True)
+        context = self.tool_context(call, tool, for_formatter=True)
 
         async def write() -> PromptEvent:
             try:
@@ -334,46 +326,48 @@ class CallRunner:
                     raise
                 problem = str(exc) if isinstance(exc, ToolError) else error_summary(exc)
                 return lambda: self.fail(call, NOT_FORMATTED.format(tool.name, problem))
-            return lambda: shown(text)
+            return lambda: use(text)
 
-        def shown(text: str) -> None:
-            call.formatted, call.changed = text, True
-            if call.begun:
-                self._show_begin(call, tool, asked=call.asked)
+        def use(text: str) -> None:
+            call.formatted, call.needs_redisplay = text, True
+            if call.is_displayed:
+                self._show_begin(call, tool, asked=call.texts_in_prompt)
             then()
 
         self._events.spawn(write)
 
-    def run_again(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool` for `call`, with all that is known by now."""
+    def run(self, call: Call, tool: OfferedTool) -> None:
+        """Run `tool` with the current state of `call`."""
         self._display(Waits(call.key, call.title))
         self._events.spawn(lambda: self._execute(call, tool))
 
-    def tool_context(self, call: Call, tool: OfferedTool, *, shows: bool = False) -> ToolContext:
-        """Return what a run of `tool` is told; one that only `shows` the call learns less."""
+    def tool_context(
+        self, call: Call, tool: OfferedTool, *, for_formatter: bool = False
+    ) -> ToolContext:
+        """Return the context for a run of `tool`, or for its formatter, which gets less."""
         return ToolContext(
             name=tool.name,
             call_id=call.request.id,
             answers=copied(call.answers),
-            ends=dict(call.ends),
+            ends=dict(call.question_ends),
             reply=call.reply,
             options=copied(dict(tool.options)),
             access=copied(tool.access),
-            config=None if shows else self.changes.visible(tool),
-            delta_rejection=None if shows else call.rejection,
+            config=None if for_formatter else self.changes.visible(tool),
+            delta_rejection=None if for_formatter else call.rejection,
             catalog=self._batch.catalog,
-            action="format_arguments" if shows else "run",
+            action="format_arguments" if for_formatter else "run",
             **self._context,
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> PromptEvent:
         in_cell = tool.executor.waits_for_cell
         if not in_cell:
-            self._note(call, "started")
+            self._report_progress(call, "started")
         call.ran = True
         context, run = self.tool_context(call, tool), Run()
         cell = self._cell.for_run(
-            call, starts=lambda: self._note(call, "started") if in_cell else None
+            call, starts=lambda: self._report_progress(call, "started") if in_cell else None
         )
         CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
@@ -388,7 +382,9 @@ class CallRunner:
             outcome = Failure(str(exc))
         except BaseException as exc:
             if was_interrupted(exc):
-                return _settling(cell, lambda: self._cut_short(call, cell.interrupts))
+                return _release_cell_after(
+                    cell, lambda: self._on_function_interrupted(call, cell.interrupts)
+                )
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(error_summary(exc))
             call.traceback = format_traceback(exc)
@@ -398,30 +394,30 @@ class CallRunner:
             run.is_over = True
             call.seconds += cell.seconds if in_cell else monotonic() - began
         outcome = self._state.secrets.hide_in_outcome(outcome)
-        return _settling(cell, lambda: self._settle_run(call, tool, outcome))
+        return _release_cell_after(cell, lambda: self._handle_outcome(call, tool, outcome))
 
-    def _settle_run(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
+    def _handle_outcome(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
         call.structured = None if isinstance(outcome, NeedsInput) else outcome.structured
-        call.given = outcome.images if isinstance(outcome, Success) else ()
+        call.result_images = outcome.images if isinstance(outcome, Success) else ()
         match outcome:
             case Success() if outcome.proposes and tool.executor.may_propose:
-                # Once all is being ended nobody may agree any more, nor may the tool run again.
+                # While the batch ends, the user cannot approve, and the tool cannot run again.
                 if not self._events.cutting:
                     self.changes.propose(call, tool, outcome)
             case Success(content=content):
                 if outcome.proposes:
                     log.warning("%s may not propose configuration changes: ignored", tool.name)
-                self.config_settled(call, tool, content)
+                self.deliver(call, tool, content)
             case Failure(message=message, trace=trace):
                 text = "\n".join([message, "", "Trace:", *trace]) if trace else message
                 self._deliver(call, tool, Delivery(text, is_error=True))
             case NeedsInput():
-                self._asking.ask(call, tool, outcome, self._batch)
+                self._questions.ask(call, tool, outcome, self._batch)
             case _:
                 assert_never(outcome)
 
-    def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
-        """Deliver what a run came to: whatever it proposed is decided."""
+    def deliver(self, call: Call, tool: OfferedTool, content: str) -> None:
+        """Deliver the result of a successful run."""
         self._deliver(call, tool, Delivery(content))
 
     def note_unavailable(self, reason: str) -> None:
@@ -430,13 +426,13 @@ class CallRunner:
 
     def fail(self, call: Call, text: str) -> None:
         """End `call` with an error."""
-        shown = text if call.tool is None else _shortened(text, call.tool)
+        shown = text if call.tool is None else _truncate_result(text, call.tool)
         self.finish(call, shown, is_error=True)
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
-        """Give `call` its response, and show it."""
+        """End `call` with a response, and display it."""
         metadata: dict[str, JsonValue] = {}
         if call.may_have_run and not call.ran:
             content = RAN_BEFORE.format(content)
@@ -446,22 +442,22 @@ class CallRunner:
             self._drop_images(call)
         elif call.structured is not None:
             metadata["structured"] = json_copy(call.structured)
-        metadata |= shows(call.shown.images)
+        metadata |= shows(call.shown_images.images)
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )
-        if not skipped:  # else it has no result; a restart of the kernel interrupts forms, too
-            self._note(call, "finished")
+        if not skipped:  # else it has no result, and a restart of the kernel may have closed a form
+            self._report_progress(call, "finished")
         self._show_end(call, content, is_error=is_error, skipped=skipped)
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
         limits = self._batch.basis.config.record
-        call.shown = limit_images(call.given, limits, before=self._state.images)
-        self._state.images += len(call.shown.images)
-        short = _shortened(result.content, tool)
+        call.shown_images = limit_images(call.result_images, limits, before=self._state.images)
+        self._state.images += len(call.shown_images.images)
+        short = _truncate_result(result.content, tool)
         call.whole_chars = None if short == result.content else len(result.content)
-        content = call.shown.added_to(short)
-        result = replace(result, content=content, images=call.shown.images)
+        content = call.shown_images.add_omissions_to(short)
+        result = replace(result, content=content, images=call.shown_images.images)
         call.delivered = content
         match tool.result:
             case "skip":
@@ -469,23 +465,23 @@ class CallRunner:
             case "unattended":
                 self.finish(call, result.content, is_error=result.is_error)
             case "ask" | "edit":
-                self._consent.to_deliver(call, tool, result)
+                self._permissions.request_delivery(call, tool, result)
             case _:
                 assert_never(tool.result)
 
     def _drop_images(self, call: Call) -> None:
-        """Note that the model sees no images of `call`."""
-        self._state.images -= len(call.shown.images)
-        call.shown = NO_IMAGES
+        """Omit the images of `call` from the context."""
+        self._state.images -= len(call.shown_images.images)
+        call.shown_images = NO_IMAGES
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
         traceback = self._state.secrets.hide(call.traceback) if call.traceback else None
         self._display(
-            call_ends(call, content, traceback=traceback, is_error=is_error, skipped=skipped)
+            make_end_event(call, content, traceback=traceback, is_error=is_error, skipped=skipped)
         )
 
 
-def _settling(cell: CellCall, event: PromptEvent) -> PromptEvent:
+def _release_cell_after(cell: CellCall, event: PromptEvent) -> PromptEvent:
     """Return `event`, after which the next function may run on the cell's thread."""
 
     def settle() -> None:
@@ -497,7 +493,7 @@ def _settling(cell: CellCall, event: PromptEvent) -> PromptEvent:
     return settle
 
 
-def _shortened(text: str, tool: OfferedTool) -> str:
+def _truncate_result(text: str, tool: OfferedTool) -> str:
     path = f"conversation.tools.{tool.name}.result_max_chars"
     return truncate_middle(text, tool.result_max_chars, path)
 
@@ -516,8 +512,8 @@ class BatchEnd:
         responses: In call order.
         stopped: True if the turn is to end.
         abandoned: True if the user stopped the turn at a question of a tool.
-        unsent_message: What the person said to the model, if no call was left to carry it.
-        change: The configuration changes that were approved, all in one.
+        unsent_message: Message of the user to the model, if no response has it.
+        change: The approved configuration changes, merged.
     """
 
     responses: list[ToolCallResponse]
@@ -531,15 +527,10 @@ class Coordinator:
     """Runs batches of tool calls, one after the other.
 
     Args:
-        record: Appends what a tool asks, or how that ended, to the conversation.
-        prompter: Asks the person.
-        cell: The cell's thread, for tools that need it.
-        display: Shows what happens.
-        state: What is remembered in this turn.
-        interrupts: Decides what an interrupt does.
-        context: What tools are told in every call.
+        record: Appends an entry of an inquiry to the conversation.
+        state: State of the turn.
+        context: The part of the tool context that all calls share.
         on_tool_error: Receives the exception of a tool, for a debugger.
-        reached: Keeps the progress of calls.
     """
 
     def __init__(
@@ -553,7 +544,7 @@ class Coordinator:
         interrupts: Interrupts,
         context: SharedContext | None = None,
         on_tool_error: Callable[[Call, BaseException], None] | None = None,
-        reached: Reached = keep_no_progress,
+        on_progress: ProgressCallback | None = None,
     ) -> None:
         self._prompter = prompter
         self._display = display
@@ -570,29 +561,29 @@ class Coordinator:
             display=display,
             state=state,
             context=context or {},
-            cut_short=self._cut_short,
+            on_function_interrupted=self._on_function_interrupted,
             stop_turn=self._stop_turn,
             on_tool_error=on_tool_error,
-            reached=reached,
+            on_progress=on_progress,
         )
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()
         self._menu_open = self._menu_due = False
         self._interrupted_names: Sequence[str] = ()
-        self._went_on: Verdict = CONTINUE
+        self._last_continue: Verdict = CONTINUE
         self._verdict: Verdict | None = None
 
     @property
     def unavailable_reason(self) -> str | None:
-        """The reason why nobody could decide what only a person may; None if somebody could."""
+        """Set when a decision needed a user and none was available."""
         return self._runner.unavailable_reason
 
     # --- the loop ----------------------------------------------------------------------------
 
     async def run(self, calls: Sequence[Call], batch: BatchContext) -> BatchEnd:
-        """Run `calls` until every one of them has a response.
+        """Run `calls` until each of them has a response.
 
-        Cancelling it leaves calls open: `stop` then gives every call its response.
+        If this is canceled, `stop` gives the open calls their responses.
         """
         self._calls, self._settings = calls, batch.interrupts
         self._runner.begin_batch(batch)
@@ -601,7 +592,7 @@ class Coordinator:
             seen[call.request.id] += 1
             call.index, call.number = index, seen[call.request.id]
             self._runner.begin(call)
-        # An interrupt that came with the last response is for this batch, too.
+        # An interrupt that came with the last response still belongs to this batch.
         while self._menu_open or self._open_calls() or self._events.waiting:
             event = await self._events.next()
             event()
@@ -614,18 +605,18 @@ class Coordinator:
         return BatchEnd(self._responses(), change=self._runner.changes.take())
 
     async def stop(self) -> list[ToolCallResponse]:
-        """Cancel what runs and close what is open; return the responses, in call order.
+        """Cancel all tasks and close all calls; return the responses in call order.
 
-        Configuration changes that were approved are dropped: the batch did not end well.
+        Approved configuration changes are discarded, because the batch is incomplete.
         """
-        await self._cut()
+        await self._cancel_tasks()
         for call in self._open_calls():
             self._runner.finish(call, BROKE_OFF if call.ran else NEVER_RAN, skipped=True)
         self._discard_changes()
         return self._responses()
 
     def _discard_changes(self) -> list[Call]:
-        """Drop the changes that were approved, and say so; return the calls that proposed them."""
+        """Discard the approved changes; return the calls that proposed them."""
         calls = self._runner.changes.discard()
         if calls:
             self._display(Notice(DISCARDED))
@@ -640,20 +631,20 @@ class Coordinator:
     # --- interrupts --------------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """Hear that the kernel was interrupted; called on the agent's loop while a batch runs."""
-        self._events.post(self._interrupted)
+        """Handle an interrupt of the kernel, on the agent's event loop while a batch runs."""
+        self._events.post(self._on_interrupt)
 
-    def _interrupted(self) -> None:
+    def _on_interrupt(self) -> None:
         self._functions.interrupts += 1
-        again = self._menu_open or self._events.cutting
-        verdict = self._interrupts.decide_without_menu("tool_call", self._settings, in_menu=again)
+        in_menu = self._menu_open or self._events.cutting
+        verdict = self._interrupts.decide_without_menu("tool_call", self._settings, in_menu=in_menu)
         self._interrupted_names = self._open_names()
         self._prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
         if verdict is not None and verdict.choice != "continue":
             self._decide(verdict)
             return
         self._menu_open = True
-        self._prompts.hold()  # nobody fills in a form that the next choice may close
+        self._prompts.hold()  # the next choice may close a new form
         if verdict is not None:
             self._events.spawn(lambda: self._decide_later(verdict))
             return
@@ -661,7 +652,7 @@ class Coordinator:
         self._menu_due = True
 
     def _open_menu(self) -> None:
-        """Show the menu that is due, once it is known which functions the interrupt cut."""
+        """Open the due menu once all functions that the interrupt may have ended have returned."""
         if not self._menu_due or self._functions.running or self._events.waiting:
             return
         self._menu_due, settings = False, self._settings
@@ -683,10 +674,10 @@ class Coordinator:
         return [call.request.name for call in self._open_calls()]
 
     def _disabled_choices(self) -> list[Choice]:
-        """Return the choices without effect: to go on if all was cut, to restart if all is done."""
+        """Return the choices without effect."""
         calls = self._open_calls()
         cannot: list[Choice] = []
-        if calls and all(call.cut for call in calls):
+        if calls and all(call.was_interrupted for call in calls):
             cannot.append("continue")
         if not calls and not self._runner.changes.any_approved:
             cannot.append("restart")
@@ -694,26 +685,25 @@ class Coordinator:
 
     def _function_ended(self) -> None:
         if self._menu_due:
-            self._events.post(_nothing)
+            self._events.post(lambda: None)  # wakes the loop
 
-    def _cut_short(self, call: Call, heard: int) -> None:
+    def _on_function_interrupted(self, call: Call, count_before: int) -> None:
         """Note that an interrupt cut the function of `call`; what follows is about to be decided.
 
         Or it was decided already, if an interrupt was heard since the function began: more than
         the `heard` of that moment.
         """
-        call.cut = True
+        call.was_interrupted = True
         deciding = self._menu_open or self._events.cutting or self._verdict is not None
-        if self._functions.interrupts > heard and not deciding:
-            self._stop_call(call, self._went_on)
+        if self._functions.interrupts > count_before and not deciding:
+            self._stop_call(call, self._last_continue)
 
     def _stop_turn(self) -> None:
-        """End the turn as somebody wishes who was asked a question."""
         if self._verdict is None:
             self._verdict = USER_STOPPED
 
     async def _decide_later(self, verdict: Verdict) -> PromptEvent:
-        """Decide behind whatever is on its way: the function that this interrupt cut short."""
+        """Decide after the events in the queue, such as the end of an interrupted function."""
         return lambda: self._decide(verdict)
 
     def _decide(self, verdict: Verdict) -> None:
@@ -724,15 +714,15 @@ class Coordinator:
             self._verdict = verdict
 
     async def _carry_out(self, verdict: Verdict) -> BatchEnd | None:
-        """Do what was decided about an interrupt; return None if the batch goes on."""
+        """Apply the decision about an interrupt; return None if the batch continues."""
         if verdict.choice == "continue":
-            self._went_on = verdict
+            self._last_continue = verdict
             for call in self._open_calls():
-                if call.cut:
+                if call.was_interrupted:
                     self._stop_call(call, verdict)
             self._functions.cell.release()
             return None
-        await self._cut(asked="interrupted" if verdict.interrupted else "cancelled")
+        await self._cancel_tasks(asked="interrupted" if verdict.interrupted else "cancelled")
         later, self._verdict = self._verdict, None
         if later is not None and later.escalated:
             verdict = later
@@ -751,15 +741,15 @@ class Coordinator:
         return BatchEnd(self._responses(), stopped=True, abandoned=abandoned, change=change)
 
     def _restart_calls(self) -> None:
-        """Run again what has no response, or one that tells of a change which is discarded."""
+        """Run the open calls again, and those whose approved change is discarded."""
         again = {call.index for call in (*self._open_calls(), *self._discard_changes())}
         for index in sorted(again):
             self._runner.restart(self._calls[index])
 
     def _cancel_batch(self, verdict: Verdict) -> str:
-        """Give every call its response; return the verdict's words if no response carries them."""
+        """Close every call; return the message of `verdict` if no response contains it."""
         why = INTERRUPT_FIRST if verdict.interrupted else STOPPED_FIRST
-        for call in self._open_calls():  # its run is done, and its change will be
+        for call in self._open_calls():  # these have run to their end
             if call.delivering or self._runner.changes.is_approved(call):
                 self._runner.finish(call, UNDELIVERED.format(why), skipped=True)
         cancelled = self._open_calls()
@@ -767,11 +757,10 @@ class Coordinator:
             self._stop_call(call, verdict)
         return "" if cancelled else verdict.text
 
-    async def _cut(self, *, asked: Literal["cancelled", "interrupted"] = "interrupted") -> None:
-        """End every task; what ended before still counts. Prompts and inquiries are dropped.
-
-        `asked` is how questions end that are open.
-        """
+    async def _cancel_tasks(
+        self, *, asked: Literal["cancelled", "interrupted"] = "interrupted"
+    ) -> None:
+        """Cancel all tasks, prompts, and inquiries, and give open questions the outcome `asked`."""
         self._prompts.clear()
         try:
             await self._events.cut()
@@ -783,19 +772,15 @@ class Coordinator:
         self._runner.drop_questions(asked)
 
     def _stop_call(self, call: Call, verdict: Verdict) -> None:
-        """End `call` as `verdict` says: cancelled if somebody wanted that, else just stopped."""
+        """End `call` as canceled by the user, or as stopped."""
         text = stopped_call_text(verdict, ran=call.ran)
         if verdict.text:
             text = CANCELLED_WITH_MESSAGE.format(verdict.text)
-        elif _cancels(verdict) and call.tool is not None:
+        elif _is_cancellation(verdict) and call.tool is not None:
             text = call.tool.cancellation_response
         self._runner.finish(call, text, skipped=True)
 
 
-def _cancels(verdict: Verdict) -> bool:
-    """True if somebody chose to cancel what runs, and not only to leave a question."""
+def _is_cancellation(verdict: Verdict) -> bool:
+    """Return True if the user chose to cancel the calls, and did not only leave a question."""
     return verdict.choice != "continue" and verdict.by != "unattended" and verdict.interrupted
-
-
-def _nothing() -> None:
-    """Do nothing but have the loop look again."""

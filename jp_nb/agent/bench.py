@@ -233,7 +233,7 @@ class BenchRun:
             content=call.response.content,
             is_error=call.response.is_error,
             skipped=end.skipped,
-            images=call.shown.images,
+            images=call.shown_images.images,
             structured=structured,
             questions=tuple(one for one in inquiries if one.id.startswith(asked)),
             changes=tuple(self._changes.get((batch, call.key), ())),

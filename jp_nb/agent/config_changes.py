@@ -13,12 +13,12 @@ import copy
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, assert_never
+from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
 from jp_nb.agent.display import ChangeEnds, Display, Notice, Waits
-from jp_nb.agent.permissions import Approval, approval
+from jp_nb.agent.permissions import Approval, ask_approval
 from jp_nb.agent.prompts import (
     ANSWERS,
     DeclinedByFile,
@@ -29,7 +29,7 @@ from jp_nb.agent.prompts import (
     Prompts,
     ProposedChange,
 )
-from jp_nb.agent.tool_call import Call, EndCallbacks
+from jp_nb.agent.tool_call import Call, CallCallbacks
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.masking import masked
 from jp_nb.config.partial import (
@@ -167,18 +167,6 @@ HEADS = {
 }
 
 
-class ProposalCallbacks(EndCallbacks, Protocol):
-    """Callbacks of the calls that propose something."""
-
-    def config_settled(self, call: Call, tool: OfferedTool, content: str) -> None:
-        """Its change is decided: what the model reads is next."""
-        ...
-
-    def run_again(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool` once more: why is in `call.rejection`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Proposed:
     """A change that a run proposed and that its tool may make.
@@ -208,7 +196,7 @@ class ConfigChanges:
 
     def __init__(
         self,
-        calls: ProposalCallbacks,
+        calls: CallCallbacks,
         *,
         display: Display,
         prompter: Prompter,
@@ -287,13 +275,13 @@ class ConfigChanges:
         found = review(outcome.config, outcome.unset, tool.rights, self._basis)
         match found:
             case None:
-                self._calls.config_settled(call, tool, outcome.content)
+                self._calls.deliver(call, tool, outcome.content)
             case Refusal():
                 self._reject(call, tool, found)
             case Proposal():
                 if found.asks and changes_nothing(found):
                     self._display(Notice(NOTHING_TO_CHANGE.format(spell_unseen(tool.name))))
-                    self._calls.config_settled(call, tool, outcome.content)
+                    self._calls.deliver(call, tool, outcome.content)
                     return
                 lines = tuple(proposed_changes(found))
                 proposed = _Proposed(call, tool, outcome.content, found, lines)
@@ -333,7 +321,7 @@ class ConfigChanges:
         text = f"your decision on a change that {proposed.call.title} proposes"
         self._display(Waits(proposed.call.key, text, person=True))
         self._prompts.add(
-            lambda ask: approval(ask, proposed.tool.name, proposed.lines),
+            lambda ask: ask_approval(ask, proposed.tool.name, proposed.lines),
             settle=settle,
             again=again,
         )
@@ -350,7 +338,7 @@ class ConfigChanges:
         said = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
         self._approved.append((proposed, said))
         self._show(proposed, applied=True, by=by, channel=channel, person=person)
-        self._calls.config_settled(call, tool, proposed.content)
+        self._calls.deliver(call, tool, proposed.content)
 
     def _declined(
         self, proposed: _Proposed, channel: str | None, person: str | None = None
@@ -396,7 +384,7 @@ class ConfigChanges:
             return
         self._display(Notice(_notice(tool.name, refusal)))
         call.rejection = DeltaRejection(refusal.reason, refusal.fields, refusal.detail)
-        self._calls.run_again(call, tool)
+        self._calls.run(call, tool)
 
     def _show(
         self,

@@ -1,6 +1,6 @@
 """Permission for a tool call, for delivery of its result, and for a configuration change.
 
-A dialogue keeps the screen until the user has decided, also while the user edits or gives a
+A dialogue keeps the screen until the user has decided, even while the user edits or gives a
 reason.
 
 Source: `docs/turns.md`, `docs/decisions.md` D10, D52, D35.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, assert_never
+from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
@@ -29,20 +29,19 @@ from jp_nb.agent.prompts import (
     PromptDetail,
     PromptEnd,
     Prompter,
-    PromptEvent,
     Prompts,
     ProposedChange,
     QuestionPrompt,
     Unavailable,
 )
 from jp_nb.agent.questions import TurnState
-from jp_nb.agent.tool_call import Call, EndCallbacks, prepare
+from jp_nb.agent.tool_call import Call, CallCallbacks, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.tools import Covers
 from jp_nb.images import Image
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.text import escape_unseen, spell_unseen
-from jp_nb.tools.base import NOT_IN_TIME, CommandLine, ToolContext
+from jp_nb.tools.base import NOT_IN_TIME, CommandLine
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import TextArgument, text_arguments
 from jp_nb.tools.question import Question
@@ -51,11 +50,11 @@ RUN_FOR_TURN: Mapping[Covers, str] = {
     "tool": "Run all its calls this turn",
     "arguments": "Run this exact call this turn",
 }
-"""The button that gives a permission for the turn, by the calls that it covers."""
+"""Button for a permission for the rest of the turn, by the calls that it covers."""
 
 
 def permission_actions(covers: Covers) -> tuple[Action, ...]:
-    """Return the choices about a call, whose labels name the calls that a choice covers."""
+    """Return the choices for a call. Labels name the calls that a choice covers."""
     return (
         Action("y", "Run", "run"),
         Action("Y", RUN_FOR_TURN[covers], "run_turn"),
@@ -96,20 +95,20 @@ NO_COMMAND_LINE = "The tool cannot run: it has no command line"
 
 Arguments = dict[str, JsonValue]
 Prepare = Callable[[Arguments], Arguments | Failure]
-"""Arguments as the tool will get them, or why it cannot run with them."""
+"""Returns the arguments that the tool will get, or the reason why it cannot run with them."""
 CommandFor = Callable[[Arguments], CommandLine | Failure | None]
-"""Tells what is executed for arguments: None if the tool is not a command; or why not."""
+"""Returns the command line for arguments, or why there is none. None: the tool is not a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """The decision if a tool runs.
+    """The decision about running a tool.
 
     Attributes:
-        runs: With `arguments` where somebody edited them, through `channel`.
-        remembered: For the rest of the turn, for the calls that the tool's `covers` names.
-        skipped: The response of one that does not run.
-        unavailable: Why no user could be asked: it is refused.
+        runs: With `arguments` if the user edited them, through `channel`.
+        remembered: True for the rest of the turn, for the calls that the tool's `covers` names.
+        skipped: Response if the tool does not run.
+        unavailable: Set if no user was available.
     """
 
     runs: bool
@@ -124,26 +123,23 @@ SKIP = Permission(runs=False)
 INTERRUPT_FIRST = "an interrupt came first"
 STOPPED_FIRST = "the user stopped the turn first"
 _UNDECIDED = {"timed_out": NOT_IN_TIME, "interrupted": INTERRUPT_FIRST}
-"""How a prompt ends without anybody's decision, in words."""
+"""Outcomes of a prompt without a decision of the user."""
 
 
-def _not_run(end: PromptEnd) -> Permission:
-    """Return that the tool does not run: somebody decided so, or nobody decided."""
+def _permission_denied(end: PromptEnd) -> Permission:
     why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
     return SKIP if why is None else Permission(runs=False, skipped=f"Tool not run: {why}.")
 
 
-def _not_delivered(end: PromptEnd) -> Delivery:
-    """Return that the result is not delivered: somebody decided so, or nobody decided."""
+def _withhold(end: PromptEnd) -> Delivery:
     why = _UNDECIDED.get(end.end) if isinstance(end, NotAnswered) else None
     return Delivery(NOT_DELIVERED if why is None else UNDELIVERED.format(why), withheld=True)
 
 
-def _no_command(_: Arguments) -> None:
-    """Return None: the tool is not a command."""
+def _no_command(_: Arguments) -> None: ...
 
 
-async def permission(
+async def ask_permission(
     ask: Ask,
     tool: OfferedTool,
     arguments: Arguments,
@@ -151,62 +147,58 @@ async def permission(
     formatted: str | None = None,
     command: CommandFor = _no_command,
 ) -> Permission:
-    """Ask if `tool` may run with `arguments`: mode `ask`, or `edit`, which edits them first.
+    """Ask if `tool` may run with `arguments`. The mode `edit` edits them first.
 
-    Of a command somebody sees what is executed before it is: once its arguments are edited, it is
-    asked whether it runs.
-
-    Args:
-        ask: Puts a prompt to the person.
-        tool: What runs.
-        arguments: What with.
-        prepare: Reads other ones.
-        formatted: What a formatter made of them, shown below the exact ones.
-        command: Tells what is executed, if the tool is a command, or why it cannot be told.
+    The user sees the final command line of a command before it runs. After edited arguments, the
+    question returns. `prepare` validates edited arguments. `formatted` is displayed below the exact
+    arguments.
     """
-    call = _Asked(tool, arguments, arguments, formatted, command)
+    call = _PendingCall(tool, arguments, arguments, formatted, command)
     if tool.run == "edit":
         edited = await _edit_arguments(ask, tool, arguments, prepare)
         if isinstance(edited, Permission):
-            call, decided = call.after(edited)
+            call, decided = call.apply_edit(edited)
             if decided is not None:
                 return decided
         if isinstance(edited, Unavailable):
             return Permission(runs=False, unavailable=edited)
         if isinstance(edited, NotAnswered):
-            cancelled = Permission(runs=False, skipped=_skipped(EDIT_CANCELLED))
-            return cancelled if _goes_back(edited) else _not_run(edited)
-    return await _ask_permission(ask, call, prepare)
+            cancelled = Permission(runs=False, skipped=_skipped_because(EDIT_CANCELLED))
+            return cancelled if _is_back(edited) else _permission_denied(edited)
+    return await _ask_until_decided(ask, call, prepare)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingCall:
     """A call that waits for permission.
 
     Attributes:
-        own: The model's arguments.
-        edited: The channel through which somebody made others of them.
+        original_arguments: The model's arguments.
+        edited: Channel through which the user changed the arguments.
     """
 
     tool: OfferedTool
-    own: Arguments
+    original_arguments: Arguments
     arguments: Arguments
     formatted: str | None
     command: CommandFor
     edited: Channel | None = None
 
-    def after(self, edited: Permission) -> tuple[_Asked, Permission | None]:
-        """Return the edited call and its decision; None: its new command is to be seen first."""
+    def apply_edit(self, edited: Permission) -> tuple[_PendingCall, Permission | None]:
+        """Return the edited call, and its decision unless the user has to see its new command."""
         call, given = self, edited.arguments
         if given is not None:
-            channel = edited.channel if to_text(given) != to_text(self.own) else None
+            channel = (
+                edited.channel
+                if format_visible_json(given) != format_visible_json(self.original_arguments)
+                else None
+            )
             call = replace(self, arguments=given, formatted=None, edited=channel)
         if self.command(call.arguments) is None:
             return call, edited
         return call, None
 
-    def exhibits(self) -> Iterator[PromptDetail]:
-        """Return what is decided about."""
+    def details(self) -> Iterator[PromptDetail]:
         command = self.command(self.arguments)
         if isinstance(command, Failure):
             yield PromptDetail(NO_COMMAND_LINE, command.message)
@@ -216,10 +208,10 @@ class _Asked:
                 f"{caption} {FIRST}" if command.is_first_run else caption, command.text
             )
             yield PromptDetail(FOLDER, command.folder)
-        texts, others = _apart(self.tool, self.arguments)
+        texts, others = _split_arguments(self.tool, self.arguments)
         for each, text in texts.items():
             caption = spell_unseen(each.caption)
-            changed = self.edited and text != self.own.get(each.name)
+            changed = self.edited and text != self.original_arguments.get(each.name)
             shown = EDITED_TEXT.format(caption) if changed else caption
             yield PromptDetail(shown, text, language=each.language)
         if others:
@@ -228,27 +220,26 @@ class _Asked:
             yield PromptDetail(FORMATTED, self.formatted)
 
     def prompt(self) -> ActionPrompt:
-        """Return the prompt that asks if it runs."""
         return ActionPrompt(
             text=f"Run {self.tool.origin} {spell_unseen(self.tool.name)} tool?",
             actions=permission_actions(self.tool.covers),
-            exhibits=tuple(self.exhibits()),
+            exhibits=tuple(self.details()),
             only_buttons=True,
         )
 
     def runs(self, *, remembered: bool) -> Permission:
-        """Return the decision that it runs, with what was shown."""
+        """Return the permission for the arguments on display."""
         arguments = self.arguments if self.edited else None
         return Permission(True, arguments, remembered=remembered, channel=self.edited)
 
 
-async def _ask_permission(ask: Ask, call: _Asked, prepare: Prepare) -> Permission:
+async def _ask_until_decided(ask: Ask, call: _PendingCall, prepare: Prepare) -> Permission:
     while True:
         end = await ask(call.prompt())
         if isinstance(end, Unavailable):
             return Permission(runs=False, unavailable=end)
         if not isinstance(end, Answered):
-            return _not_run(end)
+            return _permission_denied(end)
         decided: Permission | None = None
         match end.value:
             case "run" | "run_turn" as word:
@@ -256,44 +247,44 @@ async def _ask_permission(ask: Ask, call: _Asked, prepare: Prepare) -> Permissio
             case "skip" | "skip_turn" as word:
                 return Permission(runs=False, remembered=word == "skip_turn")
             case "reason":
-                decided = await _with_reason(ask, call.tool)
+                decided = await _ask_reason(ask, call.tool)
             case "edit":
-                decided = await _with_edits(ask, call.tool, call.arguments, prepare)
+                decided = await _ask_edits(ask, call.tool, call.arguments, prepare)
                 if decided is not None and decided.runs:
-                    call, decided = call.after(decided)
+                    call, decided = call.apply_edit(decided)
         if decided is not None:
             return decided
 
 
-async def _with_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
-    """Return the decision to skip for a reason; None to ask again."""
-    end = await ask(QuestionPrompt(_reason(tool)))
+async def _ask_reason(ask: Ask, tool: OfferedTool) -> Permission | None:
+    """Return the refusal with a reason; None to ask again."""
+    end = await ask(QuestionPrompt(_reason_question(tool)))
     if not isinstance(end, Answered):
-        return None if _goes_back(end) else _not_run(end)
+        return None if _is_back(end) else _permission_denied(end)
     text = str(end.value).strip()
-    return Permission(runs=False, skipped=_skipped(text)) if text else SKIP
+    return Permission(runs=False, skipped=_skipped_because(text)) if text else SKIP
 
 
-async def _with_edits(
+async def _ask_edits(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | None:
-    """Return the decision to run with other arguments; None to ask again."""
+    """Return the permission with other arguments; None to ask again."""
     edited = await _edit_arguments(ask, tool, arguments, prepare)
     if isinstance(edited, Permission):
         return edited
-    return None if edited is None or _goes_back(edited) else _not_run(edited)
+    return None if edited is None or _is_back(edited) else _permission_denied(edited)
 
 
-def _goes_back(end: PromptEnd) -> bool:
-    """Return True if somebody closed the prompt to get back to the one before."""
+def _is_back(end: PromptEnd) -> bool:
+    """Return True if the user closed the prompt to return to the previous one."""
     return isinstance(end, NotAnswered) and end.end in ("cancelled", "declined")
 
 
-def _skipped(reason: str) -> str:
+def _skipped_because(reason: str) -> str:
     return f"{SKIPPED[:-1]}: {reason}"
 
 
-def _reason(tool: OfferedTool) -> Question:
+def _reason_question(tool: OfferedTool) -> Question:
     return Question.text(
         "reason", f"Why should {spell_unseen(tool.name)} not run? (sent to the model)"
     )
@@ -302,14 +293,14 @@ def _reason(tool: OfferedTool) -> Question:
 async def _edit_arguments(
     ask: Ask, tool: OfferedTool, arguments: Arguments, prepare: Prepare
 ) -> Permission | NotAnswered | Unavailable | None:
-    """Return the decision to run with edited arguments; None if they were emptied.
+    """Return the permission with edited arguments; None if the user deleted all text.
 
-    Each argument that is a text of its own is edited as it is, then the others as JSON.
+    The user edits each text argument as text, and then the others as JSON.
     """
-    texts, others = _apart(tool, arguments)
+    texts, others = _split_arguments(tool, arguments)
     edited = dict(arguments)
     channel: Channel | None = None
-    for question, name in _to_edit(tool, texts, others):
+    for question, name in _edit_questions(tool, texts, others):
         while True:
             end = await ask(QuestionPrompt(question, consents=True, is_code=name is not None))
             if not isinstance(end, Answered):
@@ -322,12 +313,16 @@ async def _edit_arguments(
                 break
             question = question.with_default(text).with_context(read)
         edited, channel = read, end.channel
-    changed = to_text(edited) != to_text(arguments)  # 1 and true are equal to Python
+    changed = format_visible_json(edited) != format_visible_json(
+        arguments
+    )  # 1 and true are equal to Python
     return Permission(True, edited if changed else None, channel=channel)
 
 
-def _apart(tool: OfferedTool, arguments: Arguments) -> tuple[dict[TextArgument, str], Arguments]:
-    """Return the arguments that are texts of their own, and the others."""
+def _split_arguments(
+    tool: OfferedTool, arguments: Arguments
+) -> tuple[dict[TextArgument, str], Arguments]:
+    """Return the text arguments, and the others."""
     texts = {
         x: str(arguments[x.name]) for x in text_arguments(tool.definition.parameters, arguments)
     }
@@ -335,10 +330,10 @@ def _apart(tool: OfferedTool, arguments: Arguments) -> tuple[dict[TextArgument, 
     return texts, {name: value for name, value in arguments.items() if name not in names}
 
 
-def _to_edit(
+def _edit_questions(
     tool: OfferedTool, texts: Mapping[TextArgument, str], others: Arguments
 ) -> Iterator[tuple[Question, str | None]]:
-    """Yield each question for a text, with the name of its argument; None: all that are left."""
+    """Yield each question of the editor, and the name of its argument (None: all others)."""
     name = spell_unseen(tool.name)
     for each, text in texts.items():
         question = Question.text("arguments", f"{spell_unseen(each.caption)} of {name}:")
@@ -346,37 +341,37 @@ def _to_edit(
     if others or not texts:
         which = "Other arguments" if texts else "Arguments"
         question = Question.text("arguments", f"{which} of {name}, as JSON:")
-        yield question.with_default(to_text(others)), None
+        yield question.with_default(format_visible_json(others)), None
 
 
 def _read_edited(
     text: str, name: str | None, edited: Arguments, others: Arguments, prepare: Prepare
 ) -> Arguments | str:
-    """Return all arguments with what `text` says of one, or of the others; or what is wrong."""
+    """Return all arguments after an edit, or an error message."""
     if name is not None:
-        return _prepared({**edited, name: text}, prepare)
+        return _prepare_or_explain({**edited, name: text}, prepare)
     kept = {key: value for key, value in edited.items() if key not in others}
     return _read_arguments(text, lambda given: prepare({**kept, **given}))
 
 
 def _read_arguments(text: str, prepare: Prepare) -> Arguments | str:
-    """Return the arguments that `text` holds, or what is wrong with it."""
+    """Return the arguments in the JSON `text`, or an error message."""
     try:
         value = read_json(text)
     except ValueError as exc:
         return f"Invalid JSON: {exc}"
     if not isinstance(value, dict):
         return "Invalid JSON: expected an object"
-    return _prepared(value, prepare)
+    return _prepare_or_explain(value, prepare)
 
 
-def _prepared(arguments: Arguments, prepare: Prepare) -> Arguments | str:
+def _prepare_or_explain(arguments: Arguments, prepare: Prepare) -> Arguments | str:
     prepared = prepare(arguments)
     return prepared.message if isinstance(prepared, Failure) else prepared
 
 
-def to_text(value: JsonValue) -> str:
-    """Return `value` as JSON for a person, in which every character can be seen."""
+def format_visible_json(value: JsonValue) -> str:
+    """Return `value` as JSON for the user, in which every character is visible."""
     lines = indented_json(value).split("\n")
     return "\n".join(map(escape_unseen, lines)).replace("⟨", "\\u27e8")
 
@@ -386,12 +381,12 @@ def to_text(value: JsonValue) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What the model reads of a result.
+    """The result that the model gets.
 
     Attributes:
-        images: What it sees beside that, if the text is not edited.
-        withheld: True if somebody wanted that the model does not read it.
-        unavailable: Why no user could be asked. The result is withheld with an error.
+        images: Only with an unedited text.
+        withheld: True if the user withholds the result.
+        unavailable: Set if no user was available. The model gets an error.
     """
 
     content: str
@@ -401,17 +396,17 @@ class Delivery:
     unavailable: Unavailable | None = None
 
 
-async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
-    """Ask what the model reads of `result`: mode `ask`, or `edit` which edits it at once.
+async def ask_delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
+    """Ask if the model gets `result`. The mode `edit` edits it first.
 
-    An editor that is closed or emptied decides nothing: whether to deliver is asked then.
+    An editor that is closed or emptied decides nothing: the question follows.
     """
     if tool.result == "edit" and (edited := await _edit_result(ask, tool, result)) is not None:
         return edited
     prompt = ActionPrompt(
         text=f"Deliver {spell_unseen(tool.name)} result to assistant?",
         actions=DELIVERY,
-        exhibits=tuple(_result_exhibits(result)),
+        exhibits=tuple(_result_details(result)),
         only_buttons=True,
     )
     while True:
@@ -428,17 +423,17 @@ async def delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery:
                 if edited is not None:
                     return edited
             case _:
-                return _not_delivered(end)
+                return _withhold(end)
 
 
-def _result_exhibits(result: Delivery) -> Iterator[PromptDetail]:
+def _result_details(result: Delivery) -> Iterator[PromptDetail]:
     yield PromptDetail("Error" if result.is_error else "Result", result.content)
     if result.images:
         yield PromptDetail(IMAGES, "\n".join(map(repr, result.images)))
 
 
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
-    """Return the edited result; None if the text was emptied or the editing cancelled."""
+    """Return the edited result; None if the text was emptied or editing was cancelled."""
     question = Question.text(
         "result", f"Result of {spell_unseen(tool.name)}, as sent to the model:"
     )
@@ -447,24 +442,24 @@ async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
     if isinstance(end, Unavailable):
         return replace(result, unavailable=end)
     if isinstance(end, NotAnswered):
-        return None if _goes_back(end) else _not_delivered(end)  # nobody looked at it
+        return None if _is_back(end) else _withhold(end)
     text = str(end.value)
     if not text.strip():
         return None
     return Delivery(text) if text != result.content else result
 
 
-# --- a configuration change --------------------------------------------------------------------
+# --- configuration changes --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """The decision about proposed configuration changes, the same for all of them.
+    """The decision about all configuration changes of one proposal.
 
     Attributes:
-        decision: `unavailable` if no user could be asked or answered in time; `reason`
-            says which. `interrupted`: the prompt was on screen when the turn was interrupted.
-        by: Who made it, where several people share the notebook.
+        decision: `unavailable` if no user was available or the time was over, with the `reason`.
+            `interrupted` if an interrupt closed the prompt.
+        by: Name of the user in a shared notebook.
     """
 
     decision: Literal["applied", "rejected", "interrupted", "unavailable"]
@@ -473,10 +468,10 @@ class Approval:
     by: str | None = None
 
 
-async def approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Approval:
+async def ask_approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -> Approval:
     """Ask, in one prompt, if the `changes` that `tool` proposed are applied.
 
-    The tool is named even if its style hides it: nobody may change things unseen.
+    The prompt names the tool even if its style hides it.
     """
     prompt = ActionPrompt(
         text=f"⟳ Configuration delta proposed by tool '{spell_unseen(tool)}'",
@@ -507,40 +502,12 @@ DELIVERED = "▸ {} allows the model to read the result of {}"
 WITHHELD = "▸ {} withholds the result of {} from the model"
 
 
-class ConsentCallbacks(EndCallbacks, Protocol):
-    """Receives the calls that a person decided about."""
-
-    def start(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool`: that is permitted."""
-        ...
-
-    def formatted(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
-        """Have the arguments written for the person, and go on with `then`."""
-        ...
-
-    def tool_context(self, call: Call, tool: OfferedTool) -> ToolContext:
-        """Return what a run of `tool` is told."""
-        ...
-
-    def fail(self, call: Call, text: str) -> None:
-        """End `call` with an error."""
-        ...
-
-
 class PermissionRequests:
-    """Asks for consent, call by call. All of it in the coordinator's loop.
-
-    Args:
-        calls: What becomes of the calls.
-        display: Shows who is waited for.
-        prompter: Says if somebody is there.
-        prompts: Where prompts wait.
-        state: What is remembered in this turn.
-    """
+    """Asks the user for permission and delivery, call by call, in the coordinator's loop."""
 
     def __init__(
         self,
-        calls: ConsentCallbacks,
+        calls: CallCallbacks,
         *,
         display: Display,
         prompter: Prompter,
@@ -553,8 +520,8 @@ class PermissionRequests:
         self._prompts = prompts
         self._state = state
 
-    def to_run(self, call: Call, tool: OfferedTool) -> None:
-        """Have a person decide if `tool` runs, if it was not decided beforehand."""
+    def request_run(self, call: Call, tool: OfferedTool) -> None:
+        """Run `call` after the user, or the answers file, permits it."""
         match self._state.prepared.decision("permission", tool.name):
             case GivenAnswer(place=place):
                 self._display(Notice(PERMITTED.format(place, spell_unseen(tool.name))))
@@ -566,20 +533,20 @@ class PermissionRequests:
                 return
         unavailable = self._prompter.unavailable()
         if unavailable is not None:
-            self._refuse(call, tool, "permission", unavailable)
+            self._fail_without_user(call, tool, "permission", unavailable)
         elif tool.format == "unattended":
-            self._calls.formatted(call, tool, lambda: self._queue_permission(call, tool))
+            self._calls.format_arguments(call, tool, lambda: self._queue_prompt(call, tool))
         else:
-            self._queue_permission(call, tool)
+            self._queue_prompt(call, tool)
 
-    def _queue_permission(self, call: Call, tool: OfferedTool) -> None:
+    def _queue_prompt(self, call: Call, tool: OfferedTool) -> None:
         def decide(ask: Ask) -> Awaitable[Permission]:
             context = self._calls.tool_context(call, tool)
-            return permission(
+            return ask_permission(
                 ask,
                 tool,
                 call.arguments,
-                lambda given: prepare(tool, given),
+                lambda given: prepare_arguments(tool, given),
                 formatted=call.formatted,
                 command=lambda arguments: tool.executor.command_line(arguments, context),
             )
@@ -603,7 +570,7 @@ class PermissionRequests:
 
     def _settle_permission(self, call: Call, tool: OfferedTool, decided: Permission) -> None:
         if decided.unavailable is not None:
-            self._refuse(call, tool, "permission", decided.unavailable)
+            self._fail_without_user(call, tool, "permission", decided.unavailable)
             return
         if decided.remembered:
             shown = call.arguments if decided.arguments is None else decided.arguments
@@ -613,10 +580,10 @@ class PermissionRequests:
             return
         if decided.arguments is not None:
             call.arguments, call.edited, call.formatted = decided.arguments, decided.channel, None
-            call.changed = True
+            call.needs_redisplay = True
         self._calls.start(call, tool)
 
-    def _refuse(
+    def _fail_without_user(
         self, call: Call, tool: OfferedTool, kind: DecisionKind, unavailable: Unavailable
     ) -> None:
         self._calls.note_unavailable(unavailable.reason)
@@ -634,12 +601,12 @@ class PermissionRequests:
             "this tool call in this turn.",
         )
 
-    def to_deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
-        """Have a person decide what the model reads of `result`."""
+    def request_delivery(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
+        """Deliver `result` after the user, or the answers file, approves it."""
 
         def settle(decided: Delivery) -> None:
             if decided.unavailable is not None:
-                self._refuse(call, tool, "result", decided.unavailable)
+                self._fail_without_user(call, tool, "result", decided.unavailable)
                 return
             self._calls.finish(
                 call, decided.content, is_error=decided.is_error, skipped=decided.withheld
@@ -656,8 +623,8 @@ class PermissionRequests:
                 return
         unavailable = self._prompter.unavailable()
         if unavailable is not None:
-            self._refuse(call, tool, "result", unavailable)
+            self._fail_without_user(call, tool, "result", unavailable)
             return
         call.delivering = True
         self._display(Waits(call.key, f"your decision on the result of {call.title}", person=True))
-        self._prompts.add(lambda ask: delivery(ask, tool, result), settle=settle)
+        self._prompts.add(lambda ask: ask_delivery(ask, tool, result), settle=settle)

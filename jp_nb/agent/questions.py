@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Literal, Protocol, assert_never, get_args
+from typing import Final, Literal, assert_never, get_args
 
 from pydantic import JsonValue
 
@@ -48,7 +48,7 @@ from jp_nb.agent.prompts import (
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tokens import UsageCounter
-from jp_nb.agent.tool_call import Call, EndCallbacks
+from jp_nb.agent.tool_call import Call, CallCallbacks
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
@@ -497,18 +497,6 @@ class _Round:
         return (config.prompt_label if config else None) or self.asked.label
 
 
-class CallCallbacks(EndCallbacks, Protocol):
-    """Receives the calls that asked, once they are answered."""
-
-    def run_again(self, call: Call, tool: OfferedTool) -> None:
-        """Run `tool` again: `call` has all answers that it asked for."""
-        ...
-
-    def stop_turn(self) -> None:
-        """End the turn as the person wishes, once what happens now is done."""
-        ...
-
-
 class ToolQuestions:
     """Gets the questions of one turn's calls answered. All of it in the coordinator's loop.
 
@@ -700,8 +688,8 @@ class ToolQuestions:
                 return
             if is_answered or not partial_:
                 call.answers[question.id] = each.answer
-            call.ends[question.id] = each.end
-        self._calls.run_again(call, asked.tool)
+            call.question_ends[question.id] = each.end
+        self._calls.run(call, asked.tool)
 
     # --- a model answers ---------------------------------------------------------------------
 

@@ -221,7 +221,7 @@ class TurnLoop:
         if schema is not None:
             resolved.provider.check_schema(schema)
         shown = limit_images(images, resolved.basis.config.record, before=0)
-        request = request.model_copy(update={"content": shown.added_to(request.content)})
+        request = request.model_copy(update={"content": shown.add_omissions_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
         if not (
             self.stream.same_each_time or resolved.uses_cassette
@@ -359,7 +359,7 @@ class TurnLoop:
             interrupts=interrupts,
             context=self.context,
             on_tool_error=self.on_tool_error,
-            reached=self._reached,
+            on_progress=self._report_progress,
         )
         changed = False
         while True:
@@ -509,7 +509,7 @@ class TurnLoop:
                 found.insert(0, self.stream.event_id(index))
         return found
 
-    def _reached(self, call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
+    def _report_progress(self, call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
         """Have the progress of a call of this batch kept."""
         if self.progress is not None:
             entries = [entry.stamped(self.stream.now()).to_raw() for entry in result]
@@ -545,7 +545,7 @@ class TurnLoop:
 
 def _shown(calls: Sequence[Call]) -> list[Image]:
     """Return what the model sees of the results of `calls`."""
-    return [image for call in calls for image in call.shown.images]
+    return [image for call in calls for image in call.shown_images.images]
 
 
 async def run_batch(

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.agent.display import ToolBegins, ToolEnds
-from jp_nb.agent.permissions import to_text
+from jp_nb.agent.permissions import format_visible_json
 from jp_nb.agent.questions import no_user_error
-from jp_nb.agent.tool_call import MAX_TOLD, format_image_count
+from jp_nb.agent.tool_call import MAX_LISTED_OMISSIONS, format_image_count
 from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import break_math, code_block, code_span
 from jp_nb.text import (
@@ -88,7 +88,10 @@ def for_user(tool: str, content: str) -> str:
 def _images(ends: ToolEnds) -> list[str]:
     """Return what the line says of images, of which the model may have seen a part."""
     said = [format_image_count(ends.images)] if ends.images else []
-    told = [one_line(text, limit=MAX_REASON_CHARS) for text in ends.omitted_images[:MAX_TOLD]]
+    told = [
+        one_line(text, limit=MAX_REASON_CHARS)
+        for text in ends.omitted_images[:MAX_LISTED_OMISSIONS]
+    ]
     more = len(ends.omitted_images) - len(told)
     return [*said, *told, *([f"{more} more omitted"] if more else [])]
 
@@ -152,7 +155,7 @@ def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
     below = {each.name for each in begins.texts}
     others = {k: v for k, v in _said(begins.arguments).items() if k not in below}
     if begins.parameters == "json" and others:
-        yield _BlockBelow(bounded(to_text(others)), "json")
+        yield _BlockBelow(bounded(format_visible_json(others)), "json")
     for each in () if asked else begins.texts:
         _, lines = spelled_lines(str(begins.arguments[each.name]))
         yield _BlockBelow(bounded("\n".join(lines)), each.language, folds=True)

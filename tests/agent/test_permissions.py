@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.display import ToolBegins, ToolEnds
-from jp_nb.agent.permissions import Approval, approval
+from jp_nb.agent.permissions import Approval, ask_approval
 from jp_nb.agent.prompts import (
     ActionPrompt,
     Answered,
@@ -299,7 +299,7 @@ async def approved(end: PromptEnd) -> tuple[Approval, list[Prompt]]:
         asked.append(prompt)
         return end
 
-    return await approval(ask, "change_model", CHANGES), asked
+    return await ask_approval(ask, "change_model", CHANGES), asked
 
 
 @pytest.mark.req("R078-75")

@@ -67,7 +67,7 @@ def approval_of(*changes: ProposedChange, tool: str = "change_model") -> ActionP
         asked.append(prompt)
         return Unavailable("this is a test")
 
-    asyncio.run(permissions.approval(ask, tool, changes))
+    asyncio.run(permissions.ask_approval(ask, tool, changes))
     (prompt,) = asked
     assert isinstance(prompt, ActionPrompt)
     return prompt
