@@ -26,7 +26,7 @@ from pydantic.fields import FieldInfo
 import jp_nb
 from jp_nb import cli
 from jp_nb.config.schema import ROOT, SchemaNode, format_path
-from jp_nb.config.tree.app import LEFT_OUT
+from jp_nb.config.tree.app import IGNORED_SETTINGS
 from jp_nb.config.tree.base import ShortTable
 from jp_nb.notebook.subcommands import ASK_OPTIONS, ASK_USAGE, subcommand_groups
 
@@ -314,7 +314,7 @@ def settings() -> str:
 
 def passed_over() -> str:
     """Return a list of the settings of JP that `jp_nb` ignores."""
-    return "\n".join(f"- {_code(path)}" for path in sorted(LEFT_OUT))
+    return "\n".join(f"- {_code(path)}" for path in sorted(IGNORED_SETTINGS))
 
 
 def setting_paths() -> list[str]:
@@ -356,7 +356,7 @@ def _rows(node: SchemaNode, keys: tuple[str, ...]) -> Iterator[tuple[str, str, s
         meanings |= Docstring.of(kind.__doc__).items("Attributes")
     for name, child in node.fields.items():
         has_part = child.table is not None and child.table is not node.table
-        if has_part and not child.takes_any_text and not child.words and child.kind == "table":
+        if has_part and not child.takes_any_text and not child.choices and child.kind == "table":
             continue
         default = _default(node.table.model_fields[name])
         yield format_path((*keys, name)), meanings.get(name, ""), _takes(child), default
@@ -370,7 +370,7 @@ def _takes(node: SchemaNode) -> str:
             return f"map: {_takes(node.item)}"
         case "json":
             return "any JSON"
-    words = [_code(word) for word in node.words]
+    words = [_code(word) for word in node.choices]
     others = [_NAMES[form] for form in _plain_forms(node.annotation)]
     if node.table is not None:
         others.append("table or short form" if issubclass(node.table, ShortTable) else "table")

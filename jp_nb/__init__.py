@@ -202,7 +202,7 @@ def query(
         AnswerError: If a structured answer is missing or does not match `schema`.
         PromptUnavailable: If `strict` is True and no user is available for a decision.
     """
-    from jp_nb.config.directives import Directive, tool_choice
+    from jp_nb.config.directives import Directive, parse_tool_choice
 
     session = _loaded()
     directives = [Directive("cfg", x) for x in _several(cfg)]
@@ -215,7 +215,7 @@ def query(
             directives=directives,
             new=new,
             schema=schema,
-            tool_choice=tool_choice(tool_use),
+            tool_choice=parse_tool_choice(tool_use),
             strict=strict,
             interpolate=interpolate,
             compact=compact,

@@ -26,7 +26,7 @@ _DEVICES: Final = ("/dev", "/proc")
 """Folders whose links are the system's: `/dev/stdout` leads to a pipe or a file of the shell."""
 
 
-def write_target(path: Path, *, folder: Path | None = None) -> Path:
+def resolve_write_target(path: Path, *, folder: Path | None = None) -> Path:
     """Return the file to write for `path`: itself, or where a safe link leads.
 
     A link is safe if it belongs to the user (or root) and leads to an existing file with the same
@@ -69,7 +69,7 @@ def open_file(path: Path, flags: int, mode: int = 0o666, *, folder: Path | None 
     Raises:
         OSError: If it cannot be opened, a link there is not safe, or it is no regular file.
     """
-    target = write_target(path, folder=folder)
+    target = resolve_write_target(path, folder=folder)
     descriptor = os.open(target, flags | _SAFELY, mode)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
@@ -92,7 +92,7 @@ def replace_file(
     Raises:
         OSError: If it cannot be written, or a link there is not safe; the old file is as it was.
     """
-    path = write_target(path, folder=folder)
+    path = resolve_write_target(path, folder=folder)
     # `/dev/stdout` is a link, perhaps to a regular file: what is there already stays.
     if is_stream(path) or path.is_symlink():
         with path.open("ab") as stream:

@@ -73,7 +73,7 @@ class Image:
     @cached_property
     def size(self) -> tuple[int, int] | None:
         """Width and height in pixels; None if the file does not contain them."""
-        return size_of(self.content)
+        return read_image_size(self.content)
 
     @property
     def words(self) -> str:
@@ -86,32 +86,32 @@ class Image:
     @property
     def words_with_size(self) -> str:
         """`words` and the size of the file: `figure 1, image/png 640×480, 31.2 kB`."""
-        return f"{self.words}, {amount(len(self.content))}"
+        return f"{self.words}, {format_bytes(len(self.content))}"
 
     def left_out(self, why: str) -> str:
         """Return a text that replaces the image for a model, with the reason `why`."""
         return f"[image: {self.words_with_size}: omitted, because {why}]"
 
 
-def amount(count: int) -> str:
+def format_bytes(count: int) -> str:
     """Return a number of bytes as a person reads it: `1.2 MB`."""
     if count < 1000:
         return f"{count} B"
     return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
-def media_type_of(content: bytes) -> str | None:
+def detect_media_type(content: bytes) -> str | None:
     """Return the kind of image that `content` begins as; None if it is none of `MEDIA_TYPES`."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _BEGINNINGS if content.startswith(start)), None)
 
 
-def unfit(image: Image) -> str | None:
+def find_image_problem(image: Image) -> str | None:
     """Return why no model can be sent `image`, None: it can. One refused would end each request."""
     if image.media_type not in MEDIA_TYPES:
         return f"models accept {', '.join(MEDIA_TYPES)}"
-    if media_type_of(image.content) != image.media_type:
+    if detect_media_type(image.content) != image.media_type:
         return f"its bytes are not {image.media_type}"
     if image.size is None:
         return "its bytes do not give its size"
@@ -125,14 +125,14 @@ def unfit(image: Image) -> str | None:
 # --- how large it is -------------------------------------------------------------------------
 
 
-def size_of(content: bytes) -> tuple[int, int] | None:
+def read_image_size(content: bytes) -> tuple[int, int] | None:
     """Return the width and height that the head of an image tells; None if it does not.
 
     Source: https://www.w3.org/TR/png/#11IHDR, https://www.w3.org/Graphics/GIF/spec-gif89a.txt,
     https://www.w3.org/Graphics/JPEG/itu-t81.pdf (B.2.2),
     https://developers.google.com/speed/webp/docs/riff_container
     """
-    match media_type_of(content):
+    match detect_media_type(content):
         case "image/png" if content[12:16] == b"IHDR":
             found = _number(content[16:20], "big"), _number(content[20:24], "big")
         case "image/gif":

@@ -44,7 +44,7 @@ _SAME_VALUE: Final = frozenset(
 _PLAIN_KEY: Final = re.compile(r"[\w$-]+")
 
 
-def format_place(path: Iterable[str | int]) -> str:
+def format_schema_path(path: Iterable[str | int]) -> str:
     """Return `path` as text: `$.properties.x.items`, `$.anyOf[0]`, `$.properties["a b"]`."""
     steps = []
     for key in path:
@@ -91,7 +91,7 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
             found = found[int(key)]
             path.append(int(key))
         else:
-            raise LookupError(f"points to {format_place([*path, key])}, which does not exist")
+            raise LookupError(f"points to {format_schema_path([*path, key])}, which does not exist")
     return tuple(path), found
 
 
@@ -120,11 +120,11 @@ def _referred(
 ) -> list[tuple[SchemaPath, Schema | bool]]:
     for keyword in ("$dynamicRef", "$recursiveRef"):
         if keyword in schema:
-            raise UsageError(f"{format_place((*path, keyword))}: not supported, use `$ref`")
+            raise UsageError(f"{format_schema_path((*path, keyword))}: not supported, use `$ref`")
     reference = schema.get("$ref")
     if reference is None:
         return []
-    at = format_place((*path, "$ref"))
+    at = format_schema_path((*path, "$ref"))
     if not isinstance(reference, str):
         raise UsageError(f"{at}: expected a reference such as `#/$defs/NAME`, as a text")
     try:

@@ -153,9 +153,9 @@ def _canonical(value: Any) -> Any:
         case int() | float():
             return _double(value)
         case str():
-            return whole_text(value)
+            return replace_surrogates(value)
         case Mapping():
-            return {whole_text(str(key)): _canonical(item) for key, item in value.items()}
+            return {replace_surrogates(str(key)): _canonical(item) for key, item in value.items()}
         case _:
             return [_canonical(item) for item in value]
 
@@ -174,30 +174,30 @@ def _double(value: float) -> float | None:
 _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def copied(value: Any) -> Any:
+def copy_json(value: Any) -> Any:
     """Return what `json_copy` does, several times faster; of what is not nested deeply."""
     kind = type(value)
     if kind in _SCALARS:
         return value
     if kind is dict:
-        return {key: copied(item) for key, item in value.items()}
-    return [copied(item) for item in value] if kind is list else json_copy(value)
+        return {key: copy_json(item) for key, item in value.items()}
+    return [copy_json(item) for item in value] if kind is list else copy_nested_json(value)
 
 
-def json_copy(value: Any) -> Any:
+def copy_nested_json(value: Any) -> Any:
     """Return a copy of JSON `value` that shares nothing with it, however deep it is nested."""
     return json.loads(json.dumps(value))
 
 
-def storable(value: JsonValue) -> JsonValue:
+def make_storable(value: JsonValue) -> JsonValue:
     """Return `value`, with what UTF-8 or JSON cannot express replaced: such a file would not open.
 
     A value that needs no change is returned itself.
     """
-    return storable_and_size(value)[0]
+    return make_storable_with_size(value)[0]
 
 
-def storable_and_size(value: JsonValue) -> tuple[JsonValue, int]:
+def make_storable_with_size(value: JsonValue) -> tuple[JsonValue, int]:
     """Return `value` as a notebook can hold it, and its size as JSON in bytes."""
     try:
         return value, len(_stored(value).encode())
@@ -206,7 +206,7 @@ def storable_and_size(value: JsonValue) -> tuple[JsonValue, int]:
         return clean, len(_spaced(clean).encode())
 
 
-def storable_line(value: JsonValue) -> bytes:
+def format_storable_line(value: JsonValue) -> bytes:
     """Return `value`, as `storable` has it, in one line of JSON."""
     try:
         return _line(value).encode()
@@ -217,17 +217,17 @@ def storable_line(value: JsonValue) -> bytes:
 def _cleaned(value: JsonValue) -> JsonValue:
     match value:
         case str():
-            return whole_text(value)
+            return replace_surrogates(value)
         case float() if not math.isfinite(value):
             return None
         case dict():
-            return {whole_text(key): _cleaned(item) for key, item in value.items()}
+            return {replace_surrogates(key): _cleaned(item) for key, item in value.items()}
         case list():
             return [_cleaned(item) for item in value]
     return value
 
 
-def whole_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Return `text` as UTF-8 can hold it.
 
     Halves of a surrogate pair become their character, a lone one U+FFFD.
@@ -239,6 +239,6 @@ def whole_text(text: str) -> str:
     return text
 
 
-def to_utf8(text: str) -> bytes:
+def encode_utf8(text: str) -> bytes:
     """Return `text` in UTF-8; half of a surrogate pair, as a model may write it, becomes `?`."""
     return text.encode(errors="replace")

@@ -97,7 +97,7 @@ _MATHEMATICS = re.compile(r"[$\\]")
 _Escape = Callable[[str], str]
 
 
-def escape_unseen(text: str) -> str:
+def escape_invisible(text: str) -> str:
     """Return `text` in one line, with a JSON escape for each character that nobody would see.
 
     Of JSON text it is JSON text with the same meaning.
@@ -105,7 +105,7 @@ def escape_unseen(text: str) -> str:
     return _replaced(text, _as_json)
 
 
-def spell_unseen(text: str) -> str:
+def spell_invisible(text: str) -> str:
     """Return `text`, such as a name, in one line with every unseen character spelled out.
 
     So are spaces at either end, and each but the first of several.
@@ -134,7 +134,7 @@ def spell_prose(text: str) -> str:
     )
 
 
-def spelled_lines(text: str) -> tuple[str, list[str]]:
+def spell_lines(text: str) -> tuple[str, list[str]]:
     """Return how many lines `text` has, in words, and each of them exactly."""
     if not text:
         return "empty", []
@@ -149,7 +149,7 @@ def spelled_lines(text: str) -> tuple[str, list[str]]:
     return count, [_line(line) for line in lines]
 
 
-def object_lines(values: Mapping[str, JsonValue]) -> list[str]:
+def format_object(values: Mapping[str, JsonValue]) -> list[str]:
     """Return the lines that show `values`, key by key."""
     return list(_children(values, "", MAX_SHOWN_LEVELS))
 
@@ -161,14 +161,14 @@ def lookalike_key(text: str) -> str:
     return "".join(sorted(bare)) if _RIGHT_TO_LEFT.search(bare) else bare
 
 
-def reads_right_to_left(text: str) -> bool:
+def has_right_to_left(text: str) -> bool:
     """Return True if there is a letter in `text` that is read from right to left."""
     return _RIGHT_TO_LEFT.search(text) is not None
 
 
-def left_to_right(line: str) -> str:
+def force_left_to_right(line: str) -> str:
     """Return `line` such that a console shows its characters in their order."""
-    return f"\u202d{line}\u202c" if reads_right_to_left(line) else line
+    return f"\u202d{line}\u202c" if has_right_to_left(line) else line
 
 
 def plain(text: str, *, limit: int = MAX_CHARS) -> str:
@@ -177,10 +177,10 @@ def plain(text: str, *, limit: int = MAX_CHARS) -> str:
     text = _CONTROLS.sub("", _TERMINAL_ESCAPES.sub("", text))
     text = _REORDERING.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
     text = _SURROGATES.sub("\ufffd", text)
-    return shortened(text, limit)
+    return truncate(text, limit)
 
 
-def shortened(text: str, limit: int, *, cut: int = 0) -> str:
+def truncate(text: str, limit: int, *, cut: int = 0) -> str:
     """Return at most `limit` characters of `text`, and how many more there are.
 
     `cut` characters were removed from `text` before.
@@ -194,12 +194,12 @@ def one_line(text: str, *, limit: int = 500) -> str:
     return plain(re.sub(r"[\n\t]+", " ", plain(text)).strip(), limit=limit)
 
 
-def shown_name(name: str) -> str:
+def format_user_name(name: str) -> str:
     """Return the name of a person as it is shown; in quotes if it may pass for other words."""
     line = one_line(name[: 4 * MAX_NAME_CHARS])
     if len(line) > MAX_NAME_CHARS:
         line = f"{line[: MAX_NAME_CHARS - 1]}…"
-    return line if _is_plain_name(line) else escape_unseen(json.dumps(line, ensure_ascii=False))
+    return line if _is_plain_name(line) else escape_invisible(json.dumps(line, ensure_ascii=False))
 
 
 def _is_plain_name(line: str) -> bool:
@@ -313,7 +313,7 @@ def _children(values: Mapping[str, JsonValue], indent: str, depth: int) -> Itera
 
 def _entry(name: str, value: JsonValue, indent: str, depth: int) -> Iterator[str]:
     if isinstance(value, str) and _has_lines(value):
-        count, lines = spelled_lines(value)
+        count, lines = spell_lines(value)
         yield f"{indent}{name}: {count}"
         yield from (f"{indent}  {BAR}{line}" for line in lines)
     elif not isinstance(value, (dict, list)) or not depth or _is_short(value):
@@ -346,4 +346,4 @@ def _many(count: int, word: str) -> str:
 
 
 def _json(value: JsonValue) -> str:
-    return escape_unseen(json.dumps(value, ensure_ascii=False))
+    return escape_invisible(json.dumps(value, ensure_ascii=False))

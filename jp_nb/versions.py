@@ -17,7 +17,7 @@ PACKAGES = (
 )
 
 
-def versions() -> list[str]:
+def list_versions() -> list[str]:
     """Names and versions; `-` for what is not installed."""
     found = [f"Python {sys.version.split()[0]}"]
     for name in PACKAGES:

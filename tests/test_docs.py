@@ -14,7 +14,7 @@ import pytest
 
 import jp_nb
 from jp_nb import _HOMES
-from jp_nb.config.schema import field_paths
+from jp_nb.config.schema import list_field_paths
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -160,7 +160,7 @@ def test_reference_lists_each_setting(generated: ModuleType) -> None:
     listed = generated.settings()
     paths = generated.setting_paths()
     assert len(paths) > 150
-    for path in field_paths():
+    for path in list_field_paths():
         name = path.removesuffix(".*")  # of a map only its own name is listed
         assert f"`{name}`" in listed, name
 

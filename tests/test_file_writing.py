@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jp_nb import file_writing
-from jp_nb.file_writing import open_file, replace_file, write_target
+from jp_nb.file_writing import open_file, replace_file, resolve_write_target
 
 WRITERS: dict[str, Callable[[Path], object]] = {
     "replace": lambda path: replace_file(path, b"new"),
@@ -87,10 +87,10 @@ def test_own_link_to_a_file_of_the_folder_stays_a_link(folder: Path, write: Any)
 def test_linked_folder_out_of_its_folder_is_refused(folder: Path) -> None:
     (folder / "out").symlink_to(folder.parent / "home")
     with pytest.raises(OSError, match="outside of"):
-        write_target(folder / "out" / "new.json", folder=folder)
+        resolve_write_target(folder / "out" / "new.json", folder=folder)
     named = folder.parent / "home" / "new.json"  # the user named another folder
-    assert write_target(named, folder=folder) == named
-    assert write_target(folder / "out" / "new.json") == folder / "out" / "new.json"
+    assert resolve_write_target(named, folder=folder) == named
+    assert resolve_write_target(folder / "out" / "new.json") == folder / "out" / "new.json"
 
 
 def test_stream_of_the_shell_is_written_to_and_stays(capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,14 @@ import io
 import pytest
 from PIL import Image as Pillow
 
-from jp_nb.images import MAX_BYTES, MAX_SIDE, Image, media_type_of, size_of, unfit
+from jp_nb.images import (
+    MAX_BYTES,
+    MAX_SIDE,
+    Image,
+    detect_media_type,
+    find_image_problem,
+    read_image_size,
+)
 from tests.support.images import figure, png
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP")
@@ -24,9 +31,9 @@ def test_type_and_size_are_read_from_the_bytes(subtests: pytest.Subtests) -> Non
         for kind in FORMATS:
             with subtests.test(kind=kind, size=size):
                 content = drawn(kind, size)
-                assert media_type_of(content) == f"image/{kind.lower()}"
-                assert size_of(content) == size
-                assert unfit(Image(f"image/{kind.lower()}", content)) is None
+                assert detect_media_type(content) == f"image/{kind.lower()}"
+                assert read_image_size(content) == size
+                assert find_image_problem(Image(f"image/{kind.lower()}", content)) is None
 
 
 def test_size_of_unusual_files_is_read() -> None:
@@ -36,33 +43,33 @@ def test_size_of_unusual_files_is_read() -> None:
         ("JPEG", {"progressive": True, "comment": b"\xff\xc0" * 5000}),
     ]
     for kind, how in forms:
-        assert size_of(drawn(kind, (321, 123), **how)) == (321, 123)
+        assert read_image_size(drawn(kind, (321, 123), **how)) == (321, 123)
     content = drawn("JPEG", (321, 123))
     table = b"\xff\xc4\x00\x0b" + b"\x00\x01" * 5  # at the place of the size in a frame
-    assert size_of(content[:2] + table[:13] + content[2:]) == (321, 123)
-    assert size_of(content[:2] + b"\xff\xff" + content[2:]) == (321, 123)
+    assert read_image_size(content[:2] + table[:13] + content[2:]) == (321, 123)
+    assert read_image_size(content[:2] + b"\xff\xff" + content[2:]) == (321, 123)
 
 
 def test_truncated_file_is_read_without_an_error() -> None:
     for kind in FORMATS:
         content = drawn(kind, (64, 48))
         for end in range(min(len(content), 700)):
-            assert size_of(content[:end]) in (None, (64, 48))
+            assert read_image_size(content[:end]) in (None, (64, 48))
 
 
 def test_long_file_without_a_frame_has_no_size() -> None:
-    assert size_of(b"\xff\xd8" + b"\xff\xe0\x00\x02" * 200_000) is None
-    assert size_of(b"\xff\xd8" + b"\xff" * 1_000_000) is None
+    assert read_image_size(b"\xff\xd8" + b"\xff\xe0\x00\x02" * 200_000) is None
+    assert read_image_size(b"\xff\xd8" + b"\xff" * 1_000_000) is None
 
 
 def test_unsupported_image_is_rejected_with_a_reason() -> None:
-    assert unfit(Image("image/svg+xml", b"<svg/>")) == (
+    assert find_image_problem(Image("image/svg+xml", b"<svg/>")) == (
         "models accept image/png, image/jpeg, image/gif, image/webp"
     )
-    assert unfit(Image("image/jpeg", png())) == "its bytes are not image/jpeg"
-    assert unfit(Image("image/png", png()[:20])) == "its bytes do not give its size"
-    assert str(MAX_SIDE) in str(unfit(figure(width=MAX_SIDE + 1)))
-    assert str(MAX_BYTES) in str(unfit(figure(padding=MAX_BYTES)))
+    assert find_image_problem(Image("image/jpeg", png())) == "its bytes are not image/jpeg"
+    assert find_image_problem(Image("image/png", png()[:20])) == "its bytes do not give its size"
+    assert str(MAX_SIDE) in str(find_image_problem(figure(width=MAX_SIDE + 1)))
+    assert str(MAX_BYTES) in str(find_image_problem(figure(padding=MAX_BYTES)))
 
 
 def test_image_has_a_description_and_a_mime_bundle() -> None:

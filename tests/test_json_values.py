@@ -13,16 +13,16 @@ from jp_nb.json_values import (
     MAX_INDENTED_LEVELS,
     MAX_LEVELS,
     canonical_json,
-    copied,
+    copy_json,
+    copy_nested_json,
+    encode_utf8,
     indented_json,
     is_deeper,
     is_storable,
-    json_copy,
+    make_storable,
     read_json,
+    replace_surrogates,
     sorted_json,
-    storable,
-    to_utf8,
-    whole_text,
 )
 from tests.support.record_strategies import json_values
 
@@ -154,25 +154,25 @@ def test_storable_replaces_only_the_parts_that_a_file_cannot_hold() -> None:
         ({"\udc00": 1}, {"\ufffd": 1}),
     ]
     for given_value, expected in rows:
-        assert storable(given_value) == expected
+        assert make_storable(given_value) == expected
     value: Any = {"a": [1, "ä😀", None, 1e300]}
-    assert storable(value) is value
+    assert make_storable(value) is value
 
 
 @given(st.text(st.characters()))
 def test_any_text_can_be_encoded(text: str) -> None:
-    whole = whole_text(text)
+    whole = replace_surrogates(text)
     whole.encode()
-    assert whole_text(whole) == whole
-    assert len(to_utf8(text).decode()) == len(text)
-    assert to_utf8("a\ud83d") == b"a?"
+    assert replace_surrogates(whole) == whole
+    assert len(encode_utf8(text).decode()) == len(text)
+    assert encode_utf8("a\ud83d") == b"a?"
 
 
 @given(json_values)
 def test_copy_shares_nothing_and_equals_a_json_copy(value: Any) -> None:
-    assert json.dumps(copied(value)) == json.dumps(json_copy(value))
+    assert json.dumps(copy_json(value)) == json.dumps(copy_nested_json(value))
     value = {"items": [value, {"key": []}], "pair": (1, [2])}
-    made = copied(value)
+    made = copy_json(value)
     made["items"][1]["key"].append("more")
     made["pair"].append("more")  # a list by now
     assert value["items"][1] == {"key": []}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.text import escape_markdown, escape_unseen, one_line, plain, shown_name
+from jp_nb.text import escape_invisible, escape_markdown, format_user_name, one_line, plain
 
 
 def test_plain_text_has_no_escapes_controls_and_reordering(subtests: pytest.Subtests) -> None:
@@ -47,13 +47,17 @@ def test_exact_text_hides_no_character(subtests: pytest.Subtests) -> None:
         ("as it is: a\\nb, é, 漢, 👩, עברית", "as it is: a\\nb, é, 漢, 👩, עברית"),
     ]:
         with subtests.test(hostile=hostile):
-            assert escape_unseen(hostile) == shown
+            assert escape_invisible(hostile) == shown
 
 
 @given(st.text())
 def test_exact_text_of_any_text_is_one_plain_line(text: str) -> None:
-    assert plain(escape_unseen(text)) == escape_unseen(text) == escape_unseen(escape_unseen(text))
-    assert "\n" not in escape_unseen(text)
+    assert (
+        plain(escape_invisible(text))
+        == escape_invisible(text)
+        == escape_invisible(escape_invisible(text))
+    )
+    assert "\n" not in escape_invisible(text)
 
 
 def test_cut_characters_are_counted() -> None:
@@ -87,4 +91,4 @@ def test_unusual_name_is_quoted(subtests: pytest.Subtests) -> None:
         ("x" * 10**7, f'"{"x" * 59}…"'),
     ]:
         with subtests.test(name=name):
-            assert shown_name(name) == shown
+            assert format_user_name(name) == shown

@@ -48,7 +48,7 @@ from jp_nb.agent.tool_call import NO_IMAGES, Call, limit_images, prepare_argumen
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ToolError
-from jp_nb.json_values import copied, json_copy
+from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ConfigDelta,
@@ -270,7 +270,7 @@ class CallRunner:
 
     def _use_recorded_result(self, call: Call, results: Sequence[RecordedResult]) -> None:
         if call.tool is not None:
-            call.arguments = copied(call.request.arguments)
+            call.arguments = copy_json(call.request.arguments)
             self._show_begin(call, call.tool)
         if call.index < len(results):
             result, call.may_have_run = results[call.index], False  # what it came to is known
@@ -320,7 +320,7 @@ class CallRunner:
 
         async def write() -> PromptEvent:
             try:
-                text = await formatter.format(copied(call.arguments), context)
+                text = await formatter.format(copy_json(call.arguments), context)
             except (Exception, asyncio.CancelledError) as exc:
                 if is_cancelled():
                     raise
@@ -348,11 +348,11 @@ class CallRunner:
         return ToolContext(
             name=tool.name,
             call_id=call.request.id,
-            answers=copied(call.answers),
+            answers=copy_json(call.answers),
             ends=dict(call.question_ends),
             reply=call.reply,
-            options=copied(dict(tool.options)),
-            access=copied(tool.access),
+            options=copy_json(dict(tool.options)),
+            access=copy_json(tool.access),
             config=None if for_formatter else self.changes.visible(tool),
             delta_rejection=None if for_formatter else call.rejection,
             catalog=self._batch.catalog,
@@ -372,7 +372,7 @@ class CallRunner:
         CURRENT_RUN.set(run)  # in the context of this task
         began = monotonic()
         try:
-            arguments = copied(call.arguments)  # a run may change what it gets
+            arguments = copy_json(call.arguments)  # a run may change what it gets
             outcome = await tool.executor.run(arguments, context, cell)
         except asyncio.CancelledError:
             if is_cancelled():
@@ -437,11 +437,11 @@ class CallRunner:
         if call.may_have_run and not call.ran:
             content = RAN_BEFORE.format(content)
         if call.edited is not None:
-            metadata = edited_by_person(copied(call.arguments), call.edited)
+            metadata = edited_by_person(copy_json(call.arguments), call.edited)
         if skipped or content != call.delivered:
             self._drop_images(call)
         elif call.structured is not None:
-            metadata["structured"] = json_copy(call.structured)
+            metadata["structured"] = copy_nested_json(call.structured)
         metadata |= shows(call.shown_images.images)
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata

@@ -34,7 +34,7 @@ from jp_nb.config.tree.app import (
     SummaryConfig,
     ToolCalls,
     TurnBound,
-    read_bound,
+    parse_bound,
 )
 from jp_nb.errors import JpNbError, ProviderError
 from jp_nb.record.clock import Clock, utc_now
@@ -168,7 +168,7 @@ class CompactionPlanner:
         summaries = summary_ranges(self._counting)
         for rule in rules:
             kept = self._bounds.kept(
-                read_bound(rule.keep_first), read_bound(rule.keep_last, may_be_last=False)
+                parse_bound(rule.keep_first), parse_bound(rule.keep_last, may_be_last=False)
             )
             given = first is not None or last is not None
             turns = self._bounds.given(first, last, kept) if given else kept
@@ -440,7 +440,9 @@ class Compactor:
         Whatever goes wrong is said, and the turn goes on.
         """
         planner = self._planner(in_turn=False)
-        plan = planner.plan(planner.cuts(resolved.basis.config.conversation.compaction.in_force))
+        plan = planner.plan(
+            planner.cuts(resolved.basis.config.conversation.compaction.effective_rules)
+        )
         if not plan.cuts:
             self.display(Notice(NOTHING_SHORTER))
             return
@@ -460,7 +462,7 @@ class Compactor:
         ):
             return
         planner = self._planner(in_turn=False)
-        plan = planner.plan(planner.cuts(settings.in_force))
+        plan = planner.plan(planner.cuts(settings.effective_rules))
         is_worth_it = many_turns or plan.frees * WORTH >= auto.max_tokens
         why = _why(auto, size if is_long else 0)
         if not (plan.cuts and is_worth_it and await self._carry_out(plan, resolved, why=why)):
@@ -487,7 +489,7 @@ class Compactor:
         if error.kind != "too_long":
             return False
         settings = resolved.basis.config.conversation.compaction
-        plans = self._plans(settings.in_force)
+        plans = self._plans(settings.effective_rules)
         if settings.auto.is_on and "compact" in plans:  # each frees something: it comes to an end
             return await self._carry_out(plans["compact"], resolved, why=_TOO_LONG, in_turn=True)
         if not plans or self.prompter.unavailable() is not None:

@@ -31,27 +31,27 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.tool_call import Call, CallCallbacks
 from jp_nb.agent.tool_set import OfferedTool
-from jp_nb.config.masking import masked
+from jp_nb.config.masking import mask_secrets
 from jp_nb.config.partial import (
     Partial,
+    get_identity,
     get_path,
-    identity,
 )
 from jp_nb.config.proposal import (
     ConfigSnapshot,
     Proposal,
     Refusal,
     complete_model_ids,
-    malformed,
-    not_confirmed,
-    review,
-    squash,
+    refuse_malformed,
+    refuse_unconfirmed,
+    review_proposal,
+    squash_changes,
 )
 from jp_nb.config.schema import Element, Keys, SchemaNode, format_path, node_at, parse_path
-from jp_nb.config.tree.base import shortened
+from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.record.events import ConfigDelta
 from jp_nb.record.stream import ProposedBy, metadata_of
-from jp_nb.text import spell_unseen
+from jp_nb.text import spell_invisible
 from jp_nb.tools.base import DeltaRejection
 from jp_nb.tools.outcome import Success
 
@@ -69,12 +69,12 @@ def proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
             continue
         shown[line] = None
         if _is_item(line):
-            item = _json(masked(value, line))
+            item = _json(mask_secrets(value, line))
             has = _count(now, line[:-1])
             yield ProposedChange(format_path(line[:-1]), has, item, added=True)
         else:
             text = _text_at(after, line)
-            proposed = _json(masked(value, line)) if text is None else text
+            proposed = _json(mask_secrets(value, line)) if text is None else text
             yield ProposedChange(format_path(line), _text_at(now, line), proposed)
     for path in proposal.change.unsets:
         keys = parse_path(path)
@@ -110,7 +110,7 @@ def _line_of(keys: Keys) -> Keys:
 
 
 def _is_model(node: SchemaNode) -> bool:
-    return node.requires == ["provider", "name"]
+    return node.required_fields == ["provider", "name"]
 
 
 def _is_item(keys: Keys) -> bool:
@@ -132,8 +132,8 @@ def _item_at(partial: Partial, keys: Keys) -> str | None:
     assert isinstance(name, Element)
     assert node is not None
     for item in items if isinstance(items, list) else ():
-        if item == name.json or identity(node, item) == name:
-            return _json(masked(item, keys))
+        if item == name.json or get_identity(node, item) == name:
+            return _json(mask_secrets(item, keys))
     return None
 
 
@@ -143,7 +143,7 @@ def _text_at(partial: Partial, keys: Keys) -> str | None:
     node = node_at(keys)
     if node is not None and _is_model(node) and isinstance(value, dict):
         value = "/".join(str(value.get(part, "?")) for part in ("provider", "name"))
-    return None if value is None else _json(masked(value, keys))
+    return None if value is None else _json(mask_secrets(value, keys))
 
 
 def _json(value: JsonValue) -> str:
@@ -228,7 +228,7 @@ class ConfigChanges:
         if tool.grants is None:
             return None
         if tool.name not in self._visible:
-            self._visible[tool.name] = tool.grants.visible(self._basis.values)
+            self._visible[tool.name] = tool.grants.select_readable(self._basis.values)
         return copy.deepcopy(self._visible[tool.name])
 
     @property
@@ -252,7 +252,7 @@ class ConfigChanges:
             return None
         self._approved.sort(key=lambda approved: approved[0].call.index)
         proposals = [approved.proposal for approved, _ in self._approved]
-        change = squash(
+        change = squash_changes(
             [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
         )
         paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
@@ -270,22 +270,22 @@ class ConfigChanges:
     def propose(self, call: Call, tool: OfferedTool, outcome: Success) -> None:
         """See through what a run of `tool` proposes, and then have its content delivered."""
         if outcome.malformed is not None:
-            self._reject(call, tool, malformed(outcome.malformed))
+            self._reject(call, tool, refuse_malformed(outcome.malformed))
             return
-        found = review(outcome.config, outcome.unset, tool.rights, self._basis)
+        found = review_proposal(outcome.config, outcome.unset, tool.rights, self._basis)
         match found:
             case None:
                 self._calls.deliver(call, tool, outcome.content)
             case Refusal():
                 self._reject(call, tool, found)
             case Proposal():
-                if found.asks and changes_nothing(found):
-                    self._display(Notice(NOTHING_TO_CHANGE.format(spell_unseen(tool.name))))
+                if found.needs_approval and changes_nothing(found):
+                    self._display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
                     self._calls.deliver(call, tool, outcome.content)
                     return
                 lines = tuple(proposed_changes(found))
                 proposed = _Proposed(call, tool, outcome.content, found, lines)
-                if found.asks:
+                if found.needs_approval:
                     self._confirm(proposed)
                 else:
                     self._approve(proposed, "grant")
@@ -347,7 +347,7 @@ class ConfigChanges:
         self._reject(
             proposed.call,
             proposed.tool,
-            not_confirmed(
+            refuse_unconfirmed(
                 proposed.proposal,
                 "user_rejected",
                 "the user declined the change",
@@ -366,7 +366,7 @@ class ConfigChanges:
         self._reject(
             proposed.call,
             proposed.tool,
-            not_confirmed(
+            refuse_unconfirmed(
                 proposed.proposal,
                 "confirmation_unavailable",
                 detail,
@@ -379,11 +379,11 @@ class ConfigChanges:
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
             self._display(Notice(EXHAUSTED.format(tool.name)))
-            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.short, _place(refusal))
+            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.summary, _place(refusal))
             self._calls.finish(call, text, is_error=True)
             return
         self._display(Notice(_notice(tool.name, refusal)))
-        call.rejection = DeltaRejection(refusal.reason, refusal.fields, refusal.detail)
+        call.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
         self._calls.run(call, tool)
 
     def _show(
@@ -402,8 +402,8 @@ class ConfigChanges:
 
 def _place(refusal: Refusal) -> str:
     """Return the place of the last error, not too long for the model."""
-    fields = [shortened(path) for path in refusal.fields[:MAX_PLACES]]
-    if left := len(refusal.fields) - len(fields):
+    fields = [shorten_for_error(path) for path in refusal.paths[:MAX_PLACES]]
+    if left := len(refusal.paths) - len(fields):
         fields.append(f"{left} more")
     return f" at {', '.join(fields)}" if fields else ""
 

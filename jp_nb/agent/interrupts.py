@@ -20,7 +20,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
 )
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
-from jp_nb.text import one_line, spell_unseen
+from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.question import Question
 
 Phase = Literal["streaming", "tool_call"]
@@ -120,7 +120,7 @@ class Interrupts:
 
 def stream_menu(request: str) -> ActionPrompt:
     """Return the menu of an interrupt while a model responds to `request`."""
-    line = spell_unseen(one_line(request[: 4 * MAX_REQUEST_CHARS]))
+    line = spell_invisible(one_line(request[: 4 * MAX_REQUEST_CHARS]))
     words = line if len(line) <= MAX_REQUEST_CHARS else f"{line[:MAX_REQUEST_CHARS]}…"
     return ActionPrompt(
         f"{INTERRUPTED}: the answer to “{words}”",
@@ -162,7 +162,7 @@ def tool_menu(
 
 
 def _format_names(tools: Sequence[str]) -> str:
-    shown = [f"`{one_line(spell_unseen(name), limit=60)}`" for name in tools[:MAX_NAMED_CALLS]]
+    shown = [f"`{one_line(spell_invisible(name), limit=60)}`" for name in tools[:MAX_NAMED_CALLS]]
     if more := len(tools) - len(shown):
         return f"{', '.join(shown)} and {more} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

@@ -40,7 +40,7 @@ from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.tools import Covers
 from jp_nb.images import Image
 from jp_nb.json_values import indented_json, read_json
-from jp_nb.text import escape_unseen, spell_unseen
+from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.tools.base import NOT_IN_TIME, CommandLine
 from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import TextArgument, text_arguments
@@ -210,7 +210,7 @@ class _PendingCall:
             yield PromptDetail(FOLDER, command.folder)
         texts, others = _split_arguments(self.tool, self.arguments)
         for each, text in texts.items():
-            caption = spell_unseen(each.caption)
+            caption = spell_invisible(each.caption)
             changed = self.edited and text != self.original_arguments.get(each.name)
             shown = EDITED_TEXT.format(caption) if changed else caption
             yield PromptDetail(shown, text, language=each.language)
@@ -221,7 +221,7 @@ class _PendingCall:
 
     def prompt(self) -> ActionPrompt:
         return ActionPrompt(
-            text=f"Run {self.tool.origin} {spell_unseen(self.tool.name)} tool?",
+            text=f"Run {self.tool.origin} {spell_invisible(self.tool.name)} tool?",
             actions=permission_actions(self.tool.covers),
             exhibits=tuple(self.details()),
             only_buttons=True,
@@ -286,7 +286,7 @@ def _skipped_because(reason: str) -> str:
 
 def _reason_question(tool: OfferedTool) -> Question:
     return Question.text(
-        "reason", f"Why should {spell_unseen(tool.name)} not run? (sent to the model)"
+        "reason", f"Why should {spell_invisible(tool.name)} not run? (sent to the model)"
     )
 
 
@@ -334,9 +334,9 @@ def _edit_questions(
     tool: OfferedTool, texts: Mapping[TextArgument, str], others: Arguments
 ) -> Iterator[tuple[Question, str | None]]:
     """Yield each question of the editor, and the name of its argument (None: all others)."""
-    name = spell_unseen(tool.name)
+    name = spell_invisible(tool.name)
     for each, text in texts.items():
-        question = Question.text("arguments", f"{spell_unseen(each.caption)} of {name}:")
+        question = Question.text("arguments", f"{spell_invisible(each.caption)} of {name}:")
         yield question.with_default(text), each.name
     if others or not texts:
         which = "Other arguments" if texts else "Arguments"
@@ -373,7 +373,7 @@ def _prepare_or_explain(arguments: Arguments, prepare: Prepare) -> Arguments | s
 def format_visible_json(value: JsonValue) -> str:
     """Return `value` as JSON for the user, in which every character is visible."""
     lines = indented_json(value).split("\n")
-    return "\n".join(map(escape_unseen, lines)).replace("⟨", "\\u27e8")
+    return "\n".join(map(escape_invisible, lines)).replace("⟨", "\\u27e8")
 
 
 # --- delivery ----------------------------------------------------------------------------------
@@ -404,7 +404,7 @@ async def ask_delivery(ask: Ask, tool: OfferedTool, result: Delivery) -> Deliver
     if tool.result == "edit" and (edited := await _edit_result(ask, tool, result)) is not None:
         return edited
     prompt = ActionPrompt(
-        text=f"Deliver {spell_unseen(tool.name)} result to assistant?",
+        text=f"Deliver {spell_invisible(tool.name)} result to assistant?",
         actions=DELIVERY,
         exhibits=tuple(_result_details(result)),
         only_buttons=True,
@@ -435,7 +435,7 @@ def _result_details(result: Delivery) -> Iterator[PromptDetail]:
 async def _edit_result(ask: Ask, tool: OfferedTool, result: Delivery) -> Delivery | None:
     """Return the edited result; None if the text was emptied or editing was cancelled."""
     question = Question.text(
-        "result", f"Result of {spell_unseen(tool.name)}, as sent to the model:"
+        "result", f"Result of {spell_invisible(tool.name)}, as sent to the model:"
     )
     question = question.with_default(result.content)
     end = await ask(QuestionPrompt(question, consents=True))
@@ -474,7 +474,7 @@ async def ask_approval(ask: Ask, tool: str, changes: Sequence[ProposedChange]) -
     The prompt names the tool even if its style hides it.
     """
     prompt = ActionPrompt(
-        text=f"⟳ Configuration delta proposed by tool '{spell_unseen(tool)}'",
+        text=f"⟳ Configuration delta proposed by tool '{spell_invisible(tool)}'",
         actions=APPROVAL,
         changes=tuple(changes),
         last_line="Apply delta?",
@@ -524,11 +524,11 @@ class PermissionRequests:
         """Run `call` after the user, or the answers file, permits it."""
         match self._state.prepared.decision("permission", tool.name):
             case GivenAnswer(place=place):
-                self._display(Notice(PERMITTED.format(place, spell_unseen(tool.name))))
+                self._display(Notice(PERMITTED.format(place, spell_invisible(tool.name))))
                 self._calls.start(call, tool)
                 return
             case DeclinedByFile(place=place):
-                self._display(Notice(NOT_PERMITTED.format(place, spell_unseen(tool.name))))
+                self._display(Notice(NOT_PERMITTED.format(place, spell_invisible(tool.name))))
                 self._calls.finish(call, SKIPPED, skipped=True)
                 return
         unavailable = self._prompter.unavailable()
@@ -614,11 +614,11 @@ class PermissionRequests:
 
         match self._state.prepared.decision("result", tool.name):
             case GivenAnswer(place=place):
-                self._display(Notice(DELIVERED.format(place, spell_unseen(tool.name))))
+                self._display(Notice(DELIVERED.format(place, spell_invisible(tool.name))))
                 settle(result)
                 return
             case DeclinedByFile(place=place):
-                self._display(Notice(WITHHELD.format(place, spell_unseen(tool.name))))
+                self._display(Notice(WITHHELD.format(place, spell_invisible(tool.name))))
                 settle(Delivery(NOT_DELIVERED, withheld=True))
                 return
         unavailable = self._prompter.unavailable()

@@ -149,7 +149,7 @@ def route(
         return _beforehand(tool, prepared)
     if remembered is not None:
         return UseAnswer(remembered, "remembered")
-    if config.asks_assistant:
+    if config.is_answered_by_model:
         if question.human_only:
             return Refuse(
                 f"{tool} requires a human answer and cannot be routed to the assistant. Do not "

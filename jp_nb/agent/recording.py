@@ -35,7 +35,7 @@ from jp_nb.agent.provider import (
 )
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
 from jp_nb.images import Image
-from jp_nb.json_values import JsonObject, compact_json, sorted_json, storable, to_utf8
+from jp_nb.json_values import JsonObject, compact_json, encode_utf8, make_storable, sorted_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import USAGE, ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import ARGUMENTS, CONTINUES
@@ -55,7 +55,7 @@ P = TypeVar("P")
 
 def digest(value: JsonValue) -> str:
     """Return what names `value`: the same for all orders of its keys."""
-    return hashlib.sha256(to_utf8(sorted_json(value))).hexdigest()[:DIGEST_CHARS]
+    return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()[:DIGEST_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class RequestNormalizer:
         return make_part(kind, self._clean(value), after)
 
     def _clean(self, value: JsonObject) -> JsonObject:
-        cleaned = storable(_mapped(value, self._hide))
+        cleaned = make_storable(_mapped(value, self._hide))
         assert isinstance(cleaned, dict)
         return cleaned
 
@@ -427,7 +427,7 @@ def event_json(event: ProviderEvent | End) -> JsonObject:
         usual = field.default_factory() if field.default_factory is not MISSING else field.default
         if value != usual:
             said[field.name] = dict(value) if isinstance(value, Mapping) else value
-    stored = storable(said)
+    stored = make_storable(said)
     assert isinstance(stored, dict)
     return stored
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.display import Display, TokensSoFar
 from jp_nb.agent.provider import Attachment, ToolDefinition, Usage
-from jp_nb.images import MEDIA_TYPES, size_of
+from jp_nb.images import MEDIA_TYPES, read_image_size
 from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
@@ -117,7 +117,7 @@ def estimate_attachment_tokens(attachment: Attachment) -> int:
         return estimate_text_tokens(attachment.content) + estimate_text_tokens(attachment.source)
     if attachment.media_type not in MEDIA_TYPES:
         return 0
-    return estimate_image_tokens(size_of(attachment.content)) + estimate_text_tokens(
+    return estimate_image_tokens(read_image_size(attachment.content)) + estimate_text_tokens(
         attachment.source
     )
 

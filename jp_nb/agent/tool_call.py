@@ -15,8 +15,8 @@ from pydantic import JsonValue
 from jp_nb.agent.prompts import Channel, PromptEvent
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.app import Record
-from jp_nb.images import Image, unfit
-from jp_nb.json_values import copied
+from jp_nb.images import Image, find_image_problem
+from jp_nb.json_values import copy_json
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.tools.base import DeltaRejection, QuestionEnd, ToolContext, error_summary
 from jp_nb.tools.outcome import Failure
@@ -70,7 +70,7 @@ def _omission_reason(image: Image, limits: Record, before: int) -> str | None:
         return f"record.image_max_bytes is {limits.image_max_bytes}"
     if before >= limits.images_per_turn:
         return f"record.images_per_turn is {limits.images_per_turn}"
-    return unfit(image)
+    return find_image_problem(image)
 
 
 def format_image_count(images: Sequence[object]) -> str:
@@ -213,7 +213,7 @@ def prepare_arguments(
 ) -> dict[str, JsonValue] | Failure:
     """Return the arguments that `tool` will get, or the reason why it cannot run with them."""
     schema = tool.definition.parameters
-    copy = copied(dict(arguments))  # tools may change what they get, the record stays
+    copy = copy_json(dict(arguments))  # tools may change what they get, the record stays
     try:
         prepared = tool.executor.prepare(tool.name, coerce_arguments(copy, schema), schema)
     except Exception as exc:  # a tool's own code

@@ -320,7 +320,7 @@ def _is_useless_alone(tool: OfferedTool) -> bool:
 
 def _is_wanted(name: str, config: AppConfig) -> bool:
     """True if the tool is on, or `assistant.tool_choice` names it and it is not locked off."""
-    state, rule = config.conversation.enabling(name)
+    state, rule = config.conversation.get_tool_state(name)
     choice = config.assistant.tool_choice
     is_named = name == choice and choice not in ("auto", "none", "required")
     return state or (is_named and rule != "never")

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from jp_nb.config.authority import always_reaches_out
-from jp_nb.config.partial import Partial, changed_leaves, get_path, identity
+from jp_nb.config.authority import always_needs_user
+from jp_nb.config.partial import Partial, get_identity, get_path, iter_changed_leaves
 from jp_nb.config.schema import ROOT, Element, SchemaNode, format_path, lookup, node_at, parse_path
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.errors import ConfigError
@@ -72,7 +72,7 @@ def _named(keys: Sequence[str]) -> tuple[str, ...]:
         if isinstance(key, Element):
             node = node_at(found)
             if node is not None and node.kind == "list":
-                name = identity(node, key.json)
+                name = get_identity(node, key.json)
                 key = key if name is None else Element(name)
             else:
                 key = str(key)
@@ -103,11 +103,11 @@ class Grants:
     def __hash__(self) -> int:
         return hash(len(self._rules))
 
-    def rule(self, keys: Sequence[str]) -> ConfigRule | None:
+    def find_rule(self, keys: Sequence[str]) -> ConfigRule | None:
         """The one rule that counts for `keys`; None if nothing is granted."""
         return self._winner(_named(keys))
 
-    def reads(self, keys: Sequence[str]) -> bool:
+    def may_read(self, keys: Sequence[str]) -> bool:
         """True if the value at `keys`, all of it, may be seen."""
         return self._all_allow(keys, lambda rule, _: rule.read)
 
@@ -119,7 +119,7 @@ class Grants:
         """True if what is at `keys`, all of it, may be taken out."""
         return self._all_allow(keys, lambda rule, _: rule.delete)
 
-    def asks(self, keys: Sequence[str]) -> bool:
+    def needs_approval(self, keys: Sequence[str]) -> bool:
         """True if a person has to agree to a change at `keys`."""
         return not self._all_allow(keys, lambda rule, _: rule.apply == "unattended")
 
@@ -139,14 +139,14 @@ class Grants:
                 return False
         return True
 
-    def visible(self, values: Partial) -> Partial:
+    def select_readable(self, values: Partial) -> Partial:
         """Return what may be read of `values`, all that is in force; `{}` if nothing.
 
         Source: `docs/turns.md`.
         """
         shown: Partial = {}
-        for keys, item in changed_leaves(values):
-            if self.reads(keys):
+        for keys, item in iter_changed_leaves(values):
+            if self.may_read(keys):
                 # Not `item` everywhere: free JSON may look like a value with a strategy.
                 _put(shown, keys, item if isinstance(keys[-1], Element) else lookup(values, keys))
         return shown
@@ -170,7 +170,7 @@ def _table(tree: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
 # --- what is wrong with rules ----------------------------------------------------------------
 
 
-def rules_in(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
+def iter_rules(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[ConfigRule]]]:
     """The rules that `partial`, in the form in which it is stored, has for each tool."""
     tools = get_path(partial, "conversation.tools")
     for name in tools if isinstance(tools, dict) else ():
@@ -179,7 +179,7 @@ def rules_in(partial: Mapping[str, JsonValue]) -> Iterator[tuple[str, list[Confi
             yield name, [ConfigRule.model_validate(rule) for rule in rules]
 
 
-def rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:
+def find_rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with the rules of `tool`: the path in the configuration, and words."""
     for number, rule in enumerate(rules):
         try:
@@ -204,10 +204,10 @@ def rule_problems(tool: str, rules: Sequence[ConfigRule]) -> Iterator[tuple[str,
             )
 
 
-def rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
+def find_rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
     """Yield warnings of rules of `tool` that are not wrong, and hardly meant."""
     for rule in rules:
-        if names_nothing(rule):
+        if matches_nothing(rule):
             yield (
                 f"tool '{tool}': access.config path '{rule.path}' does not exist in "
                 "the configuration, so the rule never matches"
@@ -218,14 +218,14 @@ def rule_warnings(tool: str, rules: Sequence[ConfigRule]) -> Iterator[str]:
                 f"tool '{tool}' grants delete = true to path '{rule.path}' which is a "
                 "sensitive path: the tool could unset a rule that denies access"
             )
-        if rule.apply == "unattended" and asks(rule):
+        if rule.apply == "unattended" and is_user_asked(rule):
             yield (
                 f"tool '{tool}' has apply = \"unattended\" for path '{rule.path}', "
                 "where the user always decides: the tool asks anyway"
             )
 
 
-def asks(rule: ConfigRule) -> bool | None:
+def is_user_asked(rule: ConfigRule) -> bool | None:
     """True if a person is asked about what `rule` lets a tool change; None if it depends on what.
 
     What reaches out is a person's to agree to, but for new rules, which `insecure_allow` grants.
@@ -235,10 +235,10 @@ def asks(rule: ConfigRule) -> bool | None:
         return True
     if is_sensitive(keys) and rule.write == "insecure_allow":
         return None if rule.delete else False
-    return always_reaches_out(keys)
+    return always_needs_user(keys)
 
 
-def names_nothing(rule: ConfigRule) -> bool:
+def matches_nothing(rule: ConfigRule) -> bool:
     """True if the configuration has no place that `rule` could match."""
     node: SchemaNode | None = ROOT
     for key in parse_path(rule.path):

@@ -22,7 +22,7 @@ from jp_nb.config.partial import Change, Partial, get_path, is_wrapper, merge
 from jp_nb.config.schema import ROOT, SchemaNode, format_path
 from jp_nb.config.tree.app import AppConfig, SummaryConfig
 from jp_nb.config.tree.assistant import Assistant, AssistantOverrides, QuestionAssistant
-from jp_nb.config.tree.base import shortened
+from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.config.tree.models import MODEL_NAME, Model, ModelId, Request, read_model_id
 from jp_nb.config.tree.tools import STAR
 from jp_nb.errors import ConfigError
@@ -43,7 +43,7 @@ Aliases = Mapping[str, Any]
 """Model ids, names of aliases, and tables of provider and name, by alias."""
 
 
-def aliases_in(partial: Mapping[str, Any]) -> Aliases:
+def get_aliases(partial: Mapping[str, Any]) -> Aliases:
     """The aliases that `partial` sets."""
     found = get_path(partial, ALIASES)
     return found if isinstance(found, dict) else {}
@@ -73,7 +73,7 @@ def _resolved(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
         near = _nearest(reference, aliases)
         meant = f": did you mean {near!r}?" if near else ""
         raise ConfigError(
-            f"{shortened(reference)!r} is neither an alias (known: {known}) nor "
+            f"{shorten_for_error(reference)!r} is neither an alias (known: {known}) nor "
             f"`provider/name`{meant}",
             path=path,
         )
@@ -122,7 +122,7 @@ def check_aliases(aliases: Aliases) -> None:
         fine.update(chain)
 
 
-def parse_model_id(text: str) -> ModelId | str:
+def parse_model_reference(text: str) -> ModelId | str:
     """A full id or an alias, as written.
 
     Raises:
@@ -138,7 +138,7 @@ def parse_model_id(text: str) -> ModelId | str:
 # --- all references of a configuration -------------------------------------------------------
 
 
-def references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
+def list_model_references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
     """Every model that `config` names, with its path, but for the aliases themselves."""
     found: list[tuple[str, ModelId | str]] = []
 
@@ -146,7 +146,7 @@ def references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
         found.append((path, reference if isinstance(reference, str) else ModelId(**reference)))
         return reference
 
-    with_models(ROOT, config.model_dump(mode="json", exclude_none=True), note)
+    map_models(ROOT, config.model_dump(mode="json", exclude_none=True), note)
     return found
 
 
@@ -181,14 +181,14 @@ def resolve_references(
         unresolved.append((path, reference))
         return reference
 
-    return with_models(ROOT, dict(partial), settle), unresolved
+    return map_models(ROOT, dict(partial), settle), unresolved
 
 
 Settle = Callable[[str, Any], Any]
 """From the path of a reference, and the reference, to what is to stand there."""
 
 
-def with_models(
+def map_models(
     node: SchemaNode | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()
 ) -> Any:
     """Return `value` of `node`, with every reference in it settled."""
@@ -197,13 +197,13 @@ def with_models(
     if node.table is ModelId:
         return settle(format_path(keys), value)
     if is_wrapper(value, node):
-        return {**value, "value": with_models(node, value["value"], settle, keys)}
+        return {**value, "value": map_models(node, value["value"], settle, keys)}
     if isinstance(value, list) and node.kind == "list":
         numbered = enumerate(value)
-        return [with_models(node.item, x, settle, (*keys, str(i))) for i, x in numbered]
+        return [map_models(node.item, x, settle, (*keys, str(i))) for i, x in numbered]
     if not isinstance(value, dict):
         return value
-    return {k: with_models(node.child(k), v, settle, (*keys, k)) for k, v in value.items()}
+    return {k: map_models(node.child(k), v, settle, (*keys, k)) for k, v in value.items()}
 
 
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
@@ -221,7 +221,7 @@ def background_request() -> Request:
     return Request(**RETRIES)
 
 
-def for_inquiries(config: AppConfig) -> Assistant:
+def build_inquiry_assistant(config: AppConfig) -> Assistant:
     """The assistant that answers questions without overrides of their own.
 
     A ceiling of 0 bytes means the conversation's here.
@@ -235,7 +235,7 @@ def for_inquiries(config: AppConfig) -> Assistant:
     return _over(quiet, changes)
 
 
-def for_question(base: Assistant, target: QuestionAssistant) -> Assistant:
+def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:
     """The assistant that answers one question: what `target` sets, over `base`.
 
     A ceiling of 0 bytes means none here.
@@ -243,7 +243,7 @@ def for_question(base: Assistant, target: QuestionAssistant) -> Assistant:
     return _over(base, _changes(target))
 
 
-def for_summary(config: AppConfig, summary: SummaryConfig) -> Assistant:
+def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assistant:
     """The assistant that sums up turns: the conversation's own, with the model that `summary` says.
 
     Parameters merge by name where it says no other model; another one has its own alone.
@@ -277,7 +277,7 @@ _GROUP = frozenset({"any", "if_named_or_group"})
 
 def require_tools(config: AppConfig, names: Iterable[str]) -> None:
     """Raise `ConfigError` unless all `names` are tools or toolsets of `config`."""
-    tools, toolsets = config.conversation.tools, config.conversation.toolset_names()
+    tools, toolsets = config.conversation.tools, config.conversation.list_toolsets()
     known = {*tools, *toolsets} - {STAR}
     missing = list(dict.fromkeys(name for name in names if name not in known))
     if missing:
@@ -288,7 +288,7 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
         )
 
 
-def toggled(config: AppConfig, name: str, *, on: bool) -> Change:
+def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
     """Return the change that switches tool `name` on or off; with "" every tool that lets itself.
 
     A toolset, unless a tool has that name, is all its tools that let themselves. Only the state
@@ -302,7 +302,7 @@ def toggled(config: AppConfig, name: str, *, on: bool) -> Change:
         return _states(_willing(config, conversation.tools.keys() - {STAR}, _BARE, on=on), on=on)
     if name not in conversation.tools:
         return _toolset_toggled(config, name, on=on)
-    state, rule = conversation.enabling(name)
+    state, rule = conversation.get_tool_state(name)
     if state == on:
         return Change()
     if rule == "never":
@@ -312,9 +312,9 @@ def toggled(config: AppConfig, name: str, *, on: bool) -> Change:
 
 def _toolset_toggled(config: AppConfig, name: str, *, on: bool) -> Change:
     conversation = config.conversation
-    tools = conversation.toolset(name)
+    tools = conversation.list_toolset_tools(name)
     willing = _willing(config, tools, _GROUP, on=on)
-    if not willing and tools and all(conversation.enabling(x)[0] != on for x in tools):
+    if not willing and tools and all(conversation.get_tool_state(x)[0] != on for x in tools):
         raise _locked(
             f"the toolset `{name}`: all its tools are", f"conversation.toolsets.{name}", on=on
         )
@@ -326,7 +326,7 @@ def _willing(
 ) -> list[str]:
     """Return those of `names` that are not `on` and let themselves be switched under `rules`."""
     found = {
-        name: config.conversation.enabling(name)
+        name: config.conversation.get_tool_state(name)
         for name in config.conversation.tools
         if name in names
     }

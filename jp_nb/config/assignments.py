@@ -18,19 +18,19 @@ from typing import Final
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.partial import Change, Partial, build, canonical_form, get_path, unwrap
+from jp_nb.config.partial import Change, Partial, build_partial, expand_shorthand, get_path, unwrap
 from jp_nb.config.schema import (
     Element,
     SchemaNode,
-    end_of_path,
+    find_path_end,
     format_path,
     is_index,
     node_at,
     parse_path,
-    require,
+    require_node,
 )
-from jp_nb.config.tree.base import shortened
-from jp_nb.config.validation import checked
+from jp_nb.config.tree.base import shorten_for_error
+from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 
@@ -61,13 +61,13 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
         value = _json(text, "")
         assert isinstance(value, dict)
         return Change(read_partial(value, layer=layer))
-    end = end_of_path(text)
+    end = find_path_end(text)
     left, equals, right = text[:end], end >= 0, text[end + 1 :]
     path = left.rstrip(" :+").strip()
     operators = left.rstrip()[len(left.rstrip(" :+")) :].replace(" ", "")
     if not equals or not path or operators not in ("", ":", "+", ":+", "+:"):
         raise ConfigError(
-            f"{shortened(text)!r} is not an assignment, expected {FORMS}", kind="malformed"
+            f"{shorten_for_error(text)!r} is not an assignment, expected {FORMS}", kind="malformed"
         )
     return assign(
         path, right, current, as_json=":" in operators, extend="+" in operators, layer=layer
@@ -81,7 +81,7 @@ def read_partial(value: Mapping[str, JsonValue], *, layer: str = LAYER) -> Parti
         ConfigError: With everything that is wrong in it.
     """
     _no_business_of_files(list(value), layer)
-    return checked(value, layer=layer)
+    return validate_layer(value, layer=layer)
 
 
 def assign(
@@ -94,10 +94,10 @@ def assign(
     layer: str = LAYER,
 ) -> Change:
     """The change that sets `path`, or adds to it (see `parse_assignment`)."""
-    node = require(path)
+    node = require_node(path)
     keys = parse_path(path)
     _no_business_of_files(keys[:1], layer)
-    value = _json(text, path) if as_json else from_text(node, text, path)
+    value = _json(text, path) if as_json else parse_value(node, text, path)
     if value is None:
         if extend:
             raise ConfigError(
@@ -108,10 +108,10 @@ def assign(
     if place is not None:
         change = _in_list(keys, place, node, value, current, extend=extend)
     elif extend:
-        change = Change(build(path, _added(path, node, value, current)))
+        change = Change(build_partial(path, _added(path, node, value, current)))
     else:
         change = _set(path, node, value, current)
-    return Change(checked(change.delta, layer=layer), change.unsets)
+    return Change(validate_layer(change.delta, layer=layer), change.unsets)
 
 
 def _no_business_of_files(fields: Sequence[str], layer: str) -> None:
@@ -126,11 +126,11 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
     if node.kind == "list":
         plain = unwrap(value, node)
         items: JsonValue = plain if isinstance(plain, list) else [plain]
-        return Change(build(path, {"value": items, "strategy": "replace"}))
+        return Change(build_partial(path, {"value": items, "strategy": "replace"}))
     if node.kind == "map" and isinstance(value, dict):
-        return Change(build(path, value), (path,) if get_path(current, path) else ())
+        return Change(build_partial(path, value), (path,) if get_path(current, path) else ())
     _meets_a_table(path, value, current)
-    return Change(build(path, value))
+    return Change(build_partial(path, value))
 
 
 def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
@@ -141,10 +141,10 @@ def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
     now = get_path(current, parent) if over else None
     if above is None or above.table is None or now is None or isinstance(now, dict):
         return
-    if isinstance(canonical_form(above, now), dict) or set(above.requires) <= {field}:
+    if isinstance(expand_shorthand(above, now), dict) or set(above.required_fields) <= {field}:
         return
     raise ConfigError(
-        f"`{parent}` is {shortened(json.dumps(now, ensure_ascii=False))}, which has "
+        f"`{parent}` is {shorten_for_error(json.dumps(now, ensure_ascii=False))}, which has "
         f"no {field!r}: set `{parent}` as a whole",
         path=path,
         kind="type",
@@ -206,7 +206,7 @@ def _in_list(
     table = node_at(keys[: place + 1])
     assert table is not None
     items[int(key)] = _replaced(table, items[int(key)], keys[place + 1 :], value, extend, keys)
-    return Change(build(path, {"value": items, "strategy": "replace"}))
+    return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
 
 def _replaced(
@@ -223,7 +223,7 @@ def _replaced(
         return value
     key, below = rest[0], node.child(rest[0])
     assert below is not None  # `require` was there before
-    item = canonical_form(node, item)
+    item = expand_shorthand(node, item)
     if isinstance(item, list):
         if not is_index(key) or int(key) >= len(item):
             raise ConfigError(
@@ -262,11 +262,11 @@ def _json(text: str, path: str) -> JsonValue:
         raise ConfigError(f"not JSON: {exc}", path=path, kind="malformed") from exc
 
 
-def from_text(node: SchemaNode, text: str, path: str) -> JsonValue:
+def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
     """`text` as the target's type reads it; what does not fit is left for the check to name."""
     if node.kind == "list":
         pieces = [piece.strip() for piece in text.split(",")]
-        return [from_text(node.item, piece, path) for piece in pieces if piece]
+        return [parse_value(node.item, piece, path) for piece in pieces if piece]
     if node.kind == "map":
         raise ConfigError("expected JSON: write `:=` and an object", path=path, kind="type")
     if node.takes_any_text or _reads(node, text):

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.partial import Partial, is_wrapper
 from jp_nb.config.schema import ROOT, SchemaNode, format_path, node_at
-from jp_nb.config.tree.app import attachment_parts
+from jp_nb.config.tree.app import parse_attachment_url
 
 IsInside = Callable[[str], bool]
 """True if the URL of an attachment stays in the workspace."""
@@ -213,17 +213,17 @@ def has_authority(keys: Sequence[str]) -> bool:
 # --- an untrusted record or folder -------------------------------------------------------------
 
 
-def strip_untrusted(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
+def strip_untrusted_record(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
     """Return `partial` as it counts in an untrusted record, and the values left out, by path."""
     return _without(partial, "record")
 
 
-def without_consent(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
+def strip_untrusted_folder(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
     """Return `partial` as it counts in an untrusted folder, and the values left out, by path."""
     return _without(partial, "folder")
 
 
-def stranger_may_unset(keys: Sequence[str]) -> bool:
+def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
     """Return whether an untrusted record may unset all that is at `keys`.
 
     Not the state of a tool, which is on where nothing is set.
@@ -262,19 +262,19 @@ def _without(
 # --- what a tool proposes ----------------------------------------------------------------------
 
 
-def needs_person(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
     """Return whether a change at `keys` that a tool proposes is a person's to agree to in any case.
 
     A table that is put there as a whole takes along what was in it. None is no value: something is
     unset there.
     """
-    always = always_reaches_out(keys)
+    always = always_needs_user(keys)
     if always is None:
         return isinstance(value, dict) or not _reaches_nothing(keys, value, is_inside)
     return always
 
 
-def always_reaches_out(keys: Sequence[str]) -> bool | None:
+def always_needs_user(keys: Sequence[str]) -> bool | None:
     """Return True if every value at `keys` or below reaches out; None if it depends on the value.
 
     What reaches out runs code, reaches a host or a file outside, or widens access.
@@ -315,10 +315,10 @@ def _urls(value: JsonValue) -> list[str]:
     return [url for url in (value if isinstance(value, list) else [value]) if url is not None]  # type: ignore[misc]  # texts
 
 
-def is_named_inside(url: str) -> bool:
+def is_path_in_workspace(url: str) -> bool:
     """True if `url` names a file below the workspace's folder. Links are not looked at."""
     try:
-        parts = attachment_parts(url)
+        parts = parse_attachment_url(url)
     except ValueError:
         return False
     path = posixpath.normpath(parts.path.replace("\\", "/"))

@@ -28,7 +28,7 @@ class Directive:
     text: str
 
 
-def tool_choice(*uses: str | bool | None) -> str | None:
+def parse_tool_choice(*uses: str | bool | None) -> str | None:
     """The `ToolChoice` that `uses` ask for; None: the configured one.
 
     Args:

@@ -18,9 +18,9 @@ from jp_nb.config.assignments import FILE_ONLY as FILE_ONLY
 from jp_nb.config.assignments import assign
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.config.partial import Partial, apply, get_path, merge
-from jp_nb.config.schema import parse_path, require
-from jp_nb.config.tree.app import left_out
-from jp_nb.config.validation import checked, without_left_out
+from jp_nb.config.schema import parse_path, require_node
+from jp_nb.config.tree.app import is_ignored
+from jp_nb.config.validation import remove_ignored, validate_layer
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, read_json
 
@@ -57,7 +57,7 @@ class Include:
     strategy: Literal["before", "after"] = "before"
 
 
-def from_text(text: str, name: str, file: str) -> Layer:
+def parse_layer(text: str, name: str, file: str) -> Layer:
     """The layer that `text`, the content of `file`, holds: JSON if its name says so, else TOML.
 
     Raises:
@@ -74,10 +74,10 @@ def from_text(text: str, name: str, file: str) -> Layer:
         raise ConfigError(f"not {form}: {why}", kind="malformed", layer=name, file=file) from exc
     if not isinstance(partial, dict):
         raise ConfigError("expected an object", kind="malformed", layer=name, file=file)
-    return Layer(name, checked(without_left_out(partial), layer=name, file=file), file)
+    return Layer(name, validate_layer(remove_ignored(partial), layer=name, file=file), file)
 
 
-def includes(layer: Layer) -> list[Include]:
+def list_includes(layer: Layer) -> list[Include]:
     """Return the files that the file of `layer` includes."""
     found = get_path(layer.partial, "extends")
     return [
@@ -86,14 +86,14 @@ def includes(layer: Layer) -> list[Include]:
     ]
 
 
-def inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
+def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
     """The files that count, of `groups` from the weakest to the nearest.
 
     A group is a file with what it includes; one with `inherit = false` cuts off all weaker ones.
     """
     kept: list[Layer] = []
     for group in groups:
-        if get_path(fold(group), "inherit") is False:
+        if get_path(merge_layers(group), "inherit") is False:
             kept = []
         kept += group
     return kept
@@ -102,7 +102,7 @@ def inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
 # --- environment -----------------------------------------------------------------------------
 
 
-def from_environment(environ: Mapping[str, str]) -> Layer:
+def read_environment(environ: Mapping[str, str]) -> Layer:
     r"""The layer of `JP_CFG_ASSISTANT__MODEL__ID=…` and its like: `__` between segments.
 
     A value that begins with `:` is JSON, with `+` it is added, with both (in either order) both;
@@ -134,7 +134,7 @@ def from_environment(environ: Mapping[str, str]) -> Layer:
     return Layer(ENVIRONMENT, partial)
 
 
-def as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that set `settings`, texts by path such as `prompt.answers`.
 
     A text counts as it is: `123` and `:x` too.
@@ -155,9 +155,9 @@ def _with_variable(partial: Partial, variable: str, text: str) -> Partial:
     if text[:2] in ("\\:", "\\+"):
         text = text[1:]
     try:
-        if left_out(parse_path(path)):
+        if is_ignored(parse_path(path)):
             return partial  # JP reads the same variables
-        require(path)
+        require_node(path)
         change = assign(
             path,
             text,
@@ -175,7 +175,7 @@ def _with_variable(partial: Partial, variable: str, text: str) -> Partial:
 # --- over one another ------------------------------------------------------------------------
 
 
-def fold(layers: Iterable[Layer]) -> Partial:
+def merge_layers(layers: Iterable[Layer]) -> Partial:
     """All `layers` over one another, the lowest first."""
     result: Partial = {}
     for layer in layers:
@@ -183,6 +183,6 @@ def fold(layers: Iterable[Layer]) -> Partial:
     return result
 
 
-def to_text(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as `%jp config` shows it: compact JSON."""
     return json.dumps(value, ensure_ascii=False, default=str)

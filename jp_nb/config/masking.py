@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from jp_nb.config.schema import Element, node_at, parse_path
-from jp_nb.config.secrets import NOT_SHOWN, names_secret
+from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 
 SAID_ABOVE = ("answer", "default")
 """Keys below the one that names a value: a question's, a parameter's."""
 
 
-def is_secret(keys: Sequence[str]) -> bool:
+def is_secret_path(keys: Sequence[str]) -> bool:
     """Return True if the last key of a path names what is usually secret (D49)."""
-    return names_secret(_name(keys))
+    return is_secret_name(_name(keys))
 
 
 def _name(keys: Sequence[str]) -> str:
@@ -37,19 +37,19 @@ def _name(keys: Sequence[str]) -> str:
     return keys[-1] if keys else ""
 
 
-def masked(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
+def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
     """`value`, which is at `keys`, with `(set, not shown)` in place of what may be a secret."""
     if isinstance(value, dict):
-        return {key: masked(item, (*keys, key)) for key, item in value.items()}
+        return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}
     if value is None or isinstance(value, bool):
         return value
-    if is_secret(keys):
+    if is_secret_path(keys):
         return NOT_SHOWN
-    return [masked(item, keys) for item in value] if isinstance(value, list) else value
+    return [mask_secrets(item, keys) for item in value] if isinstance(value, list) else value
 
 
-def shown_value(path: str, value: JsonValue) -> str:
+def format_masked(path: str, value: JsonValue) -> str:
     """Return `value`, which is at `path`, as it is shown: `unset`, or JSON without secrets."""
     if value is None:
         return "unset"
-    return json.dumps(masked(value, parse_path(path)), ensure_ascii=False)
+    return json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)

@@ -56,7 +56,7 @@ class Change:
     @cached_property
     def leaves(self) -> dict[Keys, JsonValue]:
         """Everything that `delta` may change, with its value: see `changed_leaves`."""
-        return dict(changed_leaves(self.delta))
+        return dict(iter_changed_leaves(self.delta))
 
 
 # --- values with a strategy ------------------------------------------------------------------
@@ -112,16 +112,16 @@ def _merge(
         below = node.child(key)
         if value is None or (value == [] and below is not None and below.kind == "list"):
             continue  # says nothing
-        result[key] = combine(below or JSON, result.get(key), value)
+        result[key] = combine_values(below or JSON, result.get(key), value)
     return result
 
 
-def combine(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
+def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     """Return what the value `old` of `node` becomes under `new`."""
     if not isinstance(old, dict) and not isinstance(new, dict) and node.kind != "list":
         return new  # most are so
     if isinstance(old, dict) != isinstance(new, dict):  # a shorthand meets a table
-        old, new = canonical_form(node, old), canonical_form(node, new)
+        old, new = expand_shorthand(node, old), expand_shorthand(node, new)
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:
         old = {"value": [], "dedup": old["dedup"]} if old.get("dedup") is not None else None
     if node.kind == "list":
@@ -136,7 +136,7 @@ def combine(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     return _rewrap(node, old, _merge(node, below, new))
 
 
-def canonical_form(node: SchemaNode, value: JsonValue) -> JsonValue:
+def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
     """A shorthand of a table written out, so that tables merge field by field."""
     if node.kind != "table" or value is None or isinstance(value, dict):
         return value
@@ -261,14 +261,16 @@ def _verbatim(node: SchemaNode, value: JsonValue) -> JsonValue:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def leaves(partial: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
+def iter_leaf_paths(
+    partial: Mapping[str, JsonValue], prefix: str = ""
+) -> Iterator[tuple[str, JsonValue]]:
     """Every value that is set, without its strategy, with its path."""
     keys = parse_path(prefix) if prefix else ()
-    for found, value in walk(partial, node_at(keys), keys):
+    for found, value in iter_leaves(partial, node_at(keys), keys):
         yield format_path(found), value
 
 
-def walk(
+def iter_leaves(
     partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
     """As `leaves`, with keys instead of paths."""
@@ -276,12 +278,12 @@ def walk(
         keys, below = (*above, key), node.child(key) if node is not None else None
         plain = unwrap(value, below)
         if isinstance(plain, dict) and plain:
-            yield from walk(plain, below, keys)
+            yield from iter_leaves(plain, below, keys)
         elif plain is not None:
             yield keys, plain
 
 
-def changed_leaves(
+def iter_changed_leaves(
     partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
     """Everything that merging `partial` may change, one leaf at a time, with its value.
@@ -301,24 +303,24 @@ def changed_leaves(
             yield keys, plain
         elif isinstance(plain, list):
             for item in plain if below.merge.items != "sequence" else ():
-                named = identity(below, item)
+                named = get_identity(below, item)
                 yield (*keys, Element(item if named is None else named)), item
             if plain and below.merge.items == "sequence":
                 yield keys, plain
         elif _strategy(below, value) == "merge" and below.kind == "map":  # entry by entry
             yield from (((*keys, str(name)), entry) for name, entry in plain.items())
         else:
-            yield from changed_leaves(plain, below, keys)
+            yield from iter_changed_leaves(plain, below, keys)
 
 
-def without_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
+def remove_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
     """`partial` without what touches nothing: tables, and lists that add, in which nothing is."""
     kept: Partial = {}
     for key, value in partial.items():
         below = node.child(key) or JSON
         whole = _is_one_leaf(below, value)
         if not whole and isinstance(value, dict) and not is_wrapper(value, below):
-            value = without_empty(value, below)
+            value = remove_empty(value, below)
         if whole or unwrap(value, below) not in (None, {}, []):
             kept[key] = value
     return kept
@@ -366,7 +368,7 @@ def get_path(partial: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def build(path: str, value: JsonValue) -> Partial:
+def build_partial(path: str, value: JsonValue) -> Partial:
     """A partial that sets `path` alone."""
     return _build(parse_path(path), value)
 
@@ -481,7 +483,7 @@ class _Items(str):
 
     def name(self, node: SchemaNode, item: JsonValue) -> bool:
         """True if `item` of the list `node` is one of them."""
-        return identity(node, item) in self._names or sorted_json(item) in self._forms
+        return get_identity(node, item) in self._names or sorted_json(item) in self._forms
 
 
 def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
@@ -498,10 +500,10 @@ def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _is_named(node: SchemaNode, item: JsonValue, key: Element) -> bool:
-    return bool(item == key.json) or identity(node, item) == key
+    return bool(item == key.json) or get_identity(node, item) == key
 
 
-def identity(node: SchemaNode, item: JsonValue) -> str | None:
+def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
     """Return the name of `item` in the list `node`: itself if a text, else one of its fields."""
     if isinstance(item, str):
         return item
@@ -607,7 +609,7 @@ def _diff(
     for key, new in after.items():
         below = (node.child(key) if node is not None else None) or JSON
         old = before.get(key)
-        if new is None or canonical_form(below, new) == canonical_form(below, old):
+        if new is None or expand_shorthand(below, new) == expand_shorthand(below, old):
             continue
         if isinstance(new, dict) and isinstance(old, dict) and not _is_whole(below):
             if inner := _diff(below, old, new, (*above, key), unsets):
@@ -619,7 +621,7 @@ def _diff(
 
 def _is_whole(node: SchemaNode) -> bool:
     """True if a table is stored whole: half a model id is hard to read."""
-    return node.table is not None and node.takes_any_text and bool(node.requires)
+    return node.table is not None and node.takes_any_text and bool(node.required_fields)
 
 
 def _step(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
@@ -631,6 +633,6 @@ def _step(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     if isinstance(new, list):
         forms.append({"value": new, "strategy": "replace", "dedup": False})
     for form in forms:
-        if form != [] and unwrap(combine(node, old, form), node) == new:
+        if form != [] and unwrap(combine_values(node, old, form), node) == new:
             return form
     return new

@@ -21,20 +21,20 @@ from pydantic import JsonValue
 from jp_nb.config.access_rules import Grants, is_sensitive
 from jp_nb.config.aliases import ALIASES, resolve_partial, resolve_references
 from jp_nb.config.assignments import FILE_ONLY, LAYER, ONLY_IN_FILES, read_partial
-from jp_nb.config.authority import IsInside, is_named_inside, needs_person
-from jp_nb.config.masking import masked
+from jp_nb.config.authority import IsInside, is_path_in_workspace, needs_user
+from jp_nb.config.masking import mask_secrets
 from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    build,
+    build_partial,
     get_path,
     is_wrapper,
     merge,
+    remove_empty,
     strip_strategies,
     unset,
     unwrap,
-    without_empty,
 )
 from jp_nb.config.schema import (
     JSON,
@@ -43,14 +43,14 @@ from jp_nb.config.schema import (
     Keys,
     SchemaNode,
     format_path,
+    format_unknown_key,
     is_index,
     lookup,
     node_at,
     parse_path,
-    unknown_key,
 )
 from jp_nb.config.tree.app import REMOTE_IMAGES, AppConfig
-from jp_nb.config.tree.base import ShortTable, shortened
+from jp_nb.config.tree.base import ShortTable, shorten_for_error
 from jp_nb.config.tree.models import ModelId
 from jp_nb.errors import ConfigError, ConfigProblem
 
@@ -84,7 +84,7 @@ class ConfigSnapshot:
     partial: Partial = field(default_factory=dict)
     defaults: Partial = field(default_factory=dict)
     config: AppConfig = field(default_factory=AppConfig)
-    is_inside: IsInside = is_named_inside
+    is_inside: IsInside = is_path_in_workspace
 
     @cached_property
     def values(self) -> Partial:
@@ -98,16 +98,16 @@ class Refusal:
     """The reason why a proposal is not applied.
 
     Attributes:
-        fields: The paths that are to blame; of a decision, all that were proposed.
+        paths: The paths that are to blame; of a decision, all that were proposed.
         detail: For the tool: what is wrong, and what would be right.
-        short: The beginning of it: what is wrong.
+        summary: The beginning of it: what is wrong.
         lines: For the person: each path with its value, and why not.
     """
 
     reason: Reason
-    fields: tuple[str, ...]
+    paths: tuple[str, ...]
     detail: str
-    short: str
+    summary: str
     lines: tuple[str, ...] = ()
 
 
@@ -118,13 +118,13 @@ class Proposal:
     Attributes:
         change: What it does; aliases are resolved in it.
         paths: Every path that it touches: leaves that it sets, and what it unsets.
-        asks: True if somebody has to agree to it first.
+        needs_approval: True if somebody has to agree to it first.
         basis: What it changes.
     """
 
     change: Change
     paths: tuple[str, ...]
-    asks: bool
+    needs_approval: bool
     basis: ConfigSnapshot = field(repr=False)
 
     @cached_property
@@ -135,7 +135,7 @@ class Proposal:
         return strip_strategies(apply(self.basis.partial, change, self.basis.defaults))
 
 
-def review(
+def review_proposal(
     config: JsonValue, unset: Sequence[str], grants: Grants, basis: ConfigSnapshot
 ) -> Proposal | Refusal | None:
     """Return the change if a tool with `grants` may make it, else why not; None if there is none.
@@ -148,7 +148,7 @@ def review(
     """
     problem = _too_large(config, unset)
     if problem is not None:
-        return malformed(problem)
+        return refuse_malformed(problem)
     wrong: list[_Wrong] = []
     delta, unsets = _read(config, basis, grants, wrong), _read_unsets(unset, wrong)
     change = Change(delta, tuple(map(format_path, unsets)))
@@ -160,7 +160,7 @@ def review(
     if not leaves and not unsets:
         return None
     if len(leaves) + len(unsets) > MAX_PATHS:
-        return malformed(TOO_LARGE)
+        return refuse_malformed(TOO_LARGE)
     denied = [
         *(_Wrong(format_path(keys), "not granted", leaves[keys]) for keys in leaves
           if not grants.may_write(keys)),
@@ -181,7 +181,9 @@ def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -
     Who wrote `insecure_allow` has agreed to new rules, as far as the rule says so.
     """
     acknowledged = value is not None and is_sensitive(keys)  # or it could not be written
-    return grants.asks(keys) or (not acknowledged and needs_person(keys, value, basis.is_inside))
+    return grants.needs_approval(keys) or (
+        not acknowledged and needs_user(keys, value, basis.is_inside)
+    )
 
 
 def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
@@ -203,12 +205,12 @@ def _completed(node: SchemaNode, delta: Partial, before: JsonValue, values: Json
     return result
 
 
-def malformed(why: str) -> Refusal:
+def refuse_malformed(why: str) -> Refusal:
     """The refusal of a proposal that cannot even be read, or is too large to be."""
     return Refusal("invalid_config", (), why, why)
 
 
-def not_confirmed(proposal: Proposal, reason: Reason, detail: str, short: str) -> Refusal:
+def refuse_unconfirmed(proposal: Proposal, reason: Reason, detail: str, short: str) -> Refusal:
     """The refusal of a proposal that nobody agreed to."""
     return Refusal(reason, proposal.paths, detail, short)
 
@@ -275,7 +277,7 @@ class _Wrong:
             return _cut(why)
         if self.unset:
             return f"{_cut(self.path)}: (unset) ({_cut(why)})"
-        value = _json(masked(self.value, _keys_of(self.path)))
+        value = _json(mask_secrets(self.value, _keys_of(self.path)))
         return f"{_cut(self.path)} = {_cut(value)} ({_cut(why)})"
 
 
@@ -357,10 +359,10 @@ def _read(config: JsonValue, basis: ConfigSnapshot, grants: Grants, wrong: list[
     known = f" ({', '.join(sorted(aliases)[:MAX_TOLD]) or 'no alias is defined'})"
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
-        expected += known if grants.reads(_ALIASES) else ""
-        what = f"unknown model alias {shortened(name)!r}"
+        expected += known if grants.may_read(_ALIASES) else ""
+        what = f"unknown model alias {shorten_for_error(name)!r}"
         wrong.append(_Wrong(path, what, name, expected, why="no such model alias"))
-    return without_empty(delta)
+    return remove_empty(delta)
 
 
 _ALIASES = parse_path(ALIASES)
@@ -378,7 +380,7 @@ def _wrong_value(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Wr
     if listed and isinstance(value, str) and repr(value) in message:
         return _Wrong(
             path,
-            f"unknown variant {shortened(value)!r}",
+            f"unknown variant {shorten_for_error(value)!r}",
             value,
             f"expected one of {listed['words']}",
             why=f"not a valid {path.rpartition('.')[2]}",
@@ -432,7 +434,9 @@ def _unset_problem(keys: Keys) -> str | None:
             return 'an item of a list is named by its value: expected field["item"]'
         below = node.child(key)
         if below is None:
-            return unknown_key(node, key, keys[:place]).replace("unknown key, ", "unknown field: ")
+            return format_unknown_key(node, key, keys[:place]).replace(
+                "unknown key, ", "unknown field: "
+            )
         if node.kind == "list":
             inside = len(keys) > place + 1
             return "an item of a list can only be unset as a whole" if inside else None
@@ -454,7 +458,9 @@ def _json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def squash(changes: Sequence[Change], before: Partial, defaults: Mapping[str, JsonValue]) -> Change:
+def squash_changes(
+    changes: Sequence[Change], before: Partial, defaults: Mapping[str, JsonValue]
+) -> Change:
     """One change that does to `before` what `changes` do, one after the other.
 
     The last word on a path counts, and no path is both set and unset. What strategies of merging
@@ -492,7 +498,7 @@ def _followed(change: Change, then: Change) -> Change:
         whole = keys[:-1] if isinstance(keys[-1], Element) else keys
         if whole in unsets and _node(whole).kind == "list":  # it is begun anew
             anew: JsonValue = {"value": get_path(delta, format_path(whole)), "strategy": "replace"}
-            delta = merge(delta, build(format_path(whole), anew))
+            delta = merge(delta, build_partial(format_path(whole), anew))
             unsets.remove(whole)
         unsets = [other for other in unsets if other[: len(keys)] != keys]
     return _both(merge(change.delta, delta), map(format_path, unsets))
@@ -510,14 +516,14 @@ def _without(change: Change, keys: Keys) -> Change:
     """`change`, and then what is at `keys` is unset."""
     path = format_path(keys)
     unsets = [other for other in change.unsets if parse_path(other)[: len(keys)] != keys]
-    return Change(without_empty(unset(change.delta, path)), (*unsets, path))
+    return Change(remove_empty(unset(change.delta, path)), (*unsets, path))
 
 
 def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Change:
     """`change`, but that it makes of the field at `keys` what that is in `after`."""
     node, value = _node(keys), _said(after, keys)
     if _is_group(node):
-        return Change(merge(change.delta, build(format_path(keys), value)), change.unsets)
+        return Change(merge(change.delta, build_partial(format_path(keys), value)), change.unsets)
     if value is None and node.kind in ("list", "map"):  # unset, it would show its default
         value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
     change = _without(change, keys)
@@ -526,7 +532,7 @@ def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Ch
     if is_wrapper(value, node) and is_wrapper(was := _said(before, keys), node) and "dedup" in was:
         value = {"dedup": node.merge.dedup, **value}
     # A table takes no other one's place: it stays among what is unset first.
-    return _both(merge(change.delta, build(format_path(keys), value)), change.unsets)
+    return _both(merge(change.delta, build_partial(format_path(keys), value)), change.unsets)
 
 
 # --- fields ----------------------------------------------------------------------------------
@@ -562,7 +568,7 @@ def _said(partial: Partial, keys: Keys) -> JsonValue:
         kept = {key: found[key] for key in ("dedup", "discard_when_merged") if key in found}
     if kept or (node.kind != "table" and isinstance(value, (dict, list))):
         return {"value": value, "strategy": "replace", **kept}
-    return get_path(strip_strategies(build(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
+    return get_path(strip_strategies(build_partial(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
 
 
 def _node(keys: Keys) -> SchemaNode:

@@ -21,8 +21,8 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 
 from pydantic import BaseModel, BeforeValidator, JsonValue, TypeAdapter
 
-from jp_nb.config.tree.app import AppConfig, left_out
-from jp_nb.config.tree.base import APPEND, REPLACE, TABLE_OR_PLAIN, Merge, shortened
+from jp_nb.config.tree.app import AppConfig, is_ignored
+from jp_nb.config.tree.base import APPEND, REPLACE, TABLE_OR_PLAIN, Merge, shorten_for_error
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
 
@@ -82,7 +82,7 @@ def parse_path(path: str) -> tuple[str, ...]:
         elif path[place] != "[":
             break
     raise ConfigError(
-        f"{shortened(path)!r} is not a path, expected at most {MAX_CONFIG_LEVELS} "
+        f"{shorten_for_error(path)!r} is not a path, expected at most {MAX_CONFIG_LEVELS} "
         "keys separated by dots",
         kind="malformed",
     )
@@ -98,12 +98,12 @@ def _element(path: str, start: int) -> tuple[Element, int]:
     found = _BRACKETED.match(path, start)
     if found is None or not found[1]:
         raise ConfigError(
-            f"{shortened(path)!r}: a bracket is empty or not closed", kind="malformed"
+            f"{shorten_for_error(path)!r}: a bracket is empty or not closed", kind="malformed"
         )
     return Element(found[1]), found.end()
 
 
-def end_of_path(text: str) -> int:
+def find_path_end(text: str) -> int:
     """Return the place of the first `=` of `text` outside of brackets; -1 without one."""
     place = 0
     while place < len(text) and text[place] != "=":
@@ -236,7 +236,7 @@ class SchemaNode:
         return {name: node for name in names if (node := self.child(name)) is not None}
 
     @property
-    def words(self) -> list[str]:
+    def choices(self) -> list[str]:
         """The words that may stand here, if it is a closed set (or partly one)."""
         found: list[str] = []
         for form in self.forms:
@@ -252,7 +252,7 @@ class SchemaNode:
         return self.kind in ("json", "text") or str in self.forms
 
     @property
-    def requires(self) -> list[str]:
+    def required_fields(self) -> list[str]:
         """The fields of a table that have no default."""
         fields = self.table.model_fields if self.table is not None else {}
         return [name for name, field in fields.items() if field.is_required()]
@@ -308,7 +308,7 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
     return node
 
 
-def node_of(path: str) -> SchemaNode | None:
+def find_node(path: str) -> SchemaNode | None:
     """The node at `path`, "" for the root; None if the schema has none, or it is not a path."""
     try:
         return node_at(parse_path(path)) if path else ROOT
@@ -316,7 +316,7 @@ def node_of(path: str) -> SchemaNode | None:
         return None
 
 
-def require(path: str) -> SchemaNode:
+def require_node(path: str) -> SchemaNode:
     """The node at `path`.
 
     Raises:
@@ -328,7 +328,7 @@ def require(path: str) -> SchemaNode:
         below = node.child(key)
         if below is None:
             raise ConfigError(
-                unknown_key(node, key, keys[:place]),
+                format_unknown_key(node, key, keys[:place]),
                 path=format_path(keys[: place + 1]),
                 kind="unknown_key",
             )
@@ -336,7 +336,9 @@ def require(path: str) -> SchemaNode:
     return node
 
 
-def unknown_key(node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: bool = True) -> str:
+def format_unknown_key(
+    node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: bool = True
+) -> str:
     """Say that `node` does not have `key`, and what it has.
 
     Args:
@@ -347,7 +349,7 @@ def unknown_key(node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: 
     """
     if node.kind == "list":
         return "expected the number of an item, or an item in brackets"
-    if left_out([*above, key]):
+    if is_ignored([*above, key]):
         return "unknown key, notebooks do not use this setting"
     known = sorted(node.fields)
     if not known:
@@ -357,7 +359,7 @@ def unknown_key(node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: 
     return f"unknown key, {meant}expected one of: {', '.join(known)}"
 
 
-def field_paths() -> list[str]:
+def list_field_paths() -> list[str]:
     """The path of every field of the tree, `*` for a key of a map; lists are not entered."""
     return list(_field_paths(ROOT, (), ()))
 

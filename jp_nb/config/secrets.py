@@ -16,24 +16,24 @@ SECRET_ANSWER = "(secret)"
 """In place of the answer to a secret question."""
 PROVIDER_KEY = "[key]"
 """In place of a provider's key, where a server says it."""
-SHORTEST = 4
+MIN_SECRET_CHARS = 4
 """Characters. Whatever is shorter is in every text, and no secret."""
 
 # --- names -------------------------------------------------------------------------------------
 
-ALONE = (
+SECRET_WORDS = (
     *("secret", "password", "passwd", "passphrase", "passcode", "pass", "pwd", "pw", "pin", "otp"),
     *("token", "credential", "cred", "authorization", "bearer", "cookie", "jwt", "apikey"),
 )
 """Last words of secret names, singular or plural; `QUALIFIERS` may follow."""
 NO_PLURAL = ("pass", "pw", "token")
 """The plural `tokens` counts text for a model, unless a word of `KEYS` comes before it."""
-ANYWHERE = (
+ALWAYS_SECRET_WORDS = (
     *("secret", "password", "passwd", "passphrase", "passcode", "pwd", "credential"),
     *("authorization", "bearer", "jwt", "apikey"),
 )
 """Words that make a name secret in any position, unless one of `DESCRIPTIONS` follows."""
-KEYS = (
+KEY_QUALIFIERS = (
     *("api", "access", "secret", "private", "auth", "signing", "encryption", "master", "session"),
     *("shared", "ssh", "client", "account", "service", "deploy", "storage", "refresh", "bearer"),
     *("id", "user", "bot", "personal", "license", "webhook"),
@@ -83,18 +83,18 @@ DESCRIPTIONS = frozenset(
 """Words after `password` and the like with which a name only describes a secret."""
 ENDINGS = ("password", "passwd", "passphrase", "secret", "credential", "apikey")
 """Endings of words in secret names, such as `dbpassword`."""
-MISTAKEN = ("api_key_env", "base_url", "variables")
+MISPLACED_SECRET_KEYS = ("api_key_env", "base_url", "variables")
 """Settings that hold no secret, but in which a user may write one by mistake."""
 
 _LAST = re.compile(
-    rf"(?:.* )?(?:(?:{'|'.join(ALONE)})"
-    rf"|(?:{'|'.join(word for word in ALONE if word not in NO_PLURAL)})s"
-    rf"|(?:{'|'.join(KEYS)}) ?(?:key|token)s?)"
+    rf"(?:.* )?(?:(?:{'|'.join(SECRET_WORDS)})"
+    rf"|(?:{'|'.join(word for word in SECRET_WORDS if word not in NO_PLURAL)})s"
+    rf"|(?:{'|'.join(KEY_QUALIFIERS)}) ?(?:key|token)s?)"
     rf"|.*(?:{'|'.join(ENDINGS)})s?"
 )
 _ANY = re.compile(
-    rf"\b(?:(?:{'|'.join(ANYWHERE)}|\w*(?:{'|'.join(ENDINGS)}))s?"
-    rf"|(?:{'|'.join(KEYS)}) ?(?:key|token)s?)\b"
+    rf"\b(?:(?:{'|'.join(ALWAYS_SECRET_WORDS)}|\w*(?:{'|'.join(ENDINGS)}))s?"
+    rf"|(?:{'|'.join(KEY_QUALIFIERS)}) ?(?:key|token)s?)\b"
 )
 _WORDS = re.compile("[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SEPARATORS = re.compile(r"[.\[\]\"]+")
@@ -104,7 +104,7 @@ _LONGEST_NAME = 500
 
 
 @lru_cache(maxsize=4096)
-def names_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Return True if a value with this name is usually secret."""
     if _TRIGGER.search(name) is None:
         return False
@@ -138,12 +138,14 @@ def is_secret(name: str, value: object) -> bool:
 
     A random text such as `f3a9c1…` counts under a name that mentions a key or a token.
     """
-    if names_secret(name):
+    if is_secret_name(name):
         return True
     if type(value) is not str or not _SHORTEST_KEY <= len(value) <= _LONGEST_KEY:
         return False
     is_hinted = not _HINTS.isdisjoint(_words(name))
-    return (is_hinted and _RANDOM.search(value) is not None) or keys_in(value) == [value.strip()]
+    return (is_hinted and _RANDOM.search(value) is not None) or find_api_keys(value) == [
+        value.strip()
+    ]
 
 
 _TRIGGER = re.compile("key|token|pass|pw|pin|otp|secret|cred|auth|bearer|cookie|jwt", re.I)
@@ -153,21 +155,21 @@ _SHORTEST_KEY, _LONGEST_KEY = 16, 4096
 
 _SPOKEN = re.compile(
     rf"\b(?:(?:{'|'.join((*ENDINGS, 'passphrase', 'passcode', 'apikey'))})s?"
-    rf"|(?:{'|'.join(KEYS)})[ _-]?(?:key|token)s?)\b",
+    rf"|(?:{'|'.join(KEY_QUALIFIERS)})[ _-]?(?:key|token)s?)\b",
     re.IGNORECASE,
 )
 
 
-def speaks_of_secret(text: str) -> bool:
+def mentions_secret(text: str) -> bool:
     """Return True if `text`, a name or a sentence, names something that is usually secret."""
     words = " ".join(_WORDS.findall(text))
-    return names_secret(text) if " " not in text.strip() else _SPOKEN.search(words) is not None
+    return is_secret_name(text) if " " not in text.strip() else _SPOKEN.search(words) is not None
 
 
 def may_hold_secret(path: str) -> bool:
     """Return True if a person may have written a secret at `path`, or by mistake below it."""
     keys = _SEPARATORS.split(path)
-    return any(key in MISTAKEN or names_secret(key) for key in keys)
+    return any(key in MISPLACED_SECRET_KEYS or is_secret_name(key) for key in keys)
 
 
 # --- texts -------------------------------------------------------------------------------------
@@ -186,12 +188,12 @@ _LOOKS_SECRET = re.compile(
 )
 
 
-def looks_secret(text: str) -> bool:
+def looks_like_secret(text: str) -> bool:
     """Return True if something in `text` may be a key or a password. For errors: too often."""
     return _LOOKS_SECRET.search(text) is not None
 
 
-def without_credentials(text: str) -> str:
+def hide_credentials(text: str) -> str:
     """Return `text`, such as a command line, without keys and passwords in it."""
     return _CREDENTIALS.sub(lambda at: f"{at['kept'] or at['name'] or ''}{NOT_SHOWN}", text)
 
@@ -223,7 +225,7 @@ _NO_PYTHON = re.compile(r"^[ \t]*[%!#].*", re.MULTILINE)
 _AROUND = re.compile(r"(?P<open>[bfruBFRU]{0,2}(?:\"\"\"|'''|[\"']))(?s:.*)")
 
 
-def without_secrets(text: str, *, code: bool = False) -> str:
+def hide_secrets(text: str, *, code: bool = False) -> str:
     """Return `text` without what looks like a key, and without what a secret's name is set to.
 
     It keeps its number of lines.
@@ -232,32 +234,32 @@ def without_secrets(text: str, *, code: bool = False) -> str:
         text: Any text, such as what a cell printed.
         code: It is Python: `token = read()` stays, `token = "…"` does not.
     """
-    text = _KEYS_IN_TEXTS.sub(lambda key: not_shown(key[0]), without_credentials(text))
+    text = _KEYS_IN_TEXTS.sub(lambda key: redact(key[0]), hide_credentials(text))
     if not code:
         return _SET_IN_TEXT.sub(_without_value, text)
     lines = _NO_PYTHON.sub(lambda line: _SET_IN_TEXT.sub(_without_value, line[0]), text)
     return _SET_IN_CODE.sub(_without_value, lines)
 
 
-def keys_in(text: str) -> list[str]:
+def find_api_keys(text: str) -> list[str]:
     """Return what in `text` has the shape of a key, and of hardly anything else."""
     return [found[0] for found in _CERTAIN_KEYS.finditer(text)]
 
 
-def without_keys(text: str) -> str:
+def hide_api_keys(text: str) -> str:
     """Return `text` without what `keys_in` finds."""
-    return _CERTAIN_KEYS.sub(lambda key: not_shown(key[0]), text)
+    return _CERTAIN_KEYS.sub(lambda key: redact(key[0]), text)
 
 
 def _without_value(found: re.Match[str]) -> str:
     name, value = found["name"], found["value"]
-    if name.lower().endswith("tokens") or not names_secret(name) or NOT_SHOWN.startswith(value):
+    if name.lower().endswith("tokens") or not is_secret_name(name) or NOT_SHOWN.startswith(value):
         return found[0]
     quoted = _AROUND.fullmatch(value)
     quote = quoted["open"] if quoted else ""
-    return f"{name}{found['to']}{quote}{not_shown(value)}{quote.lstrip('bfruBFRU')}"
+    return f"{name}{found['to']}{quote}{redact(value)}{quote.lstrip('bfruBFRU')}"
 
 
-def not_shown(secret: str) -> str:
+def redact(secret: str) -> str:
     """Return what stands in place of `secret`, with as many line breaks as it has."""
     return NOT_SHOWN + "\n" * secret.count("\n")

@@ -15,11 +15,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import JsonValue, ValidationError
 
-from jp_nb.config.access_rules import rule_problems, rules_in
+from jp_nb.config.access_rules import find_rule_problems, iter_rules
 from jp_nb.config.partial import Partial, is_wrapper, strip_strategies
-from jp_nb.config.schema import JSON, ROOT, Keys, SchemaNode, format_path, node_at, unknown_key
-from jp_nb.config.tree.app import PATTERNS, AppConfig
-from jp_nb.config.tree.base import PLAIN, TABLE, found
+from jp_nb.config.schema import (
+    JSON,
+    ROOT,
+    Keys,
+    SchemaNode,
+    format_path,
+    format_unknown_key,
+    node_at,
+)
+from jp_nb.config.tree.app import IGNORED_PATTERNS, AppConfig
+from jp_nb.config.tree.base import PLAIN, TABLE, describe_found
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR, Access
 from jp_nb.errors import ConfigError, ConfigProblem
 from jp_nb.json_values import MAX_CONFIG_LEVELS
@@ -27,14 +35,14 @@ from jp_nb.json_values import MAX_CONFIG_LEVELS
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-Placed = tuple[Keys, ConfigProblem]
+LocatedProblem = tuple[Keys, ConfigProblem]
 """A problem and the keys that lead to it."""
 
 MAX_HINTS: Final = 20
 """For how many unknown keys the nearest known one is looked for."""
 
 
-def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Placed]]:
+def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
     """Return `partial` in stored form without what is wrong in it, and that, each path once.
 
     Left-out settings are wrong.
@@ -44,7 +52,7 @@ def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Placed]]
     return read if isinstance(read, dict) else {}, list(reading.problems.values())
 
 
-def problems_in(exc: ValidationError) -> list[ConfigProblem]:
+def list_problems(exc: ValidationError) -> list[ConfigProblem]:
     """Return what `exc`, of an `AppConfig`, says in words: one problem a path."""
     reading = _Reading()
     reading.report(exc, ROOT, ())
@@ -59,7 +67,7 @@ class _Reading:
     """
 
     def __init__(self) -> None:
-        self.problems: dict[str, Placed] = {}
+        self.problems: dict[str, LocatedProblem] = {}
         self._hints = MAX_HINTS
 
     def value(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
@@ -136,7 +144,7 @@ class _Reading:
             return
         message = "unknown key"
         if node is not None:
-            message = unknown_key(node, key, above, hint=self._hints > 0)
+            message = format_unknown_key(node, key, above, hint=self._hints > 0)
         self._hints -= 1
         self._add(keys, "unknown_key", message)
 
@@ -191,7 +199,7 @@ def _wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> str | None:
         # Not `one in choices`: to Python, 1 is true.
         if not any(one is word or (isinstance(one, str) and one == word) for word in choices[key]):
             listed = ", ".join(str(word).lower() for word in choices[key])
-            return f"expected for {key!r} one of {listed}, {found(one)}"
+            return f"expected for {key!r} one of {listed}, {describe_found(one)}"
     return "expected a value for 'value', found nothing" if wrapper["value"] is None else None
 
 
@@ -259,10 +267,15 @@ def _in_words(error: ErrorDetails, path: str) -> tuple[str, str]:
     of_value = "value" if beginning in ("literal", "greater", "less") else "type"
     if expected is None:
         return of_value, error["msg"]
-    return of_value, f"expected {expected.format(**context)}, {found(error['input'], path)}"
+    return (
+        of_value,
+        f"expected {expected.format(**context)}, {describe_found(error['input'], path)}",
+    )
 
 
-def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None) -> Partial:
+def validate_layer(
+    partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None
+) -> Partial:
     """Return one layer, every value in the one form in which it is stored.
 
     Raises:
@@ -278,8 +291,8 @@ def checked(partial: Mapping[str, JsonValue], *, layer: str, file: str | None = 
 
 
 def _rule_problems(partial: Partial) -> Iterator[ConfigProblem]:
-    for tool, rules in rules_in(partial):
-        for path, message in rule_problems(tool, rules):
+    for tool, rules in iter_rules(partial):
+        for path, message in find_rule_problems(tool, rules):
             yield ConfigProblem(path, "value", message)
 
 
@@ -298,7 +311,7 @@ def validate(
     try:
         config = AppConfig.model_validate(strip_strategies(partial))
     except ValidationError as exc:
-        raise _error(problems_in(exc), layer, file) from exc
+        raise _error(list_problems(exc), layer, file) from exc
     if found := [ConfigProblem(path, "value", message) for path, message in _misfits(config)]:
         raise _error(found, layer, file)
     return config
@@ -320,7 +333,7 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
     choice = config.assistant.tool_choice
     chosen = tools.get(choice)
     if chosen is not None and choice not in ("auto", "none", "required", STAR):
-        state, toggle = config.conversation.enabling(choice)
+        state, toggle = config.conversation.get_tool_state(choice)
         if not state and toggle == "never":
             yield (
                 "assistant.tool_choice",
@@ -347,7 +360,7 @@ def _access_misfits(name: str, access: Access, kind: str) -> Iterator[tuple[str,
                     "restricted",
                 )
     if access.config:
-        yield from rule_problems(name, access.config)
+        yield from find_rule_problems(name, access.config)
 
 
 def _error(found: Sequence[ConfigProblem], layer: str | None, file: str | None) -> ConfigError:
@@ -360,9 +373,9 @@ def _error(found: Sequence[ConfigProblem], layer: str | None, file: str | None) 
 # --- what others wrote -----------------------------------------------------------------------
 
 
-def without_left_out(partial: Mapping[str, JsonValue]) -> Partial:
+def remove_ignored(partial: Mapping[str, JsonValue]) -> Partial:
     """Return `partial` without the settings that nothing in a notebook reads."""
-    return _without_left_out(partial, PATTERNS)
+    return _without_left_out(partial, IGNORED_PATTERNS)
 
 
 def _without_left_out(
@@ -386,7 +399,7 @@ def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Confi
     A wrong value counts as not understood, alone: what stands beside it stays in force. What
     lacks something is not understood as a whole. What is left out on purpose is not mentioned.
     """
-    kept, found = _bounded(without_left_out(partial))
+    kept, found = _bounded(remove_ignored(partial))
     unknown = [problem for _, problem in found]
     while True:
         result, found = read_layer(kept)
@@ -442,9 +455,9 @@ class _Gone:
         return below.taken_from(node.child(key) if node is not None else None, value)
 
 
-def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[Placed]]:
+def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
     """Return `partial` without what no notebook can keep: what lies too deep, NaN; and that."""
-    unfit: list[Placed] = []
+    unfit: list[LocatedProblem] = []
 
     def fits(keys: tuple[str, ...], value: JsonValue) -> bool:
         message = None

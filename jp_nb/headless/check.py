@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelRequest
 from jp_nb.agent.recording import RequestNormalizer
-from jp_nb.config.secrets import keys_in, names_secret, without_keys
+from jp_nb.config.secrets import find_api_keys, hide_api_keys, is_secret_name
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.headless.files import read_notebook
 from jp_nb.json_values import JsonObject, as_object
@@ -67,7 +67,11 @@ class KeySearch:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._secrets: dict[str, SecretAnswers] = {}
         for name, value in sorted(environment.items()):
-            if names_secret(name) and len(value.strip()) >= SHORTEST_VALUE and not _is_path(value):
+            if (
+                is_secret_name(name)
+                and len(value.strip()) >= SHORTEST_VALUE
+                and not _is_path(value)
+            ):
                 secrets = self._secrets[name] = SecretAnswers()
                 secrets.add(value)
 
@@ -75,7 +79,7 @@ class KeySearch:
         """Yield for each key in `text` what it is, in words that do not tell it."""
         if len(text) < MIN_BASE64 or not _BASE64.fullmatch(text):
             shown = plain(text, limit=len(text)) if "\x1b" in text else text
-            for key in dict.fromkeys(keys_in(shown)):
+            for key in dict.fromkeys(find_api_keys(shown)):
                 begin = plain(key[:SHOWN]).replace("\n", " ")
                 yield f"a possible API key: {begin}… ({len(key)} characters)"
         for name, secrets in self._secrets.items():
@@ -84,7 +88,7 @@ class KeySearch:
 
     def hide(self, text: str) -> str:
         """Return `text` made plain, without the keys in it. What is cut first may keep a part."""
-        text = without_keys(plain(text, limit=len(text)))
+        text = hide_api_keys(plain(text, limit=len(text)))
         for secrets in self._secrets.values():
             text = secrets.hide(text)
         return text
@@ -117,7 +121,7 @@ class Finding:
 
     def __str__(self) -> str:
         place = f"{one_line(self.place)}: " if self.place else ""
-        return one_line(without_keys(f"{self.path}: {place}{self.message}"), limit=2000)
+        return one_line(hide_api_keys(f"{self.path}: {place}{self.message}"), limit=2000)
 
 
 def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
 from jupyter_core.paths import jupyter_path
 
 from jp_nb.config.aliases import resolve_model
-from jp_nb.config.layers import fold
+from jp_nb.config.layers import merge_layers
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.rendering.report import table
@@ -29,7 +29,7 @@ from jp_nb.storage import trust as trust_module
 from jp_nb.storage.config_files import ConfigFiles
 from jp_nb.storage.trust import FolderTrust
 from jp_nb.text import one_line
-from jp_nb.versions import versions
+from jp_nb.versions import list_versions
 
 MAX_LINE = 5000
 """Characters of a line about a folder: names and paths may be anybody's."""
@@ -85,7 +85,7 @@ def doctor(_: argparse.Namespace) -> int:
 
 def _examine() -> Iterator[tuple[str, bool, str]]:
     """Yield what was looked at, if it works, and what was found. Nothing is sent anywhere."""
-    yield "versions", True, ", ".join(versions())
+    yield "versions", True, ", ".join(list_versions())
     yield ("front end", *_lab_extension())
     yield ("kernel", *_kernel())
     yield ("configuration", *_configuration())
@@ -117,7 +117,7 @@ def _configuration() -> tuple[bool, str]:
     try:
         files = ConfigFiles(Path.cwd(), FolderTrust())
         layers = files.layers()
-        config = validate(fold(layers))
+        config = validate(merge_layers(layers))
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
     except ConfigError as exc:
         return False, str(exc)

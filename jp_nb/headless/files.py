@@ -16,9 +16,9 @@ from typing import Any, Final, TextIO
 
 import nbformat
 
-from jp_nb.config.secrets import without_secrets
+from jp_nb.config.secrets import hide_secrets
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.file_writing import replace_file, write_target
+from jp_nb.file_writing import replace_file, resolve_write_target
 from jp_nb.text import one_line, plain
 
 
@@ -66,7 +66,7 @@ def refuse_unsafe_link(path: Path) -> None:
     Asked before a long run, so that its result is not lost.
     """
     try:
-        write_target(path)
+        resolve_write_target(path)
     except OSError as exc:
         raise StorageError(f"{path} cannot be written: {exc.strerror}") from exc
 
@@ -159,4 +159,4 @@ def shown_line(text: str, *, limit: int = MAX_LINE) -> str:
 
 
 def _hidden(text: str) -> str:
-    return without_secrets(plain(text, limit=sys.maxsize))
+    return hide_secrets(plain(text, limit=sys.maxsize))

@@ -70,7 +70,7 @@ def _told(item: pytest.Item) -> dict[str, str]:
     named = {environment.PATH: str(item.path.resolve())}
     if not _runs_notebooks(item.config):
         return named
-    from jp_nb.config.layers import as_variables
+    from jp_nb.config.layers import format_variables
     from jp_nb.headless.pytest_notebooks import settings_for
 
-    return named | as_variables(settings_for(item.path, record=False))
+    return named | format_variables(settings_for(item.path, record=False))

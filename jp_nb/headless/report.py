@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final, Literal
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from jp_nb.config.masking import masked
+from jp_nb.config.masking import mask_secrets
 from jp_nb.errors import StorageError
 from jp_nb.headless.files import shown_line, shown_text
 from jp_nb.headless.open_decisions import Undecided, read_decisions
 from jp_nb.headless.runner import CellEnd, CellEnds, CellFailure, CellStatus, RunResult
-from jp_nb.json_values import JsonObject, as_object, storable
+from jp_nb.json_values import JsonObject, as_object, make_storable
 from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now
 from jp_nb.record.document import Document, conversation_id, others_of
@@ -487,7 +487,7 @@ VERSION: Final = 1
 
 def json_report(report: RunReport) -> str:
     """Return `report` as JSON text in ASCII, which ends with a line break."""
-    return json.dumps(storable(to_json(report)), indent=2) + "\n"
+    return json.dumps(make_storable(to_json(report)), indent=2) + "\n"
 
 
 def to_json(report: RunReport) -> JsonObject:
@@ -567,7 +567,7 @@ def _undecided(one: Undecided) -> JsonObject:
 def _change(change: ConfigChange) -> JsonObject:
     """Return what was changed; what may be a secret is not shown."""
     return {
-        "set": masked(dict(change.delta)),
+        "set": mask_secrets(dict(change.delta)),
         "unset": list(change.unsets),
         "begins_again": change.begins_again,
         "proposed_by": [each.tool for each in change.proposed_by],

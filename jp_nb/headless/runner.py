@@ -34,7 +34,7 @@ from pydantic import JsonValue
 from traitlets import TraitError
 from traitlets.config import Config
 
-from jp_nb.config.layers import as_variables
+from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.headless.files import (
     print_cell,
@@ -403,7 +403,7 @@ def run_notebook(
     execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
     environment = _environment(path, strict, continue_, overrides)
     environment |= _files(answers, decisions)
-    environment |= as_variables(settings)
+    environment |= format_variables(settings)
     failure: CellFailure | None = None
     with execution.interruptible():
         try:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.file_writing import replace_file, write_target
+from jp_nb.file_writing import replace_file, resolve_write_target
 from jp_nb.interop.files import (
     BASE_CONFIG,
     EVENTS,
@@ -286,7 +286,7 @@ def _first_missing(entries: Sequence[JsonValue], ours: Sequence[JsonValue]) -> i
 
 def _write_files(folder: Path, files: Files) -> list[str]:
     """Write those that differ; returns the names of the others among them."""
-    write_target(folder / EVENTS, folder=folder.parent)  # the folder itself may be a link
+    resolve_write_target(folder / EVENTS, folder=folder.parent)  # the folder itself may be a link
     folder.mkdir(parents=True, exist_ok=True)
     changed = False
     others: list[str] = []

@@ -31,7 +31,7 @@ from jp_nb.interop.json_text import (
     same_json,
     sort_keys,
 )
-from jp_nb.json_values import JsonObject, as_object, whole_text
+from jp_nb.json_values import JsonObject, as_object, replace_surrogates
 from jp_nb.record.events import BESIDE_CONFIG, CONVERSATION_KINDS
 
 PAD = "  "
@@ -168,7 +168,7 @@ def from_base64(text: str) -> str | None:
 
 def to_base64(text: str) -> str:
     """Return `text` as JP encodes it."""
-    return base64.b64encode(whole_text(text).encode()).decode()
+    return base64.b64encode(replace_surrogates(text).encode()).decode()
 
 
 # --- the order of keys -----------------------------------------------------------------------

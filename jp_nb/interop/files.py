@@ -45,7 +45,7 @@ from jp_nb.interop.json_text import (
     same_json,
     sort_keys,
 )
-from jp_nb.json_values import JsonObject, as_object, whole_text
+from jp_nb.json_values import JsonObject, as_object, replace_surrogates
 from jp_nb.record.clock import Clock, conversation_id, format_timestamp, parse_timestamp
 from jp_nb.record.document import VERSION
 
@@ -183,7 +183,7 @@ def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
 def is_other_name(file: str) -> bool:
     """Return True if a conversation may bring a file of that name: a plain one, and not hidden."""
     is_plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
-    short = len(whole_text(file).encode()) <= MAX_NAME_BYTES
+    short = len(replace_surrogates(file).encode()) <= MAX_NAME_BYTES
     return is_plain and short and file.casefold() not in FILES and not is_temporary(file)
 
 
@@ -321,7 +321,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> 
     if isinstance(files, dict):
         names = sorted(name for name in files if is_other_name(name))
         texts |= {name: text for name in names if isinstance(text := files[name], str)}
-    contents = {name: whole_text(text).encode() for name, text in texts.items()}
+    contents = {name: replace_surrogates(text).encode() for name, text in texts.items()}
     return Directory(contents, dropped)
 
 

@@ -26,7 +26,7 @@ from typing import Any, Final, NoReturn
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import MAX_LEVELS, JsonObject, is_deeper, whole_text
+from jp_nb.json_values import MAX_LEVELS, JsonObject, is_deeper, replace_surrogates
 
 BOM = "\ufeff"
 _WHITE = " \t\n\r"
@@ -361,12 +361,12 @@ def same_json(one: JsonValue, other: JsonValue) -> bool:
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):
         return one == other or _as_float(one) == _as_float(other)
     if isinstance(one, str) and isinstance(other, str):
-        return one == other or whole_text(one) == whole_text(other)
+        return one == other or replace_surrogates(one) == replace_surrogates(other)
     return one == other
 
 
 def _whole_keys(value: JsonObject) -> JsonObject:
-    return {whole_text(key): item for key, item in value.items()}
+    return {replace_surrogates(key): item for key, item in value.items()}
 
 
 def _as_float(number: int | float) -> float:

@@ -23,7 +23,7 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from jp_nb.errors import JpNbError, UsageError
-from jp_nb.text import MAX_NAME_CHARS, one_line, spell_unseen
+from jp_nb.text import MAX_NAME_CHARS, one_line, spell_invisible
 
 if TYPE_CHECKING:
     from jp_nb.session.last_error import LastError
@@ -184,7 +184,7 @@ class Collaborators:
 def read_name(value: Any) -> str | None:
     """Return a user name from a page as one short line with visible characters; None if empty."""
     text = value[: 4 * MAX_NAME_CHARS].strip() if isinstance(value, str) else ""
-    return spell_unseen(text[:MAX_NAME_CHARS])[: 2 * MAX_NAME_CHARS] or None
+    return spell_invisible(text[:MAX_NAME_CHARS])[: 2 * MAX_NAME_CHARS] or None
 
 
 Bundle = dict[str, Any]

@@ -25,8 +25,8 @@ from IPython import get_ipython
 from IPython.core.completer import SimpleCompletion
 from pydantic import ValidationError
 
-from jp_nb.config.assignments import from_text
-from jp_nb.config.schema import ROOT, SchemaNode, lookup, node_of, parse_path
+from jp_nb.config.assignments import parse_value
+from jp_nb.config.schema import ROOT, SchemaNode, find_node, lookup, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.base import ShortTable
 from jp_nb.config.tree.models import EFFORTS, PROVIDER_NAMES, ModelId
@@ -356,7 +356,7 @@ def _path(text: str, facts: Facts) -> Completions:
         above = text[: boundary.start()]
         if boundary[0] == "[":
             above = above.removesuffix(".")
-        node = ROOT if boundary.end() == 0 else node_of(above) if above else None
+        node = ROOT if boundary.end() == 0 else find_node(above) if above else None
         if node is not None:
             return _next_key(text, node, above, boundary.start(), facts)
     return Completions(len(text), [])
@@ -413,7 +413,7 @@ def _ends(node: SchemaNode, path: str, facts: Facts) -> tuple[str, ...]:
         return (".",) if path == _TOOLS or facts.keys(path) else ("",)
     if node.table is None:
         return ("",)
-    has_short_form = node.takes_any_text or node.words or issubclass(node.table, ShortTable)
+    has_short_form = node.takes_any_text or node.choices or issubclass(node.table, ShortTable)
     return ("", ".") if has_short_form else (".",)
 
 
@@ -435,14 +435,14 @@ def _assignment(text: str, facts: Facts) -> Completions:
     """Return what may stand behind the `=` of `path=…`, `path:=…`, `path+=…`."""
     left, _, right = text.partition("=")
     path = left.rstrip(" :+").strip()
-    node = node_of(path) if path else None
+    node = find_node(path) if path else None
     nothing = Completions(len(text), [])
     if node is None or text.lstrip().startswith("{"):
         return nothing
     start = len(left) + 1
     if ":" in left[len(path) :]:
         null = ["null"] if node.optional else []
-        return _starting(text, [*(w for w in node.words if w in ("true", "false")), *null], start)
+        return _starting(text, [*(w for w in node.choices if w in ("true", "false")), *null], start)
     if node.kind == "list":
         start += right.rfind(",") + 1
         start += len(text[start:]) - len(text[start:].lstrip())
@@ -456,13 +456,13 @@ def _values(node: SchemaNode, path: str, text: str, facts: Facts) -> list[str]:
     if parse_path(path)[-1] == "tool_choice":
         return ["auto", "none", "required", *facts.tools()]
     if node.kind in ("map", "list", "json") or _takes(node, _NO_WORD):
-        return node.words
-    return list(dict.fromkeys([*node.words, *(w for w in _KNOWN_WORDS if _takes(node, w))]))
+        return node.choices
+    return list(dict.fromkeys([*node.choices, *(w for w in _KNOWN_WORDS if _takes(node, w))]))
 
 
 def _takes(node: SchemaNode, word: str) -> bool:
     try:
-        node.adapter.validate_python(from_text(node, word, ""))
+        node.adapter.validate_python(parse_value(node, word, ""))
     except (ValidationError, ConfigError):
         return False
     return True
@@ -543,8 +543,8 @@ class SessionFacts:
     def toolsets(self) -> Mapping[str, int]:
         """Return the number of tools in each toolset whose name is no tool's too."""
         conversation = self._config.conversation
-        names = (name for name in conversation.toolset_names() if name not in conversation.tools)
-        return {name: len(conversation.toolset(name)) for name in names}
+        names = (name for name in conversation.list_toolsets() if name not in conversation.tools)
+        return {name: len(conversation.list_toolset_tools(name)) for name in names}
 
     def aliases(self) -> Sequence[str]:
         """Aliases of models."""

@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import JsonValue
 
-from jp_nb.config.secrets import NOT_SHOWN, names_secret
-from jp_nb.config.tree.base import found
+from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
+from jp_nb.config.tree.base import describe_found
 from jp_nb.errors import ConfigError, ProviderError
 
 
@@ -95,7 +95,7 @@ def redact_url(url: str) -> str:
     before, mark, query = url.partition("?")
     parts = (part.partition("=") for part in query.split("&"))
     shown = "&".join(
-        f"{name}={NOT_SHOWN}" if value and names_secret(unquote(name)) else name + equals + value
+        f"{name}={NOT_SHOWN}" if value and is_secret_name(unquote(name)) else name + equals + value
         for name, equals, value in parts
     )
     scheme, slashes, rest = before.partition("://")
@@ -202,7 +202,7 @@ class ProviderSettings:
 
     def _make_error(self, key: str, expected: str, value: object) -> ConfigError:
         path = f"providers.llm.{self.provider}.{key}"
-        return ConfigError(f"expected {expected}, {found(value, path)}", path=path)
+        return ConfigError(f"expected {expected}, {describe_found(value, path)}", path=path)
 
 
 _LOGGER: Final = logging.getLogger(__name__)

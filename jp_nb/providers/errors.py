@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from jp_nb.config.tree.models import AVAILABLE, Llm
+from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, Llm
 from jp_nb.errors import ProviderError, ProviderErrorKind
 from jp_nb.providers.endpoint import Endpoint
 
@@ -301,7 +301,7 @@ def format_model_choices(llm: Llm) -> str:
     """Return lines that tell how to choose a model, and which keys are set."""
     rows: list[tuple[str, str]] = []
     missing: list[str] = []
-    for name in AVAILABLE:
+    for name in AVAILABLE_PROVIDERS:
         if (settings := getattr(llm, name, None)) is None:
             continue  # the scripted provider
         variable = settings.api_key_env

@@ -24,9 +24,9 @@ import httpx
 from pydantic import JsonValue
 
 from jp_nb.agent.provider import KeyReference, SentRequest
-from jp_nb.config.secrets import PROVIDER_KEY, SHORTEST
+from jp_nb.config.secrets import MIN_SECRET_CHARS, PROVIDER_KEY
 from jp_nb.errors import ProtocolError, ProviderError, ProviderErrorKind
-from jp_nb.json_values import compact_json, read_json, to_utf8
+from jp_nb.json_values import compact_json, encode_utf8, read_json
 from jp_nb.providers.endpoint import Endpoint, redact_url
 from jp_nb.providers.errors import classify_response, format_advice, format_key_statement
 
@@ -50,7 +50,7 @@ class Redaction:
     __slots__ = ("_forms", "_key", "applies_to_responses")
 
     def __init__(self, key: str) -> None:
-        self._key = key if len(key) >= SHORTEST else ""
+        self._key = key if len(key) >= MIN_SECRET_CHARS else ""
         self._forms = tuple(sorted(_encode_key(self._key), key=len, reverse=True))
         self.applies_to_responses = len(key) >= MIN_CHARS_IN_RESPONSES
 
@@ -221,7 +221,9 @@ class HttpClient:
         endpoint = self.endpoint
         key = _KeyHeader(endpoint)
         key.check()
-        method, content = ("GET", None) if body is None else ("POST", to_utf8(compact_json(body)))
+        method, content = (
+            ("GET", None) if body is None else ("POST", encode_utf8(compact_json(body)))
+        )
         headers = {**self._headers(), "accept": "application/json"}
         try:
             client = await self._open_client(url)
@@ -272,7 +274,7 @@ class HttpClient:
         # A short key is a common word, such as `none`.
         hide = redaction if redaction.applies_to_responses else str
         url, public = self.endpoint.url, hide(redact_url(self.endpoint.url))
-        shown = to_utf8(hide(body.decode()))
+        shown = encode_utf8(hide(body.decode()))
         return SentRequest(
             "POST",
             public,

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import Attachment, ToolDefinition
 from jp_nb.images import MEDIA_TYPES, Image
-from jp_nb.json_values import compact_json, to_utf8
+from jp_nb.json_values import compact_json, encode_utf8
 from jp_nb.providers.endpoint import OmissionLog
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatResponse
@@ -42,7 +42,7 @@ _USER_PARTS: Final = b'{"role":"user","content":['
 
 def encode_json(value: object) -> bytes:
     """Encode `value` as compact UTF-8 JSON. Equal values give equal bytes, for prompt caching."""
-    return to_utf8(compact_json(value))
+    return encode_utf8(compact_json(value))
 
 
 def encode_messages_body(fields: Mapping[str, object], messages: bytes) -> bytes:

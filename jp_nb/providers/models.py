@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from jp_nb.agent.provider import ModelInfo, ModelList
 from jp_nb.errors import ProviderError
-from jp_nb.json_values import as_object, whole_text
+from jp_nb.json_values import as_object, replace_surrogates
 from jp_nb.providers.http import HttpClient
 
 MAX_MODELS: Final = 5_000
@@ -177,11 +177,13 @@ def _read_objects(page: JsonValue, key: str) -> list[dict[str, JsonValue]]:
 
 
 def _read_id(value: JsonValue) -> str:
-    return whole_text(value) if isinstance(value, str) and len(value) <= MAX_ID_CHARS else ""
+    return (
+        replace_surrogates(value) if isinstance(value, str) and len(value) <= MAX_ID_CHARS else ""
+    )
 
 
 def _read_text(value: JsonValue) -> str:
-    return whole_text(value[:MAX_ID_CHARS]) if isinstance(value, str) else ""
+    return replace_surrogates(value[:MAX_ID_CHARS]) if isinstance(value, str) else ""
 
 
 def _read_word(value: JsonValue) -> str:

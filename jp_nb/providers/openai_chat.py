@@ -28,7 +28,7 @@ from jp_nb.agent.provider import (
     ToolDefinition,
     Usage,
 )
-from jp_nb.config.tree.models import DIALECTS_NOT_BUILT
+from jp_nb.config.tree.models import UNAVAILABLE_DIALECTS
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.images import MAX_NAME_CHARS, Image
 from jp_nb.providers import schemas
@@ -691,7 +691,7 @@ def create(settings: ProviderSettings) -> ChatProvider:
     Raises:
         ConfigError: A setting is not valid.
     """
-    if (dialect := settings.text("dialect")) in DIALECTS_NOT_BUILT:
+    if (dialect := settings.text("dialect")) in UNAVAILABLE_DIALECTS:
         raise ConfigError(
             f"the dialect `{dialect}` is not available yet, expected `chat` or no value",
             path=f"providers.llm.{settings.provider}.dialect",

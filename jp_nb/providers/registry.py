@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.models import AVAILABLE, PROVIDERS
+from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDERS
 from jp_nb.errors import ConfigError
 from jp_nb.providers.endpoint import ProviderSettings
 
@@ -20,13 +20,13 @@ def create_provider(name: str, settings: Mapping[str, object] | None = None) -> 
     Raises:
         ConfigError: There is no such provider, or a setting is not valid.
     """
-    if name not in AVAILABLE:
+    if name not in AVAILABLE_PROVIDERS:
         known = f"the provider {name!r} is not available yet" if name in PROVIDERS else ""
         raise ConfigError(
-            f"{known or f'unknown provider {name!r}'}; available: {', '.join(AVAILABLE)}",
+            f"{known or f'unknown provider {name!r}'}; available: {', '.join(AVAILABLE_PROVIDERS)}",
             path="assistant.model.id.provider",
         )
-    module, _, function = PROVIDERS[name].MADE_BY.partition(":")
+    module, _, function = PROVIDERS[name].FACTORY.partition(":")
     make: Callable[[ProviderSettings], Provider] = getattr(
         import_module(f"jp_nb.providers.{module}"), function
     )

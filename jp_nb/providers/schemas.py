@@ -25,7 +25,7 @@ from jp_nb.json_schema import (
     all_schemas,
     child_schemas,
     find_loop,
-    format_place,
+    format_schema_path,
     resolve_reference,
 )
 
@@ -479,7 +479,7 @@ def adapt_for_openai(schema: Mapping[str, JsonValue]) -> AnswerSchema:
 def check_references(schema: Mapping[str, JsonValue]) -> None:
     """Raise `UsageError` if a reference in `schema` refers only to itself."""
     if (path := find_loop(schema, same_value=True)) is not None:
-        raise UsageError(f"{format_place(path)}: {ONLY_ITSELF}")
+        raise UsageError(f"{format_schema_path(path)}: {ONLY_ITSELF}")
 
 
 def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
@@ -508,7 +508,7 @@ def check_anthropic(schema: Mapping[str, JsonValue]) -> None:
 
 
 def _make_error(path: SchemaPath, why: str) -> UsageError:
-    return UsageError(f"anthropic does not support this schema: {format_place(path)}: {why}")
+    return UsageError(f"anthropic does not support this schema: {format_schema_path(path)}: {why}")
 
 
 def _find_anthropic_problem(

@@ -17,11 +17,11 @@ from pydantic import JsonValue
 from jp_nb.config.partial import (
     Change,
     Partial,
-    build,
+    build_partial,
+    get_identity,
     get_path,
-    identity,
     is_wrapper,
-    leaves,
+    iter_leaf_paths,
     merge,
     unwrap,
 )
@@ -71,7 +71,7 @@ def _hash(name: str) -> str:
 
 
 def _settings(change: Change) -> list[tuple[str, JsonValue]]:
-    return [*((path, None) for path in change.unsets), *leaves(change.delta)]
+    return [*((path, None) for path in change.unsets), *iter_leaf_paths(change.delta)]
 
 
 def hashes_of(claim: JsonValue) -> frozenset[str]:
@@ -114,7 +114,7 @@ def _has_named_items(node: SchemaNode | None) -> bool:
 
 
 def _name(node: SchemaNode, item: JsonValue) -> Element:
-    found = identity(node, item)
+    found = get_identity(node, item)
     return Element(item if found is None else found)
 
 
@@ -256,7 +256,7 @@ def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
         return get_path(partial, format_path(keys))  # type: ignore[no-any-return]
     found = get_path(partial, format_path(keys[:-1]))
     items = found if isinstance(found, list) else []
-    return next((i for i in items if i == key.json or identity(node, i) == key), None)
+    return next((i for i in items if i == key.json or get_identity(node, i) == key), None)
 
 
 def _claim_at(step: Step, keys: tuple[str, ...]) -> tuple[JsonValue] | None:
@@ -297,7 +297,7 @@ def _revert(below: Partial, back: Iterable[tuple[tuple[str, ...], _State]]) -> R
         value: JsonValue = [state.value] if is_item else state.value
         if _is_list(node):
             value = {"value": value, "strategy": "replace"}
-        delta = merge(delta, build(format_path(keys[:-1] if is_item else keys), value))
+        delta = merge(delta, build_partial(format_path(keys[:-1] if is_item else keys), value))
     return Revert(Change(delta, tuple(claims), frozenset(uncovers)), claims)
 
 

@@ -12,18 +12,18 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.layers import fold
+from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    build,
+    build_partial,
     diff,
     get_path,
     is_wrapper,
-    leaves,
+    iter_leaf_paths,
+    iter_leaves,
     strip_strategies,
-    walk,
 )
 from jp_nb.config.schema import JSON, ROOT, Keys, SchemaNode, format_path, parse_path
 from jp_nb.config.tree.app import AppConfig
@@ -83,7 +83,7 @@ class OwnPaths:
         return said > NEVER and said >= back
 
     def _add(self, number: int, change: Change) -> None:
-        for keys, _ in walk(change.delta):
+        for keys, _ in iter_leaves(change.delta):
             self._mark(keys, number).value = (number, change.delta)
         for path in change.unsets:
             keys = parse_path(path)
@@ -322,13 +322,14 @@ def _at(
 def ignored_changes(projection: Projection) -> dict[str, JsonValue]:
     """Return what the record sets otherwise than the user's own files, and may not, by path."""
     projection.partial()  # it is noticed while it is followed
-    plain = strip_strategies(fold(projection.layers()))
+    plain = strip_strategies(merge_layers(projection.layers()))
     return {
         path: value
         for path, value in projection.ignored.items()
         if value is None
         or path.startswith("(")
-        or strip_strategies(build(path, value)) != build(path, get_path(plain, path))
+        or strip_strategies(build_partial(path, value))
+        != build_partial(path, get_path(plain, path))
     }
 
 
@@ -345,5 +346,5 @@ def changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     after = trusted.partial()
     change = diff(projection.partial(), after)
     found |= dict.fromkeys(change.unsets)
-    found |= {path: get_path(after, path) for path, _ in leaves(change.delta)}
+    found |= {path: get_path(after, path) for path, _ in iter_leaf_paths(change.delta)}
     return found | trusted.ignored

@@ -18,11 +18,11 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.config.aliases import aliases_in, resolve_model
-from jp_nb.config.authority import stranger_may_unset, strip_untrusted
-from jp_nb.config.layers import REGISTRATIONS, Layer, fold
+from jp_nb.config.aliases import get_aliases, resolve_model
+from jp_nb.config.authority import strip_untrusted_record, untrusted_record_may_unset
+from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
 from jp_nb.config.partial import Change, Partial, apply, get_path, merge, strip_strategies, unset
-from jp_nb.config.schema import node_of, parse_path
+from jp_nb.config.schema import find_node, parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
@@ -241,7 +241,7 @@ def _touches(change: Change, path: str) -> bool:
 
 def _unset_by(change: Change, path: str) -> str | None:
     """Return the last of `change`'s unsets that `path` lies in, if it sets nothing there."""
-    if get_path(change.delta, path) is not None or node_of(path) is None:
+    if get_path(change.delta, path) is not None or find_node(path) is None:
         return None
     keys = parse_path(path)
     lie_in = (x for x in reversed(change.unsets) if parse_path(x) == keys[: len(parse_path(x))])
@@ -388,8 +388,8 @@ class Projection:
     def _steps(self, last: Step | None = None) -> Iterator[Step]:
         self._follow_marks()
         if last is None:
-            below = fold(self.layers())
-            defaults = fold(layer for layer in self.layers() if layer.name == REGISTRATIONS)
+            below = merge_layers(self.layers())
+            defaults = merge_layers(layer for layer in self.layers() if layer.name == REGISTRATIONS)
             base = self._base_change()
             after = apply(below, base, defaults)
             last = Step(-1, None, base, below, defaults, below, after)
@@ -454,7 +454,7 @@ class Projection:
         partial, unknown = split_unknown(partial)
         self.not_understood |= {problem.path: problem for problem in unknown}
         if foreign:
-            partial, ignored = strip_untrusted(partial)
+            partial, ignored = strip_untrusted_record(partial)
             self.ignored |= ignored
         return partial
 
@@ -464,7 +464,7 @@ class Projection:
         except ConfigError as exc:
             self.not_understood[path] = ConfigProblem(path, "malformed", str(exc))
             return False
-        if foreign and not stranger_may_unset(keys):
+        if foreign and not untrusted_record_may_unset(keys):
             self.ignored[path] = None
             return False
         return True
@@ -524,7 +524,7 @@ def _provider(partial: Partial) -> str:
     found = get_path(partial, "assistant.model.id")
     if isinstance(found, str):
         try:
-            return resolve_model(found, aliases_in(partial)).provider
+            return resolve_model(found, get_aliases(partial)).provider
         except ConfigError:
             return ""
     provider = found.get("provider") if isinstance(found, dict) else None

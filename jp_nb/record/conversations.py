@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.json_values import json_copy
+from jp_nb.json_values import copy_nested_json
 from jp_nb.record.clock import Clock, Draw
 from jp_nb.record.document import (
     VERSION,
@@ -309,8 +309,8 @@ def fork(
     made_of = ConversationStream(
         head,
         clock=clock,
-        base_config=json_copy(stream.base_config),
-        raw=json_copy(stream.raw),
+        base_config=copy_nested_json(stream.base_config),
+        raw=copy_nested_json(stream.raw),
         draw=draw,
     )
     if keep < count:

@@ -31,8 +31,8 @@ from pydantic import (
 )
 
 from jp_nb.errors import StorageError
-from jp_nb.images import MAX_BYTES, Image, unfit
-from jp_nb.json_values import copied
+from jp_nb.images import MAX_BYTES, Image, find_image_problem
+from jp_nb.json_values import copy_json
 
 RawEntry = dict[str, JsonValue]
 LINKS = ("event_id", "request_id")
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
         return value.to_raw()
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
-    return copied(value) if isinstance(value, dict | list) else value
+    return copy_json(value) if isinstance(value, dict | list) else value
 
 
 class Unknown(Entry):
@@ -679,5 +679,5 @@ def _read(entry: ImageEntry) -> Image | str:
     image = Image(entry.media_type, content, entry.name)
     if image.digest != entry.digest:
         return "its record is damaged: the bytes do not match the digest"
-    why = unfit(image)
+    why = find_image_problem(image)
     return image if why is None else f"its record is damaged: {why}"

@@ -30,7 +30,7 @@ from typing import Any, Final, Literal, get_args
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, canonical_json, storable_line
+from jp_nb.json_values import JsonObject, canonical_json, format_storable_line
 from jp_nb.record.events import (
     Entry,
     ImageEntry,
@@ -239,7 +239,7 @@ class JournalContents:
 
 def line_of(**fields: JsonValue) -> bytes:
     """Return the line that says `fields`."""
-    return storable_line(fields) + b"\n"
+    return format_storable_line(fields) + b"\n"
 
 
 def entry_lines(entries: Iterable[RawEntry]) -> bytes:

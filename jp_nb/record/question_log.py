@@ -27,10 +27,17 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue, SecretBytes
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.json_values import as_object, canonical_json, is_deeper, read_json, sorted_json, storable
+from jp_nb.json_values import (
+    as_object,
+    canonical_json,
+    is_deeper,
+    make_storable,
+    read_json,
+    sorted_json,
+)
 from jp_nb.record.clock import format_timestamp, parse_timestamp
 from jp_nb.record.events import BY, marks_in, read_response, who_in
-from jp_nb.text import shown_name
+from jp_nb.text import format_user_name
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
@@ -195,7 +202,7 @@ class LoggedAnswer:
         if "auto" in self.marks:
             return f"an automatic choice{' (timed out)' if 'timed_out' in self.marks else ''}"
         known = _ANSWERED_BY.get(self.channel, self.channel)
-        return known if self.by is None else f"{known} ({shown_name(self.by)})"
+        return known if self.by is None else f"{known} ({format_user_name(self.by)})"
 
     def to_json(self) -> dict[str, JsonValue]:
         """Return what a model reads of it."""
@@ -290,7 +297,7 @@ def _asker(source: JsonValue) -> str:
 
 def to_line(entry: Mapping[str, JsonValue]) -> bytes:
     """Return `entry` as one line, its end included."""
-    text = json.dumps(storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(make_storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
     return text.translate(_LINE_BREAKS).encode() + b"\n"
 
 

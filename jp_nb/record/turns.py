@@ -16,7 +16,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.images import Image
-from jp_nb.json_values import json_copy
+from jp_nb.json_values import copy_nested_json
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     NOTHING,
@@ -393,7 +393,9 @@ class Conversation:
         cls, stream: ConversationStream, turns: Iterable[Turn], config: AppConfig
     ) -> Conversation:
         """Return a snapshot of a stored conversation."""
-        return cls(stream.id, stream.title, tuple(turns), tuple(json_copy(stream.raw)), config)
+        return cls(
+            stream.id, stream.title, tuple(turns), tuple(copy_nested_json(stream.raw)), config
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,17 +42,17 @@ from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
 from jp_nb.record.question_log import EMPTY, LEFT
 from jp_nb.text import (
     ONE_LINE,
+    escape_invisible,
     escape_markdown,
-    escape_unseen,
+    format_object,
+    format_user_name,
     lookalike_key,
-    object_lines,
     one_line,
     plain,
-    shown_name,
     spell_editable,
+    spell_invisible,
+    spell_lines,
     spell_prose,
-    spell_unseen,
-    spelled_lines,
     unspell,
 )
 from jp_nb.tools.answer_types import AnswerType, SelectAnswer
@@ -125,7 +125,7 @@ class _Value:
         return f"{self.kind}, {count:,} line{'' if count == 1 else 's'}" if count else self.kind
 
 
-_NOTHING = _Value(UNSET, (), escape_unseen)
+_NOTHING = _Value(UNSET, (), escape_invisible)
 
 
 def difference(change: ProposedChange) -> Difference | None:
@@ -169,7 +169,7 @@ def _value(text: str | None) -> _Value:
 
 
 def _of_json(text: str) -> str:
-    return escape_unseen(text).replace("⟨", r"\u27e8")
+    return escape_invisible(text).replace("⟨", r"\u27e8")
 
 
 def _of_text(text: str) -> str:
@@ -451,7 +451,7 @@ def asked_by(prompt: Prompt) -> str | None:
 
 def one_name(text: str) -> str:
     """Return a name as it is shown: in one line, with nothing unseen in it."""
-    return plain(spell_unseen(text), limit=200)
+    return plain(spell_invisible(text), limit=200)
 
 
 def context(prompt: Prompt) -> str | None:
@@ -472,11 +472,11 @@ def exhibits(prompt: Prompt) -> list[CaptionedLines]:
     shown = []
     for exhibit in prompt.exhibits if isinstance(prompt, ActionPrompt) else ():
         if isinstance(exhibit.value, str):
-            count, lines = spelled_lines(exhibit.value)
+            count, lines = spell_lines(exhibit.value)
             counted = "" if count == ONE_LINE else f": {count}"
             shown.append(CaptionedLines(f"{exhibit.caption}{counted}", lines))
         else:
-            shown.append(CaptionedLines(exhibit.caption, object_lines(exhibit.value)))
+            shown.append(CaptionedLines(exhibit.caption, format_object(exhibit.value)))
     return shown
 
 
@@ -490,9 +490,9 @@ def exactly(change: ProposedChange, *, limit: int = sys.maxsize) -> ProposedChan
     """Return `change` with nothing unseen in it, its path and each value cut to `limit`."""
 
     def shown(text: str | None) -> str | None:
-        return None if text is None else plain(escape_unseen(text), limit=limit)
+        return None if text is None else plain(escape_invisible(text), limit=limit)
 
-    path = plain(spell_unseen(change.path), limit=limit) or '""'
+    path = plain(spell_invisible(change.path), limit=limit) or '""'
     now, proposed, then = map(shown, (change.now, change.proposed, change.then))
     return replace(change, path=path, now=now, proposed=proposed, then=then)
 
@@ -534,7 +534,7 @@ def option_labels(options: tuple[str, ...]) -> list[str]:
     twins: dict[str, int] = {}
     alike = Counter(map(lookalike_key, dict.fromkeys(options)))
     for option in options:
-        label = text = spell_unseen(option) or EMPTY
+        label = text = spell_invisible(option) or EMPTY
         if alike[lookalike_key(option)] > 1 and not option.isascii():
             label = text = f"{label} ({json.dumps(option)})"
         while label in labels:  # widgets find an option by its label
@@ -597,14 +597,14 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
 
 def by_in_words(name: str | None) -> str:
     """Return ` (by Ada)`, to stand at the end of what a person did; "" if nobody is named."""
-    return f" (by {shown_name(name)})" if name is not None else ""
+    return f" (by {format_user_name(name)})" if name is not None else ""
 
 
 def given(prompt: Prompt, end: Answered) -> str:
     """Return the words of an answer."""
     if isinstance(prompt, ActionPrompt):
         labels = {action.value: action.label for action in prompt.actions}
-        return spell_unseen(labels.get(str(end.value), str(end.value)))
+        return spell_invisible(labels.get(str(end.value), str(end.value)))
     words = prompt.question.answer_type.format_answer(end.value) or '""'
     return f"{words}, for this turn" if end.remember else words
 

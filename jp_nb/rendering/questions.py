@@ -26,7 +26,7 @@ from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, in_one_line, joined, table
 from jp_nb.rendering.tool_calls import bounded, no_markup
-from jp_nb.text import BAR, escape_markdown, one_line, plain, spell_unseen
+from jp_nb.text import BAR, escape_markdown, one_line, plain, spell_invisible
 
 MAX_UNCHOSEN: Final = 20
 """Options that are listed although nobody chose them; beyond it they are counted."""
@@ -128,7 +128,7 @@ def _select_card(kind: dict[str, JsonValue], answer: JsonValue, *, answered: boo
     words = [labels.get(key) or _label(value) for key, value in chosen.items()]
     if picked.own is not None:
         several = len(_own_lines(picked.own)) > 1
-        words.append(f'"{_beginning(picked.own) if several else spell_unseen(picked.own)}"')
+        words.append(f'"{_beginning(picked.own) if several else spell_invisible(picked.own)}"')
     said = one_line(", ".join(words), limit=MAX_ANSWER_CHARS) if words else NONE_OF_THESE
     return QuestionCard(
         said if answered else "",
@@ -170,7 +170,7 @@ def _labels(options: JsonValue) -> dict[str, str]:
 
 
 def _label(value: JsonValue) -> str:
-    return one_line(spell_unseen(_text(value)), limit=MAX_LABEL_CHARS) or EMPTY
+    return one_line(spell_invisible(_text(value)), limit=MAX_LABEL_CHARS) or EMPTY
 
 
 def _picked(answer: JsonValue) -> _Picked:

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.config.masking import masked
+from jp_nb.config.masking import mask_secrets
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import JsonObject, as_object, canonical_json, indented_json, sorted_json
 from jp_nb.record.compaction import in_words, placed_compactions
@@ -37,7 +37,7 @@ from jp_nb.record.turns import (
 from jp_nb.rendering.prompts import Line, line_difference, same_runs
 from jp_nb.rendering.questions import answer_as_json
 from jp_nb.rendering.turn import by_tools, masked_path, uncalled_words
-from jp_nb.text import escape_unseen, one_line, shown_name
+from jp_nb.text import escape_invisible, format_user_name, one_line
 
 INDENT: Final = "  "
 _TITLE_CHARS: Final = 60
@@ -101,7 +101,7 @@ def record_difference(before: ComparedRecord, after: ComparedRecord) -> list[str
 
 
 def _title(request: str) -> str:
-    return escape_unseen(one_line(request, limit=_TITLE_CHARS))
+    return escape_invisible(one_line(request, limit=_TITLE_CHARS))
 
 
 def _shown(heading: str, lines: Sequence[Line]) -> list[str]:
@@ -140,7 +140,7 @@ def _beginning(stream: ConversationStream) -> Iterator[str]:
     """Yield what is said of a conversation before its turns."""
     if stream.title:
         yield f"title: {stream.title}"
-    yield from _json_lines("configuration", masked(stream.base_config))
+    yield from _json_lines("configuration", mask_secrets(stream.base_config))
     yield from (f"damaged: {damage.message}" for damage in stream.damage)
 
 
@@ -210,7 +210,7 @@ def _call(call: ToolCall) -> Iterator[str]:
 def _inquiry(inquiry: Inquiry) -> Iterator[str]:
     yield from _text_lines("question", inquiry.question)
     yield from _farther_in(_json_lines("kind", dict(inquiry.answer_type)))
-    by = f"by {shown_name(inquiry.by)}" if inquiry.by is not None else None
+    by = f"by {format_user_name(inquiry.by)}" if inquiry.by is not None else None
     said = [inquiry.channel, *inquiry.marks, _other_end(inquiry), by]
     about = ", ".join(filter(None, said))
     shown = f" ({about})" if about else ""
@@ -236,7 +236,7 @@ def _change(change: ConfigChange) -> Iterator[str]:
         return  # it changed only whose a value is
     yield "configuration reset" if change.begins_again else "configuration"
     if change.delta:
-        yield from _farther_in(_json_lines("set", masked(dict(change.delta))))
+        yield from _farther_in(_json_lines("set", mask_secrets(dict(change.delta))))
     yield from (f"{INDENT}unset {masked_path(path)}" for path in change.unsets)
     yield from (f"{INDENT}{said}" for said in by_tools(change.proposed_by))
 

@@ -23,8 +23,8 @@ from jp_nb.agent.tokens import (
     estimate_tool_tokens,
     format_definition,
 )
-from jp_nb.config.secrets import without_secrets
-from jp_nb.images import amount
+from jp_nb.config.secrets import hide_secrets
+from jp_nb.images import format_bytes
 from jp_nb.json_values import JsonObject, as_object
 from jp_nb.rendering.prompts import difference
 from jp_nb.rendering.report import Report, joined, table
@@ -39,7 +39,7 @@ from jp_nb.rendering.requests import (
     message_row,
     tokens_in_words,
 )
-from jp_nb.text import escape_unseen
+from jp_nb.text import escape_invisible
 
 MAX_MESSAGES: Final = 10
 """Of either request, from the first that differs."""
@@ -125,7 +125,7 @@ def _attached(attachment: Attachment) -> JsonValue:
     content = attachment.content
     if isinstance(content, str):
         return content
-    return f"{attachment.media_type}, {amount(len(content))}"
+    return f"{attachment.media_type}, {format_bytes(len(content))}"
 
 
 def _tools(before: TracedRequest, after: TracedRequest) -> Iterator[Report]:
@@ -328,13 +328,13 @@ def _changed_parts(what: str, now: JsonValue, then: JsonValue) -> Iterator[str]:
         _hidden(then),
     )  # a fold may leave a part of a key, which looks like none
     found = difference(ProposedChange(what, _part_json(now), _part_json(then)))
-    name = escape_unseen(what)
+    name = escape_invisible(what)
     if _same(now, then):
         yield f"  {name}: the difference looks like an API key and is not shown"
         return
     if found is None:
         sides = (
-            UNSET if (text := _part_json(each)) is None else escape_unseen(text)
+            UNSET if (text := _part_json(each)) is None else escape_invisible(text)
             for each in (now, then)
         )
         yield f"  {name}: {' → '.join(sides)}"
@@ -350,7 +350,7 @@ def _hidden(value: JsonValue) -> JsonValue:
     """Return `value` without what looks like a key in its texts."""
     match value:
         case str():
-            return without_secrets(value)
+            return hide_secrets(value)
         case list():
             return [_hidden(each) for each in value]
         case dict():

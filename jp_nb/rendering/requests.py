@@ -26,16 +26,16 @@ from jp_nb.agent.tokens import (
     estimate_text_tokens,
     estimate_tool_tokens,
 )
-from jp_nb.config.masking import masked
+from jp_nb.config.masking import mask_secrets
 from jp_nb.errors import UsageError
-from jp_nb.images import MEDIA_TYPES, Image, amount
+from jp_nb.images import MEDIA_TYPES, Image, format_bytes
 from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
 from jp_nb.record.marks import usage_in
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, joined, table
-from jp_nb.text import escape_markdown, escape_unseen, one_line, plain
+from jp_nb.text import escape_invisible, escape_markdown, one_line, plain
 
 _SHOWN_ELSEWHERE: Final = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "attachments", "response_schema"}
@@ -90,7 +90,7 @@ class TracedRequest:
         """What is posted, without what may be secret in its parameters."""
         body: dict[str, JsonValue] = json.loads(self.sent.body)
         return {
-            key: value if key in _SHOWN_ELSEWHERE else masked(value, (key,))
+            key: value if key in _SHOWN_ELSEWHERE else mask_secrets(value, (key,))
             for key, value in body.items()
         }
 
@@ -285,7 +285,7 @@ def key_in_words(sent: SentRequest) -> str:
 
 def as_json(value: JsonValue) -> str:
     """Return `value` as JSON in which every character is seen."""
-    return escape_unseen(json.dumps(value, ensure_ascii=False))
+    return escape_invisible(json.dumps(value, ensure_ascii=False))
 
 
 # --- what is in it ---------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def attachment_in_words(attachment: Attachment) -> str:
         return bounded(attachment.content)
     if attachment.media_type in MEDIA_TYPES:
         return f"[image: {Image(attachment.media_type, attachment.content).words_with_size}]"
-    return f"[file {attachment.media_type} {amount(len(attachment.content))}]"
+    return f"[file {attachment.media_type} {format_bytes(len(attachment.content))}]"
 
 
 def _count(tokens: int) -> str:
@@ -455,7 +455,7 @@ _HEADER_CHARS: Final = 2_000
 
 def body_text(traced: TracedRequest) -> str:
     """Return the body as JSON in one line, in which every character is seen; the value is exact."""
-    return escape_unseen(compact_json(traced.body))
+    return escape_invisible(compact_json(traced.body))
 
 
 def curl_command(traced: TracedRequest) -> str:

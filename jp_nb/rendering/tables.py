@@ -16,11 +16,11 @@ from pydantic import JsonValue
 
 from jp_nb.agent.compaction import CompactionPlan
 from jp_nb.agent.provider import ModelInfo, ModelList
-from jp_nb.config.layers import to_text
-from jp_nb.config.masking import masked
-from jp_nb.config.partial import Change, Partial, get_path, walk
+from jp_nb.config.layers import format_value
+from jp_nb.config.masking import mask_secrets
+from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, node_at, parse_path
-from jp_nb.config.secrets import without_secrets
+from jp_nb.config.secrets import hide_secrets
 from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, how_sent, turn_treatments
 from jp_nb.record.document import Document, events_of
@@ -33,7 +33,7 @@ from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.status import tokens_line
 from jp_nb.storage.cassette import CassetteContent, OnFile
 from jp_nb.storage.trust import Pending
-from jp_nb.text import escape_unseen, one_line, plain, spell_unseen
+from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 
 UNKNOWN: Final = "-"
 ALL: Final = "all"
@@ -330,9 +330,9 @@ def pending_rows(found: Iterable[Pending]) -> list[tuple[str, str, str]]:
     """Return what would count if the user agreed to it: path, value, and the file."""
     return [
         (
-            spell_unseen(path),
-            escape_unseen(to_text(masked(value, parse_path(path)))),
-            spell_unseen(file),
+            spell_invisible(path),
+            escape_invisible(format_value(mask_secrets(value, parse_path(path)))),
+            spell_invisible(file),
         )
         for pending in found
         for path, value, file in pending.leaves
@@ -374,13 +374,13 @@ def _listed(change: Change) -> str:
 
 def _values(delta: Partial) -> Iterator[str]:
     shown: dict[Keys, None] = {}
-    for keys, _ in walk(delta):
+    for keys, _ in iter_leaves(delta):
         above = node_at(keys[:-1])
-        is_model = above is not None and above.requires == ["provider", "name"]
+        is_model = above is not None and above.required_fields == ["provider", "name"]
         shown[keys[:-1] if is_model else keys] = None
     for keys in shown:
         path = format_path(keys)
-        value = masked(get_path(delta, path), parse_path(path))
+        value = mask_secrets(get_path(delta, path), parse_path(path))
         if isinstance(value, dict) and {"provider", "name"} <= value.keys():
             value = f"{value['provider']}/{value['name']}"
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -400,7 +400,7 @@ def exchange_in_words(cassette: CassetteContent, exchange: OnFile) -> str:
     model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
     last = cassette.parts.get(("message", exchange.last_message))
     said = "" if last is None else str(last.value.get("text") or last.value.get("name") or "")
-    hidden = without_secrets(plain(said, limit=sys.maxsize))  # the beginning of a key is none
+    hidden = hide_secrets(plain(said, limit=sys.maxsize))  # the beginning of a key is none
     return f"line {exchange.line}, {one_line(model)}: {one_line(hidden, limit=MAX_CHARS)}"
 
 

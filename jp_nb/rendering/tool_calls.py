@@ -19,13 +19,13 @@ from jp_nb.agent.tool_call import MAX_LISTED_OMISSIONS, format_image_count
 from jp_nb.json_values import spaced_json
 from jp_nb.rendering.markdown import break_math, code_block, code_span
 from jp_nb.text import (
+    escape_invisible,
     escape_markdown,
-    escape_unseen,
     one_line,
     plain,
-    shortened,
-    spell_unseen,
-    spelled_lines,
+    spell_invisible,
+    spell_lines,
+    truncate,
 )
 
 EDITED = " (arguments edited by you)"
@@ -103,16 +103,16 @@ def _edited(begins: ToolBegins) -> str:
 def _head(begins: ToolBegins) -> str:
     """`name(a=1, b="x")`, shortened; the name alone where arguments are shown below or not."""
     if begins.parameters != "line" or begins.formatted is not None:
-        return plain(spell_unseen(begins.name), limit=MAX_CALL_CHARS)
+        return plain(spell_invisible(begins.name), limit=MAX_CALL_CHARS)
     below = {each.name for each in begins.texts}
     given = [
-        (spell_unseen(key), _size(value) if key in below else spaced_json(value))
+        (spell_invisible(key), _size(value) if key in below else spaced_json(value))
         for key, value in _said(begins.arguments).items()
     ]
     # Cut before it is escaped: an argument of a megabyte is drawn again and again.
-    text = ", ".join(f"{key}={escape_unseen(value[:MAX_CALL_CHARS])}" for key, value in given)
+    text = ", ".join(f"{key}={escape_invisible(value[:MAX_CALL_CHARS])}" for key, value in given)
     cut = sum(max(len(value) - MAX_CALL_CHARS, 0) for _, value in given)
-    return shortened(f"{spell_unseen(begins.name)}({text})", MAX_CALL_CHARS, cut=cut)
+    return truncate(f"{spell_invisible(begins.name)}({text})", MAX_CALL_CHARS, cut=cut)
 
 
 def _size(text: JsonValue) -> str:
@@ -157,7 +157,7 @@ def _arguments(begins: ToolBegins, *, asked: bool) -> Iterator[_BlockBelow]:
     if begins.parameters == "json" and others:
         yield _BlockBelow(bounded(format_visible_json(others)), "json")
     for each in () if asked else begins.texts:
-        _, lines = spelled_lines(str(begins.arguments[each.name]))
+        _, lines = spell_lines(str(begins.arguments[each.name]))
         yield _BlockBelow(bounded("\n".join(lines)), each.language, folds=True)
 
 
@@ -182,9 +182,9 @@ def bounded(text: str, *, lines: int | None = None) -> str:
     found = plain(text, limit=sys.maxsize).strip("\n").split("\n")
     shown = found if lines is None else found[:lines]
     left = len(found) - len(shown)
-    cut = [shortened(line, MAX_LINE_CHARS).rstrip() for line in shown]
+    cut = [truncate(line, MAX_LINE_CHARS).rstrip() for line in shown]
     more = [f"… {left} more line{'' if left == 1 else 's'}"] if left else []
-    return "\n".join([shortened("\n".join(cut), MAX_BLOCK_CHARS), *more])
+    return "\n".join([truncate("\n".join(cut), MAX_BLOCK_CHARS), *more])
 
 
 def stable_traceback(text: str) -> str:

@@ -20,10 +20,10 @@ from pydantic import JsonValue
 from jp_nb.agent.bench import CallOutcome
 from jp_nb.agent.prompts import ProposedChange
 from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
-from jp_nb.config.access_rules import asks, names_nothing
-from jp_nb.config.layers import to_text
-from jp_nb.config.masking import is_secret, masked
-from jp_nb.config.secrets import NOT_SHOWN, without_credentials
+from jp_nb.config.access_rules import is_user_asked, matches_nothing
+from jp_nb.config.layers import format_value
+from jp_nb.config.masking import is_secret_path, mask_secrets
+from jp_nb.config.secrets import NOT_SHOWN, hide_credentials
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import (
     STAR,
@@ -42,7 +42,7 @@ from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.markdown import code_block, code_span
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.tool_calls import MAX_BLOCK_CHARS, no_markup
-from jp_nb.text import escape_unseen, one_line, plain
+from jp_nb.text import escape_invisible, one_line, plain
 from jp_nb.tools.parameters import Parameter, list_parameters
 from jp_nb.tools.process import ProcessRun
 from jp_nb.tools.python import PythonTool
@@ -86,7 +86,11 @@ def _offered(name: str, config: AppConfig, offered: ToolSet) -> str:
         return f"missing: {offered.missing[name]}"
     if name not in offered.tools:
         return "off"
-    return "on" if config.conversation.enabling(name)[0] else "on: assistant.tool_choice names it"
+    return (
+        "on"
+        if config.conversation.get_tool_state(name)[0]
+        else "on: assistant.tool_choice names it"
+    )
 
 
 def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
@@ -96,7 +100,7 @@ def tool_report(name: str, config: AppConfig, offer: MakeOffer) -> Report:
         UsageError: If there is no such tool; the message offers the nearest.
     """
     configured = config.conversation.tools.get(name)
-    if configured is None and config.conversation.toolset(name):
+    if configured is None and config.conversation.list_toolset_tools(name):
         return tools_report(config, offer, name)
     if configured is None or name == STAR:
         known = [x for x in config.conversation.tools if x != STAR]
@@ -146,7 +150,7 @@ def _advice(found: OfferedTool | None) -> tuple[str, ...]:
 
 
 def _state(name: str, config: AppConfig, offered: ToolSet) -> str:
-    state, rule = config.conversation.enabling(name)
+    state, rule = config.conversation.get_tool_state(name)
     word = "on" if state else "off"
     if rule == "never":
         return f"locked-{word}: -t and -T cannot switch it"
@@ -156,14 +160,14 @@ def _state(name: str, config: AppConfig, offered: ToolSet) -> str:
 
 
 def _command(command: Command) -> str:
-    program, *args = (without_credentials(word) for word in (command.program, *command.args))
+    program, *args = (hide_credentials(word) for word in (command.program, *command.args))
     if command.shell:
         return f"sh -c: {program} {shlex.join(args)}".rstrip()
     return shlex.join([program, *args])
 
 
 def _value(value: JsonValue, path: Sequence[str]) -> str:
-    return without_credentials(to_text(masked(value, path)))
+    return hide_credentials(format_value(mask_secrets(value, path)))
 
 
 def _settings(tool: OfferedTool) -> Iterator[tuple[str, str]]:
@@ -190,7 +194,7 @@ def _lines(shown: str | int) -> str:
 
 def _question(tool: str, key: str, question: QuestionConfig) -> tuple[str, str, str, str]:
     above = ("conversation", "tools", tool, "questions", key)
-    who: str = "assistant" if question.asks_assistant else "user"
+    who: str = "assistant" if question.is_answered_by_model else "user"
     if not isinstance(question.target, str):
         overrides: JsonValue = question.target.model_dump(mode="json", exclude_unset=True)
         who += f", with {_value(overrides, above)}"
@@ -218,7 +222,7 @@ def _parameters(tool: OfferedTool) -> list[Report]:
 def _values(parameter: Parameter) -> Iterator[str]:
     for text in parameter.values:
         word = text.partition(" ")[0]
-        known = word in ("default", "always") and is_secret(parameter.path)
+        known = word in ("default", "always") and is_secret_path(parameter.path)
         yield f"{word} {NOT_SHOWN}" if known else text
 
 
@@ -262,7 +266,7 @@ def _rule(rule: _Rule) -> str:
 
 
 def _config_verbs(rule: ConfigRule) -> str:
-    if names_nothing(rule):
+    if matches_nothing(rule):
         return "matches no setting"
     changes = [
         *(["write, even grants"] if rule.write == "insecure_allow" else []),
@@ -270,7 +274,7 @@ def _config_verbs(rule: ConfigRule) -> str:
         *(["unset"] if rule.delete else []),
     ]
     words = {True: "asks", False: "does not ask", None: "asks about settings with authority"}
-    how = words[asks(rule)]
+    how = words[is_user_asked(rule)]
     changed = [f"{' and '.join(changes)} ({how})"] if changes else []
     return ", ".join([*(["read"] if rule.read else []), *changed]) or "nothing"
 
@@ -424,7 +428,7 @@ def call_source(call: ToolCall, tool: PythonTool | None, namespace: Mapping[str,
     source = _of_function(call, tool, namespace) if tool is not None else None
     lines = [source or _of_tool(call, namespace)]
     if call.is_error and call.content:
-        said = escape_unseen(one_line(call.content.partition("\n")[0], limit=MAX_ERROR_CHARS))
+        said = escape_invisible(one_line(call.content.partition("\n")[0], limit=MAX_ERROR_CHARS))
         lines.insert(0, f"# failed: {said}")
     return "\n".join(lines)
 

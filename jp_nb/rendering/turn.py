@@ -36,10 +36,10 @@ from jp_nb.agent.display import (
 from jp_nb.agent.permissions import SKIPPED
 from jp_nb.agent.prompts import ANSWERS
 from jp_nb.agent.questions import REASON_NOT_ANSWERED
-from jp_nb.config.masking import is_secret, masked
+from jp_nb.config.masking import is_secret_path, mask_secrets
 from jp_nb.config.partial import is_wrapper
 from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, format_path, parse_path
-from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, without_credentials
+from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, hide_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import indented_json, read_json
 from jp_nb.record.compaction import in_words, placed_compactions
@@ -86,12 +86,12 @@ from jp_nb.rendering.tool_calls import (
     no_markup,
 )
 from jp_nb.text import (
+    escape_invisible,
     escape_markdown,
-    escape_unseen,
+    format_user_name,
     one_line,
     plain,
-    shown_name,
-    spell_unseen,
+    spell_invisible,
 )
 
 
@@ -275,7 +275,7 @@ def _verdict(ends: ChangeEnds) -> str:
             return f"{applied} {answers}{beside}" if ends.applied else f"rejected {answers}"
         case "person":
             channel = f" ({ends.channel})" if ends.channel else ""
-            person = "you" if ends.person is None else shown_name(ends.person)
+            person = "you" if ends.person is None else format_user_name(ends.person)
             if not ends.applied:
                 return f"rejected by {person}{channel}"
             return f"{applied} by {person}{channel}{beside}"
@@ -610,7 +610,7 @@ def log_report(
 def _speaker(part: Part) -> str:
     if not (isinstance(part, Text) and part.by_person):
         return "assistant"
-    return "you" if part.by is None else f"asked by {shown_name(part.by)}"
+    return "you" if part.by is None else f"asked by {format_user_name(part.by)}"
 
 
 def _turn(turn: Turn, image_hosts: Collection[str]) -> Iterator[Report]:
@@ -751,12 +751,12 @@ def uncalled_words(required: str) -> str:
 
 def _call(call: ToolCall) -> str:
     arguments = ", ".join(
-        f"{spell_unseen(key)}={escape_unseen(json.dumps(value, ensure_ascii=False))}"
+        f"{spell_invisible(key)}={escape_invisible(json.dumps(value, ensure_ascii=False))}"
         for key, value in call.arguments.items()
     )
     mark = "⊘" if was_skipped(call) else {None: "…", True: "✗", False: "✓"}[call.is_error]
     result = one_line(for_user(call.name, call.content or ""), limit=MAX_CELL_CHARS)
-    shown = plain(f"{spell_unseen(call.name)}({arguments})", limit=120)
+    shown = plain(f"{spell_invisible(call.name)}({arguments})", limit=120)
     images = "".join(f" · {image.words}" for image in call.images)
     return f"{mark} {shown}{_edited(call)} → {result}{images}"
 
@@ -812,8 +812,8 @@ def _settings(
         if isinstance(value, dict) and value and not is_whole:
             yield from _settings(value, below, keys)
         else:
-            shown = json.dumps(masked(value, keys), ensure_ascii=False)
-            yield f"{format_path(keys)} = {without_credentials(shown)}"
+            shown = json.dumps(mask_secrets(value, keys), ensure_ascii=False)
+            yield f"{format_path(keys)} = {hide_credentials(shown)}"
 
 
 def masked_path(path: str) -> str:
@@ -821,12 +821,12 @@ def masked_path(path: str) -> str:
     try:
         keys = parse_path(path)
     except ConfigError:
-        return without_credentials(path)
+        return hide_credentials(path)
     shown = [
-        Element(NOT_SHOWN) if isinstance(key, Element) and is_secret(keys[:i]) else key
+        Element(NOT_SHOWN) if isinstance(key, Element) and is_secret_path(keys[:i]) else key
         for i, key in enumerate(keys)
     ]
-    return without_credentials(format_path(shown))
+    return hide_credentials(format_path(shown))
 
 
 def _proposed(change: ConfigChange) -> str:
@@ -847,7 +847,7 @@ def _applied(call: ProposedBy) -> str:
 
 
 def _person(call: ProposedBy) -> str:
-    return "you" if call.by is None else shown_name(call.by)
+    return "you" if call.by is None else format_user_name(call.by)
 
 
 def by_tools(calls: Iterable[ProposedBy]) -> list[str]:

@@ -35,7 +35,7 @@ from jp_nb.agent.turn import user_required_error
 from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
 from jp_nb.images import Image
-from jp_nb.json_values import as_object, is_storable, json_copy, read_json, sorted_json
+from jp_nb.json_values import as_object, copy_nested_json, is_storable, read_json, sorted_json
 from jp_nb.record.clock import utc_now
 from jp_nb.record.context import RequestContext, thread_of
 from jp_nb.record.events import (
@@ -264,8 +264,8 @@ class ToolBench:
     def _scratch(self) -> ConversationStream:
         """Return a copy of the conversation, with a turn of its own, of which nobody hears."""
         stream = self._active.document.conversation
-        entries = [] if stream.damage else json_copy(stream.raw)
-        copy = ConversationStream(json_copy(stream.head), clock=utc_now, raw=entries)
+        entries = [] if stream.damage else copy_nested_json(stream.raw)
+        copy = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
         copy.repair()
         copy.start_turn(ChatRequest(content=REQUEST))
         return copy
@@ -312,7 +312,7 @@ def _checked(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonVal
     """Return a copy of `arguments`, which a person may have made of anything."""
     try:
         if is_storable(dict(arguments)):
-            return dict(json_copy(arguments))
+            return dict(copy_nested_json(arguments))
     except TypeError:  # of what JSON has not
         pass
     raise UsageError(f"the arguments of {name} must be JSON values")

@@ -89,7 +89,7 @@ class ManualCompaction:
         """
         settings = self._active.settings
         config = settings.draft(order.directives).config()
-        rules = order.rules or config.conversation.compaction.in_force
+        rules = order.rules or config.conversation.compaction.effective_rules
         planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
         given = [order.apply_bounds(rule) for rule in rules]
         cuts = planner.cuts(given, first=order.first, last=order.last)

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
-from jp_nb.config.secrets import NOT_SHOWN, looks_secret
+from jp_nb.config.secrets import NOT_SHOWN, looks_like_secret
 from jp_nb.text import one_line, plain
 from jp_nb.tools import base as base_module
 from jp_nb.tools.notebook_access import DataSection, frame_sections
@@ -472,7 +472,7 @@ class _Writer:
 def _is_key(value: str | bytes) -> bool:
     """Return True if `value` is one word that may be a key."""
     text = value if isinstance(value, str) else value.decode(errors="replace")
-    return len(text.split()) == 1 and looks_secret(text)
+    return len(text.split()) == 1 and looks_like_secret(text)
 
 
 def _first_with_room(sizes: Sequence[int], room: int) -> int:

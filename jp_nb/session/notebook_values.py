@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from jp_nb.agent.provider import Attachment
 from jp_nb.config.directives import Directive
-from jp_nb.config.tree.app import AttachmentParts, attachment_parts
+from jp_nb.config.tree.app import AttachmentParts, parse_attachment_url
 from jp_nb.errors import UsageError
 from jp_nb.images import Image
 from jp_nb.storage.attachments import AttachmentError
@@ -52,7 +52,7 @@ class AttachedValues:
         """
         told = self._told.get(url)
         if told is None:
-            return (Attachment(attachment_parts(url).path, "text/plain", LATER),)
+            return (Attachment(parse_attachment_url(url).path, "text/plain", LATER),)
         if isinstance(told, AttachmentError):
             raise told
         return told
@@ -60,13 +60,13 @@ class AttachedValues:
 
 def is_value(url: str) -> bool:
     """Return True if `url` names a value of the notebook, and not a file."""
-    return attachment_parts(url).type.lower() == VALUE
+    return parse_attachment_url(url).type.lower() == VALUE
 
 
 def _told(
     url: str, namespace: Mapping[str, Any], budget: ValueBudget
 ) -> tuple[Attachment, ...] | AttachmentError:
-    expression = attachment_parts(url).path
+    expression = parse_attachment_url(url).path
     try:
         value = read_value_path(expression).follow(namespace)
     except ValuePathError as exc:
@@ -97,7 +97,7 @@ def resolve_variables(
         elif url is not None:
             directive = replace(directive, text=url)
             notices.append(
-                f"the variable {attachment_parts(url).path} is attached and described "
+                f"the variable {parse_attachment_url(url).path} is attached and described "
                 "again for each turn"
             )
         chosen.append(directive)

@@ -139,7 +139,7 @@ class Resolver:
             provider=provider,
             provider_name=model.provider,
             model=model.name,
-            system=config.assistant.system(),
+            system=config.assistant.system_texts(),
             tools=tools,
             tool_choice=(
                 _tool_choice(config.assistant.tool_choice, tools)
@@ -253,7 +253,7 @@ class Resolver:
             ConfigError: If a model cannot be had; its path is the override's.
         """
         llm = config.providers.llm
-        base = aliases.for_inquiries(config)
+        base = aliases.build_inquiry_assistant(config)
         if base.model.id != config.assistant.model.id:
             own = self._override(base, llm, aliases.INQUIRY_MODEL_PATH, ANSWERS)
         overrides: dict[tuple[str, str], InquiryModel] = {}
@@ -261,7 +261,7 @@ class Resolver:
             for question, choice in tool.questions.items():
                 if not isinstance(choice.target, QuestionAssistant):
                     continue
-                other, theirs = aliases.for_question(base, choice.target), own
+                other, theirs = aliases.build_question_assistant(base, choice.target), own
                 if other.model.id != base.model.id:
                     path = aliases.target_path(tool.name, question)
                     theirs = self._override(other, llm, path, ANSWERS)
@@ -292,7 +292,7 @@ class Resolver:
             provider=provider,
             model=name.name,
             full_name=str(name),
-            system=assistant.system(),
+            system=assistant.system_texts(),
             parameters=_parameters(assistant.model.parameters),
             request=assistant.request,
             is_replayed=self._tape is not None and self._tape.is_offline,
@@ -305,7 +305,7 @@ class Resolver:
             ConfigError: If it cannot be had.
         """
         config, summary = resolved.basis.config, rule.summary or SummaryConfig()
-        assistant = aliases.for_summary(config, summary)
+        assistant = aliases.build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
         model = self._override(assistant, config.providers.llm, path, "summarizes turns")
         asked = self._inquiry_model(assistant, model)
@@ -371,7 +371,7 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolCho
     if name == choice:
         return choice
     configured = config.conversation.tools
-    if name not in configured and (tools_of_it := config.conversation.toolset(name)):
+    if name not in configured and (tools_of_it := config.conversation.list_toolset_tools(name)):
         raise UsageError(
             f"-u takes one tool, and {name!r} is a toolset: {', '.join(tools_of_it)}. "
             "Use -u without a name to require any enabled tool"
@@ -381,7 +381,7 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolCho
         raise UsageError(
             f"Tool not found: {name}" + (f"; did you mean {near[0]!r}?" if near else "")
         )
-    if not config.conversation.enabling(name)[0]:
+    if not config.conversation.get_tool_state(name)[0]:
         reason = f"it is off; turn it on with `-t {name}` on the same line"
     elif name not in tools.tools:
         reason = tools.missing.get(name, "it is not available here")

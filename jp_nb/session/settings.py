@@ -18,34 +18,41 @@ from typing import Any, Literal
 
 from pydantic import JsonValue
 
-from jp_nb.config.access_rules import rule_warnings, rules_in
+from jp_nb.config.access_rules import find_rule_warnings, iter_rules
 from jp_nb.config.aliases import (
-    aliases_in,
-    parse_model_id,
+    get_aliases,
+    parse_model_reference,
     require_tools,
     resolve_model,
     resolve_partial,
-    toggled,
+    toggle_tools,
 )
 from jp_nb.config.assignments import FILE_ONLY, is_assignment, parse_assignment
-from jp_nb.config.authority import strip_untrusted
+from jp_nb.config.authority import strip_untrusted_record
 from jp_nb.config.directives import DEFAULT_MODEL, Directive
-from jp_nb.config.layers import ENVIRONMENT, REGISTRATIONS, USER_FILE, WORKSPACE_FILE, Layer, fold
-from jp_nb.config.masking import is_secret, masked
+from jp_nb.config.layers import (
+    ENVIRONMENT,
+    REGISTRATIONS,
+    USER_FILE,
+    WORKSPACE_FILE,
+    Layer,
+    merge_layers,
+)
+from jp_nb.config.masking import is_secret_path, mask_secrets
 from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
     as_replacement,
-    build,
+    build_partial,
     get_path,
-    leaves,
+    iter_leaf_paths,
     merge,
     strip_strategies,
 )
 from jp_nb.config.proposal import ConfigSnapshot
-from jp_nb.config.schema import Element, format_path, node_of, parse_path, require
-from jp_nb.config.tree.app import AppConfig, attachment_argument
+from jp_nb.config.schema import Element, find_node, format_path, parse_path, require_node
+from jp_nb.config.tree.app import AppConfig, parse_attachment_argument
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
@@ -121,13 +128,13 @@ def model_partial(reference: Any, current: Partial) -> Partial:
     Raises:
         ConfigError: If it names none.
     """
-    model = resolve_model(reference, aliases_in(current))
-    return build(MODEL, {"provider": model.provider, "name": model.name})
+    model = resolve_model(reference, get_aliases(current))
+    return build_partial(MODEL, {"provider": model.provider, "name": model.name})
 
 
 def _resolved(delta: Partial, current: Partial) -> Partial:
     """Return `delta` with its models resolved: an alias may mean another one later."""
-    return resolve_partial(delta, aliases_in(current))
+    return resolve_partial(delta, get_aliases(current))
 
 
 def base_config(files: ConfigFiles) -> Partial:
@@ -139,14 +146,14 @@ def base_config(files: ConfigFiles) -> Partial:
     Raises:
         ConfigError: If a file or a variable is wrong.
     """
-    partial = with_model(fold(files.layers()))
+    partial = with_model(merge_layers(files.layers()))
     validate(partial)
-    return strip_untrusted(to_store(partial))[0]
+    return strip_untrusted_record(to_store(partial))[0]
 
 
 def continues_headless(files: ConfigFiles) -> bool:
     """Return whether `record.headless` says that a headless run continues a conversation (D18)."""
-    return bool(get_path(fold(files.readable()[0]), "record.headless") == "continue")
+    return bool(get_path(merge_layers(files.readable()[0]), "record.headless") == "continue")
 
 
 def is_reproducible(files: ConfigFiles) -> bool:
@@ -154,7 +161,7 @@ def is_reproducible(files: ConfigFiles) -> bool:
 
     An argument of the run that is wrong says nothing here: what begins with it says so.
     """
-    below = fold(files.readable()[0])
+    below = merge_layers(files.readable()[0])
     with suppress(ConfigError):
         below = merge(below, apply_overrides({}, files))
     return get_path(below, "record.reproducible") is True
@@ -189,7 +196,7 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
     given = read_overrides()
     if not given:
         return base
-    below = fold(files.layers())
+    below = merge_layers(files.layers())
     for directive in given:
         for change, _ in requested_changes(directive.text, merge(below, base), files):
             base = apply(base, change)
@@ -210,13 +217,13 @@ def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
     Files that are wrong are passed over.
     """
     tools_config: Partial = {"conversation": {"tools": registered_functions()}}
-    return odd_rules_in(merge(merge(tools_config, fold(files.readable()[0])), base))
+    return odd_rules_in(merge(merge(tools_config, merge_layers(files.readable()[0])), base))
 
 
 def odd_rules_in(partial: Partial) -> list[str]:
     """Say which rules about the configuration in `partial` are hardly meant."""
-    found = rules_in(strip_strategies(partial))
-    return [text for tool, rules in found for text in rule_warnings(tool, rules)]
+    found = iter_rules(strip_strategies(partial))
+    return [text for tool, rules in found for text in find_rule_warnings(tool, rules)]
 
 
 class Drafting:
@@ -245,7 +252,7 @@ class Drafting:
                 self._take_back(directive.text)
             case "tool" | "no_tool":
                 config, on = self.draft.config(), directive.kind == "tool"
-                self._assign(toggled(config, directive.text, on=on))
+                self._assign(toggle_tools(config, directive.text, on=on))
             case "attach":
                 self._assign(
                     Change({"conversation": {"attachments": [self._attached(directive.text)]}})
@@ -259,7 +266,7 @@ class Drafting:
         Raises:
             ConfigError: If it names none.
         """
-        self._assign(Change(model_partial(parse_model_id(text), self.draft.partial())))
+        self._assign(Change(model_partial(parse_model_reference(text), self.draft.partial())))
 
     def _assign(self, change: Change) -> None:
         if change:
@@ -267,7 +274,7 @@ class Drafting:
 
     def _uncover(self, path: str) -> None:
         """Take back what the conversation says at `path`."""
-        require(path)
+        require_node(path)
         change = Change(unsets=(path,), uncovers=frozenset({path}))
         if self.draft.add(change, claims_for(change, None)):
             return
@@ -291,7 +298,7 @@ class Drafting:
         root = self._files.root
         within = self._files.folder.relative_to(root).as_posix()
         try:
-            url = attachment_argument(text, within=within)
+            url = parse_attachment_argument(text, within=within)
         except ValueError as exc:
             raise UsageError(f"-a: {exc}") from exc
         if is_value(url):
@@ -306,7 +313,7 @@ class Drafting:
         if text in ("NONE", "WORKSPACE"):
             self.draft.reset()
             if text == "WORKSPACE":
-                change = Change(to_store(with_model(fold(self._files.layers()))))
+                change = Change(to_store(with_model(merge_layers(self._files.layers()))))
                 self.draft.add(change, claims_for(change, None))
             return
         for change, layer in requested_changes(text, self.draft.partial(), self._files):
@@ -331,9 +338,9 @@ class Drafting:
                 "this conversation, "
                 f"use `%jp config --unset {change.unsets[0]}`"
             )
-        for path, value in leaves(change.delta):
+        for path, value in iter_leaf_paths(change.delta):
             if not self._take_value_back(path, value):
-                shown = json.dumps(masked(value, parse_path(path)), ensure_ascii=False)
+                shown = json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)
                 self._note(f"{path} is not {shown}, so nothing changes")
 
     def _take_file_back(self, name: str) -> None:
@@ -347,7 +354,7 @@ class Drafting:
             self._note(f"no current setting is from {name!r}, so nothing changes")
 
     def _take_value_back(self, path: str, value: JsonValue) -> bool:
-        node = node_of(path)
+        node = find_node(path)
         now = get_path(self.draft.partial(), path)
         if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
             present = [item for item in value if isinstance(now, list) and item in now]
@@ -365,7 +372,7 @@ class Drafting:
             path
             for layer in self._files.readable()[0]
             if layer.name == ENVIRONMENT
-            for path, _ in leaves(layer.partial)
+            for path, _ in iter_leaf_paths(layer.partial)
         ]
 
 
@@ -465,7 +472,7 @@ class Settings:
         """
         wanted = list(paths)
         for path in wanted:
-            require(path)
+            require_node(path)
         with self.skip_invalid_files():
             self.projection.below_changed()
         return self.projection.explain(wanted)
@@ -477,7 +484,7 @@ class Settings:
         layers = [x for x in self.projection.layers() if x.name != REGISTRATIONS]
         partials = [layer.partial for layer in layers]
         partials += [step.change.delta for step in self.projection.steps()]
-        return sorted({path for partial in partials for path, _ in leaves(partial)})
+        return sorted({path for partial in partials for path, _ in iter_leaf_paths(partial)})
 
     # --- changing ----------------------------------------------------------------------------
 
@@ -615,7 +622,9 @@ def _check_with(layer: Layer, layers: list[Layer]) -> None:
     else:  # above the weaker kinds
         kinds = [REGISTRATIONS, USER_FILE, *([WORKSPACE_FILE] * (layer.name != USER_FILE))]
         layers.insert(sum(other.name in kinds for other in layers), layer)
-    aliases = validate(fold(layers), layer=layer.name, file=layer.file).providers.llm.aliases
+    aliases = validate(
+        merge_layers(layers), layer=layer.name, file=layer.file
+    ).providers.llm.aliases
     resolve_model(validate(layer.partial).assistant.model.id, aliases)
 
 
@@ -624,7 +633,7 @@ def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:
     projection.below_changed()
     draft = Draft(projection)
     for path in file.paths:
-        if is_secret(parse_path(path)):
+        if is_secret_path(parse_path(path)):
             yield f"{path} looks like a secret: the file now contains it as plain text"
         change = Change(unsets=(path,), uncovers=frozenset({path}))
         draft.add(change, claims_for(change, None))

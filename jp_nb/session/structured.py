@@ -14,7 +14,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from jp_nb.errors import AnswerError, UsageError
-from jp_nb.json_schema import ONLY_ITSELF, Schema, all_schemas, find_loop, format_place
+from jp_nb.json_schema import ONLY_ITSELF, Schema, all_schemas, find_loop, format_schema_path
 from jp_nb.json_values import MAX_SCHEMA_LEVELS, is_deeper
 from jp_nb.jsonschema_import import without_parsers
 from jp_nb.record.events import ChatResponse, Entry
@@ -123,7 +123,7 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
     try:
         validator.check_schema(schema)
     except SchemaError as exc:
-        where = format_place(exc.absolute_path)
+        where = format_schema_path(exc.absolute_path)
         raise UsageError(f"{name!r} is not a JSON schema: {where}: {_misfit(exc)}") from exc
     try:
         endless = find_loop(schema, same_value=True)
@@ -133,9 +133,9 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
     for path, part in all_schemas(schema).items():
         if path and base in part:
             why = f"it has its own `{base}`, which changes the base of references: remove it"
-            raise _unfit(name, f"{format_place(path)}: {why}")
+            raise _unfit(name, f"{format_schema_path(path)}: {why}")
     if endless is not None:
-        raise _unfit(name, f"{format_place(endless)}: {ONLY_ITSELF}")
+        raise _unfit(name, f"{format_schema_path(endless)}: {ONLY_ITSELF}")
 
 
 def _unfit(name: str, why: str) -> UsageError:
@@ -174,7 +174,7 @@ def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None
     error = _first_misfit(data, schema)
     if error is None:
         return
-    where = format_place(error.absolute_path)
+    where = format_schema_path(error.absolute_path)
     found = _excerpt(error.instance) if error.absolute_path else ""
     whole = f"{where}: {_misfit(error)}{f', found {found}' if found else ''}"
     raise AnswerError(

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.config.tree.app import AttachmentParts, attachment_parts
+from jp_nb.config.tree.app import AttachmentParts, parse_attachment_url
 from jp_nb.errors import JpNbError
-from jp_nb.text import escape_unseen
+from jp_nb.text import escape_invisible
 
 MAX_FILES = 500
 MAX_LOOKED_AT = 20_000
@@ -90,9 +90,9 @@ class Attachments:
 
 def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
     """Yield the files that `url` names, in order."""
-    parts = attachment_parts(url)
+    parts = parse_attachment_url(url)
     if parts.type.lower() != "file":
-        kind = escape_unseen(parts.type)
+        kind = escape_invisible(parts.type)
         raise AttachmentError(
             url,
             f"attachments of the type '{kind}' are not supported: use file:PATH or value:NAME",
@@ -105,7 +105,7 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
         return
     matches = sorted(_Matching(url).walk(Path(path.anchor), path.parts[1:]))
     if not matches:
-        raise AttachmentError(url, f"file {escape_unseen(str(path))} does not exist")
+        raise AttachmentError(url, f"file {escape_invisible(str(path))} does not exist")
     home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
     for match in matches:
         source = str(match.relative_to(folder) if match.is_relative_to(folder) else match)
@@ -143,7 +143,9 @@ class _Matching:
         except (FileNotFoundError, NotADirectoryError):
             return  # also a link to nothing
         except (OSError, ValueError) as exc:
-            raise AttachmentError(self._url, f"{escape_unseen(str(path))}: {_reason(exc)}") from exc
+            raise AttachmentError(
+                self._url, f"{escape_invisible(str(path))}: {_reason(exc)}"
+            ) from exc
         if rest and stat.S_ISDIR(mode):
             yield from self.walk(path, rest)
         elif not rest and stat.S_ISREG(mode):
@@ -163,12 +165,12 @@ class _Matching:
                     yield entry
         except OSError as exc:
             raise AttachmentError(
-                self._url, f"{escape_unseen(str(folder))}: {_reason(exc)}"
+                self._url, f"{escape_invisible(str(folder))}: {_reason(exc)}"
             ) from exc
 
 
 def _file(url: str, path: Path, source: str) -> _AttachedFile:
-    shown = escape_unseen(str(path))
+    shown = escape_invisible(str(path))
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -178,7 +180,7 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
     if stat.S_ISDIR(found.st_mode):
         inside = AttachmentParts("file", f"{glob.escape(source.rstrip('/'))}/*").url
         raise AttachmentError(
-            url, f"{shown} is a folder; attach its files with {escape_unseen(inside)}"
+            url, f"{shown} is a folder; attach its files with {escape_invisible(inside)}"
         )
     if not stat.S_ISREG(found.st_mode):
         raise AttachmentError(url, f"{shown} is not a regular file")
@@ -210,7 +212,7 @@ def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
 def _refuse_too_much(file: _AttachedFile, total: int) -> None:
     if total > MAX_BYTES:
         many = f"the attachments have more than {MAX_BYTES // 1000000} MB"
-        raise AttachmentError(file.url, f"with {escape_unseen(file.source)}, {many}")
+        raise AttachmentError(file.url, f"with {escape_invisible(file.source)}, {many}")
 
 
 def _bytes_of(file: _AttachedFile) -> bytes:
@@ -219,9 +221,9 @@ def _bytes_of(file: _AttachedFile) -> bytes:
         with open(os.open(file.path, flags), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as exc:
-        raise AttachmentError(file.url, f"{escape_unseen(file.source)}: {_reason(exc)}") from exc
+        raise AttachmentError(file.url, f"{escape_invisible(file.source)}: {_reason(exc)}") from exc
     if data and not file.size:  # as in /proc: nobody would know when it is another
-        raise AttachmentError(file.url, f"{escape_unseen(file.source)} is not a regular file")
+        raise AttachmentError(file.url, f"{escape_invisible(file.source)} is not a regular file")
     return data
 
 
@@ -238,7 +240,7 @@ def _attachment(file: _AttachedFile, data: bytes) -> Attachment:
     if "\0" in text:
         known = "nor an image (PNG, JPEG, GIF, WebP), nor a PDF"
         raise AttachmentError(
-            file.url, f"{escape_unseen(file.source)} is neither text in UTF-8, {known}"
+            file.url, f"{escape_invisible(file.source)} is neither text in UTF-8, {known}"
         )
     return Attachment(file.source, "text/plain", text)
 

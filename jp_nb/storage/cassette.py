@@ -45,8 +45,15 @@ from jp_nb.agent.recording import (
     read_event,
 )
 from jp_nb.errors import StorageError
-from jp_nb.file_writing import is_stream, open_file, replace_file, write_target
-from jp_nb.json_values import MAX_LEVELS, JsonObject, as_object, compact_json, read_json, to_utf8
+from jp_nb.file_writing import is_stream, open_file, replace_file, resolve_write_target
+from jp_nb.json_values import (
+    MAX_LEVELS,
+    JsonObject,
+    as_object,
+    compact_json,
+    encode_utf8,
+    read_json,
+)
 from jp_nb.storage.files import NotOwnError, read_own
 
 SUFFIX: Final = ".cassette.jsonl"
@@ -139,7 +146,7 @@ class CassetteContent:
 def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
     """Raise `StorageError` if `path` is a link that nothing is written through."""
     try:
-        write_target(path, folder=folder)
+        resolve_write_target(path, folder=folder)
     except OSError as exc:
         raise StorageError(f"the cassette {path} cannot be written: {exc.strerror}") from exc
 
@@ -190,7 +197,7 @@ def seal(request: str, response: Sequence[JsonObject]) -> str:
 
 def line_bytes(value: JsonObject) -> bytes:
     """Return one line of a file."""
-    return to_utf8(compact_json(value)) + b"\n"
+    return encode_utf8(compact_json(value)) + b"\n"
 
 
 # --- reading -----------------------------------------------------------------------------------

@@ -15,16 +15,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from jp_nb.config.authority import is_named_inside, without_consent
+from jp_nb.config.authority import is_path_in_workspace, strip_untrusted_folder
 from jp_nb.config.layers import (
     CONFIG_FILE,
     Layer,
-    from_environment,
-    from_text,
-    includes,
-    inherited,
+    list_includes,
+    parse_layer,
+    read_environment,
+    select_inherited,
 )
-from jp_nb.config.tree.app import attachment_parts
+from jp_nb.config.tree.app import parse_attachment_url
 from jp_nb.errors import ConfigError
 from jp_nb.storage.files import NotOwnError, Stamp, read_own, stamp
 from jp_nb.storage.trust import PendingLeaf
@@ -84,7 +84,7 @@ class ConfigReader:
             return []
         before: list[ReadFile] = []
         after: list[ReadFile] = []
-        for include in includes(own.layer):
+        for include in list_includes(own.layer):
             part = before if include.strategy == "before" else after
             for found in self._included(path, include.path):
                 part += self.group(found, name, (*above, resolved))
@@ -109,7 +109,7 @@ class ConfigReader:
             known = self._known.get((path, name))
             if known is None or known[0] != now:
                 data = read_own(path)
-                layer = from_text(data.decode("utf-8"), name, str(path))
+                layer = parse_layer(data.decode("utf-8"), name, str(path))
                 known = now, ReadFile(layer, hashlib.sha256(data).digest())
                 self._known[path, name] = known
         except (OSError, UnicodeDecodeError) as exc:
@@ -123,10 +123,10 @@ class ConfigReader:
         groups: Sequence[Sequence[Layer]], *, environment: bool
     ) -> tuple[list[Layer], list[ConfigError]]:
         """Return the layers that count of `groups` and of the environment, and what is wrong."""
-        found = inherited(groups)
+        found = select_inherited(groups)
         if environment:
             try:
-                found.append(from_environment(os.environ))
+                found.append(read_environment(os.environ))
             except ConfigError as exc:
                 return found, [exc]
         return found, []
@@ -139,7 +139,7 @@ class ConfigReader:
         kept: list[Layer] = []
         leaves: list[PendingLeaf] = []
         for layer, _ in group:
-            partial, ignored = without_consent(layer.partial)
+            partial, ignored = strip_untrusted_folder(layer.partial)
             kept.append(Layer(layer.name, partial, layer.file))
             leaves += [(at, value, layer.file or "") for at, value in ignored.items()]
         return kept, tuple(leaves)
@@ -158,7 +158,7 @@ class ConfigReader:
 
         Links are followed. A pattern may match anything later, and is not.
         """
-        if not is_named_inside(url) or glob.has_magic(path := attachment_parts(url).path):
+        if not is_path_in_workspace(url) or glob.has_magic(path := parse_attachment_url(url).path):
             return False
         root = root.resolve()
         with suppress(OSError, ValueError, RuntimeError):  # what no file can be

@@ -17,8 +17,8 @@ from tomlkit.exceptions import TOMLKitError
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
-from jp_nb.config.layers import Layer, from_text
-from jp_nb.config.partial import Change, Partial, apply, is_wrapper, strip_strategies, without_empty
+from jp_nb.config.layers import Layer, parse_layer
+from jp_nb.config.partial import Change, Partial, apply, is_wrapper, remove_empty, strip_strategies
 from jp_nb.config.schema import (
     JSON,
     ROOT,
@@ -28,10 +28,10 @@ from jp_nb.config.schema import (
     lookup,
     node_at,
     parse_path,
-    require,
+    require_node,
 )
 from jp_nb.errors import ConfigError, StorageError, UsageError
-from jp_nb.file_writing import replace_file, write_target
+from jp_nb.file_writing import replace_file, resolve_write_target
 from jp_nb.storage.files import NotOwnError, read_own
 
 BOM = "\ufeff"
@@ -59,7 +59,7 @@ class ConfigFile:
         self._layer = layer
         text = self._text()
         self._mark = BOM if text.startswith(BOM) else ""
-        self._partial = from_text(text, layer, str(self.path)).partial
+        self._partial = parse_layer(text, layer, str(self.path)).partial
         self._document = tomlkit.parse(text.removeprefix(BOM))
 
     def _text(self) -> str:
@@ -85,7 +85,7 @@ class ConfigFile:
             case "cfg":
                 change = parse_assignment(directive.text, self._partial, layer=self._layer)
             case "unset":
-                require(directive.text)
+                require_node(directive.text)
                 change = Change(unsets=(directive.text,))
             case _:
                 raise UsageError(
@@ -145,7 +145,7 @@ class ConfigFile:
 
     def layer(self) -> Layer:
         """Return the layer that the file will be."""
-        return from_text(self.text(), self._layer, str(self.path))
+        return parse_layer(self.text(), self._layer, str(self.path))
 
     def text(self) -> str:
         """Return what the file will hold."""
@@ -169,7 +169,7 @@ def _file(path: Path, layer: str) -> Path:
     if layer == "user file":
         return Path(os.path.realpath(path))
     try:
-        return write_target(path)
+        return resolve_write_target(path)
     except OSError as exc:
         raise StorageError(f"{path} cannot be changed: {exc.strerror}") from exc
 
@@ -189,12 +189,12 @@ def _units(
 
 def _means(partial: Partial) -> Partial:
     """Return `partial` without what says nothing."""
-    return without_empty(strip_strategies(partial))
+    return remove_empty(strip_strategies(partial))
 
 
 def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
     """Return `value` as people write it: a model as `provider/name`."""
-    is_model = node is not None and node.requires == ["provider", "name"]
+    is_model = node is not None and node.required_fields == ["provider", "name"]
     if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:
         return f"{value['provider']}/{value['name']}"
     return value

@@ -35,7 +35,7 @@ from pydantic import (
 
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.record.question_log import NONE_OF_THESE as NONE_OF_THESE
-from jp_nb.text import one_line, spell_unseen
+from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.parameters import FORMATS, TextFormat
 
 Misfit = Literal["type", "option", "value"]
@@ -617,9 +617,9 @@ class SelectAnswer(AnswerType):
         if picks is None:
             return one_line(str(answer), limit=200)
         options = [self.options[index] for index in picks.indices]
-        labels = [spell_unseen(option.shown) for option in options]
+        labels = [spell_invisible(option.shown) for option in options]
         if picks.custom is not None:
-            labels.append(f'"{spell_unseen(picks.custom)}"')
+            labels.append(f'"{spell_invisible(picks.custom)}"')
         return ", ".join(labels) if labels else NONE_OF_THESE
 
     def fixed_texts(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.tree.tools import Command, Covers, ToolConfig
 from jp_nb.errors import ToolError
-from jp_nb.json_values import as_object, compact_json, to_utf8
+from jp_nb.json_values import as_object, compact_json, encode_utf8
 from jp_nb.tools import process
 from jp_nb.tools.base import (
     CellThread,
@@ -261,7 +261,7 @@ def format_document(
 async def _run(command: Command, document: Document, subject: str, root: str) -> Outcome:
     from jp_nb.tools.templates import TemplateError  # loads jinja2: not before a command runs
 
-    stdin = to_utf8(compact_json(document) + "\n")
+    stdin = encode_utf8(compact_json(document) + "\n")
     try:
         done = await process.run(_render_argv(command, document), stdin=stdin, cwd=root)
     except TemplateError as exc:

@@ -23,7 +23,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from jp_nb.errors import UsageError
-from jp_nb.json_schema import ONLY_ITSELF, SchemaPath, format_place, resolve_reference
+from jp_nb.json_schema import ONLY_ITSELF, SchemaPath, format_schema_path, resolve_reference
 from jp_nb.tools.answer_types import (
     MAX_FIELDS,
     AnswerType,
@@ -96,7 +96,9 @@ class ObjectSchema:
 
     def fail(self, path: SchemaPath, reason: str) -> NoReturn:
         """Raise a `UsageError` with the path and the reason."""
-        raise UsageError(f"no form can be made of {self.name}: {format_place(path)}: {reason}")
+        raise UsageError(
+            f"no form can be made of {self.name}: {format_schema_path(path)}: {reason}"
+        )
 
     def fields(self) -> Iterator[FormField]:
         """Yield the fields in order.

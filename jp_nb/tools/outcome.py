@@ -23,7 +23,7 @@ from pydantic import (
 
 from jp_nb.errors import ToolError
 from jp_nb.images import Image
-from jp_nb.json_values import is_storable, to_utf8
+from jp_nb.json_values import encode_utf8, is_storable
 from jp_nb.tools.question import Question, first_problem
 
 log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ def read_outcome(stdout: str) -> Outcome | None:
     try:
         data = json.loads(stdout, parse_int=_parse_int)
         if "\\u" in stdout:  # may escape a lone surrogate, which UTF-8 cannot encode
-            whole = to_utf8(json.dumps(data, ensure_ascii=False))
+            whole = encode_utf8(json.dumps(data, ensure_ascii=False))
             data = json.loads(whole, parse_int=_parse_int)
     except (ValueError, RecursionError):
         return None

@@ -354,22 +354,22 @@ def read_examples(text: str | None) -> str:
 
 def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
     """Return the rules in the form in which they are configured."""
-    from jp_nb.config.validation import checked  # few tools have rules
+    from jp_nb.config.validation import validate_layer  # few tools have rules
 
     if not all(isinstance(rule, ConfigRule) for rule in access):
         raise UsageError(f"{name}: `access` must be a list of `jp.ConfigRule`")
     rules: list[JsonValue] = [rule.model_dump(mode="json", exclude_unset=True) for rule in access]
     tool: JsonValue = {"access": {"config": rules}}
-    checked({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
+    validate_layer({"conversation": {"tools": {name: tool}}}, layer="@jp.tool")
     return rules
 
 
 def _warn(name: str, access: Sequence[ConfigRule]) -> None:
     """Warn, at the line of the decorator, of rules that hardly mean what they say."""
     if access:
-        from jp_nb.config.access_rules import rule_warnings  # few tools have rules
+        from jp_nb.config.access_rules import find_rule_warnings  # few tools have rules
 
-        for text in rule_warnings(name, access):
+        for text in find_rule_warnings(name, access):
             warnings.warn(text, stacklevel=3)
 
 

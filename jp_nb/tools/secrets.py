@@ -21,14 +21,14 @@ from urllib.parse import quote, quote_plus
 from pydantic import JsonValue
 
 from jp_nb.config.secrets import (
+    MIN_SECRET_CHARS,
     NOT_SHOWN,
     SECRET_ANSWER,
-    SHORTEST,
+    find_api_keys,
+    hide_secrets,
     is_secret,
-    keys_in,
-    names_secret,
-    not_shown,
-    without_secrets,
+    is_secret_name,
+    redact,
 )
 from jp_nb.images import Image
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
@@ -88,8 +88,8 @@ class NotebookSecrets(Privacy):
     def __call__(self, text: str, *, code: bool = False) -> str:
         """Return `text` without secrets, in as many lines; `code` says that it is Python."""
         for secret in self._texts:
-            text = text.replace(secret, not_shown(secret))
-        return without_secrets(text, code=code)
+            text = text.replace(secret, redact(secret))
+        return hide_secrets(text, code=code)
 
     def name(self, name: str, value: object) -> str | None:
         """Return the replacement for a part by its name, or by what the environment has so."""
@@ -152,7 +152,7 @@ class _Names(Privacy):
     """Rules by name alone: with these the secrets of a frame are found."""
 
     def name(self, name: str, value: object) -> str | None:
-        return NOT_SHOWN if names_secret(name) else None
+        return NOT_SHOWN if is_secret_name(name) else None
 
 
 def is_environment(value: object) -> bool:
@@ -230,7 +230,7 @@ class _Search:
 
     def environment(self, name: str, value: str) -> None:
         """Collect the value of an environment variable."""
-        if names_secret(name):
+        if is_secret_name(name):
             self._text(value, alone=True)
         elif len(value) >= SHORTEST_KNOWN and not _is_path(value):
             self.equal.add(value.strip())
@@ -249,7 +249,7 @@ class _Search:
                 self._secret(name, value)
             elif type(value) is str:
                 if len(value) >= _SHORTEST_KEY:
-                    self.texts.update(keys_in(value[:MAX_BUFFER]))
+                    self.texts.update(find_api_keys(value[:MAX_BUFFER]))
             elif (reader := self._reader(value)) is _hidden:
                 self._secret("", next(iter(reader(value, whole=True)))[1])
             elif depth < MAX_DEPTH and id(value) not in self._seen and not is_environment(value):
@@ -286,7 +286,7 @@ class _Search:
 
     def _text(self, text: str, *, alone: bool) -> None:
         text = text.strip()
-        if len(text) < SHORTEST or len(self.equal) > MAX_EQUAL:
+        if len(text) < MIN_SECRET_CHARS or len(self.equal) > MAX_EQUAL:
             return
         self.equal.add(text)
         if len(text) >= SHORTEST_KNOWN and (alone or not _WORD.fullmatch(text)):
@@ -346,7 +346,7 @@ def _named_secrets(value: object) -> Iterator[tuple[str, object]]:
         return
     if type(stored) is dict and not isinstance(value, type):
         for name, part in list(stored.items()):
-            if type(name) is str and type(part) in (str, bytes) and names_secret(name):
+            if type(name) is str and type(part) in (str, bytes) and is_secret_name(name):
                 yield name, part
 
 
@@ -354,7 +354,7 @@ def _mapping(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
     for key in list(islice(value, MAX_ITEMS)):
         name = key.decode(errors="replace") if isinstance(key, bytes) else key
         if type(key) is tuple:
-            name = next((each for each in key if type(each) is str and names_secret(each)), None)
+            name = next((each for each in key if type(each) is str and is_secret_name(each)), None)
         yield name if type(name) is str else None, value[key]
 
 
@@ -371,7 +371,7 @@ def _sequence(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]
     if len(items) == 2 and type(items[0]) is str:
         yield items[0], items[1]  # a pair of a name and its value
     header = items[0] if items and type(items[0]) in (list, tuple) else ()
-    named = [n for n, name in enumerate(header) if type(name) is str and names_secret(name)]
+    named = [n for n, name in enumerate(header) if type(name) is str and is_secret_name(name)]
     for item in items:
         yield None, item
         if type(item) in (list, tuple) and len(item) == len(header) > 1:
@@ -444,7 +444,7 @@ def _array(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
             part = value[name]
             if part.dtype.names:
                 yield None, part
-            elif whole or names_secret(name):
+            elif whole or is_secret_name(name):
                 yield name, part.ravel()[:MAX_ITEMS].tolist() if part.shape else part.item()
     elif whole or value.dtype.kind == "O":
         yield from ((None, cell) for cell in value.ravel()[:MAX_ITEMS].tolist())
@@ -457,7 +457,7 @@ def _objects(cells: list[object]) -> Iterator[object]:
 def _secret_of(name: object) -> str | None:
     """Return the part of a label that names a secret; None if none does."""
     names = name if type(name) is tuple else (name,)
-    return next((each for each in names if isinstance(each, str) and names_secret(each)), None)
+    return next((each for each in names if isinstance(each, str) and is_secret_name(each)), None)
 
 
 _READERS: Final[tuple[tuple[str, str, _PartsReader], ...]] = (
@@ -506,7 +506,7 @@ class SecretAnswers:
         if not isinstance(answer, str):
             return
         lines = [line.strip() for line in answer.splitlines()]
-        plain = {text for text in (answer, answer.strip()) if len(text.strip()) >= SHORTEST}
+        plain = {text for text in (answer, answer.strip()) if len(text.strip()) >= MIN_SECRET_CHARS}
         plain |= {line for line in lines if len(line) >= SHORTEST_LINE}
         # Twice: a program's traceback, which quotes it, is sent on as JSON.
         once = {text for each in plain for text in _quoted(each)}

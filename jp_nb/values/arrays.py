@@ -13,7 +13,7 @@ import stat
 from contextlib import suppress
 from typing import Any, Final
 
-from jp_nb.images import Image, media_type_of
+from jp_nb.images import Image, detect_media_type
 from jp_nb.values.base import (
     Description,
     DescriptionLimits,
@@ -215,7 +215,7 @@ def describe_text(value: str, limits: DescriptionLimits) -> str:
 def describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
     """Return the length of bytes and how they begin; an image is one."""
     length = len(value)
-    kind = media_type_of(bytes(value[:16]))
+    kind = detect_media_type(bytes(value[:16]))
     title = f"{type(value).__name__}, {count(length, 'byte')}"
     if kind is not None:
         shown = limits.images > 0 and length <= MAX_IMAGE_BYTES

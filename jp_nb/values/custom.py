@@ -25,7 +25,7 @@ from types import FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any, Final, TypeVar
 
 from jp_nb.errors import UsageError
-from jp_nb.images import MEDIA_TYPES, Image, media_type_of
+from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
 from jp_nb.values.base import (
     Description,
     ValueBudget,
@@ -291,7 +291,7 @@ def _as_image(image: Any) -> Image:
         return image
     if not isinstance(image, bytes):
         raise TypeError(f"expected an Image or its bytes, found {type_name(type(image))}")
-    kind = media_type_of(image)
+    kind = detect_media_type(image)
     if kind is None:
         raise TypeError("expected the bytes of a PNG, JPEG, GIF or WebP image")
     return Image(kind, image)

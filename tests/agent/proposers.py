@@ -10,7 +10,7 @@ from jp_nb.agent.display import Notice
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.partial import Partial, merge
-from jp_nb.config.proposal import ConfigSnapshot, Proposal, review
+from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.record.document import Document
@@ -134,6 +134,6 @@ def reviewed(
     whole["providers"] = {"llm": {"openai": {"base_url": "http://mine.example"}}}
     grants = Grants([ConfigRule(**rule) for rule in rules])
     basis = ConfigSnapshot(whole, {}, validate(whole))
-    found = review(json.loads(json.dumps(config)), unset or [], grants, basis)
+    found = review_proposal(json.loads(json.dumps(config)), unset or [], grants, basis)
     assert isinstance(found, Proposal)
     return found

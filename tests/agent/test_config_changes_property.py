@@ -23,8 +23,8 @@ from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    changed_leaves,
     get_path,
+    iter_changed_leaves,
     merge,
     strip_strategies,
 )
@@ -414,7 +414,7 @@ class Batches:
 
     def _check_delta(self, delta: ConfigDelta, approved: list[tuple[str, Proposed]]) -> None:
         assert delta.claims == {path: None for _, one in approved for path in one.paths}
-        sets = {keys for keys, _ in changed_leaves(delta.delta)}
+        sets = {keys for keys, _ in iter_changed_leaves(delta.delta)}
         assert not sets & set(map(parse_path, delta.unsets))
         assert [(p.tool, p.paths) for p in proposed_by(delta)] == [
             (name, one.paths) for name, one in approved

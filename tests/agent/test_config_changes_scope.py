@@ -192,7 +192,7 @@ def test_change_that_reaches_out_needs_a_user_under_every_rule(subtests: pytest.
             rules = EVERYTHING
             if "access" in str(config):  # `insecure_allow` acknowledges new rules
                 rules = [{**EVERYTHING[0], "apply": "ask"}]
-            assert reviewed(config, rules=rules).asks
+            assert reviewed(config, rules=rules).needs_approval
 
 
 def test_change_inside_the_workspace_follows_the_rule() -> None:
@@ -203,7 +203,7 @@ def test_change_inside_the_workspace_follows_the_rule() -> None:
         {"assistant": {"request": {"max_retries": 1}, "name": "Bo"}},
     ]
     for config in inside:
-        assert not reviewed(config).asks, config
+        assert not reviewed(config).needs_approval, config
 
 
 def test_unsetting_a_restriction_needs_a_user() -> None:
@@ -212,7 +212,7 @@ def test_unsetting_a_restriction_needs_a_user() -> None:
         "conversation.tools.change.run",
         'conversation.tools.change.access.config["assistant"]',
     ):
-        assert reviewed(None, [path]).asks, path
+        assert reviewed(None, [path]).needs_approval, path
 
 
 async def test_user_decides_about_a_change_that_reaches_out_of_the_workspace() -> None:

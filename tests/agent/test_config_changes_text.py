@@ -12,7 +12,7 @@ from jp_nb.agent.prompts import ActionPrompt, Prompt
 from jp_nb.config import partial, proposal, validation
 from jp_nb.config.access_rules import Grants
 from jp_nb.config.partial import Change, merge
-from jp_nb.config.proposal import ConfigSnapshot, Proposal, review, squash
+from jp_nb.config.proposal import ConfigSnapshot, Proposal, review_proposal, squash_changes
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate
 from jp_nb.record.events import ConfigDelta
@@ -143,14 +143,14 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
     for module, name in (
         (validation, "read_layer"),
-        (partial, "changed_leaves"),
+        (partial, "iter_changed_leaves"),
         (proposal, "apply"),
     ):
         count(module, name)
     basis = ConfigSnapshot(OPUS, {}, validate(OPUS))
-    found = review(NAMED, (), Grants([ConfigRule(**UNATTENDED)]), basis)
+    found = review_proposal(NAMED, (), Grants([ConfigRule(**UNATTENDED)]), basis)
     assert isinstance(found, Proposal)
     assert not changes_nothing(found)
     assert [line.path for line in proposed_changes(found)] == ["assistant.name"]
-    assert squash([found.change], basis.partial, {}) == Change(NAMED)
-    assert sorted(calls) == ["apply", "changed_leaves", "read_layer"]
+    assert squash_changes([found.change], basis.partial, {}) == Change(NAMED)
+    assert sorted(calls) == ["apply", "iter_changed_leaves", "read_layer"]

@@ -21,12 +21,12 @@ from jp_nb.notebook.prompt.stdin import ask_on_stdin
 from jp_nb.record.events import ToolCallResponse
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.text import (
-    escape_unseen,
-    object_lines,
+    escape_invisible,
+    format_object,
     spell_editable,
+    spell_invisible,
+    spell_lines,
     spell_prose,
-    spell_unseen,
-    spelled_lines,
     unspell,
 )
 from jp_nb.tools.python import PythonTool
@@ -97,14 +97,14 @@ def same(one: JsonValue, other: JsonValue) -> bool:
 @example({"path": "a", "content": "x\n\n"})
 @example({"a": "2 lines", "b": ["a\nb", {"c": "d\ne"}], "[0]": 1})
 def test_lines_of_an_object_spell_it_exactly(arguments: dict[str, JsonValue]) -> None:
-    assert same(object_of(object_lines(arguments)), arguments)
-    for line in object_lines(arguments):
+    assert same(object_of(format_object(arguments)), arguments)
+    for line in format_object(arguments):
         assert_all_is_seen(line.replace("⇥\t", ""))
 
 
 @given(texts)
 def test_lines_of_a_text_spell_it_exactly(text: str) -> None:
-    assert text_of(*spelled_lines(text)) == text
+    assert text_of(*spell_lines(text)) == text
 
 
 @given(texts)
@@ -119,9 +119,9 @@ def test_edit_box_spells_trailing_white_space() -> None:
 
 @given(texts, texts)
 def test_names_with_invisible_characters_look_different(one: str, other: str) -> None:
-    assert (spell_unseen(one) == spell_unseen(other)) == (one == other)
-    assert SPELLED.sub(lambda at: chr(int(at[1], 16)), spell_unseen(one)) == one
-    assert "  " not in spell_unseen(one) and spell_unseen(one).strip() == spell_unseen(one)  # noqa: PT018
+    assert (spell_invisible(one) == spell_invisible(other)) == (one == other)
+    assert SPELLED.sub(lambda at: chr(int(at[1], 16)), spell_invisible(one)) == one
+    assert "  " not in spell_invisible(one) and spell_invisible(one).strip() == spell_invisible(one)  # noqa: PT018
 
 
 BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180f\u2800\u3164\ufe00\ufe0f\uffa0\ufffc\U0001d159"
@@ -149,7 +149,7 @@ LOOKALIKES = [
 
 def test_lookalike_characters_are_escaped() -> None:
     for text, shown in LOOKALIKES:
-        assert escape_unseen(text) == shown
+        assert escape_invisible(text) == shown
 
 
 def test_natural_languages_are_not_escaped(subtests: pytest.Subtests) -> None:
@@ -165,7 +165,7 @@ def test_natural_languages_are_not_escaped(subtests: pytest.Subtests) -> None:
         "👩 ≠ é",
     ]:
         with subtests.test(text=text):
-            assert escape_unseen(text) == spell_unseen(text) == text
+            assert escape_invisible(text) == spell_invisible(text) == text
 
 
 def test_prose_keeps_emoji_and_spells_invisible_characters() -> None:
@@ -174,7 +174,7 @@ def test_prose_keeps_emoji_and_spells_invisible_characters() -> None:
 
 def test_file_content_is_shown_as_counted_lines() -> None:
     content = "".join(f"line {n}\n" for n in range(120))
-    lines = object_lines({"path": "notes.md", "content": content})
+    lines = format_object({"path": "notes.md", "content": content})
     assert lines[:3] == ['path: "notes.md"', "content: 120 lines", "  │ line 0"]
     assert len(lines) == 122
 
@@ -497,8 +497,8 @@ def test_spelling_takes_linear_time(text: str) -> None:
 
         sys.setprofile(count_calls)
         try:
-            spelled_lines(text * count)
-            spell_unseen(text * count)
+            spell_lines(text * count)
+            spell_invisible(text * count)
         finally:
             sys.setprofile(None)
         return made

@@ -16,7 +16,7 @@ def grants(*rules: ConfigRule) -> Grants:
 def allowed(found: Grants, path: str) -> str:
     """Return the initials of the rights at `path`: r(ead), w(rite), d(elete)."""
     keys = parse_path(path)
-    can = {"r": found.reads(keys), "w": found.may_write(keys), "d": found.may_unset(keys)}
+    can = {"r": found.may_read(keys), "w": found.may_write(keys), "d": found.may_unset(keys)}
     return "".join(letter for letter, yes in can.items() if yes)
 
 

@@ -15,16 +15,16 @@ from jp_nb.config import access_rules
 from jp_nb.config.access_rules import (
     SENSITIVE,
     Grants,
+    find_rule_problems,
     overlaps_sensitive,
-    rule_problems,
 )
 from jp_nb.config.aliases import resolve_partial
-from jp_nb.config.partial import Partial, build, changed_leaves, get_path
+from jp_nb.config.partial import Partial, build_partial, get_path, iter_changed_leaves
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.schema import parse_path
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import ConfigRule
-from jp_nb.config.validation import checked, validate
+from jp_nb.config.validation import validate, validate_layer
 from jp_nb.errors import ConfigError
 from tests.config.config_strategies import partials
 from tests.config.grants import RULES, allowed, grants, not_acknowledged
@@ -34,7 +34,7 @@ from tests.config.grants import RULES, allowed, grants, not_acknowledged
 
 @pytest.mark.req("R078-1", "R078-2", "R078-3", "R078-4", "R078-22")
 def test_rule_grants_nothing_by_default() -> None:
-    partial = build(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
+    partial = build_partial(RULES, [{"path": "user"}, {"path": "style", "write": "insecure_allow"}])
     access = validate(partial).conversation.tools["x"].access
     assert access is not None
     assert [rule.model_dump() for rule in access.config] == [
@@ -57,7 +57,7 @@ def test_rule_grants_nothing_by_default() -> None:
 )
 def test_wrong_field_of_a_rule_is_refused(field: str, value: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        checked(build(RULES, [{"path": "user", field: value}]), layer="test")
+        validate_layer(build_partial(RULES, [{"path": "user", field: value}]), layer="test")
     assert caught.value.path == f"{RULES}.0.{field}"
     assert expected in str(caught.value)
 
@@ -80,16 +80,16 @@ def test_every_part_of_the_tree_needs_a_grant_and_can_be_granted() -> None:
         rule = ConfigRule(path, write="insecure_allow", read=True)
         assert allowed(grants(rule), path) == "rw"
         assert allowed(grants(), path) == ""
-        assert grants().asks(parse_path(path))
-        assert grants().rule(parse_path(path)) is None
+        assert grants().needs_approval(parse_path(path))
+        assert grants().find_rule(parse_path(path)) is None
 
 
 @pytest.mark.req("R078-11", "R078-21", "R078-22")
 def test_rule_alone_decides_if_the_user_is_asked() -> None:
     name = parse_path("user.name")
     for fields in ({"write": True}, {"write": "insecure_allow"}, {"delete": True}):
-        assert grants(ConfigRule("user", **fields)).asks(name)
-        assert not grants(ConfigRule("user", **fields, apply="unattended")).asks(name)
+        assert grants(ConfigRule("user", **fields)).needs_approval(name)
+        assert not grants(ConfigRule("user", **fields, apply="unattended")).needs_approval(name)
 
 
 # --- the rule that decides -------------------------------------------------------------------
@@ -115,8 +115,8 @@ def test_longer_rule_inherits_nothing_from_a_shorter_one() -> None:
     found = grants(above, ConfigRule("assistant.model"))
     assert allowed(found, "assistant.name") == "rwd"
     assert allowed(found, "assistant.model.id") == ""
-    assert not found.asks(("assistant", "name"))
-    assert found.asks(("assistant", "model", "id"))
+    assert not found.needs_approval(("assistant", "name"))
+    assert found.needs_approval(("assistant", "model", "id"))
 
 
 @pytest.mark.req("R078-26")
@@ -165,14 +165,14 @@ def test_whole_value_needs_grants_for_all_its_parts() -> None:
     found = grants(all_of_it, ConfigRule("conversation.tools.*.access"))
     for path in ("conversation", "conversation.tools", "conversation.tools.x"):
         assert allowed(found, path) == ""
-        assert found.asks(parse_path(path))
+        assert found.needs_approval(parse_path(path))
     assert allowed(found, "conversation.tools.x.run") == "rwd"
-    assert not found.asks(parse_path("conversation.tools.x.run"))
+    assert not found.needs_approval(parse_path("conversation.tools.x.run"))
     asking = ConfigRule("conversation.tools.x.run", read=True, write=True, delete=True)
     found = grants(all_of_it, asking)
     assert allowed(found, "conversation.tools.x") == "rwd"
-    assert found.asks(parse_path("conversation.tools.x"))
-    assert not found.asks(parse_path("conversation.tools.y"))
+    assert found.needs_approval(parse_path("conversation.tools.x"))
+    assert not found.needs_approval(parse_path("conversation.tools.y"))
 
 
 def test_overridden_denial_of_a_part_does_not_matter() -> None:
@@ -232,7 +232,7 @@ def _places(keys: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def test_longest_match_that_was_declared_last_decides(
     rules: list[ConfigRule], keys: list[str]
 ) -> None:
-    assert Grants(rules).rule(tuple(keys)) is _deciding_rule(rules, keys)
+    assert Grants(rules).find_rule(tuple(keys)) is _deciding_rule(rules, keys)
 
 
 @given(_rules, _targets)
@@ -250,10 +250,10 @@ def test_whole_value_is_granted_if_all_its_parts_are(
         return rule.write == "insecure_allow" if met else bool(rule.write)
 
     made = Grants(rules)
-    assert made.reads(keys) is everywhere(lambda rule, _: rule.read)
+    assert made.may_read(keys) is everywhere(lambda rule, _: rule.read)
     assert made.may_write(keys) is everywhere(writes)
     assert made.may_unset(keys) is everywhere(lambda rule, _: rule.delete)
-    assert made.asks(keys) is not everywhere(lambda rule, _: rule.apply == "unattended")
+    assert made.needs_approval(keys) is not everywhere(lambda rule, _: rule.apply == "unattended")
 
 
 # --- sensitive paths -------------------------------------------------------------------------
@@ -280,7 +280,7 @@ def test_access_rules_and_all_paths_above_and_below_are_sensitive(
     ]:
         with subtests.test(path=path):
             assert overlaps_sensitive(parse_path(path)) is yes
-            problems = list(rule_problems("X", [ConfigRule(path, write=True)]))
+            problems = list(find_rule_problems("X", [ConfigRule(path, write=True)]))
             assert [message for _, message in problems] == [not_acknowledged(path)] * yes
 
 
@@ -293,11 +293,11 @@ def test_sensitive_path_may_be_granted_with_insecure_allow() -> None:
     ]
     for path, apply in rows:
         rule = ConfigRule(path, write="insecure_allow", apply=apply)
-        assert list(rule_problems("X", [rule])) == []
-        validate(build(RULES, [rule.model_dump()]))
+        assert list(find_rule_problems("X", [rule])) == []
+        validate(build_partial(RULES, [rule.model_dump()]))
         inside = path.replace("*", "y")
         assert allowed(grants(rule), inside) == "w"
-        assert grants(rule).asks(parse_path(inside)) is (apply == "ask")
+        assert grants(rule).needs_approval(parse_path(inside)) is (apply == "ask")
 
 
 @pytest.mark.req("R078-20")
@@ -323,7 +323,7 @@ def test_sensitive_paths_cannot_be_configured() -> None:
 def test_sensitive_paths_are_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
     more = (*SENSITIVE, ("user", "name"))
     monkeypatch.setattr(access_rules, "SENSITIVE", more)
-    (found,) = rule_problems("X", [ConfigRule("user", write=True)])
+    (found,) = find_rule_problems("X", [ConfigRule("user", write=True)])
     assert found == (f"{RULES}.0.write".replace(".x.", ".X."), not_acknowledged("user"))
     assert allowed(grants(ConfigRule("user", write=True)), "user.name") == ""
 
@@ -355,7 +355,7 @@ def values(config: AppConfig) -> Partial:
 
 
 def visible(*rules: ConfigRule) -> Partial:
-    return Grants(rules).visible(values(validate(CONFIG)))
+    return Grants(rules).select_readable(values(validate(CONFIG)))
 
 
 @pytest.mark.req("R078-8", "R078-10", "R078-25")
@@ -400,9 +400,9 @@ def test_free_json_is_visible_as_a_whole_or_not_at_all() -> None:
     options = ConfigRule(f"{TOOL}.options", read=True)
     assert get_path(visible(options), f"{TOOL}.options") == {"k": {"deep": 1, "other": 2}, "l": 3}
     hidden = ConfigRule(f"{TOOL}.options.k.deep")
-    assert visible(options, hidden) == build(f"{TOOL}.options", {"l": 3})
+    assert visible(options, hidden) == build_partial(f"{TOOL}.options", {"l": 3})
     assert visible(ConfigRule(f"{TOOL}.options.k.deep", read=True)) == {}
-    assert visible(ConfigRule("assistant.model.parameters.extra", read=True)) == build(
+    assert visible(ConfigRule("assistant.model.parameters.extra", read=True)) == build_partial(
         "assistant.model.parameters.extra", {"k": [1]}
     )
 
@@ -412,24 +412,30 @@ EVERYTHING = [ConfigRule(name, read=True) for name in AppConfig.model_fields]
 
 def test_free_json_that_looks_like_a_strategy_is_visible_as_it_is() -> None:
     options: Partial = {"k": {"value": 1, "strategy": "append"}}
-    config = validate(build(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"}))
-    seen = grants(ConfigRule(f"{TOOL}.options", read=True)).visible(values(config))
-    assert seen == build(f"{TOOL}.options", options)
+    config = validate(
+        build_partial(f"{TOOL}.options.k", {"value": options["k"], "strategy": "replace"})
+    )
+    seen = grants(ConfigRule(f"{TOOL}.options", read=True)).select_readable(values(config))
+    assert seen == build_partial(f"{TOOL}.options", options)
 
 
 @given(partials)
 def test_grant_to_read_everything_shows_all_set_values(partial: Any) -> None:
-    config = validate(checked(partial, layer="test"))
+    config = validate(validate_layer(partial, layer="test"))
     dumped = config.model_dump(mode="json", exclude_none=True)
-    seen = Grants(EVERYTHING).visible(values(config))
-    assert list(changed_leaves(seen)) == list(changed_leaves(resolve_partial(dumped, {})))
+    seen = Grants(EVERYTHING).select_readable(values(config))
+    assert list(iter_changed_leaves(seen)) == list(iter_changed_leaves(resolve_partial(dumped, {})))
 
 
 @given(partials, st.sampled_from(["user", "assistant.model", "conversation.tools.*.options"]))
 def test_denied_part_is_invisible_and_the_rest_visible(partial: Any, denied: str) -> None:
-    config = validate(checked(partial, layer="test"))
-    everything = dict(changed_leaves(Grants(EVERYTHING).visible(values(config))))
-    seen = dict(changed_leaves(Grants([*EVERYTHING, ConfigRule(denied)]).visible(values(config))))
+    config = validate(validate_layer(partial, layer="test"))
+    everything = dict(iter_changed_leaves(Grants(EVERYTHING).select_readable(values(config))))
+    seen = dict(
+        iter_changed_leaves(
+            Grants([*EVERYTHING, ConfigRule(denied)]).select_readable(values(config))
+        )
+    )
     parts = denied.split(".")
     assert seen == {keys: value for keys, value in everything.items() if not _matches(parts, keys)}
 

@@ -7,13 +7,19 @@ from itertools import product
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.config.access_rules import Grants, asks, rule_problems, rule_warnings, rules_in
+from jp_nb.config.access_rules import (
+    Grants,
+    find_rule_problems,
+    find_rule_warnings,
+    is_user_asked,
+    iter_rules,
+)
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.layers import fold, from_environment, from_text
-from jp_nb.config.partial import Partial, build, strip_strategies
+from jp_nb.config.layers import merge_layers, parse_layer, read_environment
+from jp_nb.config.partial import Partial, build_partial, strip_strategies
 from jp_nb.config.proposal import ConfigSnapshot
 from jp_nb.config.tree.tools import ConfigRule
-from jp_nb.config.validation import checked, validate
+from jp_nb.config.validation import validate, validate_layer
 from jp_nb.errors import ConfigError
 from tests.config.grants import RULES, allowed, grants, not_acknowledged
 
@@ -34,7 +40,7 @@ def test_star_outside_of_a_map_is_refused(subtests: pytest.Subtests) -> None:
         ("nothing.*", "nothing"),
     ]:
         with subtests.test(path=path):
-            (found,) = rule_problems("X", [ConfigRule("user"), ConfigRule(path, read=True)])
+            (found,) = find_rule_problems("X", [ConfigRule("user"), ConfigRule(path, read=True)])
             assert found == (
                 "conversation.tools.X.access.config.1.path",
                 f"tool 'X': access.config path '{path}' uses '*' at '{prefix}', which is not a map",
@@ -49,13 +55,13 @@ def test_star_matches_each_key_of_a_map() -> None:
         "template.values.*",
     ):  # fmt: skip
         rule = ConfigRule(path, read=True)
-        assert list(rule_problems("X", [rule])) == []
-        assert list(rule_warnings("X", [rule])) == []
+        assert list(find_rule_problems("X", [rule])) == []
+        assert list(find_rule_warnings("X", [rule])) == []
 
 
 def test_rule_needs_a_valid_path() -> None:
     for path in ("user..name", "user[", "user.name]"):
-        ((where, message),) = rule_problems("a.b", [ConfigRule(path)])
+        ((where, message),) = find_rule_problems("a.b", [ConfigRule(path)])
         assert where == 'conversation.tools["a.b"].access.config.0.path'
         assert message.startswith(f"tool 'a.b': access.config path {path!r}")
 
@@ -65,17 +71,17 @@ def test_unknown_path_of_a_rule_matches_nothing_and_has_a_warning() -> None:
     for path in ("asistant.model", "user.name.first", "conversation.attachments.0",
                  "conversation.tools.x.y"):  # fmt: skip
         rule = ConfigRule(path, read=True, write=True)
-        assert list(rule_problems("X", [rule])) == []
-        assert list(rule_warnings("X", [rule])) == [
+        assert list(find_rule_problems("X", [rule])) == []
+        assert list(find_rule_warnings("X", [rule])) == [
             f"tool 'X': access.config path '{path}' does not exist in the configuration, so "
             "the rule never matches"
         ]
-        assert grants(rule).visible(ConfigSnapshot(config=given_all).values) == {}
+        assert grants(rule).select_readable(ConfigSnapshot(config=given_all).values) == {}
 
 
 def test_grant_to_delete_access_rules_works_with_a_warning() -> None:
     rule = ConfigRule("conversation.tools", delete=True)
-    (warning,) = rule_warnings("X", [rule, ConfigRule("user", delete=True)])
+    (warning,) = find_rule_warnings("X", [rule, ConfigRule("user", delete=True)])
     assert "'X' grants delete = true to path 'conversation.tools' which is a sensitive" in warning
     assert allowed(grants(rule), "conversation.tools.x.access.fs") == "d"
 
@@ -94,18 +100,18 @@ def test_unattended_rule_that_asks_all_the_same_has_a_warning(subtests: pytest.S
         (ConfigRule("providers.llm.openai.base_url", write=True, apply="unattended"), True),
     ]:
         with subtests.test(rule=rule):
-            assert asks(rule) is asked
+            assert is_user_asked(rule) is asked
             warnings = [
-                text for text in rule_warnings("X", [rule]) if "the tool asks anyway" in text
+                text for text in find_rule_warnings("X", [rule]) if "the tool asks anyway" in text
             ]
             assert bool(warnings) == (asked is True and rule.apply == "unattended")
 
 
 def test_insecure_allow_covers_unattended_changes_of_rules_only() -> None:
     path = "conversation.tools.x.access"
-    assert asks(ConfigRule(path, write="insecure_allow", apply="unattended")) is False
+    assert is_user_asked(ConfigRule(path, write="insecure_allow", apply="unattended")) is False
     whole = ConfigRule("conversation.tools", write="insecure_allow", apply="unattended")
-    assert asks(whole) is None
+    assert is_user_asked(whole) is None
 
 
 # --- where rules are checked -----------------------------------------------------------------
@@ -117,9 +123,9 @@ MESSAGE = not_acknowledged("conversation").replace("'X'", "'x'")
 @pytest.mark.req("R078-18")
 def test_error_of_a_wrong_rule_names_the_file_and_the_tool() -> None:
     good = f'[[{RULES}]]\npath = "user"\nread = true\n'
-    assert rules_of(from_text(good, "workspace file", "/a/config.toml").partial) == ["user"]
+    assert rules_of(parse_layer(good, "workspace file", "/a/config.toml").partial) == ["user"]
     with pytest.raises(ConfigError) as caught:
-        from_text(good + WRONG, "workspace file", "/b/config.toml")
+        parse_layer(good + WRONG, "workspace file", "/b/config.toml")
     assert (caught.value.layer, caught.value.file) == ("workspace file", "/b/config.toml")
     assert caught.value.path == f"{RULES}.1.write"
     assert str(caught.value) == (
@@ -130,7 +136,7 @@ def test_error_of_a_wrong_rule_names_the_file_and_the_tool() -> None:
 def test_all_wrong_rules_of_a_file_are_reported_at_once() -> None:
     text = WRONG + '[[conversation.tools.y.access.config]]\npath = "user.*"\n'
     with pytest.raises(ConfigError) as caught:
-        from_text(text, "user file", "f.toml")
+        parse_layer(text, "user file", "f.toml")
     assert [problem.path for problem in caught.value.problems] == [
         f"{RULES}.0.write",
         "conversation.tools.y.access.config.0.path",
@@ -140,14 +146,14 @@ def test_all_wrong_rules_of_a_file_are_reported_at_once() -> None:
 def test_rules_with_a_merge_strategy_are_checked() -> None:
     rules: list[JsonValue] = [{"path": "conversation", "write": True}]
     with pytest.raises(ConfigError, match="which is a sensitive path"):
-        checked(build(RULES, {"value": rules, "strategy": "replace"}), layer="test")
+        validate_layer(build_partial(RULES, {"value": rules, "strategy": "replace"}), layer="test")
 
 
 @pytest.mark.req("R078-18")
 def test_rules_in_variables_and_assignments_are_checked() -> None:
     rule = '[{"path": "conversation", "write": true}]'
     with pytest.raises(ConfigError) as caught:
-        from_environment({"JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG": f":{rule}"})
+        read_environment({"JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG": f":{rule}"})
     assert caught.value.file == "JP_CFG_CONVERSATION__TOOLS__X__ACCESS__CONFIG"
     assert MESSAGE in str(caught.value)
     for text in (f"{RULES}:={rule}", f"{RULES}+:={rule}"):
@@ -166,7 +172,7 @@ def test_rules_in_the_whole_configuration_are_checked() -> None:
     for (rule, message), source in product(wrong, sources):
         tool: Partial = {"access": {"config": [rule]}, **source}
         with pytest.raises(ConfigError) as caught:
-            validate(build("conversation.tools.x", tool))
+            validate(build_partial("conversation.tools.x", tool))
         assert message in str(caught.value)
 
 
@@ -174,7 +180,7 @@ def test_rules_in_the_whole_configuration_are_checked() -> None:
 def test_builtin_and_mcp_tools_cannot_have_rules(source: str, kind: str) -> None:
     tool: Partial = {"source": source, "access": {"config": [{"path": "user", "read": True}]}}
     with pytest.raises(ConfigError) as caught:
-        validate(build("conversation.tools.x", tool))
+        validate(build_partial("conversation.tools.x", tool))
     assert str(caught.value) == (
         "conversation.tools.x.access: conversation.tools.x: `access` is only supported on local "
         f"tools, but 'x' is a {kind} tool"
@@ -182,17 +188,19 @@ def test_builtin_and_mcp_tools_cannot_have_rules(source: str, kind: str) -> None
 
 
 def rules_of(partial: Partial) -> list[str]:
-    return [rule.path for _, rules in rules_in(partial) for rule in rules]
+    return [rule.path for _, rules in iter_rules(partial) for rule in rules]
 
 
 @pytest.mark.req("R078-1")
 def test_rules_of_several_files_add_up_and_the_nearer_one_decides() -> None:
-    far = from_text(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file", "far.toml")
-    near = from_text(f'[[{RULES}]]\npath = "user"\n', "workspace file", "near.toml")
-    folded = strip_strategies(fold([far, near]))
-    ((tool, rules),) = rules_in(folded)
+    far = parse_layer(f'[[{RULES}]]\npath = "user"\nread = true\n', "user file", "far.toml")
+    near = parse_layer(f'[[{RULES}]]\npath = "user"\n', "workspace file", "near.toml")
+    folded = strip_strategies(merge_layers([far, near]))
+    ((tool, rules),) = iter_rules(folded)
     assert tool == "x"
     assert [rule.read for rule in rules] == [True, False]
     assert allowed(Grants(rules), "user.name") == ""
-    alone = fold([far, from_text("", "workspace file", "near.toml")])
-    assert allowed(Grants([rule for _, own in rules_in(alone) for rule in own]), "user.name") == "r"
+    alone = merge_layers([far, parse_layer("", "workspace file", "near.toml")])
+    assert (
+        allowed(Grants([rule for _, own in iter_rules(alone) for rule in own]), "user.name") == "r"
+    )

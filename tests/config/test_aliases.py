@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from jp_nb.config.aliases import (
     check_aliases,
-    parse_model_id,
-    references,
+    list_model_references,
+    map_models,
+    parse_model_reference,
     resolve_model,
-    with_models,
 )
 from jp_nb.config.aliases import resolve_partial as settle
 from jp_nb.config.schema import SchemaNode
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.models import AVAILABLE, PROVIDER_NAMES, ModelChoice, ModelId
+from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, PROVIDER_NAMES, ModelChoice, ModelId
 from jp_nb.errors import ConfigError
 from tests.config.config_spellings import partials
 
@@ -42,8 +42,8 @@ def test_alias_is_resolved_to_a_model() -> None:
 
 def test_model_id_is_parsed() -> None:
     for text in ("openrouter/a/b/c", " openrouter / a/b/c "):
-        assert parse_model_id(text) == ModelId(provider="openrouter", name="a/b/c")
-    assert parse_model_id(" fast ") == "fast"
+        assert parse_model_reference(text) == ModelId(provider="openrouter", name="a/b/c")
+    assert parse_model_reference(" fast ") == "fast"
 
 
 def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -> None:
@@ -72,7 +72,7 @@ def test_error_of_an_unknown_model_gives_the_reason(subtests: pytest.Subtests) -
 def test_malformed_model_id_is_refused() -> None:
     for text in ("", " ", "acme/x", "openai/", "/x", "openai/ö"):
         with pytest.raises(ConfigError) as caught:
-            parse_model_id(text)
+            parse_model_reference(text)
         assert caught.value.path == "assistant.model.id"
 
 
@@ -112,9 +112,9 @@ ALIASES = {"fast": "quick", "quick": "openai/gpt"}
 
 def test_all_references_of_a_configuration_are_found() -> None:
     config = AppConfig.model_validate({**EVERYWHERE, "providers": {"llm": {"aliases": ALIASES}}})
-    assert references(config) == [(path, "fast") for path in PATHS]
+    assert list_model_references(config) == [(path, "fast") for path in PATHS]
     whole = AppConfig.model_validate(settle(EVERYWHERE, ALIASES))
-    assert references(whole) == [(path, GPT) for path in PATHS]
+    assert list_model_references(whole) == [(path, GPT) for path in PATHS]
 
 
 def test_known_aliases_of_a_layer_are_resolved() -> None:
@@ -145,7 +145,7 @@ def test_values_that_are_no_references_are_unchanged(partial: Any) -> None:
 def test_models_in_a_list_with_a_strategy_are_resolved() -> None:
     node = SchemaNode(list[ModelChoice])
     written: Any = {"value": [{"id": "fast"}, {}], "strategy": "replace"}
-    resolved = with_models(node, written, lambda path, reference: f"{path}:{reference}", ("m",))
+    resolved = map_models(node, written, lambda path, reference: f"{path}:{reference}", ("m",))
     assert resolved == {"value": [{"id": "m.0.id:fast"}, {}], "strategy": "replace"}
 
 
@@ -163,7 +163,7 @@ def test_resolving_a_layer_is_idempotent(partial: dict[str, Any]) -> None:
 
 def test_error_of_an_unknown_provider_lists_the_available_ones() -> None:
     with pytest.raises(ConfigError, match="unknown provider 'acme'") as caught:
-        parse_model_id("acme/x")
+        parse_model_reference("acme/x")
     listed = str(caught.value).partition("expected one of ")[2].split(", ")
-    assert listed == [name for name in PROVIDER_NAMES if name in AVAILABLE]
+    assert listed == [name for name in PROVIDER_NAMES if name in AVAILABLE_PROVIDERS]
     assert {"google", "test", "xai"}.isdisjoint(listed)

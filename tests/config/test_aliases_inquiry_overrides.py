@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.aliases import for_inquiries, for_question, target_path
+from jp_nb.config.aliases import build_inquiry_assistant, build_question_assistant, target_path
 from jp_nb.config.partial import merge
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.assistant import Assistant, QuestionAssistant
@@ -77,9 +77,9 @@ def test_without_overrides_only_the_retries_differ_from_the_conversation() -> No
     expected = {f"request.{name}": value for name, value in RETRIES.items()}
     overrides: list[Any] = [None, {}, {"system_prompt_sections": []}, {"tool_choice": "required"}]
     for override in overrides:
-        found = for_inquiries(config(override))
+        found = build_inquiry_assistant(config(override))
         assert changed(own.assistant, found) == expected
-        assert found.system() == own.assistant.system()
+        assert found.system_texts() == own.assistant.system_texts()
 
 
 def test_override_replaces_the_fields_that_it_sets(subtests: pytest.Subtests) -> None:
@@ -102,13 +102,13 @@ def test_override_replaces_the_fields_that_it_sets(subtests: pytest.Subtests) ->
     ]  # fmt: skip
     for override, differs in rows:
         with subtests.test(override=override):
-            base = for_inquiries(config())
-            assert changed(base, for_inquiries(config(override))) == differs
-            assert changed(base, for_question(base, question(override))) == differs
+            base = build_inquiry_assistant(config())
+            assert changed(base, build_inquiry_assistant(config(override))) == differs
+            assert changed(base, build_question_assistant(base, question(override))) == differs
 
 
 def test_sections_and_instructions_are_appended() -> None:
-    base = for_inquiries(config({"system_prompt_sections": ["Choose well."]}))
+    base = build_inquiry_assistant(config({"system_prompt_sections": ["Choose well."]}))
     assert [s.content for s in base.system_prompt_sections] == ["About us.", "Choose well."]
     target = question(
         {
@@ -117,9 +117,9 @@ def test_sections_and_instructions_are_appended() -> None:
             "instructions": [{"title": "Backups", "items": ["Make them."]}],
         }
     )
-    found = for_question(base, target)
+    found = build_question_assistant(base, target)
     assert found.name == "Judge"
-    assert found.system() == (
+    assert found.system_texts() == (
         "Be brief.",
         "Choose well.",
         '<instruction title="Style">\n- No emoji.\n</instruction>',
@@ -130,7 +130,7 @@ def test_sections_and_instructions_are_appended() -> None:
 
 
 def test_question_overrides_the_inquiry_and_that_the_assistant() -> None:
-    base = for_inquiries(
+    base = build_inquiry_assistant(
         config(
             {
                 "system_prompt": "Inquiry.",
@@ -139,7 +139,7 @@ def test_question_overrides_the_inquiry_and_that_the_assistant() -> None:
             }
         )
     )
-    found = for_question(base, question({"model": {"parameters": {"max_tokens": 9}}}))
+    found = build_question_assistant(base, question({"model": {"parameters": {"max_tokens": 9}}}))
     assert found.system_prompt == "Inquiry."
     assert found.model.id == ModelId(provider="openai", name="small")
     parameters = found.model.parameters
@@ -150,17 +150,17 @@ def test_question_overrides_the_inquiry_and_that_the_assistant() -> None:
 
 def test_size_limit_of_zero_is_inherited_for_all_questions_and_unlimited_for_one() -> None:
     zero = {"request": {"max_response_bytes": 0, "stream_idle_timeout_secs": 0}}
-    base = for_inquiries(config(zero))
+    base = build_inquiry_assistant(config(zero))
     assert (base.request.max_response_bytes, base.request.stream_idle_timeout_secs) == (4096, 0)
-    assert for_question(base, question(zero)).request.max_response_bytes == 0
-    unlimited = for_inquiries(config(zero, own={"request": {"max_response_bytes": 0}}))
+    assert build_question_assistant(base, question(zero)).request.max_response_bytes == 0
+    unlimited = build_inquiry_assistant(config(zero, own={"request": {"max_response_bytes": 0}}))
     assert unlimited.request.max_response_bytes == 0
 
 
 def test_configuration_is_not_changed() -> None:
     given = config({"model": {"id": "openai/small"}, "system_prompt_sections": ["x"]})
     before = given.model_dump(mode="json")
-    for_question(for_inquiries(given), question({"system_prompt": "y"}))
+    build_question_assistant(build_inquiry_assistant(given), question({"system_prompt": "y"}))
     assert given.model_dump(mode="json") == before
 
 

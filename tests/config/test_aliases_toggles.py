@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.aliases import require_tools, toggled
+from jp_nb.config.aliases import require_tools, toggle_tools
 from jp_nb.config.partial import apply, as_replacement, strip_strategies
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import STAR
@@ -26,13 +26,13 @@ def config_of(**enable: Any) -> AppConfig:
 
 def states(config: AppConfig) -> dict[str, bool]:
     names = [name for name in config.conversation.tools if name != STAR]
-    return {name: config.conversation.enabling(name)[0] for name in names}
+    return {name: config.conversation.get_tool_state(name)[0] for name in names}
 
 
 def after(config: AppConfig, *directives: tuple[str, bool]) -> AppConfig:
     for name, on in directives:
         written = as_replacement(config.model_dump(mode="json", exclude_none=True))
-        config = validate(strip_strategies(apply(written, toggled(config, name, on=on))))
+        config = validate(strip_strategies(apply(written, toggle_tools(config, name, on=on))))
     return config
 
 
@@ -60,16 +60,16 @@ def test_named_tool_is_switched_and_keeps_its_rule() -> None:
 def test_locked_tool_is_refused_unless_it_has_the_state_already(state: bool, expected: str) -> None:
     config = config_of(t={"state": state, "allow_toggle": "never"})
     with pytest.raises(ConfigError) as caught:
-        toggled(config, "t", on=not state)
+        toggle_tools(config, "t", on=not state)
     assert expected in str(caught.value)
-    assert not toggled(config, "t", on=state)
+    assert not toggle_tools(config, "t", on=state)
 
 
 def test_tool_with_the_state_already_is_omitted_from_the_change() -> None:
     config = set_of(a=True, b=False)
     only_b = {"conversation": {"tools": {"b": {"enable": {"state": True}}}}}
     for name, delta in (("", only_b), ("a", {}), ("geo", only_b)):
-        assert toggled(config, name, on=True).delta == delta
+        assert toggle_tools(config, name, on=True).delta == delta
 
 
 def test_rule_from_the_defaults_of_all_tools_applies() -> None:
@@ -153,8 +153,8 @@ def test_tool_takes_precedence_over_a_toolset_of_the_same_name() -> None:
 def test_toolset_of_locked_tools_is_refused() -> None:
     config = set_of({"geo": {"state": False, "allow_toggle": "never"}}, a=None, b=None)
     with pytest.raises(ConfigError, match="cannot enable the toolset `geo`: all its tools are"):
-        toggled(config, "geo", on=True)
-    assert not toggled(config, "geo", on=False)
+        toggle_tools(config, "geo", on=True)
+    assert not toggle_tools(config, "geo", on=False)
 
 
 def test_state_of_a_tool_overrides_its_toolset_and_that_the_defaults() -> None:
@@ -166,7 +166,7 @@ def test_state_of_a_tool_overrides_its_toolset_and_that_the_defaults() -> None:
 
 
 def test_notebook_toolset_is_switched_on_by_one_setting() -> None:
-    names = shipped().conversation.toolset("notebook")
+    names = shipped().conversation.list_toolset_tools("notebook")
     assert len(names) == 5
     assert not any(states(shipped())[name] for name in names)
     on = states(configured({"conversation": {"toolsets": {"notebook": True}}}))

@@ -11,16 +11,16 @@ from pydantic import JsonValue
 
 from jp_nb.config.authority import (
     ALLOWANCES,
-    always_reaches_out,
+    always_needs_user,
     has_authority,
-    is_named_inside,
-    needs_person,
-    stranger_may_unset,
-    strip_untrusted,
-    without_consent,
+    is_path_in_workspace,
+    needs_user,
+    strip_untrusted_folder,
+    strip_untrusted_record,
+    untrusted_record_may_unset,
 )
-from jp_nb.config.partial import Partial, build, get_path
-from jp_nb.config.schema import field_paths, parse_path
+from jp_nb.config.partial import Partial, build_partial, get_path
+from jp_nb.config.schema import list_field_paths, parse_path
 from jp_nb.config.validation import split_unknown
 
 MODEL = [
@@ -107,7 +107,7 @@ AUTHORITY = [
 
 def test_every_field_is_in_exactly_one_list() -> None:
     """A new field belongs into one of the lists: may the author of a notebook set it?"""
-    judged, fields = Counter([*HARMLESS, *BY_VALUE, *AUTHORITY]), Counter(field_paths())
+    judged, fields = Counter([*HARMLESS, *BY_VALUE, *AUTHORITY]), Counter(list_field_paths())
     assert not (missing := [*(fields - judged)]), f"list in HARMLESS or AUTHORITY: {missing}"
     assert not (spare := [*(judged - fields)]), f"no field, or listed twice: {spare}"
 
@@ -130,7 +130,9 @@ def test_untrusted_record_may_not_set_or_unset_a_field_with_authority() -> None:
         assert has_authority(keys), keys
     locks = [path for path in BY_VALUE if path.endswith(".state")]
     for keys in places([*AUTHORITY, *locks], ["t"]):
-        assert not any(stranger_may_unset(keys[:length]) for length in range(1, len(keys) + 1))
+        assert not any(
+            untrusted_record_may_unset(keys[:length]) for length in range(1, len(keys) + 1)
+        )
 
 
 def test_untrusted_record_may_set_harmless_fields_of_any_name() -> None:
@@ -141,23 +143,26 @@ def test_untrusted_record_may_set_harmless_fields_of_any_name() -> None:
         assert not has_authority(keys), keys
     tables = ("conversation.tools", "conversation.toolsets")
     for keys in places([path for path in HARMLESS if path not in tables], ["t"]):
-        assert stranger_may_unset(keys), keys
+        assert untrusted_record_may_unset(keys), keys
 
 
 def test_untrusted_record_may_set_only_some_values(subtests: pytest.Subtests) -> None:
     for path, (refused, allowed) in BY_VALUE.items():
         with subtests.test(path=path):
             at = path.replace("*", "run_command")
-            assert strip_untrusted(build(at, allowed)) == (build(at, allowed), {})
-            assert strip_untrusted(build(at, refused)) == ({}, {at: refused})
+            assert strip_untrusted_record(build_partial(at, allowed)) == (
+                build_partial(at, allowed),
+                {},
+            )
+            assert strip_untrusted_record(build_partial(at, refused)) == ({}, {at: refused})
 
 
 @pytest.mark.parametrize("word", [True, "true", "on", "always"])
 def test_untrusted_record_cannot_switch_a_tool_on(word: Any) -> None:
     enable = "conversation.tools.t.enable"
-    assert strip_untrusted(build(enable, word)) == ({}, {enable: word})
-    understood, _ = split_unknown(build(enable, word))
-    kept, ignored = strip_untrusted(understood)
+    assert strip_untrusted_record(build_partial(enable, word)) == ({}, {enable: word})
+    understood, _ = split_unknown(build_partial(enable, word))
+    kept, ignored = strip_untrusted_record(understood)
     assert get_path(kept, f"{enable}.state") is None
     assert f"{enable}.state" in ignored
 
@@ -165,8 +170,8 @@ def test_untrusted_record_cannot_switch_a_tool_on(word: Any) -> None:
 @pytest.mark.parametrize("word", [False, "false", "off", "explicit"])
 def test_untrusted_record_may_switch_a_tool_off_but_not_lock_it(word: Any) -> None:
     enable = "conversation.tools.run_command.enable"
-    understood, _ = split_unknown(build(enable, word))
-    kept, ignored = strip_untrusted(understood)
+    understood, _ = split_unknown(build_partial(enable, word))
+    kept, ignored = strip_untrusted_record(understood)
     assert get_path(kept, enable) == {"state": False}
     assert list(ignored) == [f"{enable}.allow_toggle"]
 
@@ -179,7 +184,7 @@ def test_refused_values_of_an_untrusted_record_are_removed_and_listed() -> None:
         "conversation": {"tools": {"a.b": {"run": "unattended", "style": {"hidden": False}}}},
         "interrupt": {"streaming": {"action": "continue"}},
     }
-    kept, ignored = strip_untrusted(partial)
+    kept, ignored = strip_untrusted_record(partial)
     assert kept == {
         "user": {"name": "E"},
         "template": {"values": {"command": "x", "cmd": {"command": "y"}}},
@@ -200,11 +205,11 @@ def test_untrusted_record_cannot_choose_a_server_on_this_computer() -> None:
     ]
     named: list[Any] = [{"provider": "openai", "name": "m"}, "fast"]
     for model in local:
-        partial = build("assistant.model.id", model)
-        assert strip_untrusted(partial) == ({}, {"assistant.model.id": model})
+        partial = build_partial("assistant.model.id", model)
+        assert strip_untrusted_record(partial) == ({}, {"assistant.model.id": model})
     for model in named:
-        partial = build("assistant.model.id", model)
-        assert strip_untrusted(partial) == (partial, {})
+        partial = build_partial("assistant.model.id", model)
+        assert strip_untrusted_record(partial) == (partial, {})
 
 
 # --- the file of a folder without the user's consent -------------------------------------------
@@ -242,21 +247,21 @@ A_FOLDER_MAY: dict[str, Any] = {
 
 
 def test_folder_without_consent_sets_only_the_listed_values(subtests: pytest.Subtests) -> None:
-    for path in field_paths():
+    for path in list_field_paths():
         with subtests.test(path=path):
             for at in {path.replace("*", name) for name in ("t", "run")}:
                 for value in SAMPLES:
-                    kept, left_out = without_consent(build(at, value))
+                    kept, left_out = strip_untrusted_folder(build_partial(at, value))
                     listed = A_FOLDER_MAY.get(path, [])
                     same = (type(value) is type(each) and value == each for each in listed)
                     allowed = listed == EVERYTHING or any(same)
                     assert (kept, bool(left_out)) == (
-                        (build(at, value), False) if allowed else ({}, True)
+                        (build_partial(at, value), False) if allowed else ({}, True)
                     )
 
 
 def test_each_allowance_names_a_setting_and_a_reason() -> None:
-    known = field_paths()
+    known = list_field_paths()
     for path, allowance in ALLOWANCES.items():
         assert any(each == path or each.startswith(f"{path}.") for each in known), path
         assert allowance.why.endswith(".")
@@ -288,14 +293,14 @@ def test_change_that_reaches_out_is_the_users_decision(subtests: pytest.Subtests
     for path, value, asks in rows:
         with subtests.test(path=path, value=value):
             keys = parse_path(path)
-            assert needs_person(keys, value, is_named_inside) is asks
-            assert always_reaches_out(keys) in (asks, None)
+            assert needs_user(keys, value, is_path_in_workspace) is asks
+            assert always_needs_user(keys) in (asks, None)
 
 
 def test_attachment_outside_of_the_workspace_is_recognized_by_its_name() -> None:
     for url in ("file:a.md", "file://notes/a%20b.md", "FILE:a/../b.md"):
-        assert is_named_inside(url), url
+        assert is_path_in_workspace(url), url
     outside = ("file:../a", "file:a/../../b", "file:/etc/passwd", "file:~/a", "file:C:/a",
                "file:a\\..\\..\\b", "https://host/a", "cmd:ls", "no url")  # fmt: skip
     for url in outside:
-        assert not is_named_inside(url), url
+        assert not is_path_in_workspace(url), url

@@ -8,12 +8,12 @@ from jp_nb.config.layers import (
     FILE_ONLY,
     Include,
     Layer,
-    as_variables,
-    fold,
-    from_environment,
-    from_text,
-    includes,
-    inherited,
+    format_variables,
+    list_includes,
+    merge_layers,
+    parse_layer,
+    read_environment,
+    select_inherited,
 )
 from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError
@@ -23,12 +23,12 @@ WORDS = "assistant.model.parameters.stop_words"
 
 def file(text: str, name: str = "f.toml") -> Layer:
     """Return the layer of a workspace file."""
-    return from_text(text, "workspace file", name)
+    return parse_layer(text, "workspace file", name)
 
 
 def test_higher_layer_wins_and_lists_are_merged() -> None:
     low = file('[assistant.model.parameters]\nstop_words = ["file"]\n[user]\nname = "f"')
-    env = from_environment(
+    env = read_environment(
         {
             "JP_CFG_USER__NAME": "e",
             "JP_CFG_ASSISTANT__MODEL__PARAMETERS__STOP_WORDS": "+env",
@@ -36,7 +36,7 @@ def test_higher_layer_wins_and_lists_are_merged() -> None:
             "HOME": "/",
         }
     )
-    folded = strip_strategies(fold([low, env]))
+    folded = strip_strategies(merge_layers([low, env]))
     assert get_path(folded, "user.name") == "e"
     assert get_path(folded, WORDS) == ["file", "env"]
     assert get_path(folded, "assistant.request.max_retries") == 3
@@ -62,43 +62,46 @@ def test_variable_is_read_by_the_type_of_its_setting(subtests: pytest.Subtests) 
          {"provider": "openai", "name": "m"}),
     ]:  # fmt: skip
         with subtests.test(variable=variable):
-            layer = from_environment({f"JP_CFG_{variable}": text})
+            layer = read_environment({f"JP_CFG_{variable}": text})
             assert get_path(strip_strategies(layer.partial), path) == value
 
 
 def test_settings_passed_as_variables_keep_their_texts() -> None:
     for text in ("a.toml", "123", ":x", "+x", "", "x:+"):
-        layer = from_environment(as_variables({"prompt.answers": text, "user.name": text}))
+        layer = read_environment(format_variables({"prompt.answers": text, "user.name": text}))
         assert layer.partial == {"prompt": {"answers": text}, "user": {"name": text}}
 
 
 def test_operator_in_a_variable_is_read_once() -> None:
     with pytest.raises(ConfigError, match="not JSON"):
-        from_environment({"JP_CFG_ASSISTANT__REQUEST__MAX_RETRIES": "::1"})
-    layer = from_environment({"JP_CFG_USER__NAME": "++x"})
+        read_environment({"JP_CFG_ASSISTANT__REQUEST__MAX_RETRIES": "::1"})
+    layer = read_environment({"JP_CFG_USER__NAME": "++x"})
     assert get_path(layer.partial, "user.name") == "+x"
 
 
 def test_variable_adds_to_the_prompt_of_a_file() -> None:
     low = file('[assistant]\nsystem_prompt = "File."')
-    env = from_environment({"JP_CFG_ASSISTANT__SYSTEM_PROMPT": "+ More."})
-    assert get_path(strip_strategies(fold([low, env])), "assistant.system_prompt") == "File. More."
+    env = read_environment({"JP_CFG_ASSISTANT__SYSTEM_PROMPT": "+ More."})
+    assert (
+        get_path(strip_strategies(merge_layers([low, env])), "assistant.system_prompt")
+        == "File. More."
+    )
 
 
 def test_variable_cannot_set_a_field_for_files_only() -> None:
     for path in FILE_ONLY:
         with pytest.raises(ConfigError, match="only a configuration file can set this"):
-            from_environment({f"JP_CFG_{path.upper()}": "none"})
+            read_environment({f"JP_CFG_{path.upper()}": "none"})
 
 
 def test_variable_of_a_setting_of_terminals_is_ignored() -> None:
     for variable in ("EDITOR__CMD", "CONVERSATION__TITLE__GENERATE__AUTO"):
-        layer = from_environment({f"JP_CFG_{variable}": "x", "JP_CFG_USER__NAME": "Ada"})
+        layer = read_environment({f"JP_CFG_{variable}": "x", "JP_CFG_USER__NAME": "Ada"})
         assert layer.partial == {"user": {"name": "Ada"}}
 
 
 def test_variables_may_contradict_each_other_until_all_layers_are_folded() -> None:
-    layer = from_environment({"JP_CFG_CONVERSATION__TOOLS__T__SOURCE": "builtin",
+    layer = read_environment({"JP_CFG_CONVERSATION__TOOLS__T__SOURCE": "builtin",
                               "JP_CFG_CONVERSATION__TOOLS__T__ACCESS": ':{"fs": []}'})  # fmt: skip
     assert get_path(layer.partial, "conversation.tools.t.source") == "builtin"
 
@@ -106,12 +109,12 @@ def test_variables_may_contradict_each_other_until_all_layers_are_folded() -> No
 def test_error_names_the_wrong_variable() -> None:
     for variable in ("JP_CFG_USR__NAME", "JP_CFG_STYLE__TOOL_CALL__SHOW"):
         with pytest.raises(ConfigError, match=f"environment: {variable}"):
-            from_environment({variable: "x"})
+            read_environment({variable: "x"})
 
 
 def test_error_names_all_wrong_variables() -> None:
     with pytest.raises(ConfigError) as caught:
-        from_environment({"JP_CFG_USR__NAME": "x", "JP_CFG_STYLE__TOOL_CALL__SHOW": "x"})
+        read_environment({"JP_CFG_USR__NAME": "x", "JP_CFG_STYLE__TOOL_CALL__SHOW": "x"})
     assert "JP_CFG_USR__NAME" in str(caught.value)
     assert "JP_CFG_STYLE__TOOL_CALL__SHOW" in str(caught.value)
 
@@ -137,7 +140,7 @@ def test_error_names_the_file_that_cannot_be_read(subtests: pytest.Subtests) -> 
     ]:
         with subtests.test(name=name):
             with pytest.raises(ConfigError) as caught:
-                from_text(text, "user file", f"/x/{name}")
+                parse_layer(text, "user file", f"/x/{name}")
             assert (caught.value.layer, caught.value.file) == ("user file", f"/x/{name}")
             assert f"(from user file: /x/{name})" in str(caught.value)
 
@@ -180,15 +183,15 @@ def test_error_of_a_file_repeats_no_key() -> None:
 
 def test_included_files_are_listed() -> None:
     layer = file('extends = ["a.toml", { path = "b/*.toml", strategy = "after" }]')
-    assert includes(layer) == [Include("a.toml"), Include("b/*.toml", "after")]
+    assert list_includes(layer) == [Include("a.toml"), Include("b/*.toml", "after")]
 
 
 def test_nearest_file_without_inheritance_cuts_off_the_weaker_ones() -> None:
     user, outer = file('[user]\nname = "u"'), file('[assistant]\nname = "o"')
     near = file('inherit = false\n[user]\nname = "n"')
-    assert inherited([[user], [outer], [near]]) == [near]
-    assert inherited([[user], [near], [outer]]) == [near, outer]
+    assert select_inherited([[user], [outer], [near]]) == [near]
+    assert select_inherited([[user], [near], [outer]]) == [near, outer]
     included = file("inherit = false")
-    assert inherited([[user], [included, outer]]) == [included, outer]
+    assert select_inherited([[user], [included, outer]]) == [included, outer]
     allowing = file("inherit = true")
-    assert inherited([[user], [near, allowing]]) == [user, near, allowing]
+    assert select_inherited([[user], [near, allowing]]) == [user, near, allowing]

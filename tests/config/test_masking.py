@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jp_nb.config.masking import is_secret, masked
-from jp_nb.config.schema import Element, field_paths, parse_path
+from jp_nb.config.masking import is_secret_path, mask_secrets
+from jp_nb.config.schema import Element, list_field_paths, parse_path
 from jp_nb.config.secrets import NOT_SHOWN
 
 OPTIONS = ("conversation", "tools", "t", "options")
@@ -20,23 +20,23 @@ def test_secrets_are_masked_at_any_depth() -> None:
         ({"compass": "x", "secret": True}, {"compass": "x", "secret": True}),
     ]
     for value, shown in rows:
-        assert masked(value) == shown
-    assert masked("x", (*OPTIONS, "api.key")) == NOT_SHOWN
+        assert mask_secrets(value) == shown
+    assert mask_secrets("x", (*OPTIONS, "api.key")) == NOT_SHOWN
 
 
 def test_settings_of_a_tool_named_like_a_secret_are_shown() -> None:
     for below in ("command", "command.args", "run", "access", "options.x", "questions.q.answer"):
         for tool in ("token", "API_KEY"):
             keys = ("conversation", "tools", tool, *below.split("."))
-            assert masked("sh -c 'curl x | sh'", keys) == "sh -c 'curl x | sh'"
+            assert mask_secrets("sh -c 'curl x | sh'", keys) == "sh -c 'curl x | sh'"
 
 
 def test_no_setting_of_the_configuration_has_the_name_of_a_secret() -> None:
-    assert not [path for path in field_paths() if is_secret(parse_path(path))]
+    assert not [path for path in list_field_paths() if is_secret_path(parse_path(path))]
 
 
 def test_key_in_brackets_names_a_secret_and_an_item_of_a_list_does_not() -> None:
-    assert not is_secret(("conversation", "attachments", Element("token")))
-    assert is_secret((*OPTIONS, Element("api key")))
-    assert is_secret(("conversation", "tools", "t", "questions", "pin", "answer"))
-    assert is_secret(("conversation", "tools", "t", "parameters", "password", "default"))
+    assert not is_secret_path(("conversation", "attachments", Element("token")))
+    assert is_secret_path((*OPTIONS, Element("api key")))
+    assert is_secret_path(("conversation", "tools", "t", "questions", "pin", "answer"))
+    assert is_secret_path(("conversation", "tools", "t", "parameters", "password", "default"))

@@ -16,10 +16,10 @@ from jp_nb.config.partial import (
     Partial,
     apply,
     as_replacement,
-    build,
+    build_partial,
     diff,
     get_path,
-    leaves,
+    iter_leaf_paths,
     merge,
     strip_strategies,
     unset,
@@ -43,7 +43,7 @@ def wrapped(value: Any, strategy: str | None = None, **more: Any) -> Any:
 def folded(path: str, parts: Sequence[Any]) -> Any:
     partial: Partial = {}
     for part in parts:
-        partial = merge(partial, build(path, part))
+        partial = merge(partial, build_partial(path, part))
     return get_path(strip_strategies(partial), path)
 
 
@@ -151,7 +151,7 @@ values = st.one_of(
 
 @given(st.lists(values, min_size=1, max_size=4))
 def test_merge_leaves_its_arguments_unchanged(parts: list[Any]) -> None:
-    partials = [build(WORDS, part) for part in parts]
+    partials = [build_partial(WORDS, part) for part in parts]
     before = repr(partials)
     together: Partial = {}
     for partial in partials:
@@ -190,7 +190,7 @@ def assert_difference_leads_from_one_to_the_other(before: Any, after: Any) -> No
 
 
 @given(partials, partials)
-@example({}, build(f"{OPTIONS}.a", {"value": None, "strategy": None}))
+@example({}, build_partial(f"{OPTIONS}.a", {"value": None, "strategy": None}))
 def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> None:
     assert_difference_leads_from_one_to_the_other(before, after)
 
@@ -198,7 +198,7 @@ def test_difference_applied_to_one_makes_the_other(before: Any, after: Any) -> N
 @given(partials, partials)
 def test_replacement_keeps_its_values_over_any_lower_layer(partial: Any, below: Any) -> None:
     over = plain(strip_strategies(merge(merge({}, below), as_replacement(merge({}, partial)))))
-    for path, value in leaves(normal(partial)):
+    for path, value in iter_leaf_paths(normal(partial)):
         assert get_path(over, path) == value
 
 
@@ -224,9 +224,9 @@ def test_merge_without_strategies_is_associative(one: Any, two: Any, three: Any)
 
 def test_merge_with_strategies_depends_on_the_order() -> None:
     one, two, three = (
-        build(SECTIONS, [A]),
-        build(SECTIONS, wrapped([B], "prepend")),
-        build(SECTIONS, [C]),
+        build_partial(SECTIONS, [A]),
+        build_partial(SECTIONS, wrapped([B], "prepend")),
+        build_partial(SECTIONS, [C]),
     )
     assert get_path(strip_strategies(merge(merge(one, two), three)), SECTIONS) == [B, A, C]
 
@@ -246,15 +246,19 @@ def test_merge_with_strategies_depends_on_the_order() -> None:
 def test_difference_is_written_in_the_shortest_form(
     path: str, before: Any, after: Any, delta: Any
 ) -> None:
-    change = diff(build(path, before), build(path, after))
-    assert change == Change(build(path, delta))
-    assert strip_strategies(apply(build(path, before), change)) == build(path, after)
+    change = diff(build_partial(path, before), build_partial(path, after))
+    assert change == Change(build_partial(path, delta))
+    assert strip_strategies(apply(build_partial(path, before), change)) == build_partial(
+        path, after
+    )
 
 
 def test_empty_list_sets_nothing_unless_it_replaces() -> None:
-    assert strip_strategies(build(SECTIONS, [])) == {"assistant": {}}
-    assert strip_strategies(build(SECTIONS, wrapped([], "replace"))) == build(SECTIONS, [])
-    assert strip_strategies(build(OPTIONS, {"a": []})) == build(OPTIONS, {"a": []})
+    assert strip_strategies(build_partial(SECTIONS, [])) == {"assistant": {}}
+    assert strip_strategies(build_partial(SECTIONS, wrapped([], "replace"))) == build_partial(
+        SECTIONS, []
+    )
+    assert strip_strategies(build_partial(OPTIONS, {"a": []})) == build_partial(OPTIONS, {"a": []})
 
 
 # --- removing --------------------------------------------------------------------------------
@@ -290,7 +294,9 @@ def test_item_of_a_list_and_key_of_a_map_can_be_unset(subtests: pytest.Subtests)
         (OPTIONS, {"x": {"y": 1, "z": 2}}, f"{OPTIONS}.x.y", {"x": {"z": 2}}),
     ]:  # fmt: skip
         with subtests.test(path=path):
-            assert get_path(strip_strategies(unset(build(path, value), target)), path) == left
+            assert (
+                get_path(strip_strategies(unset(build_partial(path, value), target)), path) == left
+            )
 
 
 @pytest.mark.deep
@@ -300,14 +306,16 @@ def test_thousands_of_items_are_unset_quickly() -> None:
     gone = [f"{path}[t{i}]" for i in range(0, 4000, 2)]
     gone += [f'{path}[{{"title": "t{i}"}}]' for i in range(1, 3999, 2)]
     start = time.process_time()
-    left = apply(build(path, items), Change(unsets=(*gone, "user.name")))
+    left = apply(build_partial(path, items), Change(unsets=(*gone, "user.name")))
     assert time.process_time() - start < 1.5
-    assert left == build(path, [{"title": "t3999"}])
+    assert left == build_partial(path, [{"title": "t3999"}])
 
 
 def test_items_of_several_lists_and_keys_are_unset_in_one_change() -> None:
-    now = merge(build(ATTACHMENTS, ["file:x", "file:y"]), build(OPTIONS, {"a.b": 1, "c": 2}))
-    now = merge(now, build(WORDS, wrapped(["a", "b"], "replace")))
+    now = merge(
+        build_partial(ATTACHMENTS, ["file:x", "file:y"]), build_partial(OPTIONS, {"a.b": 1, "c": 2})
+    )
+    now = merge(now, build_partial(WORDS, wrapped(["a", "b"], "replace")))
     unsets = (f"{ATTACHMENTS}[file:x]", f"{ATTACHMENTS}[file:z]", f"{WORDS}[a]", f"{WORDS}[b]",
               f'{OPTIONS}["a.b"]', f"{OPTIONS}[c]")  # fmt: skip
     left = apply(now, Change(unsets=unsets))
@@ -326,14 +334,17 @@ def test_value_of_a_lower_layer_shows_again_after_an_unset() -> None:
 
 
 def test_change_that_unsets_and_sets_a_path_stores_the_new_value_as_it_is() -> None:
-    below = build(WORDS, ["below"])
-    change = Change(build(WORDS, ["new"]), (WORDS,))
+    below = build_partial(WORDS, ["below"])
+    change = Change(build_partial(WORDS, ["new"]), (WORDS,))
     assert get_path(
-        strip_strategies(apply(merge(below, build(WORDS, ["old"])), change, below)), WORDS
+        strip_strategies(apply(merge(below, build_partial(WORDS, ["old"])), change, below)), WORDS
     ) == ["new"]
-    prompt = Change(build(PROMPT, wrapped("Q", "append")), (PROMPT,))
+    prompt = Change(build_partial(PROMPT, wrapped("Q", "append")), (PROMPT,))
     assert (
-        get_path(strip_strategies(apply(build(PROMPT, "P"), prompt, build(PROMPT, "B"))), PROMPT)
+        get_path(
+            strip_strategies(apply(build_partial(PROMPT, "P"), prompt, build_partial(PROMPT, "B"))),
+            PROMPT,
+        )
         == "Q"
     )
 
@@ -344,7 +355,7 @@ def test_leaves_are_values_with_paths_and_without_strategies() -> None:
         "conversation": {"tools": {"t": {"options": {"a": {"b": 1}, "c.d": 2}}}},
         "user": {"name": None},
     }
-    assert dict(leaves(partial)) == {
+    assert dict(iter_leaf_paths(partial)) == {
         "assistant.instructions": [],
         "conversation.tools.t.options.a.b": 1,
         'conversation.tools.t.options["c.d"]': 2,

@@ -14,9 +14,9 @@ from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    build,
-    changed_leaves,
+    build_partial,
     get_path,
+    iter_changed_leaves,
     merge,
     strip_strategies,
 )
@@ -28,15 +28,15 @@ from jp_nb.config.proposal import (
     Proposal,
     Refusal,
     complete_model_ids,
-    review,
+    review_proposal,
 )
 from jp_nb.config.schema import format_path
-from jp_nb.config.tree.models import AVAILABLE
+from jp_nb.config.tree.models import AVAILABLE_PROVIDERS
 from jp_nb.config.tree.tools import ConfigRule
 from jp_nb.config.validation import validate
 
 ALL = ("assistant", "conversation", "style", "providers", "template", "user")
-PROVIDERS = ", ".join(AVAILABLE)
+PROVIDERS = ", ".join(AVAILABLE_PROVIDERS)
 
 
 def basis(**partial: Any) -> ConfigSnapshot:
@@ -60,7 +60,7 @@ def proposed(
     by: Grants | None = None,
     on: ConfigSnapshot | None = None,
 ) -> Proposal:
-    found = review(config, unset, by or everything(), on or basis())
+    found = review_proposal(config, unset, by or everything(), on or basis())
     assert isinstance(found, Proposal), found
     return found
 
@@ -72,7 +72,7 @@ def refused(
     by: Grants | None = None,
     on: ConfigSnapshot | None = None,
 ) -> Refusal:
-    found = review(config, unset, by or everything(), on or basis())
+    found = review_proposal(config, unset, by or everything(), on or basis())
     assert isinstance(found, Refusal), found
     return found
 
@@ -92,7 +92,7 @@ GPT = {"provider": "openai", "name": "gpt-x"}
 def test_empty_configuration_is_no_proposal() -> None:
     configs: list[Any] = [None, {}, {"assistant": {"name": None}}, {"assistant": {}}]
     for config in configs:
-        assert review(config, (), everything(), basis()) is None
+        assert review_proposal(config, (), everything(), basis()) is None
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_invalid_configuration_is_refused_with_path_and_reason(
 ) -> None:
     found = refused(config)
     fields = (path,) if path else ()
-    assert (found.reason, found.fields, found.short) == ("invalid_config", fields, short)
+    assert (found.reason, found.paths, found.summary) == ("invalid_config", fields, short)
     if detail is not None:
         assert found.detail == detail
     if line is not None:
@@ -141,8 +141,8 @@ def test_invalid_configuration_is_refused_with_path_and_reason(
 
 def test_all_problems_are_reported_at_once() -> None:
     found = refused({"assistant": {"nam": "Bo", "name": 7}}, ["nothing.here"])
-    assert set(found.fields) == {"assistant.nam", "assistant.name", "nothing.here"}
-    assert all(path in found.detail for path in found.fields)
+    assert set(found.paths) == {"assistant.nam", "assistant.name", "nothing.here"}
+    assert all(path in found.detail for path in found.paths)
 
 
 @pytest.mark.req("R078-65", "R078-69")
@@ -150,7 +150,9 @@ def test_proposal_may_set_half_a_model_and_names_that_do_not_exist() -> None:
     assert proposed(model({"provider": "openai"})).paths == ("assistant.model.id.provider",)
     proposed(model("openai/no-such-model-9"))
     path = 'conversation.attachments["file://no/such/file"]'
-    assert proposed(build("conversation.attachments", ["file://no/such/file"])).paths == (path,)
+    assert proposed(build_partial("conversation.attachments", ["file://no/such/file"])).paths == (
+        path,
+    )
 
 
 @pytest.mark.req("R078-53", "R078-44", "R078-50", "R078-51", "R078-52")
@@ -176,12 +178,12 @@ def test_proposal_has_the_effect_of_the_same_assignment(
         (model("fast"), model(GPT)),  # an assignment stores the alias, a proposal the model
         *((each, each) for each in (
             model({"name": "other"}),
-            build(parameters, {"stop_words": ["b"], "temperature": 1}),
-            build(f"{parameters}.stop_words", {"value": ["c"], "strategy": "replace"}),
-            build("assistant.system_prompt", {"value": " More.", "strategy": "append"}),
-            build("conversation.attachments", ["file://b"]),
-            build("conversation.tools.t", {"enable": False, "options": {"k": {"b": 2}}}),
-            build("template.values", {"k": [1, {"a": None}]}),
+            build_partial(parameters, {"stop_words": ["b"], "temperature": 1}),
+            build_partial(f"{parameters}.stop_words", {"value": ["c"], "strategy": "replace"}),
+            build_partial("assistant.system_prompt", {"value": " More.", "strategy": "append"}),
+            build_partial("conversation.attachments", ["file://b"]),
+            build_partial("conversation.tools.t", {"enable": False, "options": {"k": {"b": 2}}}),
+            build_partial("template.values", {"k": [1, {"a": None}]}),
         )),
     ]:  # fmt: skip
         with subtests.test(config=config):
@@ -210,13 +212,13 @@ def test_proposal_that_is_too_large_to_be_shown_is_refused() -> None:
     values: dict[str, Any] = {f"k{n}": n for n in range(MAX_PATHS)}
     proposed({"template": {"values": values}})
     found = refused({"template": {"values": {**values, "one": "more"}}})
-    assert (found.reason, found.fields) == ("invalid_config", ())
+    assert (found.reason, found.paths) == ("invalid_config", ())
     assert "at most 1000 paths" in found.detail
     refused({"assistant": {"system_prompt": "x" * MAX_CHARS}})
     refused(None, [f"template.values.k{n}" for n in range(MAX_PATHS + 1)])
 
     many = refused({}, [f"nothing.{n}." + "x" * 200 for n in range(900)])
-    assert len(many.fields) == 900
+    assert len(many.paths) == 900
     assert len(many.detail) < 20_000
     assert len(many.lines) == MAX_TOLD + 1
     refused({}, ['conversation.attachments["' + "x" * MAX_CHARS + '"]'])
@@ -229,8 +231,8 @@ def test_value_that_no_record_can_store_is_refused() -> None:
         deep = [deep]
     wrong: list[Any] = [10**5000, {1: {2}}, deep]
     for value in wrong:
-        assert refused(build("template.values.k", value)).reason == "invalid_config"
-    proposed(build("template.values.k", [[[]]] * 3))
+        assert refused(build_partial("template.values.k", value)).reason == "invalid_config"
+    proposed(build_partial("template.values.k", [[[]]] * 3))
 
 
 NAME_ONLY = {"path": "assistant.name", "write": True, "delete": True}
@@ -257,14 +259,14 @@ def test_settings_without_effect_need_no_grant_and_are_dropped(subtests: pytest.
             found = proposed(config, by=grants(NAME_ONLY))
             assert found.change.delta == {"assistant": {"name": "Bo"}}
             assert found.paths == ("assistant.name",)
-            assert review(rider, (), grants(NAME_ONLY), basis()) is None
+            assert review_proposal(rider, (), grants(NAME_ONLY), basis()) is None
 
 
 def test_list_with_another_merge_strategy_is_one_path() -> None:
     for more in ({"dedup": True}, {"discard_when_merged": True}, {"strategy": "replace"}):
         attachments = {"value": [], "strategy": "append", **more}
         config = {"assistant": {"name": "Bo"}, "conversation": {"attachments": attachments}}
-        assert refused(config, by=grants(NAME_ONLY)).fields == ("conversation.attachments",)
+        assert refused(config, by=grants(NAME_ONLY)).paths == ("conversation.attachments",)
 
 
 @pytest.mark.parametrize(
@@ -283,9 +285,9 @@ def test_grant_for_a_field_does_not_allow_to_replace_a_plain_value_by_a_table(
         assistant={"model": {"parameters": {"reasoning": "off"}}},
         conversation={"tools": {"t": {"questions": {"q": {"target": "user"}}}}},
     )
-    config = build(f"{path}.{field}", value)
+    config = build_partial(f"{path}.{field}", value)
     below = grants({"path": f"{path}.{field}", "write": True})
-    assert refused(config, by=below, on=on).fields == (path,)
+    assert refused(config, by=below, on=on).paths == (path,)
     assert path in proposed(config, by=grants({"path": path, "write": True}), on=on).paths
 
 
@@ -336,24 +338,24 @@ def test_alias_also_needs_a_grant_for_the_provider() -> None:
     name_only = grants({"path": "assistant.model.id.name", "write": True})
     found = refused(model("fast"), by=name_only, on=basis(**FAST))
     assert found.reason == "unauthorized_paths"
-    assert found.fields == ("assistant.model.id.provider",)  # D38
+    assert found.paths == ("assistant.model.id.provider",)  # D38
     assert proposed(model({"name": "gpt-y"}), by=name_only).paths == ("assistant.model.id.name",)
 
 
 @pytest.mark.req("R078-61")
 def test_unknown_alias_is_named_in_the_refusal() -> None:
     found = refused(model("fastt"), on=basis(**FAST))
-    assert (found.reason, found.fields) == ("invalid_config", ("assistant.model.id",))
+    assert (found.reason, found.paths) == ("invalid_config", ("assistant.model.id",))
     expected = "unknown model alias 'fastt': expected `provider/name` or an alias"
     assert found.detail == expected
     reader = grants({"path": "assistant.model", "write": True}, {"path": "providers", "read": True})
     assert refused(model("x"), by=reader, on=basis(**FAST)).detail.endswith("alias (f, fast)")
-    assert found.short == "unknown model alias 'fastt'"
+    assert found.summary == "unknown model alias 'fastt'"
 
 
 def test_alias_is_resolved_in_every_setting_of_a_model() -> None:
     config = {"conversation": {"inquiry": {"assistant": {"model": {"id": "nope"}}}}}
-    assert refused(config).fields == ("conversation.inquiry.assistant.model.id",)
+    assert refused(config).paths == ("conversation.inquiry.assistant.model.id",)
 
 
 @pytest.mark.req("R078-59")
@@ -361,7 +363,7 @@ def test_shorthand_needs_grants_for_all_that_it_sets() -> None:
     config = {"conversation": {"tools": {"x": {"enable": "always"}}}}
     state_only = grants({"path": "conversation.tools.x.enable.state", "write": True})
     found = refused(config, by=state_only)
-    assert found.fields == ("conversation.tools.x.enable.allow_toggle",)
+    assert found.paths == ("conversation.tools.x.enable.allow_toggle",)
     assert set(proposed(config).paths) == {
         "conversation.tools.x.enable.state",
         "conversation.tools.x.enable.allow_toggle",
@@ -417,7 +419,7 @@ def test_changed_paths_of_each_kind_of_value(subtests: pytest.Subtests) -> None:
     ]  # fmt: skip
     for config, paths in rows:
         with subtests.test(config=config):
-            assert [format_path(keys) for keys, _ in changed_leaves(config)] == paths
+            assert [format_path(keys) for keys, _ in iter_changed_leaves(config)] == paths
 
 
 # --- unset -----------------------------------------------------------------------------------
@@ -457,8 +459,8 @@ def test_other_paths_cannot_be_unset(subtests: pytest.Subtests) -> None:
         for path in paths:
             with subtests.test(path=path):
                 found = refused(None, [path])
-                assert (found.reason, found.fields) == ("invalid_config", (path,))
-                assert found.short == short
+                assert (found.reason, found.paths) == ("invalid_config", (path,))
+                assert found.summary == short
                 assert found.lines[0].startswith(f"{path}: (unset) (")
 
 
@@ -489,19 +491,19 @@ def test_one_path_without_a_grant_refuses_the_whole_proposal() -> None:
     config = {"assistant": {"name": "Bo", "model": {"id": "openai/x"}, "tool_choice": "none"}}
     found = refused(config, by=grants(MODEL_ONLY))
     assert found.reason == "unauthorized_paths"
-    assert found.fields == ("assistant.name", "assistant.tool_choice")  # D29: those to blame
+    assert found.paths == ("assistant.name", "assistant.tool_choice")  # D29: those to blame
     assert found.lines == (
         'assistant.name = "Bo" (not granted)',
         'assistant.tool_choice = "none" (not granted)',
     )
-    assert found.short == "not permitted"
+    assert found.summary == "not permitted"
 
 
 @pytest.mark.req("R078-9", "R078-73")
 def test_grant_to_write_does_not_allow_unset() -> None:
     found = refused(None, ["assistant.model.parameters.temperature"], by=grants(MODEL_ONLY))
     assert found.reason == "unauthorized_paths"
-    assert found.fields == ("assistant.model.parameters.temperature",)
+    assert found.paths == ("assistant.model.parameters.temperature",)
 
 
 @pytest.mark.req("R078-10")
@@ -525,12 +527,12 @@ def test_replaced_list_needs_grants_for_all_its_items() -> None:
     added = {"conversation": {"attachments": ["file://new"]}}
     assert proposed(added, by=by).paths == ('conversation.attachments["file://new"]',)
     whole = {"conversation": {"attachments": {"value": ["file://new"], "strategy": "replace"}}}
-    assert refused(whole, by=by).fields == ("conversation.attachments",)
+    assert refused(whole, by=by).paths == ("conversation.attachments",)
     assert refused(None, ["conversation.attachments"], by=by).reason == "unauthorized_paths"
 
 
 def test_access_rules_need_the_grant_insecure_allow() -> None:
-    config = build("conversation.tools.x.access.config", [{"path": "style", "write": True}])
+    config = build_partial("conversation.tools.x.access.config", [{"path": "style", "write": True}])
     for path in ("conversation.tools.x.access.config", "conversation.tools.x"):
         found = refused(config, by=grants({"path": path, "write": True}))
         assert found.reason == "unauthorized_paths"
@@ -541,8 +543,8 @@ def test_access_rules_need_the_grant_insecure_allow() -> None:
 def test_apply_mode_governs_set_and_unset() -> None:
     for mode, asks in (("ask", True), ("unattended", False)):
         by = everything(apply=mode)
-        assert proposed({"assistant": {"name": "Bo"}}, by=by).asks is asks
-        assert proposed(None, ["assistant.name"], by=by).asks is asks
+        assert proposed({"assistant": {"name": "Bo"}}, by=by).needs_approval is asks
+        assert proposed(None, ["assistant.name"], by=by).needs_approval is asks
 
 
 @pytest.mark.req("R078-75", "R078-81")
@@ -551,8 +553,10 @@ def test_one_path_that_asks_makes_the_whole_proposal_ask() -> None:
         {"path": "assistant.name", "write": True, "apply": "unattended"},
         {"path": "assistant.model", "write": True},
     )
-    assert not proposed({"assistant": {"name": "Bo"}}, by=by).asks
-    assert proposed({"assistant": {"name": "Bo", "model": {"id": "openai/x"}}}, by=by).asks
+    assert not proposed({"assistant": {"name": "Bo"}}, by=by).needs_approval
+    assert proposed(
+        {"assistant": {"name": "Bo", "model": {"id": "openai/x"}}}, by=by
+    ).needs_approval
 
 
 # --- secrets ---------------------------------------------------------------------------------

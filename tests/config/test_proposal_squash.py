@@ -17,13 +17,13 @@ from jp_nb.config.partial import (
     Change,
     Partial,
     apply,
-    build,
-    changed_leaves,
+    build_partial,
     get_path,
+    iter_changed_leaves,
     merge,
     strip_strategies,
 )
-from jp_nb.config.proposal import squash
+from jp_nb.config.proposal import squash_changes
 from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, parse_path
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
@@ -60,7 +60,7 @@ def unsets(*paths: str) -> Change:
 
 def partial(path: str, value: Any) -> Partial:
     """Return a partial in its stored form, as a review makes it."""
-    return read_partial(build(path, value))
+    return read_partial(build_partial(path, value))
 
 
 def one_by_one(changes: Sequence[Change], before: Partial, below: Partial) -> Partial:
@@ -76,7 +76,7 @@ def check(
     """Return the squashed `changes`, which must have their effect."""
     below = below or {}
     before = below if before is None else before
-    change = squash(changes, before, below)
+    change = squash_changes(changes, before, below)
     assert strip_strategies(apply(before, change, below)) == one_by_one(changes, before, below)
     return change
 
@@ -153,7 +153,7 @@ def test_sequence_takes_all_items_of_both_changes() -> None:
 def test_item_added_by_an_earlier_change_can_be_unset() -> None:
     item = f'{ATTACHMENTS}["file:x"]'
     change = check([sets(ATTACHMENTS, ["file:x", "file:y"]), unsets(item)])
-    assert [keys[-1] for keys, _ in changed_leaves(change.delta)] == ["file:y"]
+    assert [keys[-1] for keys, _ in iter_changed_leaves(change.delta)] == ["file:y"]
     assert change.unsets == (item,)
     assert check(
         [sets(ATTACHMENTS, ["file:x"]), unsets(item)], partial(ATTACHMENTS, ["file:z"]), {}
@@ -189,7 +189,7 @@ def test_change_that_unsets_and_sets_a_list_replaces_it() -> None:
 def test_list_that_is_set_again_and_emptied_hides_the_lower_layer() -> None:
     below = partial(WORDS, ["y"])
     changes = [sets(WORDS, ["a"], WORDS), unsets(f'{WORDS}["a"]')]
-    change = squash(changes, below, below)
+    change = squash_changes(changes, below, below)
     assert get_path(apply(below, change, below), WORDS) == []
 
 
@@ -268,7 +268,7 @@ def test_single_change_is_unchanged() -> None:
 
 
 def test_no_changes_are_an_empty_change() -> None:
-    assert not squash([], partial(NAME, "A"), {})
+    assert not squash_changes([], partial(NAME, "A"), {})
 
 
 # --- all of it at random ---------------------------------------------------------------------
@@ -364,7 +364,7 @@ def assert_squashed_change_has_the_same_effect(
     batch: tuple[list[Change], Partial, Partial],
 ) -> None:
     changes, before, below = batch
-    change = squash(changes, before, below)
+    change = squash_changes(changes, before, below)
     got, wanted = strip_strategies(apply(before, change, below)), one_by_one(changes, before, below)
     assert comparable(got) == comparable(wanted)
     _check_config(got, wanted)
@@ -390,7 +390,7 @@ def _check_config(got: Partial, wanted: Partial) -> None:
 
 
 def _check_disjoint(change: Change) -> None:
-    sets = {keys for keys, _ in changed_leaves(change.delta)}
+    sets = {keys for keys, _ in iter_changed_leaves(change.delta)}
     unset = [parse_path(path) for path in change.unsets]
     assert len(set(unset)) == len(unset)
     assert not sets & set(unset)

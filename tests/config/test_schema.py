@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from jp_nb.config.schema import SchemaNode, field_paths, node_of
+from jp_nb.config.schema import SchemaNode, find_node, list_field_paths
 
 
 def _node(path: str) -> SchemaNode:
-    node = node_of(path)
+    node = find_node(path)
     assert node is not None
     return node
 
 
 def test_index_is_written_in_ascii_digits() -> None:
-    assert node_of("assistant.instructions.\u00b2") is None
-    assert node_of("assistant.instructions." + "9" * 5000) is None
+    assert find_node("assistant.instructions.\u00b2") is None
+    assert find_node("assistant.instructions." + "9" * 5000) is None
 
 
 def test_maps_have_free_keys_and_other_nodes_have_none() -> None:
@@ -25,7 +25,7 @@ def test_maps_have_free_keys_and_other_nodes_have_none() -> None:
     ]:  # fmt: skip
         assert _node(path).child("any key") is not None, path
     for path in ("", "assistant", "conversation.attachments", "user.name", "no"):
-        node = node_of(path)
+        node = find_node(path)
         assert node is None or node.child("any key") is None, path
 
 
@@ -46,11 +46,11 @@ def test_optional_settings_may_be_unset() -> None:
 
 
 def test_every_field_is_found_by_its_path() -> None:
-    found = field_paths()
+    found = list_field_paths()
     assert len(found) == len(set(found)) > 150
     for path in found:
-        assert node_of(path.replace("*", "x")) is not None, path
+        assert find_node(path.replace("*", "x")) is not None, path
 
 
 def test_words_of_a_closed_set_are_known() -> None:
-    assert _node("prompt.channel").words == ["auto", "widget", "stdin", "never"]
+    assert _node("prompt.channel").choices == ["auto", "widget", "stdin", "never"]

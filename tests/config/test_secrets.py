@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import pytest
 
-from jp_nb.config.aliases import parse_model_id, resolve_model
+from jp_nb.config.aliases import parse_model_reference, resolve_model
 from jp_nb.config.assignments import parse_assignment
-from jp_nb.config.layers import from_environment
+from jp_nb.config.layers import read_environment
 from jp_nb.config.secrets import (
     NOT_SHOWN,
+    hide_credentials,
+    hide_secrets,
     is_secret,
+    is_secret_name,
     may_hold_secret,
-    names_secret,
-    without_credentials,
-    without_secrets,
 )
-from jp_nb.config.tree.base import shortened
+from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.errors import ConfigError
 
 SECRET_NAMES = [
@@ -51,10 +51,10 @@ OTHER_NAMES = [
 def test_name_of_a_secret_is_recognized(subtests: pytest.Subtests) -> None:
     for name in SECRET_NAMES:
         with subtests.test(name=name):
-            assert names_secret(name)
+            assert is_secret_name(name)
     for name in OTHER_NAMES:
         with subtests.test(name=name):
-            assert not names_secret(name)
+            assert not is_secret_name(name)
 
 
 def test_value_with_the_shape_of_a_key_is_a_secret(subtests: pytest.Subtests) -> None:
@@ -95,7 +95,7 @@ def test_text_assigned_to_a_secret_name_is_hidden_in_code(subtests: pytest.Subte
         for prefix in ("", "f", "rb"):
             with subtests.test(code=code, prefix=prefix):
                 written = code.format(prefix)
-                shown = without_secrets(written, code=True)
+                shown = hide_secrets(written, code=True)
                 assert "lue" not in shown.replace("value", "")
                 assert NOT_SHOWN in shown
                 assert shown.partition("v4")[0][:8] == written[:8]
@@ -103,7 +103,7 @@ def test_text_assigned_to_a_secret_name_is_hidden_in_code(subtests: pytest.Subte
 
 def test_code_without_secrets_is_unchanged() -> None:
     for code in ("token = read()", "pin = os.environ['X']", "max_tokens = 400", "monkey = 'b'"):
-        assert without_secrets(code, code=True) == code
+        assert hide_secrets(code, code=True) == code
 
 
 def test_keys_and_passwords_are_hidden_in_a_text(subtests: pytest.Subtests) -> None:
@@ -119,8 +119,8 @@ def test_keys_and_passwords_are_hidden_in_a_text(subtests: pytest.Subtests) -> N
         "-----BEGIN RSA PRIVATE KEY-----\nv4lue99\n-----END RSA PRIVATE KEY-----",
     ]:
         with subtests.test(text=text):
-            assert "v4lue99" not in without_secrets(f"a {text} b")
-            assert without_secrets(f"a {text} b").startswith("a ")
+            assert "v4lue99" not in hide_secrets(f"a {text} b")
+            assert hide_secrets(f"a {text} b").startswith("a ")
 
 
 @pytest.mark.deep
@@ -135,7 +135,7 @@ def test_search_for_secrets_takes_linear_time_in_hostile_texts() -> None:
         "a'",
     ):
         for code in (False, True):
-            assert without_secrets(part * 200_000, code=code)
+            assert hide_secrets(part * 200_000, code=code)
 
 
 def test_credentials_are_hidden_in_a_command_line() -> None:
@@ -148,7 +148,7 @@ def test_credentials_are_hidden_in_a_command_line() -> None:
         ("curl http://a:$(rm${IFS}-rf)@h", "curl http://a:$(rm${IFS}-rf)@h"),
         ("curl -H Bearer\t;rm x", "curl -H Bearer\t;rm x"),
     ]:
-        assert without_credentials(text) == shown
+        assert hide_credentials(text) == shown
 
 
 # --- errors ------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ def test_error_shows_no_whole_key(subtests: pytest.Subtests) -> None:
 def test_error_shows_no_whole_key_in_place_of_a_model() -> None:
     reads: list[Callable[[str], object]] = [
         lambda key: resolve_model(key, {}),
-        lambda key: parse_model_id(f"{key}/x"),
-        lambda key: from_environment({"JP_CFG_ASSISTANT__MODEL__ID": f"{key}/x"}),
+        lambda key: parse_model_reference(f"{key}/x"),
+        lambda key: read_environment({"JP_CFG_ASSISTANT__MODEL__ID": f"{key}/x"}),
     ]
     for key in KEYS:
         for read in reads:
@@ -208,10 +208,10 @@ def test_error_shows_no_whole_key_in_place_of_a_model() -> None:
 
 def test_error_shows_a_plain_name_as_it_is() -> None:
     for name in ("fast", "gpt-4.1", "claude-sonnet-4-20250514-preview", "my-favourite-long-alias"):
-        assert shortened(name) == name
+        assert shorten_for_error(name) == name
         with pytest.raises(ConfigError, match=f"'{name}' is neither"):
             resolve_model(name, {})
 
 
 def test_error_shortens_a_long_text() -> None:
-    assert shortened("a" * 1_000_000) == "a" * 80 + "\u2026"
+    assert shorten_for_error("a" * 1_000_000) == "a" * 80 + "\u2026"

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.schema import field_paths, node_of, parse_path
-from jp_nb.config.tree.app import LEFT_OUT, AppConfig, AttachmentParts, attachment_parts, left_out
+from jp_nb.config.schema import find_node, list_field_paths, parse_path
+from jp_nb.config.tree.app import (
+    IGNORED_SETTINGS,
+    AppConfig,
+    AttachmentParts,
+    is_ignored,
+    parse_attachment_url,
+)
 from jp_nb.config.tree.base import (
     APPEND,
     APPEND_SET,
@@ -75,20 +81,22 @@ OF_TERMINALS = [
 def test_fields_of_items_are_in_the_tree() -> None:
     for path, names in IN_ITEMS.items():
         for name in names:
-            assert node_of(f"{path}.0.{name}") is not None, (path, name)
+            assert find_node(f"{path}.0.{name}") is not None, (path, name)
     for path in ("conversation.attachments.0", "assistant.model.parameters.context_management",
                  "conversation.tools.t.parameters.p.items.type",
                  "conversation.tools.t.parameters.p.properties.q.items.enum"):  # fmt: skip
-        assert node_of(path) is not None, path
+        assert find_node(path) is not None, path
 
 
 def test_settings_of_terminals_are_ignored_and_no_others() -> None:
     for path in OF_TERMINALS:
-        assert node_of(path) is None, path
-        assert left_out(parse_path(path)), path
-    assert not [path for path in field_paths() if left_out(parse_path(path))]
-    matched = {pattern for pattern in LEFT_OUT if any(_matches(pattern, p) for p in OF_TERMINALS)}
-    assert matched == LEFT_OUT
+        assert find_node(path) is None, path
+        assert is_ignored(parse_path(path)), path
+    assert not [path for path in list_field_paths() if is_ignored(parse_path(path))]
+    matched = {
+        pattern for pattern in IGNORED_SETTINGS if any(_matches(pattern, p) for p in OF_TERMINALS)
+    }
+    assert matched == IGNORED_SETTINGS
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -114,7 +122,7 @@ def test_field_has_its_merge_rule() -> None:
         ("conversation.tools.t.command.args", APPEND),
         ("conversation.tools.t.parameters.p.enum", APPEND),
     ]:
-        node = node_of(path)
+        node = find_node(path)
         assert node is not None
         assert (node.merge, node.kind) == (merge, {DEEP: "map", TEXT: "text"}.get(merge, "list"))
 
@@ -168,7 +176,7 @@ def test_attachment_means_the_same_as_a_table_and_as_a_url(
     kind: str, path: str, params: dict[str, str | list[str]]
 ) -> None:
     parts = AttachmentParts(kind, path, params)
-    assert attachment_parts(parts.url) == parts
+    assert parse_attachment_url(parts.url) == parts
     table = {"type": kind, "path": path, "params": params}
     config = AppConfig.model_validate({"conversation": {"attachments": [table]}})
     assert config.conversation.attachments == [parts.url]
@@ -238,7 +246,7 @@ def test_instructions_and_sections_become_system_texts_in_order() -> None:
             }
         }
     )
-    assert config.assistant.system() == (
+    assert config.assistant.system_texts() == (
         "P",
         "<x title='T\"'>\n<![CDATA[a < b]]>\n</x>",
         "# Heading\n\nplain",

@@ -9,7 +9,7 @@ import pytest
 
 from jp_nb.config.partial import get_path
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import checked, split_unknown, validate
+from jp_nb.config.validation import split_unknown, validate, validate_layer
 from jp_nb.errors import ConfigError
 
 WORDS = "assistant.model.parameters.stop_words"
@@ -17,7 +17,7 @@ WORDS = "assistant.model.parameters.stop_words"
 
 def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
     with pytest.raises(ConfigError) as caught:
-        checked({"asistant": {}}, layer="workspace file", file="config.toml")
+        validate_layer({"asistant": {}}, layer="workspace file", file="config.toml")
     assert caught.value.path == "asistant"
     text = str(caught.value)
     assert text.startswith("asistant: ")
@@ -28,7 +28,7 @@ def test_wrong_value_in_a_file_names_the_path_and_the_file() -> None:
 def test_number_that_json_lacks_is_refused_along_with_the_other_problems() -> None:
     partial: Any = {"template": {"values": {"x": [1, float("inf")]}}, "user": {"nme": 1}}
     with pytest.raises(ConfigError) as caught:
-        checked(partial, layer="registrations")
+        validate_layer(partial, layer="registrations")
     assert [each.path for each in caught.value.problems] == ["template.values.x.1", "user.nme"]
 
 
@@ -88,7 +88,7 @@ def test_fields_that_fit_together_are_accepted() -> None:
 def test_all_contradictions_are_reported_at_once() -> None:
     found = {"a": {"source": "mcp.s", "access": {}}, "b": {"source": "builtin", "access": {}}}
     partial: Any = {"conversation": {"tools": found}}
-    assert checked(partial, layer="test") == partial  # one layer need not be whole
+    assert validate_layer(partial, layer="test") == partial  # one layer need not be whole
     with pytest.raises(ConfigError) as caught:
         validate(partial)
     assert [problem.path for problem in caught.value.problems] == [

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from jp_nb.config.partial import Partial, strip_strategies
-from jp_nb.config.schema import field_paths
+from jp_nb.config.schema import list_field_paths
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.validation import problems_in, read_layer, without_left_out
+from jp_nb.config.validation import list_problems, read_layer, remove_ignored
 from jp_nb.errors import ConfigProblem
 from tests.config.config_spellings import (
     ANNOTATED,
@@ -31,7 +31,7 @@ TOOL = "conversation.tools.t"
 
 def problems(partial: Any) -> list[ConfigProblem]:
     """Return the problems of a layer as a file may write it."""
-    known = without_left_out(partial) if isinstance(partial, dict) else partial
+    known = remove_ignored(partial) if isinstance(partial, dict) else partial
     return [problem for _, problem in read_layer(known)[1]]
 
 
@@ -96,7 +96,7 @@ def test_null_is_not_kept() -> None:
 
 
 def test_every_field_accepts_null() -> None:
-    for path in field_paths():
+    for path in list_field_paths():
         assert problems(under({}, path.replace("*", "k"), None)) == [], path
 
 
@@ -265,10 +265,10 @@ def test_any_json_has_readable_problems_or_none(partial: dict[str, Any]) -> None
 def test_valid_layer_is_a_valid_configuration_unless_a_field_is_missing(
     partial: dict[str, Any],
 ) -> None:
-    whole = strip_strategies(normal(without_left_out(partial)))
+    whole = strip_strategies(normal(remove_ignored(partial)))
     found: list[ConfigProblem] = []
     try:
         AppConfig.model_validate(whole)
     except ValidationError as exc:
-        found = problems_in(exc)
+        found = list_problems(exc)
     assert [problem for problem in found if "is required here" not in problem.message] == []

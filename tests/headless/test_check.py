@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from jp_nb import cli
-from jp_nb.config.secrets import keys_in
+from jp_nb.config.secrets import find_api_keys
 from jp_nb.headless.runner import run_notebook
 from tests.headless.reported_notebook import ANSWER, LOAD, PLAN, SHORTER, TOOLS, write_walk
 
@@ -178,13 +178,13 @@ def test_keys_are_recognized_among_other_text() -> None:
         "Bearer of the ring, sk-learn-contrib-and-other-packages",
         "AKIA", "ghp_short", "data:image/png;base64," + "QUtJQUFBQUFBQUFBQUFBQUFBQUE" * 20,
     ):  # fmt: skip
-        assert keys_in(text) == []
+        assert find_api_keys(text) == []
     for key in (
         KEY, "ghp_" + "a1" * 18, "AKIAIOSFODNN7EXAMPLE", "xoxb-1234567890-abc",
         "hf_" + "aB" * 12, "Bearer " + "a1." * 10,
         "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----",
     ):  # fmt: skip
-        assert keys_in(f"x = '{key}' and so on") == [key]
+        assert find_api_keys(f"x = '{key}' and so on") == [key]
 
 
 # --- the record ------------------------------------------------------------------------------

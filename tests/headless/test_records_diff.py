@@ -16,7 +16,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.headless.files import write_notebook
-from jp_nb.json_values import json_copy
+from jp_nb.json_values import copy_nested_json
 from jp_nb.record import document, merge
 from jp_nb.record.clock import utc_now
 from jp_nb.record.events import (
@@ -69,7 +69,7 @@ def talk(
 
 
 def _entry(raw: dict[str, Any]) -> Entry:
-    return decode(json_copy(raw), 0)
+    return decode(copy_nested_json(raw), 0)
 
 
 @pytest.fixture

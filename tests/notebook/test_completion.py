@@ -12,7 +12,7 @@ from typing import get_args
 import pytest
 
 import jp_nb
-from jp_nb.config.schema import field_paths, node_of, parse_path
+from jp_nb.config.schema import find_node, list_field_paths, parse_path
 from jp_nb.config.tree.models import PROVIDER_NAMES
 from jp_nb.notebook.completion import (
     MAX_OFFERED,
@@ -254,7 +254,7 @@ def test_completions_of_a_line(subtests: pytest.Subtests) -> None:
 def test_every_path_is_completed_level_by_level() -> None:
     class OneOfEach(KnownFacts):
         def keys(self, path: str) -> Sequence[str]:
-            node = node_of(path)
+            node = find_node(path)
             return ["k"] if node is not None and node.kind == "map" else []
 
     reached: set[str] = set()
@@ -264,7 +264,7 @@ def test_every_path_is_completed_level_by_level() -> None:
             path = line.removeprefix("%jp config ")
             reached.add(path.removesuffix("."))
             levels += [line] if path.endswith(".") and path.count(".") < 8 else []
-    assert {p.replace("*", "k") for p in field_paths() if p.count(".") < 8} <= reached
+    assert {p.replace("*", "k") for p in list_field_paths() if p.count(".") < 8} <= reached
 
 
 def test_completed_key_is_quoted_as_its_line_needs() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import jp_nb
-from jp_nb.config.directives import Directive, tool_choice
+from jp_nb.config.directives import Directive, parse_tool_choice
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook import commands
 from jp_nb.notebook.commands import read_ask_options
@@ -171,8 +171,8 @@ def test_query_takes_a_demanded_tool(session: Session, monkeypatch: pytest.Monke
 
 
 def test_empty_line_demands_nothing() -> None:
-    assert tool_choice(*read_ask_options("-n").tool_uses) is None
-    assert tool_choice(None) is None
+    assert parse_tool_choice(*read_ask_options("-n").tool_uses) is None
+    assert parse_tool_choice(None) is None
 
 
 # --- the configured choice -------------------------------------------------------------------

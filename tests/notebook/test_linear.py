@@ -103,7 +103,7 @@ def shown(text: str) -> None:
     begins = ToolBegins("1", text, {"a": text}, hidden=False)
     call_markdown(begins, result, live=True)
     call_plain(begins, result)
-    text_module.escape_unseen(text)
+    text_module.escape_invisible(text)
     no_markup(text_module.one_line(text))
     stable_traceback(text)
     code_span(text)

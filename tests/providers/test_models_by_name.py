@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.provider import Provider
-from jp_nb.config.tree.models import AVAILABLE, PROVIDERS, ProviderConfig, SpeaksChat
+from jp_nb.config.tree.models import (
+    AVAILABLE_PROVIDERS,
+    PROVIDERS,
+    ChatCompletionsProvider,
+    ProviderConfig,
+)
 from jp_nb.errors import ConfigError
 from jp_nb.providers.endpoint import ProviderSettings
 from jp_nb.providers.registry import create_provider
@@ -15,7 +20,7 @@ from tests.support.loopback import LoopbackServer
 
 
 def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) -> None:
-    for name in AVAILABLE:
+    for name in AVAILABLE_PROVIDERS:
         with subtests.test(name=name):
             provider: Provider = create_provider(name)
             assert provider
@@ -23,10 +28,12 @@ def test_every_provider_is_created_from_its_defaults(subtests: pytest.Subtests) 
 
 def test_table_lists_each_provider_once_and_planned_ones_are_refused() -> None:
     classes = [each for each in PROVIDERS.values() if each is not ProviderConfig]
-    subclasses = {*ProviderConfig.__subclasses__(), *SpeaksChat.__subclasses__()} - {SpeaksChat}
+    subclasses = {*ProviderConfig.__subclasses__(), *ChatCompletionsProvider.__subclasses__()} - {
+        ChatCompletionsProvider
+    }
     assert {*classes} == subclasses
     assert len(classes) == len(subclasses)
-    for name in PROVIDERS.keys() - {*AVAILABLE}:
+    for name in PROVIDERS.keys() - {*AVAILABLE_PROVIDERS}:
         with pytest.raises(ConfigError, match=f"'{name}' is not available yet; available: ant"):
             create_provider(name)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jp_nb.config.tree.app import TurnBound, read_bound
+from jp_nb.config.tree.app import TurnBound, parse_bound
 from jp_nb.interop.dialect import for_head
 from jp_nb.record.compaction import (
     TurnRange,
@@ -48,7 +48,7 @@ def test_bound_is_read_in_every_form(subtests: pytest.Subtests) -> None:
         ("last-compaction", TurnBound("last")),
     ]:
         with subtests.test(text=text):
-            assert read_bound(text) == bound
+            assert parse_bound(text) == bound
 
 
 def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subtests) -> None:
@@ -57,7 +57,7 @@ def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subt
             subtests.test(text=text),
             pytest.raises(ValueError, match="expected a number of turns"),
         ):
-            read_bound(text)
+            parse_bound(text)
 
 
 # --- reverted --------------------------------------------------------------------------------

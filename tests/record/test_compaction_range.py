@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.config.tree.app import TurnBound, read_bound
+from jp_nb.config.tree.app import TurnBound, parse_bound
 from jp_nb.record.compaction import CompactionBounds, TurnRange, taking_back, with_summaries
 from tests.record.hourly_turns import summarized, turns
 from tests.support.entries import ASKED, START, called, new_stream, result
@@ -32,13 +32,13 @@ def test_rule_keeps_turns_at_both_ends(subtests: pytest.Subtests) -> None:
     ]:
         with subtests.test(first=first):
             bounds = CompactionBounds(turns(5), NOW)
-            assert bounds.kept(read_bound(first), read_bound(last, may_be_last=False)) == found
+            assert bounds.kept(parse_bound(first), parse_bound(last, may_be_last=False)) == found
 
 
 def test_last_bound_follows_the_last_effective_compaction() -> None:
     stream = turns(5)
     stream.append(summarized(0, 1), summarized(2, 3))
-    last = read_bound("last"), read_bound("0")
+    last = parse_bound("last"), parse_bound("0")
     assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(4, 4)
     stream.append(taking_back(summarized(2, 3)))
     assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(2, 4)

@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Change, Partial, apply, build, get_path, merge, strip_strategies
+from jp_nb.config.partial import (
+    Change,
+    Partial,
+    apply,
+    build_partial,
+    get_path,
+    merge,
+    strip_strategies,
+)
 from jp_nb.config.schema import Element, format_path, parse_path
-from jp_nb.config.validation import checked
+from jp_nb.config.validation import validate_layer
 from jp_nb.errors import ConfigError
 from jp_nb.record.config_changes import Draft
 from jp_nb.record.config_history import Projection
@@ -193,7 +201,9 @@ def check_folding(below: Any, base: Any, entries: Any, trusted: bool) -> None:
     for number, entry in enumerate(entries):
         growing.append(decode(entry, number))
         again = Projection(new_stream(*growing.raw, base_config=base), lambda: layers, trusted=True)
-        assert checked(found.partial(), layer="") == checked(again.partial(), layer="")
+        assert validate_layer(found.partial(), layer="") == validate_layer(
+            again.partial(), layer=""
+        )
         assert found.config() == again.config()
     loaded = new_stream(*entries, base_config=base)
     assert Projection(loaded, lambda: layers, trusted=trusted).config()
@@ -242,7 +252,9 @@ def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
         now = reread(stream, below)
         assert found_at(now.partial(), path) is None
         again = now.partial()
-        assert checked(apply(again, Change(unsets=(path,))), layer="") == checked(again, layer="")
+        assert validate_layer(apply(again, Change(unsets=(path,))), layer="") == validate_layer(
+            again, layer=""
+        )
     is_reset = any(entry.get("op") == "reset" for entry in entries)
     draft = Draft(projection(stream, lower))
     change = Change(unsets=(path,), uncovers=frozenset({path}))
@@ -259,8 +271,8 @@ def test_draft_recorded_after_another_change_keeps_that_change() -> None:
     stream = new_stream()
     found = projection(stream, {})
     draft = Draft(found)
-    draft.add(Change(build("assistant.name", "Ada")), {})
-    stream.append(ConfigDelta(delta=build("user.name", "Bob")))
+    draft.add(Change(build_partial("assistant.name", "Ada")), {})
+    stream.append(ConfigDelta(delta=build_partial("user.name", "Bob")))
     draft.record()
     assert (found.config().assistant.name, found.config().user.name) == ("Ada", "Bob")
     assert found.partial() == reread(stream, {}).partial()
@@ -269,8 +281,8 @@ def test_draft_recorded_after_another_change_keeps_that_change() -> None:
 def test_unset_path_has_the_default_of_its_tool_and_not_of_a_file() -> None:
     path = "conversation.tools.t.run"
     below = [
-        Layer("registrations", build(path, "ask")),
-        Layer("workspace file", build(path, "skip")),
+        Layer("registrations", build_partial(path, "ask")),
+        Layer("workspace file", build_partial(path, "skip")),
     ]
     stream = new_stream()
     found = Projection(stream, lambda: below, trusted=True)
@@ -281,8 +293,10 @@ def test_unset_path_has_the_default_of_its_tool_and_not_of_a_file() -> None:
 def test_uncovered_item_is_at_the_place_of_the_lower_layer() -> None:
     path = "assistant.model.parameters.stop_words"
     stream = new_stream()
-    found = projection(stream, build(path, ["a", "b", "c"]))
-    stream.append(ConfigDelta(delta=build(path, ["z"]), unsets=(f'{path}["b"]', f'{path}["a"]')))
+    found = projection(stream, build_partial(path, ["a", "b", "c"]))
+    stream.append(
+        ConfigDelta(delta=build_partial(path, ["z"]), unsets=(f'{path}["b"]', f'{path}["a"]'))
+    )
     assert stop_words(found) == ["c", "z"]
     stream.append(uncovered(f'{path}["a"]', f'{path}["b"]', f'{path}["z"]'))
     assert stop_words(found) == ["a", "b", "c"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jp_nb.config.authority import has_authority
 from jp_nb.config.layers import Layer
-from jp_nb.config.partial import Partial, get_path, leaves, merge, strip_strategies
+from jp_nb.config.partial import Partial, get_path, iter_leaf_paths, merge, strip_strategies
 from jp_nb.config.schema import parse_path
 from jp_nb.record import config_history
 from jp_nb.record.config_history import Projection
@@ -87,7 +87,7 @@ def test_untrusted_deltas_change_no_leaf_with_authority(entries: Any, below: Any
     found = Projection(
         new_stream(*entries), lambda: [Layer("file", merge({}, below))], trusted=False
     )
-    for path, value in leaves(found.partial()):
+    for path, value in iter_leaf_paths(found.partial()):
         keys = parse_path(path)
         if has_authority(keys):
             assert get_path(mine, path) == value

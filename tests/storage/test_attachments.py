@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.agent.provider import Attachment
-from jp_nb.config.tree.app import attachment_argument, attachment_parts
+from jp_nb.config.tree.app import parse_attachment_argument, parse_attachment_url
 from jp_nb.storage import attachments
 from jp_nb.storage.attachments import AttachmentError, Attachments
 
@@ -282,10 +282,12 @@ def test_path_is_turned_into_an_attachment_url(subtests: pytest.Subtests) -> Non
     ]
     for text, path in rows:
         with subtests.test(text=text):
-            url = attachment_argument(text, within="sub")
-            parts = attachment_parts(url)
+            url = parse_attachment_argument(text, within="sub")
+            parts = parse_attachment_url(url)
             assert (parts.type, parts.path, parts.params) == ("file", path, {})
-            assert attachment_argument(url, within="sub") == url
-            assert attachment_parts(attachment_argument("./~x", within=".")).path == "./~x"
+            assert parse_attachment_argument(url, within="sub") == url
+            assert (
+                parse_attachment_url(parse_attachment_argument("./~x", within=".")).path == "./~x"
+            )
             with pytest.raises(ValueError, match="the path of a file"):
-                attachment_argument(" ")
+                parse_attachment_argument(" ")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jp_nb.config.layers import fold
+from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError
 from jp_nb.storage import config_files
@@ -44,7 +44,7 @@ def stop_words(value: str) -> str:
 
 
 def folded_words(files: ConfigFiles) -> object:
-    return get_path(strip_strategies(fold(files.layers())), WORDS)
+    return get_path(strip_strategies(merge_layers(files.layers())), WORDS)
 
 
 def test_files_are_merged_from_the_user_through_the_root_to_the_notebook(
@@ -68,7 +68,7 @@ def test_file_that_does_not_inherit_replaces_weaker_files_only(
     monkeypatch.setenv("JP_CFG_USER__NAME", "env")
     files = ConfigFiles(work)
     assert folded_words(files) == ["near"]
-    assert get_path(fold(files.layers()), "user.name") == "env"
+    assert get_path(merge_layers(files.layers()), "user.name") == "env"
 
 
 def test_file_is_read_again_when_it_changed(home: Path, work: Path) -> None:
@@ -127,7 +127,7 @@ def test_name_is_searched_in_the_load_paths_of_user_and_workspace(home: Path, wo
     mine = write(work / "personas" / "dev.json", '{"user": {"name": "ws"}}')
     files = ConfigFiles(work)
     layers = files.named("dev", ["skills", "personas"])
-    assert get_path(strip_strategies(fold(layers)), WORDS) == ["user"]
+    assert get_path(strip_strategies(merge_layers(layers)), WORDS) == ["user"]
     assert [layer.file for layer in layers][1] == str(mine)
     assert files.claim_names(layers[1]) == (["file:personas/dev.json"], "personas/dev.json")
     names, label = files.claim_names(layers[0])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from jp_nb.config.assignments import parse_assignment
 from jp_nb.config.directives import Directive
-from jp_nb.config.layers import from_text
-from jp_nb.config.partial import apply, strip_strategies, without_empty
+from jp_nb.config.layers import parse_layer
+from jp_nb.config.partial import apply, remove_empty, strip_strategies
 from jp_nb.errors import ConfigError, JpNbError, StorageError, UsageError
 from jp_nb.storage.config_writer import ConfigFile
 from tests.support.sessions import EVIL, URL, Notebook, configure
@@ -165,12 +165,12 @@ def test_saved_file_means_exactly_the_requested_changes(text: str, changes: list
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ConfigFile, "_text", lambda _: text)
         file = ConfigFile(Path("/config.toml"), "user file")
-    expected = from_text(text, "user file", "config.toml").partial
+    expected = parse_layer(text, "user file", "config.toml").partial
     for change in changes:
         expected = apply(expected, parse_assignment(change, expected))
         file.change(Directive("cfg", change))
     made = file.layer().partial
-    assert without_empty(strip_strategies(made)) == without_empty(strip_strategies(expected))
+    assert remove_empty(strip_strategies(made)) == remove_empty(strip_strategies(expected))
 
 
 # --- the session -------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 
 from jp_nb.cli import main
 from jp_nb.config.directives import Directive
-from jp_nb.config.layers import fold
+from jp_nb.config.layers import merge_layers
 from jp_nb.config.partial import get_path, strip_strategies
 from jp_nb.errors import ConfigError, PromptUnavailable, StorageError
 from jp_nb.headless.runner import run_notebook
@@ -65,7 +65,7 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
         f'[[{TOOL}.access.config]]\npath = "user"\nwrite = true\napply = "unattended"\n',
     )
     files = ConfigFiles(bare_folder, FolderTrust())
-    assert fold(files.layers()) == {"user": {"name": "Ada"}}
+    assert merge_layers(files.layers()) == {"user": {"name": "Ada"}}
     [pending] = files.pending()
     assert (pending.file, pending.folder) == (file, bare_folder)
     listed = {path: value for path, value, _ in pending.leaves}
@@ -73,7 +73,7 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
     assert (listed[f"{TOOL}.command.program"], listed[f"{TOOL}.run"]) == ("sh", "unattended")
     assert listed[f"{TOOL}.access.config"]
     files.agree([pending])
-    assert get_path(fold(files.layers()), f"{TOOL}.run") == "unattended"
+    assert get_path(merge_layers(files.layers()), f"{TOOL}.run") == "unattended"
 
 
 def test_harmless_settings_apply_without_consent_or_notice(
@@ -139,11 +139,11 @@ def test_consent_covers_a_file_with_all_that_it_includes(
 def test_change_that_keeps_size_and_time_is_noticed(bare_folder: Path) -> None:
     file = configure(bare_folder, 'user.name = "Ada"\n')
     files = ConfigFiles(bare_folder)
-    assert get_path(fold(files.layers()), "user.name") == "Ada"
+    assert get_path(merge_layers(files.layers()), "user.name") == "Ada"
     times = file.stat()
     file.write_text('user.name = "Eve"\n')
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert get_path(fold(files.layers()), "user.name") == "Eve"
+    assert get_path(merge_layers(files.layers()), "user.name") == "Eve"
 
 
 def test_user_agrees_to_the_content_that_was_shown(bare_folder: Path) -> None:
@@ -153,8 +153,8 @@ def test_user_agrees_to_the_content_that_was_shown(bare_folder: Path) -> None:
     assert [leaf[:2] for leaf in shown[0].leaves] == [(URL, "http://evil.example")]
     file.write_text(EVIL.replace("evil", "other"))  # while the person reads
     files.agree(shown)
-    assert get_path(fold(files.layers()), URL) is None
-    assert get_path(fold(ConfigFiles(bare_folder, FolderTrust()).layers()), URL) is None
+    assert get_path(merge_layers(files.layers()), URL) is None
+    assert get_path(merge_layers(ConfigFiles(bare_folder, FolderTrust()).layers()), URL) is None
 
 
 def test_named_file_must_be_the_users_own_or_agreed_to(
@@ -233,7 +233,7 @@ def test_listed_folders_are_trusted_with_their_subfolders(
             )
             monkeypatch.setenv("JP_NB_TRUST_FOLDERS", value)
             files = ConfigFiles(bare_folder, FolderTrust())
-            assert bool(fold(files.layers())) is is_trusted
+            assert bool(merge_layers(files.layers())) is is_trusted
             assert bool(files.take_notices()) is not is_trusted
 
 
@@ -246,9 +246,9 @@ def test_damaged_consents_are_ignored_and_replaced(
         with subtests.test(damage=damage[:20]):
             consents_path().write_text(damage, errors="surrogateescape")
             files = ConfigFiles(bare_folder, FolderTrust())
-            assert fold(files.layers()) == {}
+            assert merge_layers(files.layers()) == {}
             files.agree(files.pending())
-            assert fold(files.layers())
+            assert merge_layers(files.layers())
 
 
 @pytest.mark.runners
@@ -341,7 +341,7 @@ def test_file_in_a_folder_of_another_user_is_ignored(
     place = file if trust else file.parent
     give_away(place)
     files = ConfigFiles(bare_folder, trust)
-    assert strip_strategies(fold(files.layers())) == {"assistant": {"name": "mine"}}
+    assert strip_strategies(merge_layers(files.layers())) == {"assistant": {"name": "mine"}}
     (notice,) = files.take_notices()
     assert str(file) in notice
     assert str(place) in notice
@@ -353,8 +353,8 @@ def test_included_file_of_another_user_is_ignored(bare_folder: Path, give_away: 
     configure(bare_folder, 'extends = ["others.toml"]\nuser.name = "Ada"\n')
     give_away(write(bare_folder / ".jp" / "others.toml", EVIL))
     files = ConfigFiles(bare_folder)
-    assert get_path(fold(files.layers()), URL) is None
-    assert get_path(fold(files.layers()), "user.name") == "Ada"
+    assert get_path(merge_layers(files.layers()), URL) is None
+    assert get_path(merge_layers(files.layers()), "user.name") == "Ada"
     (notice,) = files.take_notices()
     assert str(bare_folder / ".jp" / "others.toml") in notice
 
@@ -386,7 +386,7 @@ def test_unreadable_parent_folder_is_ignored(
         return is_file(path)
 
     monkeypatch.setattr(Path, "is_file", closed)
-    assert fold(ConfigFiles(bare_folder).layers()) == {"user": {"name": "Ada"}}
+    assert merge_layers(ConfigFiles(bare_folder).layers()) == {"user": {"name": "Ada"}}
 
 
 @pytest.mark.runners

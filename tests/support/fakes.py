@@ -18,7 +18,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.agent.tool_set import ToolSet, ToolSources, offer_tools
-from jp_nb.config.layers import REGISTRATIONS, Layer, fold
+from jp_nb.config.layers import REGISTRATIONS, Layer, merge_layers
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import RunMode, ToolConfig
@@ -188,7 +188,7 @@ def offer_now(
 
 def configured(partial: Partial, tools: Iterable[PythonTool] = ()) -> AppConfig:
     """Return the configuration of `partial` over the registrations of builtins and `tools`."""
-    return validate(fold(layers_of(partial, tools)))
+    return validate(merge_layers(layers_of(partial, tools)))
 
 
 def layers_of(partial: Partial, tools: Iterable[PythonTool] = ()) -> list[Layer]:

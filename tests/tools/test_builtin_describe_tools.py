@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from jp_nb.config.aliases import toggled
+from jp_nb.config.aliases import toggle_tools
 from jp_nb.config.partial import Partial
 from jp_nb.errors import ConfigError
 from jp_nb.rendering.turn import Transcript
@@ -123,9 +123,9 @@ def test_it_is_registered_as_specified() -> None:
 
 def test_no_directive_disables_it() -> None:
     config = configured({})
-    assert "describe_tools" not in str(toggled(config, "", on=False).delta)
+    assert "describe_tools" not in str(toggle_tools(config, "", on=False).delta)
     with pytest.raises(ConfigError, match=r"cannot disable `describe_tools`.*locked-on"):
-        toggled(config, "describe_tools", on=False)
+        toggle_tools(config, "describe_tools", on=False)
 
 
 # --- the documentation -----------------------------------------------------------------------
@@ -314,7 +314,7 @@ def test_documentation_is_written_when_it_is_read(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("jp_nb.agent.tool_set.format_documentation", spy)
     catalog = documented({})
     conversation = configured({}).conversation
-    on = [name for name in BUILTINS if conversation.enabling(name)[0]]
+    on = [name for name in BUILTINS if conversation.get_tool_state(name)[0]]
     assert (list(catalog), len(catalog)) == (on, len(on))
     assert "x" not in catalog
     assert written == []

@@ -34,10 +34,10 @@ from jp_nb.config.tree.base import (
     Positive,
     ShortTable,
     before,
-    found,
-    shortened,
+    closed_set,
+    describe_found,
+    shorten_for_error,
     table,
-    word,
 )
 from jp_nb.config.tree.models import ModelChoice, Providers
 from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
@@ -61,7 +61,8 @@ def _display(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value
     raise ValueError(
-        f"expected one of {', '.join(_DISPLAYS)}, or a number of characters, {found(value)}"
+        f"expected one of {', '.join(_DISPLAYS)}, or a number of characters, "
+        + describe_found(value)
     )
 
 
@@ -91,7 +92,8 @@ _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
 def _host(value: str) -> str:
     if not _HOST.fullmatch(value):
         raise ValueError(
-            f"expected a host, such as `example.org` or `localhost:8080`, not {shortened(value)!r}"
+            "expected a host, such as `example.org` or `localhost:8080`, "
+            f"not {shorten_for_error(value)!r}"
         )
     return value.lower()
 
@@ -130,7 +132,7 @@ class StreamingInterrupt(ConfigTable):
             the model.
     """
 
-    action: Annotated[StreamingAction, word(StreamingAction)] = "prompt"
+    action: Annotated[StreamingAction, closed_set(StreamingAction)] = "prompt"
 
 
 class ToolCallInterrupt(ConfigTable):
@@ -142,7 +144,7 @@ class ToolCallInterrupt(ConfigTable):
             and `stop` ends the turn. `respond` asks you for a message to the model.
     """
 
-    action: Annotated[ToolCallAction, word(ToolCallAction)] = "prompt"
+    action: Annotated[ToolCallAction, closed_set(ToolCallAction)] = "prompt"
 
 
 class Interrupt(ConfigTable):
@@ -180,10 +182,10 @@ class Prompt(ConfigTable):
         answers: Path of an answers file, relative to the notebook's folder.
     """
 
-    channel: Annotated[Channel, word(Channel)] = "auto"
+    channel: Annotated[Channel, closed_set(Channel)] = "auto"
     rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
     timeout_s: Annotated[Number, Field(ge=0)] = 0.0
-    notify: Annotated[Notify, word(Notify), before(_on_off)] = "on"
+    notify: Annotated[Notify, closed_set(Notify), before(_on_off)] = "on"
     answers: str | None = None
 
 
@@ -211,11 +213,11 @@ class Record(ConfigTable):
             writes the same file.
     """
 
-    headless: Annotated[Headless, word(Headless)] = "new"
-    rerun: Annotated[Rerun, word(Rerun)] = "ask"
+    headless: Annotated[Headless, closed_set(Headless)] = "new"
+    rerun: Annotated[Rerun, closed_set(Rerun)] = "ask"
     image_max_bytes: Count = 262_144
     images_per_turn: Count = 20
-    project_log: Annotated[ProjectLogUse, word(ProjectLogUse), before(_on_off)] = "auto"
+    project_log: Annotated[ProjectLogUse, closed_set(ProjectLogUse), before(_on_off)] = "auto"
     project_log_archives: Count = 0
     journal: Flag = True
     reproducible: Flag = False
@@ -276,7 +278,7 @@ class TurnBound:
     amount: float = 0
 
 
-def read_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
+def parse_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
     """Return the bound that `text` means.
 
     Raises:
@@ -294,7 +296,7 @@ def read_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
     seconds = _seconds(written)
     if seconds is None:
         or_last = f", or `{LAST}`" if may_be_last else ""
-        raise ValueError(f"{_EXPECTED}{or_last}, {found(text)}")
+        raise ValueError(f"{_EXPECTED}{or_last}, {describe_found(text)}")
     return TurnBound("duration", seconds)
 
 
@@ -312,8 +314,8 @@ def _bound(value: Any, *, may_be_last: bool) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise ValueError(f"{_EXPECTED}, {found(value)}")
-    bound = read_bound(value, may_be_last=may_be_last)
+        raise ValueError(f"{_EXPECTED}, {describe_found(value)}")
+    bound = parse_bound(value, may_be_last=may_be_last)
     return LAST if bound.kind == "last" else value.strip().lower()
 
 
@@ -326,7 +328,7 @@ ToolCalls = Literal["strip", "strip-responses", "strip-requests", "omit"]
 _SHORT: Final = {"s": "strip", "sres": "strip-responses", "sreq": "strip-requests", "o": "omit"}
 
 
-def read_tool_calls(value: Any) -> Any:
+def parse_tool_calls(value: Any) -> Any:
     """Return a word for what becomes of tool calls in its long spelling; others unchanged."""
     if not isinstance(value, str):
         return value
@@ -360,10 +362,10 @@ class CompactionRule(ConfigTable):
 
     keep_first: FirstBound = "1"
     keep_last: LastBound = "1"
-    reasoning: Annotated[Literal["strip"], word(Literal["strip"])] | None = None
-    tool_calls: Annotated[ToolCalls, word(ToolCalls), BeforeValidator(read_tool_calls)] | None = (
-        None
-    )
+    reasoning: Annotated[Literal["strip"], closed_set(Literal["strip"])] | None = None
+    tool_calls: (
+        Annotated[ToolCalls, closed_set(ToolCalls), BeforeValidator(parse_tool_calls)] | None
+    ) = None
     summary: SummaryConfig | None = None
 
 
@@ -402,12 +404,12 @@ class CompactionConfig(ConfigTable):
     auto: AutoCompaction = table()
 
     @property
-    def in_force(self) -> tuple[CompactionRule, ...]:
+    def effective_rules(self) -> tuple[CompactionRule, ...]:
         """The rules that count."""
         return tuple(self.rules) or default_rules()
 
 
-LEFT_OUT: Final = frozenset(
+IGNORED_SETTINGS: Final = frozenset(
     {
         "assistant.request.cache",
         "conversation.default_id",
@@ -439,15 +441,15 @@ LEFT_OUT: Final = frozenset(
 )
 """Paths that count for nothing, with all below them; `*` is any one key."""
 
-PATTERNS: Final = tuple(tuple(path.split(".")) for path in sorted(LEFT_OUT))
+IGNORED_PATTERNS: Final = tuple(tuple(path.split(".")) for path in sorted(IGNORED_SETTINGS))
 
 
-def left_out(keys: Sequence[str]) -> bool:
+def is_ignored(keys: Sequence[str]) -> bool:
     """True if a setting that counts for nothing is at `keys`, or above."""
     return any(
         len(keys) >= len(pattern)
         and all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
-        for pattern in PATTERNS
+        for pattern in IGNORED_PATTERNS
     )
 
 
@@ -471,7 +473,7 @@ class AttachmentParts:
         return f"{self.type}://{quote(self.path, safe=_SAFE)}{'?' if query else ''}{query}"
 
 
-def attachment_parts(url: str) -> AttachmentParts:
+def parse_attachment_url(url: str) -> AttachmentParts:
     """`url` taken apart.
 
     Raises:
@@ -479,7 +481,7 @@ def attachment_parts(url: str) -> AttachmentParts:
     """
     match = _URL.fullmatch(url)
     if match is None:
-        raise ValueError(f"expected a URL such as file://notes.md, {found(url)}")
+        raise ValueError(f"expected a URL such as file://notes.md, {describe_found(url)}")
     path, _, query = match["rest"].partition("?")
     values = parse_qs(query, keep_blank_values=True)
     params: dict[str, str | list[str]] = {
@@ -488,7 +490,7 @@ def attachment_parts(url: str) -> AttachmentParts:
     return AttachmentParts(match["type"], unquote(path), params)
 
 
-def attachment_url(value: Any) -> str:
+def format_attachment_url(value: Any) -> str:
     """The URL that `value` writes: a URL, or a table of type (also: kind), path and params.
 
     Raises:
@@ -497,12 +499,12 @@ def attachment_url(value: Any) -> str:
     if isinstance(value, AttachmentParts):
         return value.url
     if isinstance(value, str):
-        attachment_parts(value)
+        parse_attachment_url(value)
         return value
     if not isinstance(value, dict):
         raise ValueError(
             "expected a URL such as file://notes.md, or a table of type, path and params, "
-            + found(value)
+            + describe_found(value)
         )
     table = {"type" if key == "kind" else key: one for key, one in value.items()}
     unknown = [str(key) for key in table if key not in _FIELDS]
@@ -511,14 +513,14 @@ def attachment_url(value: Any) -> str:
         raise ValueError(f"{wrong}, expected type, path and params")
     for key in ("type", "path"):
         if not isinstance(table.get(key), str) or not table[key]:
-            raise ValueError(f"expected a text for {key!r}, {found(table.get(key))}")
+            raise ValueError(f"expected a text for {key!r}, {describe_found(table.get(key))}")
     params = {} if table.get("params") is None else table["params"]
     if not isinstance(params, dict) or not all(_fits(one) for one in params.values()):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
-    return attachment_url(AttachmentParts(table["type"], table["path"], params).url)
+    return format_attachment_url(AttachmentParts(table["type"], table["path"], params).url)
 
 
-def attachment_argument(text: str, *, within: str = "") -> str:
+def parse_attachment_argument(text: str, *, within: str = "") -> str:
     """The URL that somebody means who attaches `text`: a URL, or the path of a file.
 
     Args:
@@ -544,7 +546,7 @@ def _fits(value: object) -> bool:
     )
 
 
-Attachment = Annotated[str, before(attachment_url)]
+Attachment = Annotated[str, before(format_attachment_url)]
 
 
 # --- labels ----------------------------------------------------------------------------------
@@ -555,7 +557,7 @@ LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 def _label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
         raise ValueError(
-            f"{shortened(value)!r} is not a label name, expected a letter, followed "
+            f"{shorten_for_error(value)!r} is not a label name, expected a letter, followed "
             "by letters, digits, _ or -"
         )
     return value
@@ -570,7 +572,7 @@ class LabelCommand(ConfigTable):
 def _label_value(value: Any) -> Any:
     if isinstance(value, (str, dict, LabelCommand)):
         return value
-    raise ValueError(f"expected a text, or a table with the command `cmd`, {found(value)}")
+    raise ValueError(f"expected a text, or a table with the command `cmd`, {describe_found(value)}")
 
 
 class ApplyOn(ConfigTable):
@@ -600,7 +602,7 @@ class Label(ShortTable):
         Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE], TABLE_OR_PLAIN, before(_label_value)
     ]
     apply_on: ApplyOn = table()
-    run: Annotated[LabelRun, word(LabelRun)] = "ask"
+    run: Annotated[LabelRun, closed_set(LabelRun)] = "ask"
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -609,7 +611,9 @@ class Label(ShortTable):
             return value
         if isinstance(value, str):
             return {"value": value}
-        raise ValueError(f"expected a text, or a table of value, apply_on and run, {found(value)}")
+        raise ValueError(
+            f"expected a text, or a table of value, apply_on and run, {describe_found(value)}"
+        )
 
 
 LabelKey = Annotated[str, AfterValidator(_label_key)]
@@ -645,7 +649,7 @@ class ConversationConfig(ConfigTable):
     inquiry: InquiryConfig = table()
     compaction: CompactionConfig = table()
 
-    def enabling(self, name: str) -> tuple[bool, str]:
+    def get_tool_state(self, name: str) -> tuple[bool, str]:
         """Return state and toggle rule of tool `name`.
 
         Each half is its own, else its toolset's, else that of `*`, else on and `any`.
@@ -658,11 +662,11 @@ class ConversationConfig(ConfigTable):
         rules = (half.allow_toggle for half in halves if half.allow_toggle is not None)
         return state, next(rules, "any")
 
-    def toolset(self, name: str) -> list[str]:
+    def list_toolset_tools(self, name: str) -> list[str]:
         """Return the names of the tools of toolset `name`, `[]` if there is no such toolset."""
         return [tool for tool, config in self.tools.items() if config.toolset == name]
 
-    def toolset_names(self) -> list[str]:
+    def list_toolsets(self) -> list[str]:
         """Return the names of the toolsets that have tools, sorted."""
         return sorted({tool.toolset for tool in self.tools.values() if tool.toolset})
 
@@ -700,7 +704,7 @@ class Extend(ShortTable):
     """
 
     path: str
-    strategy: Annotated[Place, word(Place)] = "before"
+    strategy: Annotated[Place, closed_set(Place)] = "before"
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -709,7 +713,9 @@ class Extend(ShortTable):
             return value
         if isinstance(value, str):
             return {"path": value, "strategy": "before"}
-        raise ValueError(f"expected a path, or a table of path and strategy, {found(value)}")
+        raise ValueError(
+            f"expected a path, or a table of path and strategy, {describe_found(value)}"
+        )
 
 
 def _relative(value: str) -> str:
@@ -717,7 +723,7 @@ def _relative(value: str) -> str:
 
     absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
     if not value.strip() or absolute:
-        raise ValueError(f"expected a path relative to the workspace, {found(value)}")
+        raise ValueError(f"expected a path relative to the workspace, {describe_found(value)}")
     return value
 
 

@@ -20,7 +20,7 @@ from jp_nb.config.tree.base import (
     ShortTable,
     Whole,
     before,
-    found,
+    describe_found,
     keyed,
     table,
 )
@@ -50,7 +50,8 @@ class Section(ShortTable):
         if isinstance(value, str):
             return {"content": value}
         raise ValueError(
-            f"expected a text, or a table of content, tag, title and position, {found(value)}"
+            "expected a text, or a table of content, tag, title and position, "
+            + describe_found(value)
         )
 
     def render(self) -> str:
@@ -85,7 +86,9 @@ class Contrast(ConfigTable):
 def _example(value: Any) -> Any:
     if isinstance(value, (str, dict, Contrast)):
         return value
-    raise ValueError(f"expected a text, or a table of good, bad and reason, {found(value)}")
+    raise ValueError(
+        f"expected a text, or a table of good, bad and reason, {describe_found(value)}"
+    )
 
 
 Example = Annotated[
@@ -110,7 +113,7 @@ class Instruction(ConfigTable):
     items: Annotated[list[str], APPEND] = Field([])
     examples: Annotated[list[Example], APPEND] = Field([])
 
-    def section(self) -> Section:
+    def to_section(self) -> Section:
         """The same as a section with the tag `instruction`."""
         parts = [self.description] if self.description else []
         parts.append("\n".join(f"- {item}" for item in self.items))
@@ -132,7 +135,7 @@ class Instruction(ConfigTable):
         )
 
 
-def how_to_respond() -> list[Instruction]:
+def default_instructions() -> list[Instruction]:
     """The instructions that hold as long as nobody configures others."""
     items = [
         "Be concise.",
@@ -172,14 +175,16 @@ class Assistant(ConfigTable):
     name: str | None = None
     system_prompt: Annotated[str, TEXT] = "You are a helpful assistant."
     system_prompt_sections: Annotated[list[Section], SECTIONS] = Field([])
-    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(default_factory=how_to_respond)
+    instructions: Annotated[list[Instruction], INSTRUCTIONS] = Field(
+        default_factory=default_instructions
+    )
     tool_choice: Annotated[ToolChoice, REPLACE] = "auto"
     model: Model = table()
     request: Request = table()
 
-    def system(self) -> tuple[str, ...]:
+    def system_texts(self) -> tuple[str, ...]:
         """The system texts in the order they are sent."""
-        sections = [*self.system_prompt_sections, *(i.section() for i in self.instructions)]
+        sections = [*self.system_prompt_sections, *(i.to_section() for i in self.instructions)]
         texts = [self.system_prompt, *(s.render() for s in sorted(sections, key=_position))]
         return tuple(text for text in texts if text.strip())
 

@@ -30,7 +30,7 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.config.secrets import looks_secret, may_hold_secret
+from jp_nb.config.secrets import looks_like_secret, may_hold_secret
 
 
 class ConfigTable(BaseModel):
@@ -93,7 +93,7 @@ def before(read: Callable[[Any], Any]) -> BeforeValidator:
     return BeforeValidator(lambda value: None if value is None else read(value))
 
 
-def word(literal: Any) -> BeforeValidator:
+def closed_set(literal: Any) -> BeforeValidator:
     """Return a validator of the closed set of words that `literal` lists: it names them all."""
     words = get_args(literal)
 
@@ -101,7 +101,7 @@ def word(literal: Any) -> BeforeValidator:
         if isinstance(value, str) and value in words:
             return value
         listed = ", ".join(words)
-        raise ValueError(f"expected one of {listed}, {found(value)}")
+        raise ValueError(f"expected one of {listed}, {describe_found(value)}")
 
     return before(read)
 
@@ -112,14 +112,14 @@ _LONGEST = 80
 _BEGINNING = 4
 
 
-def shortened(text: str) -> str:
+def shorten_for_error(text: str) -> str:
     """`text` for an error: not too long, and of what may be a key its beginning alone."""
-    if looks_secret(text[: 5 * _LONGEST]):
+    if looks_like_secret(text[: 5 * _LONGEST]):
         return f"{text[:_BEGINNING]}…"
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def found(value: object, path: str = "") -> str:
+def describe_found(value: object, path: str = "") -> str:
     """`found …`, for an error: never a table's contents, and nothing that may be a secret.
 
     Args:
@@ -133,7 +133,9 @@ def found(value: object, path: str = "") -> str:
             return "found a list"
         case None:
             return "found nothing"
-    if may_hold_secret(path) or (isinstance(value, str) and looks_secret(value[: 5 * _LONGEST])):
+    if may_hold_secret(path) or (
+        isinstance(value, str) and looks_like_secret(value[: 5 * _LONGEST])
+    ):
         return "found something else (not shown: it may be a secret)"
     shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
     if isinstance(value, bool):

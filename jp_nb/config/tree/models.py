@@ -28,10 +28,10 @@ from jp_nb.config.tree.base import (
     Number,
     Positive,
     before,
-    found,
-    shortened,
+    closed_set,
+    describe_found,
+    shorten_for_error,
     table,
-    word,
 )
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -73,7 +73,7 @@ class ProviderConfig(ConfigTable):
         base_url: Address of the server.
     """
 
-    MADE_BY: ClassVar[str] = ""
+    FACTORY: ClassVar[str] = ""
     """`module:function` that makes the provider; the module is in `jp_nb.providers`, and the
     function takes `endpoint.ProviderSettings`. Empty as long as the provider is not built."""
 
@@ -81,14 +81,14 @@ class ProviderConfig(ConfigTable):
     base_url: Address | None = None
 
 
-class SpeaksChat(ProviderConfig):
+class ChatCompletionsProvider(ProviderConfig):
     """Server that speaks chat completions. Its profile is in `providers/chat_profiles.py`.
 
     Attributes:
         images: `true` if the models accept images. Unset, it depends on the provider.
     """
 
-    MADE_BY: ClassVar[str] = "openai_chat:create"
+    FACTORY: ClassVar[str] = "openai_chat:create"
 
     images: Flag | None = None
 
@@ -101,7 +101,7 @@ class Anthropic(ProviderConfig):
         beta_headers: Values of the header `anthropic-beta`.
     """
 
-    MADE_BY: ClassVar[str] = "anthropic:create"
+    FACTORY: ClassVar[str] = "anthropic:create"
 
     api_key_env: Variable | None = "ANTHROPIC_API_KEY"
     base_url: Address | None = "https://api.anthropic.com"
@@ -109,14 +109,14 @@ class Anthropic(ProviderConfig):
     beta_headers: Annotated[list[str], APPEND_SET] = Field([])
 
 
-class Cerebras(SpeaksChat):
+class Cerebras(ChatCompletionsProvider):
     """Cerebras."""
 
     api_key_env: Variable | None = "CEREBRAS_API_KEY"
     base_url: Address | None = "https://api.cerebras.ai"
 
 
-class DeepSeek(SpeaksChat):
+class DeepSeek(ChatCompletionsProvider):
     """DeepSeek."""
 
     api_key_env: Variable | None = "DEEPSEEK_API_KEY"
@@ -130,23 +130,23 @@ class Google(ProviderConfig):
     base_url: Address | None = "https://generativelanguage.googleapis.com/v1beta"
 
 
-class LlamaCpp(SpeaksChat):
+class LlamaCpp(ChatCompletionsProvider):
     """A llama.cpp server."""
 
     base_url: Address | None = "http://127.0.0.1:8080"
 
 
-class Ollama(SpeaksChat):
+class Ollama(ChatCompletionsProvider):
     """An Ollama server."""
 
     base_url: Address | None = "http://localhost:11434"
 
 
 Dialect = Literal["responses", "chat"]
-DIALECTS_NOT_BUILT: Final = ("responses",)
+UNAVAILABLE_DIALECTS: Final = ("responses",)
 
 
-class OpenAi(SpeaksChat):
+class OpenAi(ChatCompletionsProvider):
     """OpenAI, or a compatible server.
 
     Attributes:
@@ -158,10 +158,10 @@ class OpenAi(SpeaksChat):
     api_key_env: Variable | None = "OPENAI_API_KEY"
     base_url: Address | None = "https://api.openai.com"
     base_url_env: Variable | None = "OPENAI_BASE_URL"
-    dialect: Annotated[Dialect | None, word(Dialect)] = None
+    dialect: Annotated[Dialect | None, closed_set(Dialect)] = None
 
 
-class OpenRouter(SpeaksChat):
+class OpenRouter(ChatCompletionsProvider):
     """OpenRouter.
 
     Attributes:
@@ -178,7 +178,7 @@ class OpenRouter(SpeaksChat):
 class Scripted(ProviderConfig):
     """Prepared replies from a file, without a network or a key. It has no settings."""
 
-    MADE_BY: ClassVar[str] = "scripted:create"
+    FACTORY: ClassVar[str] = "scripted:create"
 
 
 class Xai(ProviderConfig):
@@ -212,7 +212,7 @@ PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
 }
 """Every provider that a configuration may name."""
 PROVIDER_NAMES: Final = tuple(sorted(PROVIDERS))
-AVAILABLE: Final = tuple(sorted(name for name, one in PROVIDERS.items() if one.MADE_BY))
+AVAILABLE_PROVIDERS: Final = tuple(sorted(name for name, one in PROVIDERS.items() if one.FACTORY))
 """Names of the providers that are built."""
 
 
@@ -227,20 +227,21 @@ MAX_PROVIDER_CHARS = 40
 def _provider_problem(provider: str) -> str | None:
     if provider in PROVIDER_NAMES:
         return None
-    near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE, n=1)
+    near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE_PROVIDERS, n=1)
     meant = f" (did you mean {near[0]!r}?)" if near else ""
-    return (
-        f"unknown provider {shortened(provider)!r}{meant}, expected one of {', '.join(AVAILABLE)}"
-    )
+    known = ", ".join(AVAILABLE_PROVIDERS)
+    return f"unknown provider {shorten_for_error(provider)!r}{meant}, expected one of {known}"
 
 
 def _name_problem(name: str) -> str | None:
     if MODEL_NAME.fullmatch(name):
         return None
-    return f"model name {shortened(name)!r} may contain only letters, digits and _ . : / ~ -"
+    return (
+        f"model name {shorten_for_error(name)!r} may contain only letters, digits and _ . : / ~ -"
+    )
 
 
-def model_problem(provider: str, name: str) -> str | None:
+def find_model_problem(provider: str, name: str) -> str | None:
     """Return what is wrong with `provider/name`; None if nothing is."""
     return _provider_problem(provider) or _name_problem(name)
 
@@ -283,14 +284,14 @@ def read_model_id(value: Any) -> Any:
     if not isinstance(value, str):
         raise ValueError(
             "expected a model id `provider/name`, an alias, or a table of provider and name, "
-            + found(value)
+            + describe_found(value)
         )
     provider, slash, name = (part.strip() for part in value.partition("/"))
     if not slash:
         if not provider:
             raise ValueError("expected a model id `provider/name` or an alias, found nothing")
         return provider
-    if problem := model_problem(provider, name):
+    if problem := find_model_problem(provider, name):
         raise ValueError(problem)
     return {"provider": provider, "name": name}
 
@@ -321,7 +322,7 @@ def _effort(value: Any) -> Any:
     tokens = _tokens(value)
     if tokens is None and value not in EFFORTS:
         raise ValueError(
-            f"expected one of {', '.join(EFFORTS)}, or a number of tokens, {found(value)}"
+            f"expected one of {', '.join(EFFORTS)}, or a number of tokens, {describe_found(value)}"
         )
     return value if tokens is None else tokens
 
@@ -349,7 +350,7 @@ def _reasoning(value: Any) -> Any:
     except ValueError as exc:
         raise ValueError(
             f"expected off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
-            f"of tokens, or a table of effort and exclude, {found(value)}"
+            f"of tokens, or a table of effort and exclude, {describe_found(value)}"
         ) from exc
 
 
@@ -464,7 +465,9 @@ class RequestOverrides(ConfigTable):
 
 def _alias(value: str) -> str:
     if not value.strip() or "/" in value:
-        raise ValueError(f"{shortened(value)!r} is not an alias, expected a word without `/`")
+        raise ValueError(
+            f"{shorten_for_error(value)!r} is not an alias, expected a word without `/`"
+        )
     return value
 
 
@@ -499,8 +502,8 @@ class Cassette(ConfigTable):
     """
 
     path: str | None = None
-    mode: Annotated[CassetteMode, word(CassetteMode), before(_off)] = "off"
-    tools: Annotated[ReplayedTools, word(ReplayedTools)] = "run"
+    mode: Annotated[CassetteMode, closed_set(CassetteMode), before(_off)] = "off"
+    tools: Annotated[ReplayedTools, closed_set(ReplayedTools)] = "run"
 
 
 class Providers(ConfigTable):

@@ -22,11 +22,11 @@ from jp_nb.config.tree.base import (
     Flag,
     ShortTable,
     before,
-    found,
+    closed_set,
+    describe_found,
     keyed,
-    shortened,
+    shorten_for_error,
     table,
-    word,
 )
 
 
@@ -96,7 +96,7 @@ class VariableRule(ConfigTable):
 def _write(value: Any) -> Any:
     if isinstance(value, bool) or value == "insecure_allow":
         return value
-    raise ValueError(f"expected true, false or insecure_allow, {found(value)}")
+    raise ValueError(f"expected true, false or insecure_allow, {describe_found(value)}")
 
 
 Apply = Literal["ask", "unattended"]
@@ -128,7 +128,7 @@ class ConfigRule(ConfigTable):
     read: Flag = False
     write: Annotated[bool | Literal["insecure_allow"], before(_write)] = False
     delete: Flag = False
-    apply: Annotated[Apply, word(Apply)] = "ask"
+    apply: Annotated[Apply, closed_set(Apply)] = "ask"
 
     def __init__(self, path: str | None = None, /, **fields: Any) -> None:
         named = {} if path is None else {"path": path}
@@ -178,7 +178,8 @@ class Command(ShortTable):
             return value
         if not isinstance(value, str):
             raise ValueError(
-                f"expected a command line, or a table of program, args and shell, {found(value)}"
+                "expected a command line, or a table of program, args and shell, "
+                + describe_found(value)
             )
         import shlex
 
@@ -186,7 +187,7 @@ class Command(ShortTable):
             words = shlex.split(value)
         except ValueError as exc:
             raise ValueError(
-                f"invalid shell quoting in command string: {shortened(value)}"
+                f"invalid shell quoting in command string: {shorten_for_error(value)}"
             ) from exc
         if not words:
             raise ValueError("expected a command line, found nothing")
@@ -235,7 +236,7 @@ class Enable(ShortTable):
     """
 
     state: Flag | None = None
-    allow_toggle: Annotated[AllowToggle | None, word(AllowToggle)] = None
+    allow_toggle: Annotated[AllowToggle | None, closed_set(AllowToggle)] = None
 
     @classmethod
     def expand(cls, value: Any) -> Any:
@@ -246,7 +247,7 @@ class Enable(ShortTable):
         if isinstance(text, str) and text in _ENABLE_WORDS:
             return dict(_ENABLE_WORDS[text])
         raise ValueError(
-            f"invalid enable value: '{shortened(str(value))}', expected a boolean, "
+            f"invalid enable value: '{shorten_for_error(str(value))}', expected a boolean, "
             'one of "on", "off", "explicit", "always", or a { state, allow_toggle } table'
         )
 
@@ -266,7 +267,9 @@ def _types(value: Any) -> Any:
     if names and all(isinstance(name, str) and name in JSON_TYPES for name in names):
         return value
     wrong = next((name for name in names if name not in JSON_TYPES), value)
-    raise ValueError(f"expected one of {', '.join(JSON_TYPES)}, or a list of them, {found(wrong)}")
+    raise ValueError(
+        f"expected one of {', '.join(JSON_TYPES)}, or a list of them, {describe_found(wrong)}"
+    )
 
 
 class Param(ConfigTable):
@@ -305,7 +308,7 @@ def _target(value: Any) -> Any:
         return value
     raise ValueError(
         "expected user, assistant, or a table of settings for the assistant that answers, "
-        + found(value)
+        + describe_found(value)
     )
 
 
@@ -327,7 +330,7 @@ class QuestionConfig(ConfigTable):
     prompt_label: str | None = None
 
     @property
-    def asks_assistant(self) -> bool:
+    def is_answered_by_model(self) -> bool:
         """True if a model is to answer."""
         return self.target != "user"
 
@@ -348,7 +351,9 @@ def _inline(value: Any) -> Any:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value or "off"
-    raise ValueError(f"expected off, full, true, false, or a number of lines, {found(value)}")
+    raise ValueError(
+        f"expected off, full, true, false, or a number of lines, {describe_found(value)}"
+    )
 
 
 InlineResults = Annotated[Literal["off", "full"] | int, before(_inline)]
@@ -364,7 +369,7 @@ def _parameters_style(value: Any) -> Any:
         return Command.expand(value)
     raise ValueError(
         f"expected {', '.join(_PARAMETER_STYLES)}, or a command that formats the arguments, "
-        + found(value)
+        + describe_found(value)
     )
 
 
@@ -410,15 +415,15 @@ def _source(value: str) -> str:
     kind, dot, rest = value.partition(".")
     if kind not in SOURCES:
         raise ValueError(
-            f"Unknown tool source: {shortened(value)}, must be one of: {', '.join(SOURCES)}"
+            f"Unknown tool source: {shorten_for_error(value)}, must be one of: {', '.join(SOURCES)}"
         )
     if kind == "mcp" and not rest.partition(".")[0]:
         raise ValueError(
             "MCP tool source must name a server, as in mcp.SERVER or mcp.SERVER.TOOL, "
-            + found(value)
+            + describe_found(value)
         )
     if dot and not all(rest.split(".", 1)):
-        raise ValueError(f"expected a name after each dot of the source, {found(value)}")
+        raise ValueError(f"expected a name after each dot of the source, {describe_found(value)}")
     return value
 
 
@@ -453,10 +458,10 @@ class ToolConfig(ConfigTable):
     description: str | None = None
     examples: str | None = None
     parameters: dict[str, Param] = Field({})
-    run: Annotated[RunMode | None, word(RunMode)] = None
-    format: Annotated[FormatMode | None, word(FormatMode)] = None
-    covers: Annotated[Covers | None, word(Covers)] = None
-    result: Annotated[ResultMode | None, word(ResultMode)] = None
+    run: Annotated[RunMode | None, closed_set(RunMode)] = None
+    format: Annotated[FormatMode | None, closed_set(FormatMode)] = None
+    covers: Annotated[Covers | None, closed_set(Covers)] = None
+    result: Annotated[ResultMode | None, closed_set(ResultMode)] = None
     result_max_chars: Count | None = None
     cancellation_response: str | None = None
     style: ToolStyle = table()

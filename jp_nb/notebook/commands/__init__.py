@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
-from jp_nb.config.directives import tool_choice
+from jp_nb.config.directives import parse_tool_choice
 from jp_nb.errors import PromptCancelled, UsageError
 from jp_nb.notebook.subcommands import (
     ASK_OPTIONS,
@@ -245,7 +245,7 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
                 directives=options.directives,
                 new=options.new,
                 schema=options.schema,
-                tool_choice=tool_choice(*options.tool_uses),
+                tool_choice=parse_tool_choice(*options.tool_uses),
                 strict=options.strict,
                 compact=options.compact,
             )

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from jp_nb.agent.compaction import CompactionPlan
-from jp_nb.config.masking import shown_value
-from jp_nb.config.tree.app import CompactionRule, TurnBound, read_bound
+from jp_nb.config.masking import format_masked
+from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
 from jp_nb.interop.directories import folder_at, load_directory, save_directory
 from jp_nb.interop.files import Dialect
@@ -29,7 +29,7 @@ from jp_nb.rendering.tables import PENDING_HEAD, compaction_report, pending_rows
 from jp_nb.rendering.turn import conversations_table
 from jp_nb.session.compaction import CompactionOptions, ManualCompaction
 from jp_nb.storage import trust as trust_module
-from jp_nb.text import escape_unseen, one_line, plain, spell_unseen
+from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 from jp_nb.tools.question import Question
 
 
@@ -260,7 +260,7 @@ def _turn(flag: str, text: str | None) -> TurnBound | None:
 
 def _bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
     try:
-        return read_bound(text, may_be_last=may_be_last)
+        return parse_bound(text, may_be_last=may_be_last)
     except ValueError as exc:
         raise UsageError(f"`{flag}`: {exc}") from exc
 
@@ -290,8 +290,8 @@ def trust(call: Invocation) -> None:
         )
     rows = [
         (
-            spell_unseen(path),
-            escape_unseen(path if path.startswith("(") else shown_value(path, value)),
+            spell_invisible(path),
+            escape_invisible(path if path.startswith("(") else format_masked(path, value)),
         )
         for path, value in sorted(ignored.items())
     ]

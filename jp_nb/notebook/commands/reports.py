@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.config.tree.models import AVAILABLE, CassetteMode
+from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, CassetteMode
 from jp_nb.errors import ConfigError, JpNbError, UsageError
 from jp_nb.notebook.commands import MAX_DIGITS, NOT_A_NAME, Invocation, refusal, suggestion
 from jp_nb.notebook.page.live_store import LiveStore
@@ -39,7 +39,7 @@ from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
 from jp_nb.storage.config_files import listed, workspace_files
 from jp_nb.text import one_line, plain
-from jp_nb.versions import versions
+from jp_nb.versions import list_versions
 
 MAX_PRINTED = 200_000
 """Characters of a body that a cell shows unless it is to show everything."""
@@ -131,7 +131,7 @@ def models(call: Invocation) -> None:
     config, session = call.session.config, call.session
     model, _ = session.turns.resolver.model(config)
     name, *words = call.options.words or [model.provider]
-    if name not in AVAILABLE:
+    if name not in AVAILABLE_PROVIDERS:
         raise UsageError(_unknown_model(name, call.subcommand.usage))
     listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
     in_force = model.name if name == model.provider else ""
@@ -148,10 +148,10 @@ def models(call: Invocation) -> None:
 
 
 def _unknown_model(name: str, usage: str) -> str:
-    hint = suggestion(name, AVAILABLE, "models")
+    hint = suggestion(name, AVAILABLE_PROVIDERS, "models")
     return (
         f"{one_line(name, limit=60)!r} is not a provider. {hint}The providers are "
-        f"{', '.join(AVAILABLE)}. Search words follow the provider: `{usage}`"
+        f"{', '.join(AVAILABLE_PROVIDERS)}. Search words follow the provider: `{usage}`"
     )
 
 
@@ -171,7 +171,7 @@ def _aliases(provider: str, config: AppConfig) -> dict[str, list[str]]:
 
 def _set_up(config: AppConfig, in_force: str) -> Iterator[str]:
     """Yield the other providers whose key is set."""
-    for name in AVAILABLE:
+    for name in AVAILABLE_PROVIDERS:
         settings = getattr(config.providers.llm, name, None)
         variable = getattr(settings, "api_key_env", None)
         if name != in_force and variable and os.environ.get(variable, "").strip():
@@ -361,7 +361,7 @@ def _unknown_cassette_command(words: Sequence[str], usage: str) -> str:
 def examine(session: Session) -> list[tuple[str, str]]:
     """One row per finding; the provider in force is asked for its models. No key is shown."""
     looks: dict[str, Callable[[Session], str]] = {
-        "versions": lambda _: ", ".join(versions()),
+        "versions": lambda _: ", ".join(list_versions()),
         "kernel": _kernel,
         "front end": _front_end,
         "questions": _questions,

@@ -12,8 +12,8 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue
 
 from jp_nb.config.directives import Directive
-from jp_nb.config.layers import to_text
-from jp_nb.config.masking import masked, shown_value
+from jp_nb.config.layers import format_value
+from jp_nb.config.masking import format_masked, mask_secrets
 from jp_nb.config.partial import get_path
 from jp_nb.config.schema import format_path, parse_path
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR
@@ -28,7 +28,7 @@ from jp_nb.rendering.tools import call_source
 from jp_nb.rendering.turn import by_tools
 from jp_nb.session.bench import find_call, read_assignments, read_object
 from jp_nb.session.session import Session
-from jp_nb.text import escape_unseen, one_line, plain
+from jp_nb.text import escape_invisible, one_line, plain
 from jp_nb.tools.python import REGISTRY
 
 
@@ -142,7 +142,7 @@ def _block(call: Invocation) -> tuple[str, str]:
 
 def _list(blocks: Sequence[CodeBlock]) -> str:
     rows = [
-        f"  {number}  {_about(block)}: {escape_unseen(one_line(block.first_line, limit=60))}"
+        f"  {number}  {_about(block)}: {escape_invisible(one_line(block.first_line, limit=60))}"
         for number, block in enumerate(blocks[:MAX_LISTED], start=1)
     ]
     left = len(blocks) - len(rows)
@@ -167,7 +167,7 @@ def _call(call: Invocation, wanted: str | None) -> tuple[str, str]:
     made = calls[-1] if wanted is None else find_call(calls, wanted)
     tool = REGISTRY.all().get(made.name)
     source = call_source(made, tool, call.shell.user_ns)
-    return source, f"the call {escape_unseen(made.id)} of `{escape_unseen(made.name)}`"
+    return source, f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
 
 
 def _insert(shell: Any, text: str, what: str) -> None:
@@ -187,7 +187,8 @@ def _hidden(text: str) -> str:
     numbers = [
         str(number)
         for number, line in enumerate(text.split("\n"), start=1)
-        if not line.isascii() and escape_unseen(line.replace("\t", " ")) != line.replace("\t", " ")
+        if not line.isascii()
+        and escape_invisible(line.replace("\t", " ")) != line.replace("\t", " ")
     ]
     if not numbers:
         return ""
@@ -264,7 +265,7 @@ def _as_written(change: Directive) -> str:
     path, sign, value = change.text.partition("=")
     if not sign or change.kind == "unset":
         return f"{plain(path)} unset" if change.kind == "unset" else plain(path)
-    return plain(f"{path}={shown_value(path.rstrip(':+-'), value)}")
+    return plain(f"{path}={format_masked(path.rstrip(':+-'), value)}")
 
 
 def _show(call: Invocation, paths: Sequence[str]) -> None:
@@ -288,7 +289,7 @@ def _explain(call: Invocation, paths: Sequence[str]) -> None:
         applies = default if default and value_at(path) == "null" else None
         for each in (path, applies) if applies else (path,):
             rows += [
-                (each, _who(x, each), "reverted" if x.taken_back else shown_value(each, x.value))
+                (each, _who(x, each), "reverted" if x.taken_back else format_masked(each, x.value))
                 for x in settings.explain([each])[each]
             ]
         rows.append((path, "effective", value_at(applies or path)))
@@ -310,8 +311,8 @@ def _values(session: Session) -> Callable[[str], str]:
     except ConfigError as exc:
         partial = session.settings.readable_partial()
         print(f"jp_nb: The configuration is not valid: {plain(str(exc))}")
-        return lambda path: f"{shown_value(path, get_path(partial, path))} (not validated)"
-    return lambda path: to_text(masked(get_path(config, path), parse_path(path)))
+        return lambda path: f"{format_masked(path, get_path(partial, path))} (not validated)"
+    return lambda path: format_value(mask_secrets(get_path(config, path), parse_path(path)))
 
 
 def _decider(said: Sequence[Provenance]) -> Provenance | None:

@@ -20,7 +20,7 @@ from threading import get_ident, local
 from typing import Any, Final, Literal
 from weakref import WeakKeyDictionary
 
-from jp_nb.images import MEDIA_TYPES, Image, media_type_of
+from jp_nb.images import MEDIA_TYPES, Image, detect_media_type
 from jp_nb.notebook.display.outbox import INTERVAL_S, KINDS, Outbox, Published
 from jp_nb.text import plain
 from jp_nb.tools.notebook_access import CellOutput
@@ -237,7 +237,7 @@ def _images_of(bundle: Mapping[str, Any]) -> Iterator[Image]:
         text = bundle.get(kind)
         with suppress(binascii.Error, ValueError):
             content = base64.b64decode(text) if isinstance(text, str) else text
-            if isinstance(content, bytes) and media_type_of(content) == kind:
+            if isinstance(content, bytes) and detect_media_type(content) == kind:
                 yield Image(kind, content)
                 return
 

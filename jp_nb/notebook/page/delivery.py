@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from jp_nb.json_values import JsonObject, storable
+from jp_nb.json_values import JsonObject, make_storable
 from jp_nb.notebook.page.protocol import (
     Numbering,
     fits_in_message,
@@ -145,7 +145,7 @@ class Snapshot:
 def _head_text(document: JsonObject) -> str:
     head = {k: v for k, v in document.items() if k not in ("version", "events", "others")}
     head.setdefault("base_config", {})
-    return json.dumps(storable(head), sort_keys=True)
+    return json.dumps(make_storable(head), sort_keys=True)
 
 
 @dataclass(slots=True)
@@ -399,7 +399,7 @@ class PageDelivery:
         shorter = {**document, "others": split.sent}
         if not split.kept or not fits_in_message(shorter):
             return self._switch(document)
-        fields: JsonObject = {"doc": storable(shorter), "kept": split.kept}
+        fields: JsonObject = {"doc": make_storable(shorter), "kept": split.kept}
         message = self._numbering.message("exchange", **self._to, **fields)
         self._exchange_seq = self._numbering.last
         return [message]
@@ -408,7 +408,7 @@ class PageDelivery:
         message = self._numbering.message
         pieces = split_text(to_ascii_json(document))
         if len(pieces) == 1:
-            return [message("switch", **self._to, doc=storable(document))]
+            return [message("switch", **self._to, doc=make_storable(document))]
         part_of = self._numbering.last + 1
         return [
             message("chunk", **self._to, id=part_of, i=i, of=len(pieces), text=piece)

@@ -25,7 +25,7 @@ from typing import Any, ParamSpec, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import storable, storable_and_size
+from jp_nb.json_values import make_storable, make_storable_with_size
 from jp_nb.notebook.cells import read_name
 from jp_nb.record.document import conversation_id
 
@@ -159,7 +159,7 @@ def split_text(text: str, size: int = MAX_BATCH_BYTES) -> list[str]:
 
 def to_ascii_json(value: JsonValue) -> str:
     """Return `value` as JSON text in ASCII, which can be split anywhere."""
-    return json.dumps(storable(value), allow_nan=False, separators=(",", ":"))
+    return json.dumps(make_storable(value), allow_nan=False, separators=(",", ":"))
 
 
 def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[list[JsonValue], int]:
@@ -167,7 +167,7 @@ def take_batch(entries: Iterable[Any], limit: int = MAX_BATCH_BYTES) -> tuple[li
     batch: list[JsonValue] = []
     total = 0
     for entry in entries:
-        clean, size = storable_and_size(entry)
+        clean, size = make_storable_with_size(entry)
         if batch and total + size > limit:
             break
         batch.append(clean)

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.json_values import JsonObject, storable, storable_and_size
+from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
 from jp_nb.notebook.page.protocol import CellContext
 from jp_nb.record.clock import Clock, PositionClock, utc_now
 from jp_nb.record.document import Document
@@ -173,7 +173,7 @@ class CarrierStore:
         update: JsonObject = {}
         raw = self._document.conversation.raw
         for entry in raw[self._stored :]:
-            clean, size = storable_and_size(entry)
+            clean, size = make_storable_with_size(entry)
             if not self._chunks or size > self._room:
                 self._chunks.append([])
                 self._room = CHUNK_BYTES
@@ -203,7 +203,7 @@ class CarrierStore:
 
     def _without_events(self) -> JsonObject:
         document = self._document.to_json()
-        return {key: storable(item) for key, item in document.items() if key != "events"}
+        return {key: make_storable(item) for key, item in document.items() if key != "events"}
 
     def _head_text(self) -> str:
         document = self._document.to_json()

@@ -24,7 +24,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import difference
-from jp_nb.text import BAR, left_to_right, one_line, plain, spell_unseen
+from jp_nb.text import BAR, force_left_to_right, one_line, plain, spell_invisible
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
     OTHER,
@@ -221,7 +221,7 @@ def barred(lines: Iterable[str]) -> Iterator[str]:
     """Yield `lines` such that nothing in them can pass for a line of ours."""
     for line in lines:
         for index, part in enumerate(_folded(line)):
-            yield (GOES_ON if index else BAR) + left_to_right(part)
+            yield (GOES_ON if index else BAR) + force_left_to_right(part)
 
 
 def _folded(line: str) -> Iterator[str]:
@@ -455,7 +455,7 @@ class _Choice:
             *([f"  {back.capitalize()}."] if back else []),
         ]
         if before:
-            above.append(f"  {UNCHANGED} sends: {plain(spell_unseen(before), limit=500)}")
+            above.append(f"  {UNCHANGED} sends: {plain(spell_invisible(before), limit=500)}")
 
         def parse(line: str) -> Answered | TryAgain | StdinDialogue:
             word = line.strip()
@@ -605,7 +605,7 @@ def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     shown_above = "\n" in default or prompt.consents
     above = [*barred(draft.shown.split("\n"))] if shown_above else []
     hint = [draft.hint] if draft.hint else []
-    words = "the text above" if above else plain(spell_unseen(default), limit=80)
+    words = "the text above" if above else plain(spell_invisible(default), limit=80)
     by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
     by_key = prompt.consents or (bool(default) and not by_enter)
 

@@ -23,9 +23,9 @@ from typing import Final, Literal, cast
 
 from pydantic import JsonValue
 
-from jp_nb.config.secrets import speaks_of_secret
+from jp_nb.config.secrets import mentions_secret
 from jp_nb.record.events import InquirySource
-from jp_nb.text import lookalike_key, reads_right_to_left, spell_unseen
+from jp_nb.text import has_right_to_left, lookalike_key, spell_invisible
 from jp_nb.tools.answer_types import (
     NONE_OF_THESE,
     OTHER,
@@ -159,7 +159,7 @@ def label_key(label: str) -> str:
     bare = " ".join(label.split())
     # The letters of right-to-left text in any order are the same for `lookalike_key`; on a form,
     # where each label stands alone, "12" and "21" in such a text differ.
-    key = bare if reads_right_to_left(bare) else lookalike_key(bare)
+    key = bare if has_right_to_left(bare) else lookalike_key(bare)
     return "".join(char for char in key if char.isprintable()).casefold()
 
 
@@ -220,7 +220,7 @@ def _warning(question: Question) -> Question:
     kind = question.answer_type
     typed = kind.other if isinstance(kind, SelectAnswer) else True
     texts = (question.id, question.text, question.header or "")
-    if not typed or not any(map(speaks_of_secret, texts)):
+    if not typed or not any(map(mentions_secret, texts)):
         return question
     lines = (question.context, NO_SECRETS)
     return question.with_context("\n\n".join(line for line in lines if line))
@@ -353,7 +353,7 @@ class _Fields:
         for name in self.given:
             if name not in known:
                 text = f"is not a field of {what}. Known fields: {', '.join(known)}."
-                self.wrong(spell_unseen(name)[:80], text)
+                self.wrong(spell_invisible(name)[:80], text)
 
     def mode(self) -> Mode | None:
         """Return how the question is answered; None if it does not say so."""
@@ -387,7 +387,7 @@ class _Fields:
         elif not lines and len(value.splitlines()) > 1:
             more = " Move further lines into `context`." if name == "question" else ""
             self.wrong(name, f"has several lines: write a single line.{more}")
-        elif name == "id" and spell_unseen(value) != value:
+        elif name == "id" and spell_invisible(value) != value:
             self.wrong(name, "starts or ends with a space, or contains invisible characters.")
         else:
             return value if value.strip() else None
@@ -413,13 +413,13 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 def _shown(text: str) -> str:
-    return json.dumps(spell_unseen(text[:80]), ensure_ascii=False)
+    return json.dumps(spell_invisible(text[:80]), ensure_ascii=False)
 
 
 def _found(value: JsonValue) -> str:
     """Return `found …`, short."""
     shown = json.dumps(value, ensure_ascii=False)
-    return f"found {spell_unseen(shown[:60])}{'…' if len(shown) > 60 else ''}"
+    return f"found {spell_invisible(shown[:60])}{'…' if len(shown) > 60 else ''}"
 
 
 SCHEMA_NAME: Final = "jp_nb.ask"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from jp_nb.json_values import storable
+from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
@@ -148,7 +148,7 @@ def test_values_that_no_file_can_hold_are_signed_as_they_are_stored(tmp_path: Pa
     run = Run(tmp_path / "key")
     run.ask(odd)
     assert trust_in(run.lifted()["jp"], tmp_path / "key").trusted
-    assert trust_in(storable(run.document.to_json()), tmp_path / "key").trusted
+    assert trust_in(make_storable(run.document.to_json()), tmp_path / "key").trusted
 
 
 # --- the key file ----------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from jp_nb.agent.display import ToolBegins
 from jp_nb.notebook.prompt import form
 from jp_nb.notebook.prompt.form import exact_text, highlighted, split_parts
 from jp_nb.rendering.tool_calls import call_markdown, call_plain
-from jp_nb.text import object_lines
+from jp_nb.text import format_object
 
 MEGABYTE = {"content": "\n".join(f"zeile {n} ä ö é — “x” \u200b" for n in range(35_000))}
 
@@ -98,5 +98,5 @@ def test_megabyte_of_arguments_is_drawn_quickly(arguments: dict[str, Any]) -> No
     for _ in range(10):
         call_markdown(begins, None, live=True)
         call_plain(begins, None)
-    list(exact_text("Arguments", object_lines(arguments)))
+    list(exact_text("Arguments", format_object(arguments)))
     assert process_time() - began < 3  # escaping the arguments for each drawing took 15 s

@@ -29,7 +29,7 @@ from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
 from jp_nb.rendering.forms import without_form
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import difference, option_labels, static_record
-from jp_nb.text import escape_unseen, spell_unseen
+from jp_nb.text import escape_invisible, spell_invisible
 from jp_nb.tools.question import Question
 from tests.notebook.prompt.prompts import DELTAS, PERMISSION, PROMPTS, TYPED, approval_of, prompt_of
 from tests.notebook.prompt.scribe import Scribe, parts_of
@@ -207,13 +207,13 @@ def test_change_is_shown_whole_before_it_is_approved(
     stdin = "\n".join(typed.read_so_far).replace(f"\n  {GOES_ON}", "")
     long = difference(change)
     for lines in (form, stdin):
-        assert spell_unseen(change.path) in lines
+        assert spell_invisible(change.path) in lines
         assert "more characters" not in lines
         for text in (*long.now, *long.proposed) if long is not None else ():
             assert text in lines
     for text in filter(None, (change.now, change.proposed)) if long is None else ():
-        assert escape_unseen(text) in form
-        assert escape_unseen(text) in stdin or change.added or change.proposed is None
+        assert escape_invisible(text) in form
+        assert escape_invisible(text) in stdin or change.added or change.proposed is None
 
 
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
