@@ -1,1 +1,1 @@
-"""One assistant: its conversation, its settings, and what runs its turns. No IPython."""
+"""The assistant of one kernel: conversations, settings, and turns. It does not use IPython."""

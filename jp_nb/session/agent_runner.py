@@ -1,4 +1,4 @@
-"""The agent's thread with its event loop, and the work of a cell that runs on it.
+"""The agent's thread, and the runner of its work from a cell.
 
 Source: `docs/architecture.md`.
 """
@@ -32,12 +32,12 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-LONGEST_BUSY = 5.0
-"""Seconds that the loop may take until it begins something."""
+MAX_START_S = 5.0
+"""Time in which the event loop has to start a coroutine."""
 
 
 class AgentThread:
-    """An event loop on a thread of its own. Every method is safe from any other thread."""
+    """A thread with an event loop. Every method is safe from any other thread."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,9 +63,9 @@ class AgentThread:
             loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Start `work` on the loop; the future has its result.
+        """Start `work` on the loop; return a future for its result.
 
-        It runs in a copy of the caller's context: what a tool prints belongs to the caller's cell.
+        It runs in a copy of the caller's context, so the output of tools goes to the caller's cell.
         """
         loop, future = self._running_loop(), Future[T]()
         context = contextvars.copy_context()
@@ -89,29 +89,29 @@ class AgentThread:
         return future
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` on the loop and return its result; the caller's thread waits, interruptibly.
+        """Run `work` on the loop and wait for its result; an interrupt ends the wait.
 
         Raises:
-            UsageError: If an `async def` tool asks, or blocks the loop.
+            UsageError: An `async def` tool is the caller, or blocks the loop.
         """
-        loop, began, left = self._running_loop(), threading.Event(), threading.Event()
+        loop, started, cancelled = self._running_loop(), threading.Event(), threading.Event()
         if threading.current_thread() is self._thread:  # it cannot wait for itself
             work.close()
             raise UsageError("an `async def` tool cannot do this. Use a `def` tool")
         tasks: list[asyncio.Task[object]] = []
 
-        async def begin() -> T:
+        async def start() -> T:
             tasks.extend(task for task in [asyncio.current_task()] if task is not None)
-            began.set()
-            if left.is_set():
+            started.set()
+            if cancelled.is_set():
                 work.close()
                 raise asyncio.CancelledError
             return await work
 
         try:
-            # An interrupt may come before this returns, when the work has begun already.
-            future = asyncio.run_coroutine_threadsafe(begin(), loop)
-            if not began.wait(LONGEST_BUSY):
+            # An interrupt may arrive before this returns, when the work has already started.
+            future = asyncio.run_coroutine_threadsafe(start(), loop)
+            if not started.wait(MAX_START_S):
                 work.close()
                 raise UsageError(
                     "an `async def` tool still blocks the thread on which turns run. "
@@ -119,7 +119,7 @@ class AgentThread:
                 )
             return future.result()
         except BaseException:
-            left.set()
+            cancelled.set()
             for task in tasks:
                 if not task.done():
                     loop.call_soon_threadsafe(task.cancel)
@@ -148,37 +148,31 @@ class AgentThread:
         thread.join(timeout=5)
 
 
-UNHEARD_BEFORE_GIVING_UP = 3
-"""Interrupts that the agent's loop takes no notice of: a tool blocks it."""
+MAX_UNHANDLED_INTERRUPTS = 3
+"""The interrupt with this number ends the wait for an event loop that a tool blocks."""
 
 
 class Interruptible(Protocol):
-    """Work that hears interrupts of the kernel, on the agent's loop.
+    """Work on the agent's loop that handles interrupts of the kernel.
 
     Attributes:
-        interrupt_count: How many it took notice of; none after its end.
+        interrupt_count: Number of interrupts that it handled before its end.
     """
 
     interrupt_count: int
 
     def interrupt(self) -> None:
-        """Hear that the kernel was interrupted."""
+        """Handle an interrupt of the kernel."""
         ...
 
 
 class AgentRunner:
-    """Runs work of the agent from the cell's thread, one at a time.
-
-    Args:
-        host: Where the session runs.
-        active: Its conversation, which is told what runs.
+    """Runs work of the agent from the cell's thread, one job at a time.
 
     Attributes:
-        cell: The cell's thread.
-        agent: The thread on which the work runs.
-        front_end: The person's side.
-        secrets: What tools may not repeat.
-        output: The display of what runs, or ran last.
+        cell: Queue of the cell's thread.
+        secrets: Secret answers, which results of tools must not repeat.
+        output: Display of the current or last job.
     """
 
     def __init__(self, host: Host, active: ActiveConversation) -> None:
@@ -189,25 +183,25 @@ class AgentRunner:
         self.front_end = host.front_end(self.cell, self.agent.call)
         self.secrets = SecretAnswers()
         self.output: TurnOutput | None = None
-        self._prepared = SessionAnswers()
+        self._answers = SessionAnswers()
 
     def begin_turn(self, config: AppConfig) -> TurnOutput:
-        """Return what shows the work in the running cell; prompts are put there from now on."""
+        """Return the display of a turn in the running cell; later prompts appear in that cell."""
         self.output = output = self.front_end.begin_turn(config)
         return output
 
     def load_answers(self, config: AppConfig) -> SessionAnswers:
-        """Return what was decided beforehand, where the run or else `config` says.
+        """Return the answers of the run's answers file, or of the one in `config`.
 
         Raises:
-            ConfigError: If the file cannot be read, or is wrong.
+            ConfigError: The file cannot be read, or is not valid.
         """
         file = os.environ.get(environment.ANSWERS) or config.prompt.answers
-        self._prepared.load(file, self._active.files)
-        return self._prepared
+        self._answers.load(file, self._active.files)
+        return self._answers
 
     def tool_context(self, stream: ConversationStream) -> SharedContext:
-        """Return what every tool is told that is called in `stream`."""
+        """Return the context of all tool calls in `stream`."""
         return {
             "root": str(self._active.files.root),
             "conversation_id": stream.id,
@@ -217,12 +211,12 @@ class AgentRunner:
         }
 
     def on_tool_error(self, call: Call, error: BaseException) -> None:
-        """Keep the `error` that the tool of `call` raised for a debugger; from any thread."""
+        """Keep `error`, which the tool of `call` raised, for a debugger; from any thread."""
         self.cell.post(lambda: self._host.keep_error(error))
 
     @contextmanager
     def display(self, output: TurnOutput) -> Iterator[None]:
-        """A block in which `output` shows what happens; no interrupt lands between its lines."""
+        """Show the events of a block in `output`, without interrupts between its lines."""
         with self.cell.defer_interrupts():
             try:
                 self.cell.set_interrupt_handler(lambda: output(InterruptReceived()))
@@ -234,10 +228,10 @@ class AgentRunner:
                 output.finish()
 
     def run(self, job: Coroutine[Any, Any, T], work: Interruptible) -> T | None:
-        """Run `job` of `work`, and do what the cell's thread has to do until it is done.
+        """Run `job` of `work`, and serve the queue of the cell's thread meanwhile.
 
-        Returns its result; None if it was cancelled, or an interrupt came as it ended: that one
-        still stops what would run next.
+        Returns its result. None: it was cancelled, or an interrupt arrived as it ended, which stops
+        the work that would follow.
         """
         self._active.running = future = self.agent.run(job)
         future.add_done_callback(lambda _: self.cell.wake())
@@ -252,7 +246,7 @@ class AgentRunner:
                 return None
             except KeyboardInterrupt:
                 interrupts += 1
-                if interrupts - work.interrupt_count >= UNHEARD_BEFORE_GIVING_UP:
+                if interrupts - work.interrupt_count >= MAX_UNHANDLED_INTERRUPTS:
                     raise
-                self.cell.hold()  # no tool starts before it is decided what goes on
+                self.cell.hold()  # no tool starts until the user has decided
                 self.agent.call(work.interrupt)

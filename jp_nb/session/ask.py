@@ -1,11 +1,11 @@
 """`jp_nb.ask` for the user's code, and the answers file of a session.
 
-A runner names a file in `JP_NB_DECISIONS`; each of its lines is one of
+A runner gives the path of a file in `JP_NB_DECISIONS`. Each of its lines is one of
 
-    {"used": ["questions", "publish", "audience"]}      a part of the answers file, by its key
+    {"used": ["questions", "publish", "audience"]}      the key of a used answer
     {"open": "question", "tool": "publish", "why": "…", "detail": [], "question": {…}}
 
-`question` is the question of the tool (`docs/turns.md`); other kinds of decisions have none.
+`question` is the question of the tool (`docs/turns.md`). Other kinds of decisions have none.
 
 Source: `docs/guide.md`, `docs/turns.md`, `docs/answers.md`.
 """
@@ -61,18 +61,16 @@ from jp_nb.tools.outcome import MAX_QUESTIONS
 from jp_nb.tools.question import FormAnswer, Question
 
 OWN_CODE: Final = "jp.ask"
-"""Stands for the tool in the answers file, where ordinary code asks."""
+"""The name in the answers file in place of a tool, for questions of the user's code."""
 Answers = dict[str, JsonValue]
-PutToPerson = Callable[
-    [QuestionPrompt | FormPrompt], Answered | FormEnd | NotAnswered | Unavailable
-]
+ShowPrompt = Callable[[QuestionPrompt | FormPrompt], Answered | FormEnd | NotAnswered | Unavailable]
 
 
 def read_questions(what: object, *, title: str | None = None) -> list[Question]:
-    """Return the questions that `jp.ask(what)` puts; `title` stands above the fields of a type.
+    """Return the questions of `jp.ask(what)`; `title` is the header of a form made of a type.
 
     Raises:
-        UsageError: If `what` is nothing to ask.
+        UsageError: `what` has no questions.
     """
     if isinstance(what, Question):
         return [what]
@@ -80,24 +78,24 @@ def read_questions(what: object, *, title: str | None = None) -> list[Question]:
         return [Question.form(getattr(what, "__name__", "form"), what, title)]
     if not what or len(what) > MAX_QUESTIONS:
         raise UsageError(f"expected 1 to {MAX_QUESTIONS} questions, found {len(what)}")
-    for index, each in enumerate(what):
-        if not isinstance(each, Question):
-            raise UsageError(f"the questions: [{index}] is a {type(each).__name__}, not a Question")
-    ids = [each.id for each in what]
+    for index, item in enumerate(what):
+        if not isinstance(item, Question):
+            raise UsageError(f"the questions: [{index}] is a {type(item).__name__}, not a Question")
+    ids = [question.id for question in what]
     if twice := [name for index, name in enumerate(ids) if name in ids[:index]]:
         raise UsageError(f"two questions have the id {twice[0]!r}: use different ids")
     return [*what]
 
 
 class CodeQuestions:
-    """Questions that are asked together, on their way to their answers.
+    """Questions of the user's code that are asked together, and their answers.
 
     Args:
         questions: With distinct ids.
-        config: May hold answers.
-        label: A header above them.
-        tool: Whose configured answers count; None: those of `*`.
-        prepared: What was decided beforehand; of no tool it stands at `jp.ask`.
+        config: Configuration, possibly with answers.
+        label: Header of the form.
+        tool: Tool whose configured answers apply; None: those of `*`.
+        prepared: Prepared answers; those for `jp.ask` apply without a tool.
     """
 
     def __init__(
@@ -114,71 +112,71 @@ class CodeQuestions:
         self._tool = tool
         self._asker = tool or OWN_CODE
         self._prepared = prepared
-        found = config.conversation.tools.get(tool or STAR)
+        settings = config.conversation.tools.get(tool or STAR)
         self._configured = {
-            name: each.answer
-            for name, each in (found.questions if found else {}).items()
-            if each.answer is not None
+            name: question.answer
+            for name, question in (settings.questions if settings else {}).items()
+            if question.answer is not None
         }
         self._answers: Answers = {}
-        self._parts: dict[str, Answers] = {}
+        self._configured_fields: dict[str, Answers] = {}
         for question in questions:
             self._take_configured(question)
 
-    def answers(self, put: PutToPerson) -> Answers:
-        """Return the answers by question id; `put` asks the person for what is not configured.
+    def answers(self, show: ShowPrompt) -> Answers:
+        """Return the answers by question id; `show` asks the user for the others.
 
-        An optional question that was left open is answered by None.
+        The answer to an optional question can be None.
 
         Raises:
-            PromptUnavailable: If somebody has to be asked, and nobody can be.
-            PromptCancelled: If somebody was asked and gave no answer.
+            PromptUnavailable: A question needs the user, and no user is available.
+            PromptCancelled: The user gave no answer.
         """
-        for question in self._wanted():
+        for question in self._open_questions():
             self._take_prepared(question)
-        if wanted := self._wanted():
-            self._ask(wanted, put)
+        if questions := self._open_questions():
+            self._ask(questions, show)
         return {question.id: self._answers[question.id] for question in self._questions}
 
-    def _wanted(self) -> list[Question]:
+    def _open_questions(self) -> list[Question]:
         return [question for question in self._questions if question.id not in self._answers]
 
-    # --- what is configured, or was decided beforehand ---------------------------------------
+    # --- configured and prepared answers -----------------------------------------------------
 
     def _take_configured(self, question: Question) -> None:
-        """Take what answers `question`, or fields of it, without asking.
+        """Use a configured answer to `question`, or to fields of its form.
 
         Raises:
-            ConfigError: If that is no answer.
+            ConfigError: The answer does not fit.
         """
         kind = question.answer_type
         if question.id in self._configured:
             answer = kind.normalized(self._configured[question.id])
             if question.misfit(answer):
-                self._refuse(question, answer)
+                self._raise_misfit(question, answer)
             self._answers[question.id] = answer
         elif isinstance(kind, FormAnswer):
             self._take_fields(question, kind)
 
     def _take_prepared(self, question: Question) -> None:
-        """Take what was decided about `question` beforehand.
+        """Use a prepared answer to `question`.
 
         Raises:
-            ConfigError: If that is no answer.
-            PromptCancelled: If it was decided that it gets none, and it needs one.
+            ConfigError: The answer does not fit.
+            PromptCancelled: The answers file declines a question that needs an answer.
         """
         match self._prepared.answer(self._asker, question):
             case GivenAnswer(value=value):
-                self._take(question, value)
+                self._keep_answer(question, value)
             case DeclinedByFile() if question.required:
-                raise _unanswered([question], NotAnswered("declined"))
+                raise _unanswered_error([question], NotAnswered("declined"))
             case DeclinedByFile():
                 self._answers[question.id] = None
             case InvalidAnswer(why=why):
-                self._note_open(question, why)
+                self._report_open(question, why)
                 raise ConfigError(why)
 
-    def _note_open(self, question: Question, why: str) -> None:
+    def _report_open(self, question: Question, why: str) -> None:
         self._prepared.note_open(OpenDecision("question", self._asker, why, question))
 
     def _take_fields(self, question: Question, kind: FormAnswer) -> None:
@@ -188,81 +186,84 @@ class CodeQuestions:
                 continue
             given[field.id] = field.answer_type.normalized(self._configured[field.id])
             if field.misfit(given[field.id]):
-                raise ConfigError(_expected(field), path=self._path(field.id))
-        self._parts[question.id] = given
+                raise ConfigError(_format_expected(field), path=self._path(field.id))
+        self._configured_fields[question.id] = given
         if len(given) < len(kind.fields):
             return
         if problems := kind.problems(given):
-            self._blame({self._path(name or kind.fields[0].id): x for name, x in problems.items()})
+            self._raise_problems(
+                {self._path(name or kind.fields[0].id): x for name, x in problems.items()}
+            )
         self._answers[question.id] = given
 
-    def _refuse(self, question: Question, answer: JsonValue) -> NoReturn:
-        """Raise the error of a configured `answer` that does not fit."""
+    def _raise_misfit(self, question: Question, answer: JsonValue) -> NoReturn:
         kind, path = question.answer_type, self._path(question.id)
         if not isinstance(kind, FormAnswer) or not isinstance(answer, dict):
-            raise ConfigError(_expected(question), path=path)
+            raise ConfigError(_format_expected(question), path=path)
         problems = kind.find_unknown_fields(answer) or kind.problems(answer)
-        self._blame({f"{path}.{name}" if name else path: x for name, x in problems.items()})
+        self._raise_problems(
+            {f"{path}.{name}" if name else path: x for name, x in problems.items()}
+        )
 
-    def _blame(self, problems: Mapping[str, str]) -> NoReturn:
-        (path, words), *others = problems.items()
-        more = [ConfigProblem(where, "value", why) for where, why in others]
-        raise ConfigError(words, path=path, others=more)
+    def _raise_problems(self, problems: Mapping[str, str]) -> NoReturn:
+        (path, message), *others = problems.items()
+        more = [ConfigProblem(path, "value", message) for path, message in others]
+        raise ConfigError(message, path=path, others=more)
 
     def _path(self, name: str) -> str:
         keys = ("conversation", "tools", self._tool or STAR, "questions", name, "answer")
         return format_path(keys)
 
-    # --- what is asked -----------------------------------------------------------------------
+    # --- questions to the user ---------------------------------------------------------------
 
-    def _ask(self, wanted: Sequence[Question], put: PutToPerson) -> None:
-        pages = tuple(self._page(question) for question in wanted)
-        alone = len(pages) == 1 and not needs_form(pages[0].question)
-        match put(pages[0] if alone else FormPrompt(pages)):
+    def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
+        pages = tuple(self._page(question) for question in questions)
+        is_single = len(pages) == 1 and not needs_form(pages[0].question)
+        match show(pages[0] if is_single else FormPrompt(pages)):
             case Answered(value=value):
-                self._take(wanted[0], value)
+                self._keep_answer(questions[0], value)
             case FormEnd(ends=ends):
-                for question, end in zip(wanted, ends, strict=True):
+                for question, end in zip(questions, ends, strict=True):
                     if isinstance(end, Answered):
-                        self._take(question, end.value)
+                        self._keep_answer(question, end.value)
                     elif question.required:
-                        raise _unanswered([question], end)
+                        raise _unanswered_error([question], end)
                     else:
                         self._answers[question.id] = None
             case NotAnswered() as end:
-                raise _unanswered(wanted, end)
+                raise _unanswered_error(questions, end)
             case Unavailable() as unavailable:
-                self._go_without(wanted, unavailable)
+                self._answer_without_user(questions, unavailable)
             case other:
                 assert_never(other)
 
     def _page(self, question: Question) -> QuestionPrompt:
-        kind, given = question.answer_type, self._parts.get(question.id)
+        kind, given = question.answer_type, self._configured_fields.get(question.id)
         if isinstance(kind, FormAnswer) and given:
             question = question.model_copy(update={"answer_type": kind.remaining_form(given)})
         return QuestionPrompt(question, label=self._label, tool=self._tool)
 
-    def _take(self, question: Question, value: JsonValue) -> None:
-        given = self._parts.get(question.id)  # what the person was not asked
+    def _keep_answer(self, question: Question, value: JsonValue) -> None:
+        given = self._configured_fields.get(question.id)  # the form did not ask for these
         if given and isinstance(value, dict):
             value = {**given, **value}
         self._answers[question.id] = value
 
-    def _go_without(self, wanted: Sequence[Question], unavailable: Unavailable) -> None:
-        """Answer `wanted` as nobody has to: by defaults of fields, or what is optional by itself.
+    def _answer_without_user(self, questions: Sequence[Question], unavailable: Unavailable) -> None:
+        """Answer `questions` by the defaults of fields and of optional questions.
 
         Raises:
-            PromptUnavailable: If somebody has to; it names what is missing.
+            PromptUnavailable: Some need the user. The message names them.
         """
-        missing = [each for question in wanted for each in self._without(question)]
+        missing = [each for question in questions for each in self._apply_defaults(question)]
         if missing:
-            for question in wanted:
-                self._note_open(question, unavailable.reason)
-            raise self._needs_person(wanted, missing, unavailable)
+            for question in questions:
+                self._report_open(question, unavailable.reason)
+            raise self._user_required_error(questions, missing, unavailable)
 
-    def _without(self, question: Question) -> list[Question]:
-        """Answer `question` if nobody has to; return what somebody has to answer of it."""
-        kind, given = question.answer_type, self._parts.get(question.id, {})
+    def _apply_defaults(self, question: Question) -> list[Question]:
+        """Answer `question` by defaults if possible; return the questions that need the user."""
+        kind, given = question.answer_type, self._configured_fields.get(question.id, {})
         self._answers[question.id] = None if given else question.automatic
         if question.may_stay_open and not given:
             return []
@@ -271,36 +272,38 @@ class CodeQuestions:
         answer = kind.with_defaults(given)
         missing = [x for x in kind.fields if x.required and x.id not in answer]
         if not missing and (problems := kind.problems(answer)):
-            blamed = [name for name in problems if name in given] or [*given]
-            if not blamed:
+            misfits = [name for name in problems if name in given] or [*given]
+            if not misfits:
                 return [question]
-            whole = "; ".join(problems.values())
-            self._blame({self._path(name): problems.get(name, whole) for name in blamed[:1]})
+            message = "; ".join(problems.values())
+            self._raise_problems(
+                {self._path(name): problems.get(name, message) for name in misfits[:1]}
+            )
         self._answers[question.id] = answer
         return missing
 
-    def _needs_person(
-        self, wanted: Sequence[Question], missing: Sequence[Question], unavailable: Unavailable
+    def _user_required_error(
+        self, questions: Sequence[Question], missing: Sequence[Question], unavailable: Unavailable
     ) -> PromptUnavailable:
         settings = ", ".join(self._path(question.id) for question in missing)
         return PromptUnavailable(
-            f"{format_questions(wanted, 'needs', 'need')} a user, and no user is available: "
+            f"{format_questions(questions, 'needs', 'need')} a user, and no user is available: "
             f"{unavailable.reason}. To answer without a user, set {settings}",
             reason=unavailable.reason,
         )
 
 
 def format_questions(questions: Sequence[Question], one: str, several: str) -> str:
-    """Return what `questions` ask, and the verb that goes with one or with `several`."""
+    """Return the texts of `questions`, and the verb for `one` or for `several`."""
     names = ", ".join(repr(question.text) for question in questions)
     return f"{names} {several if questions[1:] else one}"
 
 
-def _expected(question: Question) -> str:
+def _format_expected(question: Question) -> str:
     return f"does not answer the question: expected {question.answer_type.expects}"
 
 
-def _unanswered(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
+def _unanswered_error(questions: Sequence[Question], end: NotAnswered) -> PromptCancelled:
     return PromptCancelled(
         f"{format_questions(questions, 'was', 'were')} not answered", end=end.end
     )
@@ -308,7 +311,7 @@ def _unanswered(questions: Sequence[Question], end: NotAnswered) -> PromptCancel
 
 log = logging.getLogger(__name__)
 
-Said = JsonValue | Variable | Mapping[str, JsonValue | Variable]
+FileAnswer = JsonValue | Variable | Mapping[str, JsonValue | Variable]
 _SECTIONS: Final[Mapping[DecisionKind, Section]] = {
     "permission": "permissions",
     "result": "results",
@@ -317,7 +320,7 @@ _SECTIONS: Final[Mapping[DecisionKind, Section]] = {
 
 
 class SessionAnswers:
-    """What the answers file says, if there is one; it is read again when it changes."""
+    """The prepared answers of the answers file, if there is one. A changed file is read again."""
 
     def __init__(self) -> None:
         self._file = AnswersFile("")
@@ -326,69 +329,69 @@ class SessionAnswers:
         self._log_works = True
 
     def load(self, path: str | None, files: ConfigFiles) -> None:
-        """Take the file at `path`, which is relative to the notebook's folder, from now on.
+        """Use the file at `path`, relative to the notebook's folder; None: no file.
 
-        A relative path names a file that came with the folder: in a live kernel it is not used
-        before the user agreed to its content. None: there is no file.
+        A relative path may be a file that came with the folder, so a live kernel ignores it until
+        the user consents to its content.
 
         Raises:
-            ConfigError: If it cannot be read, is not the user's own, or is wrong; line and file
-                are named.
+            ConfigError: The file cannot be read, is not the user's own, or is not valid. The
+                message has file and line.
         """
         if path is None:
             self._file, self._read = AnswersFile(""), None
             return
         try:
-            format_questions = Path(path).expanduser()
-        except RuntimeError as exc:  # of a user that there is not
+            expanded = Path(path).expanduser()
+        except RuntimeError as exc:  # the home of an unknown user
             raise ConfigError(
                 f"the path of the answers file is not valid: {exc}", file=path
             ) from exc
-        file = files.folder / format_questions
-        before, asks = _stamp(file), not format_questions.is_absolute() and files.trust is not None
-        if asks or before is None or before != self._read:  # a consent may have been revoked
+        file = files.folder / expanded
+        current, needs_consent = (
+            _stamp(file),
+            not expanded.is_absolute() and files.trust is not None,
+        )
+        if needs_consent or current is None or current != self._read:  # consent can be revoked
             content = read_answers(file)
-            found = parse_answers(decode_answers(file, content), file.name)
-            leaves = [(".".join(each.key), _shown(each)) for each in found.answers]
-            self._read = before
-            if asks and not files.counts(file, content, leaves):
-                self._read, found = None, AnswersFile("")
+            answers = parse_answers(decode_answers(file, content), file.name)
+            leaves = [(".".join(each.key), _to_toml_value(each)) for each in answers.answers]
+            self._read = current
+            if needs_consent and not files.counts(file, content, leaves):
+                self._read, answers = None, AnswersFile("")
                 files.say(
                     f"{file} can answer questions and permit calls for you. It is "
                     "ignored until `%jp trust --workspace`"
                 )
-            self._file = found
-
-    # --- what was decided beforehand -----------------------------------------------------------
+            self._file = answers
 
     def answer(self, tool: str, question: Question) -> PreparedDecision | None:
-        """Return the answer to `question` of `tool`; None if the file has none."""
+        """Return the prepared answer to `question` of `tool`, if there is one."""
         found = self._file.find("questions", tool, question.id)
         if found is None:
             return None
-        self._use(found)
+        self._report_use(found)
         place = self._file.place(found)
         if found.skip:
             return DeclinedByFile(place)
-        return _fitted(found.value, question, place)
+        return _check_answer(found.value, question, place)
 
     def answers_questions_of(self, tool: str) -> bool:
-        """Return whether the file says something about questions of `tool`."""
+        """Return True if the file has answers to questions of `tool`."""
         return self._file.answers_questions_of(tool)
 
     def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
-        """Return what the file says about `tool`; None if that is nothing."""
+        """Return the prepared decision about `tool`, if there is one."""
         found = self._file.find(_SECTIONS[kind], tool)
         if found is None:
             return None
-        self._use(found)
+        self._report_use(found)
         place = self._file.place(found)
         return DeclinedByFile(place) if found.skip else GivenAnswer(None, place)
 
-    # --- what a runner is told -----------------------------------------------------------------
-
+    # --- messages to the runner --------------------------------------------------------------
     def note_open(self, decision: OpenDecision) -> None:
-        """Note what nobody decided, if a runner wants to know."""
+        """Report an open decision to the runner, if there is one."""
         entry: dict[str, JsonValue] = {
             "open": decision.kind,
             "tool": decision.tool,
@@ -397,14 +400,14 @@ class SessionAnswers:
         }
         if decision.question is not None:
             entry["question"] = decision.question.model_dump(mode="json")
-        self._tell(entry)
+        self._report(entry)
 
-    def _use(self, answer: PreparedAnswer) -> None:
+    def _report_use(self, answer: PreparedAnswer) -> None:
         if answer.key not in self._used:
             self._used.add(answer.key)
-            self._tell({"used": list(answer.key)})
+            self._report({"used": list(answer.key)})
 
-    def _tell(self, entry: dict[str, JsonValue]) -> None:
+    def _report(self, entry: dict[str, JsonValue]) -> None:
         path = os.environ.get(environment.DECISIONS)
         if not path or not self._log_works:
             return
@@ -420,28 +423,27 @@ def _stamp(file: Path) -> tuple[Path, Stamp] | None:
     try:
         return file, stamp(file)
     except OSError:
-        return None  # to read it says why
+        return None  # the read raises the error
 
 
-def _shown(answer: PreparedAnswer) -> JsonValue:
+def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
     if answer.key[0] != "questions":
         return SKIP if answer.skip else DECISIONS[cast(Section, answer.key[0])]
     if answer.skip:
         return {SKIP: True}
     if isinstance(answer.value, Mapping):
-        return {name: _named(value) for name, value in answer.value.items()}
-    return _named(answer.value)
+        return {name: _format_variable(value) for name, value in answer.value.items()}
+    return _format_variable(answer.value)
 
 
-def _named(value: JsonValue | Variable) -> JsonValue:
+def _format_variable(value: JsonValue | Variable) -> JsonValue:
     return {"env": value.name} if isinstance(value, Variable) else value
 
 
-def _fitted(said: Said, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
-    """Return what is `said` as an answer to `question`, or why it is none."""
+def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
     kind = question.answer_type
-    secrets = _secret_parts(question)
-    for name, value in _parts(said, question):
+    secrets = _secret_ids(question)
+    for name, value in _values_by_id(given, question):
         if name in secrets and not isinstance(value, Variable):
             return InvalidAnswer(
                 f"{place}: give a secret such as {name!r} as an environment variable: "
@@ -453,7 +455,7 @@ def _fitted(said: Said, question: Question, place: str) -> GivenAnswer | Invalid
                 "sent. An environment variable can only answer secret questions"
             )
     try:
-        answer = _with_variables(said)
+        answer = _replace_variables(given)
     except KeyError as exc:
         return InvalidAnswer(
             f"{place}: the environment variable {exc.args[0]!r} is not set or is empty"
@@ -463,51 +465,50 @@ def _fitted(said: Said, question: Question, place: str) -> GivenAnswer | Invalid
     answer = kind.normalized(answer)
     if question.misfit(answer) is None:
         return GivenAnswer(answer, place)
-    why = _complaint(kind, answer)
+    problem = _format_problem(kind, answer)
     return InvalidAnswer(
-        f"{place}: the answer to {question.id!r} does not fit{f': {why}' if why else ''}"
+        f"{place}: the answer to {question.id!r} does not fit{f': {problem}' if problem else ''}"
     )
 
 
-def _complaint(kind: AnswerType, answer: JsonValue) -> str:
-    """Return what is wrong with `answer`, without secrets; "" where that would tell of one."""
+def _format_problem(kind: AnswerType, answer: JsonValue) -> str:
+    """Return the problem with `answer`, or "" if the text could contain a secret."""
     if kind.has_secret:
         if not (isinstance(kind, FormAnswer) and isinstance(answer, dict)):
             return ""
-        kind = kind.model_copy(update={"check": None})  # which may quote what it was given
+        kind = kind.model_copy(update={"check": None})  # a check may quote the answer
     return one_line(kind.format_problem(answer))
 
 
-def _parts(said: Said, question: Question) -> list[tuple[str, object]]:
-    """Return what is said of each field of a form, or of the question itself, by id."""
-    return [*said.items()] if isinstance(said, Mapping) else [(question.id, said)]
+def _values_by_id(given: FileAnswer, question: Question) -> list[tuple[str, object]]:
+    return [*given.items()] if isinstance(given, Mapping) else [(question.id, given)]
 
 
-def _secret_parts(question: Question) -> set[str]:
+def _secret_ids(question: Question) -> set[str]:
     kind = question.answer_type
     if isinstance(kind, FormAnswer):
         return {field.id for field in kind.fields if field.answer_type.secret}
     return {question.id} if kind.secret else set()
 
 
-def _with_variables(said: Said) -> JsonValue:
-    """Return `said` with the texts of the environment variables it names.
+def _replace_variables(given: FileAnswer) -> JsonValue:
+    """Replace environment variables by their values.
 
     Raises:
-        KeyError: If one is not set, or empty; its argument is the name.
+        KeyError: A variable is not set or empty. The argument is its name.
     """
-    if isinstance(said, Variable):
-        return _text_of(said)
-    if isinstance(said, Mapping):
+    if isinstance(given, Variable):
+        return _read_variable(given)
+    if isinstance(given, Mapping):
         return {
-            name: _text_of(value) if isinstance(value, Variable) else value
-            for name, value in said.items()
+            name: _read_variable(value) if isinstance(value, Variable) else value
+            for name, value in given.items()
         }
-    return said
+    return given
 
 
-def _text_of(variable: Variable) -> str:
+def _read_variable(variable: Variable) -> str:
     text = os.environ.get(variable.name, "")
-    if not text:  # CI sets one that holds a secret it does not have
+    if not text:  # CI sets a variable without its secret to ""
         raise KeyError(variable.name)
     return text

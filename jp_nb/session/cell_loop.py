@@ -1,7 +1,7 @@
-"""The loop of the cell's thread while a turn runs.
+"""Job queue of the cell's thread while a turn runs.
 
-The agent runs on a thread of its own. Whatever it wants shown, asked or run where the user's
-code lives comes here as a job, and the cell's thread serves jobs until the turn is done.
+The agent's thread posts jobs: displays, prompts, and `def` tools. The cell's thread runs them until
+the turn ends.
 
 Source: `docs/architecture.md`
 """
@@ -28,136 +28,136 @@ from jp_nb.tools.base import CallInterrupted
 T = TypeVar("T")
 Job = Callable[[], None]
 
-SLICE = 0.1
-"""Longest single wait in seconds, for systems on which a wait cannot be interrupted."""
+MAX_WAIT_S = 0.1
+"""Limit of a single wait, for systems on which a wait cannot be interrupted."""
 
-INTERRUPTS_OF_OWN_WORK = 3
-"""So many interrupts end even what is ours: a callback of a widget, say, that does not return."""
+MAX_DEFERRED_INTERRUPTS = 3
+"""The interrupt with this number ends even a job, such as a widget callback that hangs."""
 
 log = logging.getLogger(__name__)
 
 
-def _nobody_hears() -> None:
-    """Do nothing: nobody wants to know of interrupts."""
+def _ignore() -> None:
+    """Do nothing."""
 
 
-def _none_is_ours() -> bool:
-    """Return False: every interrupt comes from outside."""
+def _never() -> bool:
     return False
 
 
 class DeferredInterrupts:
-    """Lets no interrupt land in the middle of our own work, where it would leave half of it done.
+    """Delays SIGINT while jobs run, so that it cannot leave one half done.
 
-    While it is closed, SIGINT is noted and `check` raises `KeyboardInterrupt` for it.
+    While `deferring`, SIGINT is counted, and `check` raises `KeyboardInterrupt`. Both callbacks run
+    in the signal handler.
 
     Args:
-        wake: Ends the wait that goes on.
+        wake: Ends the current wait.
 
     Attributes:
-        heard: Is called for each interrupt, in the signal's handler.
-        instead: Takes the next interrupt that comes while it is closed, once, in the signal's
-            handler: it is then no interrupt of the turn.
+        on_interrupt: Called for each interrupt.
+        next_handler: Called once in place of the next deferred interrupt.
+        deferring: True while interrupts are deferred.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self.heard: Callable[[], None] = _nobody_hears
-        self.instead: Callable[[], None] | None = None
-        self._noted = 0
-        self._is_ours: Callable[[], bool] = _none_is_ours
+        self.on_interrupt: Callable[[], None] = _ignore
+        self.next_handler: Callable[[], None] | None = None
+        self._count = 0
+        self._is_internal: Callable[[], bool] = _never
         self._installed = False
-        self.closed = False
+        self.deferring = False
 
     @contextmanager
-    def close(self) -> Iterator[None]:
-        """Keep interrupts out of the block; one that came is raised after it."""
-        outer, self.closed = self.closed, True
-        ours = (
+    def defer(self) -> Iterator[None]:
+        """Defer interrupts in the block, and raise `KeyboardInterrupt` after it."""
+        outer, self.deferring = self.deferring, True
+        installs = (
             not outer
-            and not self._installed  # a block around this one hears for it
+            and not self._installed  # an outer block has the signal handler
             and current_thread() is main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         )
         try:
-            if ours:
-                signal.signal(signal.SIGINT, self._note)
+            if installs:
+                signal.signal(signal.SIGINT, self._handle_signal)
                 self._installed = True
             yield
         finally:
-            if ours:
+            if installs:
                 self._installed = False
                 signal.signal(signal.SIGINT, signal.default_int_handler)
-            self.closed = outer
+            self.deferring = outer
         if not outer:
             self.check()
 
     @contextmanager
-    def open(self, is_ours: Callable[[], bool] = _none_is_ours) -> Iterator[None]:
-        """Let interrupts into the block: code of others runs in it, or it waits for a line.
+    def allow(self, is_internal: Callable[[], bool] = _never) -> Iterator[None]:
+        """Allow interrupts in the block, which runs user code or waits for a line.
 
-        Those for which `is_ours` are raised as all are, and told to nobody: no person made them.
+        Interrupts for which `is_internal` returns True are raised, but not reported.
         """
         self.check()
-        outer, self.closed, self._is_ours = self.closed, False, is_ours
+        outer, self.deferring, self._is_internal = self.deferring, False, is_internal
         try:
             yield
         finally:
-            self.closed, self._is_ours = outer, _none_is_ours
+            self.deferring, self._is_internal = outer, _never
 
     def check(self) -> None:
-        """Raise `KeyboardInterrupt` for interrupts that came; however many, one."""
-        noted, self._noted = self._noted, 0
-        if noted:
+        """Raise one `KeyboardInterrupt` if interrupts were deferred."""
+        count, self._count = self._count, 0
+        if count:
             raise KeyboardInterrupt
 
-    def _note(self, *_: object) -> None:
-        if self.closed and self.instead is not None:
-            take, self.instead = self.instead, None
-            take()
+    def _handle_signal(self, *_: object) -> None:
+        if self.deferring and self.next_handler is not None:
+            handler, self.next_handler = self.next_handler, None
+            handler()
             return
-        self._noted += 1
-        if not self._is_ours():
-            self.heard()
-        if not self.closed or self._noted >= INTERRUPTS_OF_OWN_WORK:
-            self._noted = 0
+        self._count += 1
+        if not self._is_internal():
+            self.on_interrupt()
+        if not self.deferring or self._count >= MAX_DEFERRED_INTERRUPTS:
+            self._count = 0
             raise KeyboardInterrupt
         self._wake()
 
 
 class Listener(Protocol):
-    """How the cell's thread sleeps: until `wake`, until something came in, or `timeout`."""
+    """Wait of the cell's thread: until `wake`, an event of the listener, or `timeout`."""
 
     def wait(self, timeout: float) -> None:
-        """Return at once if there is something to do; on the cell's thread."""
+        """Wait at most `timeout` seconds, not at all if there is work; on the cell's thread."""
         ...
 
     def wake(self) -> None:
-        """End the wait that goes on, or the next one; from any thread."""
+        """End the current or the next wait; from any thread."""
         ...
 
 
-class _Bell:
-    """The listener for when nothing but jobs can come in."""
+class _JobListener:
+    """The default listener: only jobs end its wait."""
 
     def __init__(self) -> None:
         # A SimpleQueue, not an Event: its C code leaves no lock behind when interrupted.
-        self._rings: SimpleQueue[None] = SimpleQueue()
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
 
     def wait(self, timeout: float) -> None:
         try:
-            self._rings.get(timeout=timeout)
+            self._wakeups.get(timeout=timeout)
         except Empty:
             return
 
     def wake(self) -> None:
-        # Whoever takes a ring that is still there looks at the queues after that.
-        if self._rings.empty():
-            self._rings.put(None)
+        # One wakeup is enough: its receiver looks at all queues.
+        if self._wakeups.empty():
+            self._wakeups.put(None)
 
 
-class _Posted:
-    """A job for which nobody waits."""
+class _PostedJob:
+    """A job without a result."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -171,33 +171,33 @@ class _Posted:
             log.exception("A job on the cell's thread failed; the turn continues")
 
 
-class _Called(Generic[T]):
-    """A function whose result somebody waits for."""
+class _QueuedCall(Generic[T]):
+    """A function call whose result the agent awaits."""
 
-    def __init__(self, function: Callable[[], T], shelter: DeferredInterrupts) -> None:
+    def __init__(self, function: Callable[[], T], interrupts: DeferredInterrupts) -> None:
         self._function = function
-        self._shelter = shelter
+        self._interrupts = interrupts
         self.future: Future[T] = Future()
         self.started = False
 
     def run(self) -> None:
-        self._shelter.check()  # or it would begin and be cut at once
+        self._interrupts.check()  # else the function would start and end at once
         self.started = True
         if not self.future.set_running_or_notify_cancel():
             return
         try:
             try:
-                self._shelter.closed = False
+                self._interrupts.deferring = False
                 result = self._function()
             finally:
-                self._shelter.closed = True
+                self._interrupts.deferring = True
             self.future.set_result(result)
         except (KeyboardInterrupt, SystemExit, GeneratorExit, asyncio.CancelledError) as exc:
-            self._fail(_interrupted(exc))
+            self._fail(_to_call_interrupted(exc))
             if isinstance(exc, KeyboardInterrupt):
                 raise
-        except StopIteration as exc:  # futures refuse it
-            self._fail(_interrupted(exc))
+        except StopIteration as exc:  # a future cannot hold it
+            self._fail(_to_call_interrupted(exc))
         except BaseException as exc:
             self._fail(exc)
 
@@ -206,17 +206,17 @@ class _Called(Generic[T]):
             self.future.set_exception(exc)
 
 
-def _interrupted(exc: BaseException) -> CallInterrupted:
+def _to_call_interrupted(exc: BaseException) -> CallInterrupted:
     interrupted = CallInterrupted(f"{type(exc).__name__}: {exc}" if str(exc) else repr(exc))
     interrupted.__cause__ = exc
     return interrupted
 
 
 class Timer:
-    """A job for later; `cancel` is for any thread.
+    """A job that runs later.
 
     Attributes:
-        deadline: When it is due, by the clock of its queue.
+        deadline: Time at which it is due, by the clock of its queue.
     """
 
     def __init__(self, deadline: float, job: Job) -> None:
@@ -224,18 +224,18 @@ class Timer:
         self._job: Job | None = job
 
     def cancel(self) -> None:
-        """Forget the job if it has not run yet."""
+        """Drop the job if it has not run; from any thread."""
         self._job = None
 
     def run(self) -> None:
         """Run the job, once."""
         job, self._job = self._job, None
         if job is not None:
-            _Posted(job).run()
+            _PostedJob(job).run()
 
 
 class _Timers:
-    """Timers in the order in which they are due, by one clock. Of the cell's thread."""
+    """Timers of one clock, ordered by deadline; used only by the cell's thread."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -246,11 +246,9 @@ class _Timers:
         heapq.heappush(self._due, (timer.deadline, next(self._sequence), timer))
 
     def seconds_left(self) -> float:
-        """Return the seconds until the first one is due; infinity without any."""
         return max(0.0, self._due[0][0] - self._clock()) if self._due else inf
 
     def run_first_due(self) -> bool:
-        """Run the first timer if it is due; return whether it was."""
         if self.seconds_left() > 0:
             return False
         heapq.heappop(self._due)[-1].run()
@@ -261,125 +259,120 @@ class CellLoop:
     """The queue between the agent and the cell's thread; implements `CellThread`.
 
     Jobs run in the order in which they were posted. Calls (`def` tools) run one at a time, in
-    order, each once the jobs posted so far are done.
+    order, each after the jobs posted so far.
 
     Attributes:
-        idle_s: Seconds for which the cell's thread has waited with nothing to do. This clock does
-            not advance while a function or a job keeps the thread, nor while the whole process is
-            stopped: messages that arrive then are read afterwards.
+        idle_s: Seconds that the cell's thread waited without work. This clock stops while a job or
+            a function runs, and while the process is stopped, as messages are read afterwards.
     """
 
     def __init__(self) -> None:
-        self._jobs: deque[_Posted | _Called[object]] = deque()
-        self._calls: deque[_Posted | _Called[object]] = deque()
+        self._jobs: deque[_PostedJob | _QueuedCall[object]] = deque()
+        self._calls: deque[_PostedJob | _QueuedCall[object]] = deque()
         self.idle_s = 0.0
         self._timers = _Timers(lambda: monotonic())
-        self._patient_timers = _Timers(lambda: self.idle_s)
-        self._bell = _Bell()
-        self._listener: Listener = self._bell
+        self._idle_timers = _Timers(lambda: self.idle_s)
+        self._job_listener = _JobListener()
+        self._listener: Listener = self._job_listener
         self._thread: int | None = None
         self._held = False
-        self._shelter = DeferredInterrupts(self.wake)
+        self._interrupts = DeferredInterrupts(self.wake)
 
     @property
     def is_served_by_other_thread(self) -> bool:
-        """True if another thread than the caller's is the one that serves."""
+        """True if another thread than the caller's serves the queue."""
         return self._thread not in (None, get_ident())
 
     def post(self, job: Job) -> None:
-        """Have `job` run on the cell's thread; from any thread. An error in it is logged."""
-        self._jobs.append(_Posted(job))
+        """Queue `job` for the cell's thread; from any thread. An exception in it is logged."""
+        self._jobs.append(_PostedJob(job))
         self._listener.wake()
 
     def wake(self) -> None:
-        """Have `serve` look at its condition again; from any thread."""
+        """Let `serve` check its condition again; from any thread."""
         self._listener.wake()
 
     def call_later(self, seconds: float, job: Job) -> Timer:
-        """Have `job` run on the cell's thread in `seconds`, if it serves then."""
+        """Run `job` on the cell's thread in `seconds`, if it serves the queue then."""
         timer = Timer(monotonic() + seconds, job)
         self.post(lambda: self._timers.add(timer))
         return timer
 
     def call_after_idle(self, seconds: float, job: Job) -> Timer:
-        """Have `job` run once the cell's thread has waited for `seconds` more and nothing came.
+        """Run `job` after the cell's thread was idle for `seconds` more; on the cell's thread.
 
-        For time that is given to the user or to a page: it counts by `waited`, and everything that
-        has arrived is handled first. On the cell's thread.
+        For time limits of the user or a page: everything that arrived is handled first.
         """
         timer = Timer(self.idle_s + seconds, job)
-        self._patient_timers.add(timer)
+        self._idle_timers.add(timer)
         return timer
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` on the cell's thread and return or raise what it does.
+        """Run `function` on the cell's thread; return its result or raise its exception.
 
-        Cancelling the awaiting task takes a function away that has not started.
+        Cancelling the awaiting task removes a function that has not started.
 
         Raises:
-            CallInterrupted: If an interrupt, or an exception such as `SystemExit`, cut it short.
+            CallInterrupted: An interrupt, or an exception such as `SystemExit`, ended it.
         """
-        called = _Called(function, self._shelter)
-        self._calls.append(called)  # type: ignore[arg-type]  # who reads the result knows T
+        called = _QueuedCall(function, self._interrupts)
+        self._calls.append(called)  # type: ignore[arg-type]  # the future knows T
         self._listener.wake()
         return await asyncio.wrap_future(called.future)
 
     def hold(self) -> None:
-        """Start no call any more until `release`: the kernel was interrupted."""
+        """Start no call until `release`: the kernel was interrupted."""
         self._held = True
 
     def release(self) -> None:
-        """Let calls run again; from any thread."""
+        """Start calls again; from any thread."""
         self._held = False
         self._listener.wake()
 
-    def set_interrupt_handler(self, heard: Callable[[], None] | None) -> None:
-        """Have `heard` called for each interrupt as it comes, whatever the cell's thread does.
-
-        It runs in the signal's handler: it takes no lock. None: nobody wants to know.
-        """
-        self._shelter.heard = heard or _nobody_hears
+    def set_interrupt_handler(self, callback: Callable[[], None] | None) -> None:
+        """Call `callback` in the signal handler for each interrupt, so it may take no lock."""
+        self._interrupts.on_interrupt = callback or _ignore
 
     def replace_next_interrupt(self, job: Job | None) -> None:
-        """Have the next interrupt post `job` instead of interrupting the turn; None: not any more.
+        """Let the next interrupt post `job` instead of interrupting the turn; None: undo that.
 
-        Only while a notice on screen says so. An interrupt of a running function still reaches
+        Only while a notice on screen announces it. An interrupt of a running function still reaches
         that function.
         """
-        self._shelter.instead = None if job is None else lambda: self.post(job)
+        self._interrupts.next_handler = None if job is None else lambda: self.post(job)
 
     def defer_interrupts(self) -> AbstractContextManager[None]:
-        """Return a block in which `KeyboardInterrupt` comes out of `serve` alone, or after it."""
-        return self._shelter.close()
+        """Defer interrupts in a block: only `serve` raises `KeyboardInterrupt` inside."""
+        return self._interrupts.defer()
 
     def allow_interrupts(
-        self, is_ours: Callable[[], bool] = _none_is_ours
+        self, is_internal: Callable[[], bool] = _never
     ) -> AbstractContextManager[None]:
-        """Return a block within a job that an interrupt is to end at once.
+        """Let interrupts end a block inside a job.
 
-        One for which `is_ours`, such as that of a deadline, is no interrupt of the turn.
+        An interrupt for which `is_internal` returns True, such as a deadline's, is not reported.
         """
-        return self._shelter.open(is_ours)
+        return self._interrupts.allow(is_internal)
 
     def set_listener(self, listener: Listener | None) -> None:
-        """Sleep with `listener` from now on, None: the usual way; on the cell's thread."""
-        self._listener = listener or self._bell
+        """Wait with `listener` from now on; None: the default one. On the cell's thread."""
+        self._listener = listener or self._job_listener
 
     def serve(self, until: Callable[[], bool], *, tools: bool = True) -> None:
-        """Run what comes in until `until()` is true and every job posted before has run.
+        """Run jobs and calls until `until()` is true and every job posted before has run.
 
-        `until` is looked at after each job: whatever makes it true from another thread calls
-        `wake` or posts a job. With `tools` false, calls stay queued: for a wait inside one.
-        `KeyboardInterrupt` comes out at once, with everything that has not started still queued.
+        `until` is checked after each job: code that makes it true on another thread calls `wake` or
+        posts a job. With `tools` false, calls stay queued: for a wait inside one. An interrupt
+        raises `KeyboardInterrupt` at once, and unstarted work stays queued.
         """
-        with self._shelter.close():
+        with self._interrupts.defer():
             self._serve(until, tools=tools)
 
     def _serve(self, until: Callable[[], bool], *, tools: bool) -> None:
         outer, self._thread = self._thread, get_ident()
         try:
             while True:
-                self._shelter.check()
+                self._interrupts.check()
                 if self._timers.run_first_due() or _run_first(self._jobs):
                     continue
                 if until():
@@ -388,24 +381,20 @@ class CellLoop:
                     continue
                 self._wait()
                 if not self._jobs:
-                    self._patient_timers.run_first_due()
+                    self._idle_timers.run_first_due()
         finally:
             self._thread = outer
 
     def _wait(self) -> None:
-        """Sleep until something comes in or a timer is due, and count the time."""
-        left = min(self._timers.seconds_left(), self._patient_timers.seconds_left())
-        timeout = min(SLICE, left)
+        left = min(self._timers.seconds_left(), self._idle_timers.seconds_left())
+        timeout = min(MAX_WAIT_S, left)
         began = monotonic()
         self._listener.wait(timeout)
         self.idle_s += min(timeout, monotonic() - began)
 
 
-def _run_first(jobs: deque[_Posted | _Called[object]]) -> bool:
-    """Run the first job that has not started; return whether there was one.
-
-    A job leaves the queue only after it started: an interrupt in between must not lose it.
-    """
+def _run_first(jobs: deque[_PostedJob | _QueuedCall[object]]) -> bool:
+    # A job leaves the queue only after it started: an interrupt in between must not lose it.
     while jobs and jobs[0].started:
         jobs.popleft()
     if not jobs:

@@ -1,4 +1,4 @@
-"""The conversation that turns run on: its document, its store, its settings and trust in it.
+"""The active conversation: its storage backend, settings, trust, and journal.
 
 Source: `docs/architecture.md`, `docs/record.md`, `docs/decisions.md` D8, D18, D34.
 """
@@ -33,35 +33,34 @@ if TYPE_CHECKING:
     from jp_nb.storage.trust import Pending
 
 INHERITED = ("providers",)
-"""The settings of the user that each conversation takes over from the one before: a request must
-not be sent to another host, or with another key, because a conversation begins."""
+"""Settings of the user that a new conversation inherits from the one before, so that its requests
+go to the same host with the same key."""
 
 MAX_NOTICES = 5
-"""Of a record that is read, about its entries."""
+"""Limit of the notices about entries of a loaded record."""
 
 
 class ActiveConversation:
-    """The active conversation of one notebook, driven from the cell's thread.
+    """The active conversation of one notebook. Use it on the cell's thread.
 
-    `%load_ext` needs little: `settings` and `trust` are loaded where something asks for them.
+    `settings` and `trust` are loaded on first use, as `%load_ext` needs neither.
 
     Attributes:
-        document: The conversations of this notebook.
-        store: Where they are kept.
-        files: The configuration files around the notebook.
-        clock: Gives new conversations their ids.
-        headless: True if nobody is there.
-        restored: True if the active conversation was in the notebook before.
-        made_here: True if this process made all of it.
-        inherited_entries: Number of entries that it took over when it began; no more: it is unused.
-        without_notebook: True if no notebook keeps the record: its journal is found by the folder.
-        running: The turn, or the call on the bench, that runs, or ran last.
-        notices: What the person should be told once.
+        document: The conversations of the notebook.
+        store: The storage backend of the record.
+        clock: The clock of new conversations.
+        headless: True if no user is available.
+        restored: True if the notebook already had the active conversation.
+        made_here: True if this process made every entry of it.
+        inherited_entries: Number of entries that it began with; without later ones it is unused.
+        without_notebook: True if no notebook keeps the record: its journal is found by folder.
+        running: The current or last turn, or tool call of `%jp bench`.
+        notices: Notices to print for the user.
     """
 
     def __init__(
         self,
-        home: NotebookStorage,
+        notebook: NotebookStorage,
         files: ConfigFiles,
         *,
         clock: Clock,
@@ -70,25 +69,27 @@ class ActiveConversation:
     ) -> None:
         self.files = files
         self.clock = clock
-        self.headless = home.headless
+        self.headless = notebook.headless
         self.notices = notices
         self.running: Future[Any] | None = None
-        self._home = home
-        self._notebook = home.path
+        self._storage = notebook
+        self._notebook_path = notebook.path
         self._cassettes_before = vars(previous).get("cassettes") if previous is not None else None
-        self._awaits_files = False
+        self._has_invalid_files = False
         self.inherited_entries = 0
         self._wants_journal = True
-        base_config = self._base_config(loads=True)
-        opened = home.open(clock=clock, base_config=base_config, continues=_goes_on(files))
+        base_config = self._base_config(is_loading=True)
+        opened = notebook.open(
+            clock=clock, base_config=base_config, continues=_continues_headless(files)
+        )
         self.document, self.store = opened.document, opened.store
         self.restored = opened.restored
         self.notices += opened.notices
         self.made_here = not self.restored
-        self._ours = self.made_here or (previous is not None and self._continues(previous))
+        self._is_trusted = self.made_here or (previous is not None and self._is_same_as(previous))
         self.without_notebook = opened.without_notebook
-        self._kept = len(self.document.conversation) if self.restored else 0
-        self._look_for_journals()
+        self._stored_entries = len(self.document.conversation) if self.restored else 0
+        self._recover_journals()
         self._adopt()
         if previous is not None and "settings" in vars(previous):
             self.settings.inherit(previous.settings, INHERITED)  # may be untrusted now
@@ -98,13 +99,13 @@ class ActiveConversation:
 
     @cached_property
     def journal(self) -> ConversationJournal:
-        """Keeps what the notebook may not have yet."""
+        """The journal of entries that the notebook may not have yet."""
         from jp_nb.session.journal import ConversationJournal
 
         return ConversationJournal(
             self.document,
-            notebook=lambda: self._home.path,
-            kept=self._kept,
+            notebook=lambda: self._storage.path,
+            stored=self._stored_entries,
             saved=self.store.saved_entries,
             notices=self.notices,
             kernel_folder=str(self.files.folder) if self.without_notebook else "",
@@ -112,57 +113,57 @@ class ActiveConversation:
 
     @cached_property
     def trust(self) -> Trust:
-        """Says whether the active conversation is the user's own, and signs it."""
+        """The signature of the active conversation."""
         from jp_nb.record.signing import Trust
         from jp_nb.storage.trust import KeyFile
 
         signs = not isinstance(self.clock, PositionClock)
-        return Trust(self.document, KeyFile(), ours=self._ours, signs=signs)
+        return Trust(self.document, KeyFile(), ours=self._is_trusted, signs=signs)
 
     @cached_property
     def settings(self) -> Settings:
-        """The configuration of the active conversation."""
+        """The settings of the active conversation."""
         from jp_nb.session.settings import Settings
 
-        trusted = self._ours or self.trust.trusted
+        trusted = self._is_trusted or self.trust.trusted
         return Settings(
             self.document.conversation, self.files, trusted=trusted, made_here=self.made_here
         )
 
     @cached_property
     def questions(self) -> QuestionLog:
-        """The questions that were answered, here and in the workspace."""
+        """The history of questions in the record and the workspace."""
         from jp_nb.session.question_log import QuestionLog
 
-        return QuestionLog(self, self._notebook)
+        return QuestionLog(self, self._notebook_path)
 
     @cached_property
     def cassettes(self) -> Cassettes:
-        """Says whether models are recorded, or answered for, by a file."""
+        """The cassettes that record or replay model responses."""
         from jp_nb.session.cassettes import Cassettes
 
-        return Cassettes(self.files, self._notebook, self._cassettes_before)
+        return Cassettes(self.files, self._notebook_path, self._cassettes_before)
 
     @property
     def made(self) -> Made:
-        """`live` or `headless`: how conversations are made here."""
+        """The origin of new conversations: `live` or `headless`."""
         return "headless" if self.headless else "live"
 
     def refuse_while_running(self) -> None:
-        """Raise `UsageError` if a turn is under way."""
+        """Raise `UsageError` if a turn is running."""
         if self.running is not None and not self.running.done():
             raise UsageError(
                 "a turn is still running in this kernel. Wait for it or interrupt "
                 "it. If an `async def` tool blocks it, restart the kernel"
             )
 
-    # --- what a new one starts from ----------------------------------------------------------
+    # --- a new conversation ------------------------------------------------------------------
 
     def create_conversation(self, *, with_parent: bool = True) -> ConversationStream:
-        """Return a new conversation that could become the active one.
+        """Return a new, inactive conversation.
 
         Raises:
-            ConfigError: If what it starts from is wrong.
+            ConfigError: The configuration is not valid.
         """
         old = self.document.conversation
         parent: dict[str, JsonValue] | None = {"id": old.id} if with_parent and len(old) else None
@@ -174,13 +175,13 @@ class ActiveConversation:
             not_ids=self.document.ids(),
         )
 
-    def _base_config(self, *, loads: bool = False) -> dict[str, JsonValue]:
-        """Return what a new conversation starts from (D8), arguments of the run included (D34).
+    def _base_config(self, *, is_loading: bool = False) -> dict[str, JsonValue]:
+        """Return the base configuration of a new conversation (D8), with the run's arguments (D34).
 
-        Nothing while files or variables are wrong and the extension `loads`: the person is told.
+        If it is not valid and the extension `is_loading`, it is empty, with a notice.
 
         Raises:
-            ConfigError: If something of it is wrong.
+            ConfigError: The configuration is not valid.
         """
         if not self.files.anything() and not os.environ.get(environment.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")
@@ -190,9 +191,9 @@ class ActiveConversation:
         try:
             base = base_config(self.files)
         except ConfigError as exc:
-            if not loads:
+            if not is_loading:
                 raise
-            self._awaits_files = True
+            self._has_invalid_files = True
             self.notices.append(
                 f"the configuration is not valid, so no request can be sent: {exc}. "
                 "Fix it, and `%%jp` works without a restart. `%jp doctor` and `%jp "
@@ -202,52 +203,52 @@ class ActiveConversation:
         return apply_overrides(base, self.files)
 
     def reload_files(self) -> None:
-        """Have a conversation that was opened while files were wrong begin with them now.
+        """Apply configuration files that were not valid when the conversation was opened.
 
         Raises:
-            ConfigError: If they still are.
+            ConfigError: They are still not valid.
         """
-        if not self._awaits_files:
+        if not self._has_invalid_files:
             return
         if self.made_here and not len(self.document.conversation):
             self.activate(self.create_conversation(with_parent=False), made_here=True)
-        self._awaits_files = False
+        self._has_invalid_files = False
 
-    # --- another one -------------------------------------------------------------------------
+    # --- another conversation ----------------------------------------------------------------
 
     def activate(
         self,
         stream: ConversationStream,
         *,
-        ours: bool = True,
+        trusted: bool = True,
         made_here: bool = False,
         settings: Settings | None = None,
-        keeps: Collection[str] = INHERITED,
+        inherits: Collection[str] = INHERITED,
     ) -> None:
-        """Make `stream` the active conversation; the old one stays in the notebook.
+        """Make `stream` the active conversation; the previous one stays in the notebook.
 
         Args:
             stream: The conversation.
-            ours: True if it is trusted.
-            made_here: True if this process made all of it.
-            settings: Its configuration, if that was prepared.
-            keeps: The settings of the user that it takes over from the old one otherwise.
+            trusted: True if it is trusted.
+            made_here: True if this process made every entry of it.
+            settings: Its settings, if they are prepared.
+            inherits: Paths of settings of the user to copy from the previous one otherwise.
         """
         from jp_nb.rendering.tables import kept_notices
         from jp_nb.session.settings import Settings
 
         trust, is_empty = self.trust, not len(stream)
         if settings is None:
-            settings = Settings(stream, self.files, trusted=ours, made_here=made_here)
-            self.notices += kept_notices(settings.inherit(self.settings, keeps))
+            settings = Settings(stream, self.files, trusted=trusted, made_here=made_here)
+            self.notices += kept_notices(settings.inherit(self.settings, inherits))
         self.document.shelve()
         self.document.conversation = stream
-        trust.follow(ours=ours)
+        trust.follow(ours=trusted)
         self.follow(
             made_here=made_here,
             settings=settings,
-            is_kept=False,
-            begun=len(stream) if is_empty else 0,
+            is_stored=False,
+            inherited_entries=len(stream) if is_empty else 0,
         )
 
     def follow(
@@ -255,55 +256,53 @@ class ActiveConversation:
         *,
         made_here: bool = False,
         settings: Settings | None = None,
-        is_kept: bool = True,
-        begun: int = 0,
+        is_stored: bool = True,
+        inherited_entries: int = 0,
     ) -> None:
-        """Continue with the document's active conversation, which `trust` follows already.
+        """Continue with the document's active conversation, after `trust.follow`.
 
         Args:
-            made_here: True if this process made all of it.
-            settings: Its configuration; None: it is read.
-            is_kept: True if the notebook has it already.
-            begun: Number of entries that it took over.
+            made_here: True if this process made every entry of it.
+            settings: Its settings; None: loaded on first use.
+            is_stored: True if the notebook already has it.
+            inherited_entries: Number of entries that it begins with.
         """
-        self.restored, self.made_here, self._ours = False, made_here, self.trust.trusted
-        self.inherited_entries = begun
-        self.journal.follow(is_kept=is_kept)
+        self.restored, self.made_here, self._is_trusted = False, made_here, self.trust.trusted
+        self.inherited_entries = inherited_entries
+        self.journal.follow(is_stored=is_stored)
         self._adopt(settings)
         self.replaced()
 
     def replaced(self) -> None:
-        """Hand the whole of the active conversation on: it is another one, or was rearranged."""
+        """Sign and store the whole active conversation: it is another one, or was rearranged."""
         self.trust.sign()
         self.write_journal()
         self.store.replaced()
 
     def _adopt(self, settings: Settings | None = None) -> None:
-        """Watch the document's active conversation, and note what is odd in one that was read."""
         self.document.conversation.on_change = self._changed
-        self._heard = self.document.conversation.raw, len(self.document.conversation)
-        self._read_settings_anew()
+        self._last_seen = self.document.conversation.raw, len(self.document.conversation)
+        self._reload_settings()
         if settings is not None:
             self.settings = settings
         if self.made_here:
             return
-        found = notices_of(self.document.conversation)
-        if more := found[MAX_NOTICES:]:
-            found[MAX_NOTICES:] = [f"and {len(more)} more of this kind"]
-        self.notices += found
+        notices = notices_of(self.document.conversation)
+        if more := notices[MAX_NOTICES:]:
+            notices[MAX_NOTICES:] = [f"and {len(more)} more of this kind"]
+        self.notices += notices
         try:
             self.notices += self.settings.warnings(self.trust.why_not)
-        except ConfigError as exc:  # of a file: the record is what it is
+        except ConfigError as exc:  # of a file, not of the record
             self.notices.append(str(exc))
 
-    def _look_for_journals(self) -> None:
-        """Bring back what an earlier kernel of this notebook left outside of it."""
+    def _recover_journals(self) -> None:
         from jp_nb.storage.journal import has_journals
 
         if not has_journals():
             return
-        same_each_time = isinstance(self.clock, PositionClock)  # whatever lies elsewhere
-        if self.headless and (same_each_time or not self.restored):
+        is_reproducible = isinstance(self.clock, PositionClock)
+        if self.headless and (is_reproducible or not self.restored):
             self.journal.replace_headless()
         elif self.journal.recover():
             self.store.changed()
@@ -324,46 +323,45 @@ class ActiveConversation:
         try:
             entries = finished_entries(stream, self.call_progress)
             if entries:
-                _ = self.trust  # it looks at the signature before the record grows
+                _ = self.trust  # checks the signature before the record grows
                 stream.append(*entries)
         except StorageError as exc:
             self.notices.append(f"the results of finished tool calls cannot be read: {exc}")
             return []
         still_open = open_calls(stream, self.call_progress)
-        for call in still_open if entries else ():  # the journal told it before the results
-            if (known := self.call_progress.get(call.event_id)) is not None:
-                self.keep_progress(call.event_id, known)
+        for call in still_open if entries else ():  # again after the results
+            if (progress := self.call_progress.get(call.event_id)) is not None:
+                self.keep_progress(call.event_id, progress)
         requests = [call.request for call in still_open]
         return [call.name for call in calls if not any(call is other for other in requests)]
 
     def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
-        """Note that the last turn can be continued, and the state of its tool calls.
+        """Add a notice if the last turn can be resumed, with the state of its tool calls.
 
         Args:
-            recovered: Names of the tools whose results just came from the journal.
+            recovered: Names of the tools whose results were recovered from the journal.
         """
         from jp_nb.record.turns import cut_short
 
-        found = cut_short(self.document.conversation, progress=self.call_progress)
-        if found is not None:
+        turn = cut_short(self.document.conversation, progress=self.call_progress)
+        if turn is not None:
             from jp_nb.rendering.status import interrupted_turn
 
-            self.notices.append(interrupted_turn(found, recovered))
+            self.notices.append(interrupted_turn(turn, recovered))
 
     def _changed(self) -> None:
-        """Sign what appended entries configure, then hand them to the store."""
         head = self.document.conversation.head
         if not self.headless and head.get("made") == "headless":
-            head["made"] = "live"  # a headless run would replace it, and a person spoke now (D18)
+            head["made"] = "live"  # else the next headless run would replace it (D18)
         self.trust.sign()
         self.write_journal()
         self.store.changed()
-        self._keep_questions()
+        self._log_questions()
 
     def keep_progress(self, call: str, progress: CallProgress) -> None:
-        """Have the journal hold the progress of the call with the event id `call`.
+        """Write the progress of the call with the event id `call` to the journal.
 
-        If its tool starts, everything so far is on the disk when this returns.
+        If its tool starts, the journal is on the disk when this returns.
         """
         if "journal" in vars(self):
             self.journal.keep_progress(call, progress)
@@ -372,7 +370,7 @@ class ActiveConversation:
 
     @property
     def wants_journal(self) -> bool:
-        """Return whether the configuration wants a journal; as before, while that is not valid."""
+        """True if a journal is configured; the last valid configuration counts."""
         if not self.made_here or self.files.anything() or self.document.conversation.deltas:
             with suppress(ConfigError):
                 self._wants_journal = self.settings.projection.config().record.journal
@@ -380,84 +378,83 @@ class ActiveConversation:
 
     @property
     def location(self) -> str:
-        """The place of the record in words: the notebook, else the journal or memory, and why."""
-        why = self.store.unsaved_reason
-        if why is None:
+        """The place of the record in words: the notebook, the journal, or memory, with a reason."""
+        reason = self.store.unsaved_reason
+        if reason is None:
             return self.store.location
         if not self.wants_journal:
-            return f"kept in memory only (`record.journal` is off): {why}"
+            return f"kept in memory only (`record.journal` is off): {reason}"
         if self.journal.is_failing:
-            return f"kept in memory only (the journal cannot be written): {why}"
-        return f"kept in your journal, not in a notebook: {why}"
+            return f"kept in memory only (the journal cannot be written): {reason}"
+        return f"kept in your journal, not in a notebook: {reason}"
 
     def write_journal(self) -> None:
-        """Have the journal hold what happened, before any home is offered it."""
-        if not self.inherited_entries == len(self.document.conversation) > 0:  # it is used
+        """Write new entries to the journal, before the storage backend gets them."""
+        if (
+            not self.inherited_entries == len(self.document.conversation) > 0
+        ):  # an unused one needs no journal
             self.journal.write(wanted=self.wants_journal)
 
-    def _keep_questions(self) -> None:
-        """Have the questions kept that ended in what was appended."""
+    def _log_questions(self) -> None:
         stream = self.document.conversation
-        raw, (heard, start) = stream.raw, self._heard
-        self._heard = raw, len(raw)
-        if raw is not heard:  # a repair, which only the next turn follows
+        raw, (last_raw, start) = stream.raw, self._last_seen
+        self._last_seen = raw, len(raw)
+        if raw is not last_raw:  # a repair: only the next turn follows it
             start = len(raw) - len(stream.current_turn())
         if any(entry.get("type") == "inquiry_response" for entry in raw[start:]):
             self.questions.keep_ended(stream, start)
 
-    def _read_settings_anew(self) -> None:
+    def _reload_settings(self) -> None:
         vars(self).pop("settings", None)
 
     # --- trust -------------------------------------------------------------------------------
 
-    def _continues(self, previous: ActiveConversation) -> bool:
-        """Return whether what was read is what this kernel itself had made."""
-        mine, theirs = self.document.conversation, previous.document.conversation
-        same = (mine.id, mine.raw, mine.base_config) == (theirs.id, theirs.raw, theirs.base_config)
+    def _is_same_as(self, previous: ActiveConversation) -> bool:
+        new, old = self.document.conversation, previous.document.conversation
+        same = (new.id, new.raw, new.base_config) == (old.id, old.raw, old.base_config)
         return previous.trust.trusted and same
 
     def accept(self) -> None:
-        """Trust what the active conversation configures, from here on, and sign it.
+        """Trust the active conversation from now on, and sign it.
 
         Raises:
-            StorageError: If there is no key to sign with; nothing changed.
+            StorageError: There is no key to sign with. Nothing has changed.
         """
         self.trust.accept()
-        self._ours = True
-        self._read_settings_anew()
-        self.write_journal()
-        self.store.changed()
+        self._set_trusted(trusted=True)
 
     def revoke(self) -> bool:
-        """Trust it no longer; return whether it was trusted or signed."""
-        had = self.trust.revoke()
-        self._ours = False
-        self._read_settings_anew()
+        """Stop trusting the active conversation; return True if it was trusted or signed."""
+        was_trusted = self.trust.revoke()
+        self._set_trusted(trusted=False)
+        return was_trusted
+
+    def _set_trusted(self, *, trusted: bool) -> None:
+        self._is_trusted = trusted
+        self._reload_settings()
         self.write_journal()
         self.store.changed()
-        return had
 
-    def consent(self, found: Sequence[Pending]) -> None:
-        """Have what was `found` in the files of the folder count from here on.
+    def consent(self, pending: Sequence[Pending]) -> None:
+        """Apply the content of files to which the user consents.
 
         Raises:
-            StorageError: If that cannot be kept; nothing changed.
+            StorageError: The consent cannot be stored. Nothing has changed.
         """
-        self.files.agree(found)
+        self.files.agree(pending)
         if self.made_here and len(self.document.conversation) == self.inherited_entries:
-            self.document.conversation.base_config = self._base_config()  # it begins with them
+            self.document.conversation.base_config = self._base_config()
             if self.inherited_entries:
                 self.replaced()
-        self._read_settings_anew()
+        self._reload_settings()
 
     def close(self) -> None:
-        """Let the next kernel have the journal."""
+        """Close the journal, for the next kernel."""
         if "journal" in vars(self):
             self.journal.close()
 
 
-def _goes_on(files: ConfigFiles) -> bool:
-    """Return whether `record.headless` says that a headless run continues."""
+def _continues_headless(files: ConfigFiles) -> bool:
     if not files.anything():
         return False
     from jp_nb.session.settings import continues_headless

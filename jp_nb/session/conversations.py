@@ -1,7 +1,6 @@
 """Start, continue and switch conversations, and detect cells that run again.
 
-Source: `docs/decisions.md` D19, D63, `docs/guide.md`, `docs/decisions.md` D18, D97, D98,
-`docs/decisions.md` D98.
+Source: `docs/guide.md`, `docs/decisions.md` D18, D19, D63, D97, D98.
 """
 
 from __future__ import annotations
@@ -38,72 +37,74 @@ ANOTHER = "another conversation in the journal is not restored yet: run `%jp res
 
 
 class ConversationList:
-    """The conversations of a notebook. `active` is changed; nothing but `drop` takes one away.
+    """The conversations of a notebook. Only `drop` removes one.
 
     Attributes:
-        turn_statuses: Status of the turns that ran here, by conversation and number.
+        turn_statuses: Status of the turns of this kernel, by conversation and number.
     """
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
-        self._left: Projection | None = None
+        self._previous: Projection | None = None
         self.turn_statuses: dict[tuple[str, int], str] = {}
 
     def log(self, last: int | None = None) -> list[Turn]:
         """Return the `last` turns of the active conversation, or all."""
         stream = self._active.document.conversation
         turns = list(stream.turns())
-        found = []
+        log = []
         for turn in turns if last is None else turns[-last:]:
-            status = self.turn_statuses.get((stream.id, turn.number), "")  # another kernel ran it
-            found.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
-        return found
+            status = self.turn_statuses.get(
+                (stream.id, turn.number), ""
+            )  # "" for another kernel's turn
+            log.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
+        return log
 
-    # --- the ways to others ------------------------------------------------------------------
+    # --- change the active conversation ------------------------------------------------------
 
     def new(self, *, keep_config: bool = False) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook.
 
         Args:
-            keep_config: Begin with what the old one had set. If nothing was said in the active
-                one yet, that is the one before it.
+            keep_config: Copy the settings of the old one, or of the one before it if the old one is
+                unused.
 
         Raises:
-            ConfigError: If that is no valid configuration any more.
+            ConfigError: The copied settings are not valid any more.
         """
         active = self._active
         active.refuse_while_running()
         before = active.settings
         unused = len(active.document.conversation) == active.inherited_entries
-        left = self._left if keep_config and unused else None
-        left = left or before.projection
-        active.activate(active.create_conversation(), made_here=True, keeps=(*INHERITED, MODEL))
+        previous = self._previous if keep_config and unused else None
+        previous = previous or before.projection
+        active.activate(active.create_conversation(), made_here=True, inherits=(*INHERITED, MODEL))
         if keep_config:
-            self._left = left
-            active.settings.record_change(active.settings.find_carried_over(left))
+            self._previous = previous
+            active.settings.record_change(active.settings.find_carried_over(previous))
         else:
-            self.announce_left_settings(left, asks=False)
+            self.announce_left_settings(previous, asks=False)
 
-    def announce_left_settings(self, left: Projection, *, asks: bool) -> None:
-        """Have the person told what the conversation that was `left` had set."""
-        self._left = left
-        with suppress(ConfigError):  # whoever needs the configuration says what is wrong with it
-            if change := self._active.settings.find_carried_over(left):
+    def announce_left_settings(self, previous: Projection, *, asks: bool) -> None:
+        """Add a notice about settings of the `previous` conversation that do not apply now."""
+        self._previous = previous
+        with suppress(ConfigError):  # reported when a command needs the configuration
+            if change := self._active.settings.find_carried_over(previous):
                 self._active.notices.append(left_behind(change, asks=asks))
 
     def fork(self, last_turn: int | None = None) -> None:
-        """Go on from turn `last_turn` (from the end if None) in a conversation of its own.
+        """Continue in a fork that ends with turn `last_turn`, or with the last one if None.
 
         Raises:
-            UsageError: If there is no such turn.
+            UsageError: There is no such turn.
         """
         self._branch(partial(fork, keep_turns=None if last_turn is None else last_turn + 1))
 
     def undo(self) -> None:
-        """Go on without the last turn; the conversation that has it stays in the notebook.
+        """Continue without the last turn; the conversation with it stays in the notebook.
 
         Raises:
-            UsageError: If there is no turn.
+            UsageError: There is no turn.
         """
         self._branch(undo)
 
@@ -111,21 +112,21 @@ class ConversationList:
         active = self._active
         active.refuse_while_running()
         document = active.document
-        made = make(
+        branch = make(
             document.conversation, clock=active.clock, made=active.made, not_ids=document.ids()
         )
-        active.activate(made, ours=active.trust.trusted)
+        active.activate(branch, trusted=active.trust.trusted)
 
     def switch(self, name: str) -> bool:
-        """Make another conversation of the notebook the active one; return whether it was another.
+        """Make another conversation of the notebook active; return False if it already is.
 
         Raises:
-            UsageError: If `name` names none or several.
-            StorageError: If it is damaged.
+            UsageError: No conversation has this name, or several have.
+            StorageError: It is damaged.
         """
         active = self._active
         active.refuse_while_running()
-        trust = active.trust  # before another one is active
+        trust = active.trust  # loaded before the switch
         if not conversations.switch(active.document, name, clock=active.clock):
             return False
         trust.follow()
@@ -133,61 +134,61 @@ class ConversationList:
         return True
 
     def restore_from_journal(self, name: str = "") -> bool:
-        """Make a conversation the active one that a kernel left outside of the notebook.
+        """Make a conversation of an earlier kernel's journal the active one.
 
         Args:
-            name: Its id, or the beginning of it; the newest one if it is empty.
+            name: Its id, or the beginning of it; "" for the newest one.
 
         Returns:
-            True if there is one.
+            False if there is none.
 
         Raises:
-            StorageError: If it cannot be read.
-            UsageError: If several ids begin with `name`.
+            StorageError: It cannot be read.
+            UsageError: Several ids begin with `name`.
         """
         active = self._active
         active.refuse_while_running()
-        left = active.journal.find_candidate(name)
-        if left is None:
+        recovered = active.journal.find_candidate(name)
+        if recovered is None:
             return False
         document, trust = active.document, active.trust
-        document.others.insert(0, left.stored)
+        document.others.insert(0, recovered.stored)
         try:
             conversations.switch(
                 document, conversations.listing(document)[1].id, clock=active.clock
             )
         except StorageError:
-            document.others.remove(left.stored)
+            document.others.remove(recovered.stored)
             raise
         trust.follow()
-        active.follow(is_kept=False)
-        for call, progress in left.calls.items():
+        active.follow(is_stored=False)
+        for call, progress in recovered.calls.items():
             active.keep_progress(call, progress)
-        active.journal.remove_restored(left)
+        active.journal.remove_restored(recovered)
         active.add_interrupted_notice(active.append_finished_calls())
-        with suppress(StorageError):  # said once it is asked for
+        with suppress(StorageError):  # reported by the next `%jp resume`
             if active.journal.has_notebook_candidates and active.journal.find_candidate():
                 active.notices.append(ANOTHER)
         return True
 
     def drop(self, name: str) -> conversations.Listed:
-        """Take a conversation out of the notebook for good; return what it was.
+        """Delete a conversation from the notebook and return it.
 
         Raises:
-            UsageError: If there is none of that whole id, or it is the active one.
+            UsageError: No conversation has this whole id, or it is the active one.
         """
-        self._active.refuse_while_running()
         active = self._active
+        active.refuse_while_running()
         dropped = conversations.drop(active.document, name)
         active.journal.remove_dropped(dropped.id)
         active.replaced()
         return dropped
 
     def adopt_imported(self, document: Document) -> None:
-        """Make the conversation of `document`, somebody else's, the active one.
+        """Make the conversation of an imported `document` the active one, without trust.
 
         Raises:
-            StorageError: If the notebook has a conversation of its id already.
+            StorageError: The notebook already has a conversation with its id.
         """
         self._active.refuse_while_running()
         identifier = document.conversation.id
@@ -196,20 +197,20 @@ class ConversationList:
                 f"this notebook already has a conversation {identifier}: open it with "
                 f"`%jp switch {identifier}`"
             )
-        self._active.activate(document.conversation, ours=False)
+        self._active.activate(document.conversation, trusted=False)
 
 
 @dataclass(frozen=True, slots=True)
 class NextConversation:
-    """A conversation that becomes the active one with the turn to come.
+    """A conversation that becomes the active one with the next turn.
 
     Attributes:
         stream: The conversation.
-        notice: What the person is told then; "" if there is nothing to say.
-        is_new: Whether it begins anew, and is no branch of another one.
-        trusted: Whether what it holds counts in full.
-        foreign: If not, so many of its first changes are a stranger's.
-        inherits: Settings of the user that it takes over from the active conversation.
+        notice: Notice for the user, or "".
+        is_new: False for a branch of another conversation.
+        trusted: True if the record is trusted.
+        foreign: Number of its first changes that are untrusted, if it is not trusted.
+        inherits: Paths of settings of the user to copy from the active conversation.
     """
 
     stream: ConversationStream
@@ -220,7 +221,7 @@ class NextConversation:
     inherits: tuple[str, ...] = INHERITED
 
     def settings(self, files: ConfigFiles) -> Settings:
-        """Return its configuration over `files`."""
+        """Return its settings on top of `files`."""
         return Settings(
             self.stream,
             files,
@@ -238,25 +239,24 @@ def branch_before(
     skipped: Iterable[int] = (),
     why: str,
 ) -> NextConversation:
-    """Return a branch of the active conversation in which `turn` can be asked again.
+    """Return a branch of the active conversation that ends before `turn`.
 
-    It has the turns before that one, and the settings that the user made for it and since the last
-    turn, without its last `options` changes: its request makes them again. Settings that the user
-    made ahead of the `skipped` turns apply as well. Nothing is deleted: the notice begins with
-    `why` and names the conversation that has all turns.
+    It has the user's settings for `turn`, for the `skipped` turns, and since the last turn. The
+    last `options` changes of `turn` are left to its new request. Nothing is deleted: the notice
+    begins with `why` and names the conversation with all turns.
 
     Raises:
-        StorageError: If the active conversation is damaged.
+        StorageError: The active conversation is damaged.
     """
     old, foreign = active.document.conversation, active.settings.projection.foreign
-    made = fork(
+    branch = fork(
         old, keep_turns=turn, clock=active.clock, made=active.made, not_ids=active.document.ids()
     )
     again = set_for_turn_again(old, turn, options=options, skipped=skipped)
-    kept = min(foreign, len(made.deltas)) + sum(number < foreign for number, _ in again)
-    made.append(*(delta for _, delta in again))
+    kept = min(foreign, len(branch.deltas)) + sum(number < foreign for number, _ in again)
+    branch.append(*(delta for _, delta in again))
     return NextConversation(
-        made,
+        branch,
         f"{why}; {_way_back(active)}",
         is_new=False,
         trusted=active.trust.trusted,
@@ -265,8 +265,7 @@ def branch_before(
 
 
 def _way_back(active: ActiveConversation) -> str:
-    """Return how to get at the conversation with all turns; no id where runs are compared."""
-    if active.headless:
+    if active.headless:  # without an id, so that runs can be compared
         return "the conversation with all turns stays in the notebook, and `%jp log` lists it"
     identifier = active.document.conversation.id
     return f"go back to the conversation with all turns: `%jp switch {identifier}`"
@@ -282,8 +281,8 @@ HELP = "Set `record.rerun` to `replace` or `append` to skip this question"
 
 
 @dataclass(frozen=True, slots=True)
-class _AskedBy:
-    """A request of this kernel: the run of a cell that asked it, and its options' changes."""
+class _RequestOrigin:
+    """Run of a cell that sent a request, and the number of changes of its options."""
 
     execution: str | None
     options: int
@@ -291,12 +290,12 @@ class _AskedBy:
 
 @dataclass(frozen=True, slots=True)
 class RepeatedTurns:
-    """The turns that an earlier run of a cell has asked.
+    """The turns of an earlier run of a cell, and all turns after them.
 
     Attributes:
-        first: The number of the first of them.
-        turns: How many turns the conversation has from there on.
-        options: How many changes the options of the first request made.
+        first: Number of the first turn.
+        turns: Number of turns from there on.
+        options: Number of changes that the options of the first request made.
     """
 
     first: int
@@ -305,78 +304,78 @@ class RepeatedTurns:
 
 
 class CellReruns:
-    """Knows which run of which cell asked what in the active conversation."""
+    """Detects requests of cells that run again in the active conversation."""
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
-        self._asked: dict[str, _AskedBy] = {}
+        self._origins: dict[str, _RequestOrigin] = {}
 
     def remember(self, cell: CellRun, *, turn: int, options: int) -> None:
-        """Keep that `cell` asked turn number `turn`, for which `options` changes were made."""
+        """Remember that `cell` started `turn`, for which `options` changes were made."""
         stream = self._active.document.conversation
         place = stream.opened_at(turn)
         if place is not None:
-            self._asked[stream.event_id(place)] = _AskedBy(cell.execution, options)
+            self._origins[stream.event_id(place)] = _RequestOrigin(cell.execution, options)
 
     def find_repeated(
         self, text: str, cell: CellRun, *, same_text: bool = False
     ) -> RepeatedTurns | None:
-        """Return the turns of an earlier run of `cell`, which asks `text`; None if there are none.
+        """Return the turns of an earlier run of `cell`; None if there are none.
 
-        One run may ask several times. A turn that got no answer is not sent again, so that there
-        is nothing to decide. Where the record has no id of the cell, the same text is the same
-        cell; with `same_text`, only the same text is the same request. A front end that names no
-        cells, such as a console, runs none again: whoever types a text twice means it.
+        One run may send several requests. A failed request needs no decision. If the record has no
+        cell id, a request with the same `text` is of the same cell; `same_text` requires the same
+        text also with an id. Front ends without cell ids, such as a console, never run a cell
+        again.
         """
         if self._active.headless or cell.execution is None or cell.cell_id is None:
             return None
         stream = self._active.document.conversation
-        if not any(_is_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
+        if not any(_may_be_of(entry, text, cell, same_text=same_text) for entry in stream.requests):
             return None
         requests, turns = _requests(stream), list(stream.turns())
-        mine = {
-            number: self._asked.get(name)
+        origins = {
+            number: self._origins.get(name)
             for number, (name, request) in requests.items()
-            if _is_of(request, text, cell, same_text=same_text)
+            if _may_be_of(request, text, cell, same_text=same_text)
         }
-        # What becomes of the cell that began the conversation is known: docs/decisions.md D18.
-        if not mine or 0 in mine or is_unanswered(turns[max(mine)].entries):
+        # `FirstRequests` handles the cell that began the conversation (D18).
+        if not origins or 0 in origins or is_unanswered(turns[max(origins)].entries):
             return None
-        return self._latest_run(mine, turns, cell)
+        return self._latest_run(origins, turns, cell)
 
     @staticmethod
     def _latest_run(
-        mine: dict[int, _AskedBy | None], turns: list[TurnEntries], cell: CellRun
+        origins: dict[int, _RequestOrigin | None], turns: list[TurnEntries], cell: CellRun
     ) -> RepeatedTurns | None:
-        first = last = max(mine)
-        execution = asked.execution if (asked := mine[last]) else None
+        first = last = max(origins)
+        execution = origin.execution if (origin := origins[last]) else None
         if execution == cell.execution:
             return None
-        while first - 1 in mine:
-            before = mine[first - 1]
+        while first - 1 in origins:
+            before = origins[first - 1]
             if (before.execution if before else None) != execution:
                 break
             first -= 1
-        began = mine[first]
-        return RepeatedTurns(first, len(turns) - first, began.options if began else 0)
+        start = origins[first]
+        return RepeatedTurns(first, len(turns) - first, start.options if start else 0)
 
     def choose_conversation(
         self, found: RepeatedTurns, ask: Callable[[ActionPrompt], PromptEnd]
     ) -> NextConversation | None:
-        """Return the branch in which the cell asks; None: as one more turn of this conversation.
+        """Return the branch for a cell that runs again; None: append a turn.
 
         Raises:
-            PromptCancelled: If the person wants nothing to be asked.
+            PromptCancelled: The user canceled the request.
         """
-        how = self._active.settings.config.record.rerun
-        if how == "ask":
-            how = self._said(found, ask(rerun_prompt(found)))
-        if how == "append":
+        action = self._active.settings.config.record.rerun
+        if action == "ask":
+            action = self._read_answer(found, ask(rerun_prompt(found)))
+        if action == "append":
             return None
-        why = f"{_turns(found)} replaced in a branch"
+        why = f"{_format_turns(found)} replaced in a branch"
         return branch_before(self._active, found.first, options=found.options, why=why)
 
-    def _said(self, found: RepeatedTurns, end: PromptEnd) -> Rerun:
+    def _read_answer(self, found: RepeatedTurns, end: PromptEnd) -> Rerun:
         match end:
             case Answered(value="replace"):
                 return "replace"
@@ -392,9 +391,9 @@ class CellReruns:
 
 
 def rerun_prompt(found: RepeatedTurns) -> ActionPrompt:
-    """Return the question what becomes of a cell whose request was `found`."""
-    behind = found.turns - 1
-    more = f" and {behind} later {'turn' if behind == 1 else 'turns'}" if behind else ""
+    """Return the question of replacing or appending for a cell that runs again."""
+    later = found.turns - 1
+    more = f" and {later} later {'turn' if later == 1 else 'turns'}" if later else ""
     text = (
         f"You already ran this cell: turn {found.first}{more}. Nothing is deleted: "
         "replaced turns stay in the notebook as a separate conversation."
@@ -402,14 +401,14 @@ def rerun_prompt(found: RepeatedTurns) -> ActionPrompt:
     return ActionPrompt(text, _ACTIONS, last_line="What do you want to do?", help=HELP)
 
 
-def _turns(found: RepeatedTurns) -> str:
+def _format_turns(found: RepeatedTurns) -> str:
     if found.turns == 1:
         return f"turn {found.first} is"
     return f"turns {found.first} to {found.first + found.turns - 1} are"
 
 
 def _requests(stream: ConversationStream) -> dict[int, tuple[str, ChatRequest]]:
-    """Return the request that opened each turn, by its number, with its id."""
+    """Return the event id and the first request of each turn, by turn number."""
     found: dict[int, tuple[str, ChatRequest]] = {}
     for number, place, entry in stream.events():
         if isinstance(entry, ChatRequest) and number not in found:
@@ -417,22 +416,21 @@ def _requests(stream: ConversationStream) -> dict[int, tuple[str, ChatRequest]]:
     return found
 
 
-def _is_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
-    """Return whether `cell`, which asks `text`, may have asked `entry` before."""
-    asked = entry.metadata.get("cell_id")
-    if asked and asked != cell.cell_id:
+def _may_be_of(entry: ChatRequest, text: str, cell: CellRun, *, same_text: bool) -> bool:
+    cell_id = entry.metadata.get("cell_id")
+    if cell_id and cell_id != cell.cell_id:
         return False
-    alike = entry.content == text
-    return alike if same_text else alike or bool(asked)
+    has_same_text = entry.content == text
+    return has_same_text if same_text else has_same_text or bool(cell_id)
 
 
 @dataclass(frozen=True, slots=True)
-class _Beginning:
-    """The beginning of a conversation of this kernel.
+class _Start:
+    """Start of a conversation of this kernel.
 
     Attributes:
-        execution: The run of a cell that asked first.
-        deltas: What was configured ahead of that request.
+        execution: Run of the cell that sent the first request.
+        deltas: Changes of the configuration before that request.
     """
 
     execution: str | None
@@ -440,40 +438,40 @@ class _Beginning:
 
 
 class FirstRequests:
-    """The beginnings of the conversations that were active in this kernel."""
+    """The first requests of the conversations that were active in this kernel."""
 
     def __init__(self, active: ActiveConversation) -> None:
         self._active = active
-        self._begun: dict[str, _Beginning] = {}
+        self._starts: dict[str, _Start] = {}
 
     def remember(self, cell: CellRun) -> None:
-        """Keep how the active conversation begins, if the request of `cell` is its first."""
+        """Remember `cell` if its request is the first of the active conversation."""
         conversation = self._active.document.conversation
         if not conversation.turn_count:
             deltas = tuple(conversation.deltas)
-            self._begun[conversation.id] = _Beginning(cell.execution, deltas)
+            self._starts[conversation.id] = _Start(cell.execution, deltas)
 
     def restart_conversation(
         self, text: str, cell: CellRun, *, same_text: bool = False
     ) -> NextConversation | None:
-        """Return a new conversation if `cell`, which asks `text`, began the active one.
+        """Return a new conversation if `cell`, with the request `text`, began the active one.
 
-        It has what was set ahead of the active one's first request, and since its last turn: that
-        is what running the notebook's cells from the top comes to. A stranger's changes stay with
-        the stranger. With `same_text` the cell has to ask the same as then.
+        It has the settings from before the first request of the active one, and since its last
+        turn, as if all cells ran from the top. An untrusted record gives no settings. With
+        `same_text`, the request must also be the same.
 
         Raises:
-            ConfigError: If what it starts from is wrong.
+            ConfigError: The configuration is not valid.
         """
-        if not self._is_begun_by(text, cell, same_text=same_text):
+        if not self._is_first_request(text, cell, same_text=same_text):
             return None
         old, fresh = (
             self._active.document.conversation,
             self._active.create_conversation(with_parent=False),
         )
         if self._active.trust.trusted:
-            began = self._begun.get(old.id)
-            before = set_before_first_request(old) if began is None else began.deltas
+            start = self._starts.get(old.id)
+            before = set_before_first_request(old) if start is None else start.deltas
             fresh.append(*before, *set_since_last_turn(old))
         return NextConversation(
             fresh,
@@ -481,11 +479,11 @@ class FirstRequests:
             f"back: `%jp switch {old.id}`",
         )
 
-    def _is_begun_by(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
-        """Return whether `cell` is the one that began the active conversation.
+    def _is_first_request(self, text: str, cell: CellRun, *, same_text: bool) -> bool:
+        """Return True if `cell` began the active conversation in an earlier run.
 
-        A cell may ask several times while it runs. One that got no answer yet goes on. Headless, a
-        run that continues a conversation says so itself.
+        A cell may send several requests while it runs. An unanswered first request is continued.
+        Headless runs choose between a new and a continued conversation themselves.
         """
         active = self._active
         if active.headless or not (active.restored or self._is_run_again(cell)):
@@ -496,10 +494,9 @@ class FirstRequests:
             return False
         if same_text and first.content != text:
             return False
-        began = first.metadata.get("cell_id")
-        return began == cell.cell_id if began and cell.cell_id else first.content == text
+        cell_id = first.metadata.get("cell_id")
+        return cell_id == cell.cell_id if cell_id and cell.cell_id else first.content == text
 
     def _is_run_again(self, cell: CellRun) -> bool:
-        """Return whether an earlier run of some cell of this kernel began the conversation."""
-        began = self._begun.get(self._active.document.conversation.id)
-        return began is not None and began.execution not in (None, cell.execution)
+        start = self._starts.get(self._active.document.conversation.id)
+        return start is not None and start.execution not in (None, cell.execution)

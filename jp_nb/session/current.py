@@ -13,7 +13,7 @@ _current: Session | None = None
 
 
 def get_session() -> Session | None:
-    """Return the kernel's session; None while the extension is not loaded."""
+    """Return the kernel's session; None if the extension is not loaded."""
     return _current
 
 
@@ -21,7 +21,7 @@ def require_session() -> Session:
     """Return the kernel's session.
 
     Raises:
-        UsageError: If the extension is not loaded.
+        UsageError: The extension is not loaded.
     """
     if _current is None:
         raise UsageError("jp_nb is not loaded in this kernel: run %load_ext jp_nb")
@@ -29,6 +29,6 @@ def require_session() -> Session:
 
 
 def set_current(session: Session | None) -> None:
-    """Make `session` the kernel's; None: it has none any more."""
+    """Set the kernel's session; None removes it."""
     global _current
     _current = session

@@ -1,7 +1,6 @@
-"""The surroundings that a session needs: a notebook's home, the running cell, a person, a display.
+"""Ports of a session: the notebook, the storage backend, the front end, and the running cell.
 
-A `Host` is given to a `Session` when it is made. `jp_nb.notebook.host` is the one for
-IPython; a test, or another front end, has one of its own.
+A `Host` is given to a `Session`. `jp_nb.notebook.host` implements it for IPython.
 
 Source: `docs/architecture.md`, `docs/protocol.md`.
 """
@@ -37,12 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """One run of a cell, as far as the front end names it.
+    """One run of a cell, as identified by the front end.
 
     Attributes:
         cell_id: The cell's id in the notebook.
-        execution: The id of this run; None where no page runs cells.
-        collaborator: Who runs it, where several people share the notebook: as a page claims.
+        execution: The id of this run; None without a page.
+        collaborator: Name of the user who runs the cell in a shared notebook, as claimed by a page.
     """
 
     cell_id: str | None = None
@@ -50,76 +49,76 @@ class CellRun:
     collaborator: str | None = None
 
     def metadata(self) -> dict[str, JsonValue]:
-        """Return what the record keeps of it beside a request."""
-        known = {"cell_id": self.cell_id, BY: self.collaborator}
-        return {key: said for key, said in known.items() if said}
+        """Return the metadata that the record keeps with a request."""
+        values = {"cell_id": self.cell_id, BY: self.collaborator}
+        return {key: value for key, value in values.items() if value}
 
 
 class RecordStore(Protocol):
-    """Keeps the record. Safe from any thread.
+    """Storage backend of the record. Safe from any thread.
 
-    `changed` and `replaced` return at once; the store decides how entries reach their home.
+    `changed` and `replaced` return at once. The backend decides when it sends the entries.
     """
 
     def changed(self) -> None:
-        """Take what was appended to the active conversation."""
+        """Store the entries that were appended to the active conversation."""
         ...
 
     def replaced(self) -> None:
-        """Take the whole of the active conversation: it is another one, or was repaired."""
+        """Store the whole active conversation: it is another one, or was repaired."""
         ...
 
     @property
     def location(self) -> str:
-        """The place of the record: `kept in this notebook` or `kept in memory only: …`."""
+        """The place of the record, such as `kept in this notebook`."""
         ...
 
     @property
     def unsaved_reason(self) -> str | None:
-        """Why no notebook keeps the record; None if one does."""
+        """The reason that no notebook keeps the record; None if one does."""
         ...
 
     def flush(self, timeout: float) -> bool:
-        """Wait until the home has every entry; return whether it has them."""
+        """Wait until every entry is stored; return False after `timeout` seconds."""
         ...
 
     def flush_after_cell(self) -> None:
-        """Wait a moment for the home, if one answers: who saves now, saves all of the cell."""
+        """Wait briefly for the page, so that a save after the cell includes its entries."""
         ...
 
     def can_reload(self, timeout: float) -> bool:
-        """Return whether a page answers with what it holds now, once it has every entry."""
+        """Return True if a page has every entry and replies with its record."""
         ...
 
     def save(self, timeout: float = 10.0) -> str:
-        """Have the file written now; return in words where the record is.
+        """Save the notebook file now; return the place of the record in words.
 
         Raises:
-            StorageError: If that failed; the message says why.
+            StorageError: The file was not saved; the message has the reason.
         """
         ...
 
     def saved_entries(self, conversation: str) -> int:
-        """Return how many entries of `conversation` the notebook's file is known to hold."""
+        """Return how many entries of `conversation` the notebook file is known to have."""
         ...
 
     def take_notices(self) -> list[str]:
-        """Return what the person should be told since the last call."""
+        """Return the notices for the user since the last call."""
         ...
 
     def close(self) -> None:
-        """Stop. What was not sent stays in memory."""
+        """Stop. Unsent entries stay in memory."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedConversation:
-    """A conversation to go on with, and the store that keeps it.
+    """A conversation to continue, and its storage backend.
 
     Attributes:
-        restored: Whether the conversation was in the notebook before.
-        notices: What the person should be told once.
-        without_notebook: True if no notebook keeps the record: its journal is found by the folder.
+        restored: True if the notebook already had the conversation.
+        notices: Notices for the user.
+        without_notebook: True if no notebook keeps the record: its journal is found by folder.
     """
 
     document: Document
@@ -130,16 +129,16 @@ class OpenedConversation:
 
 
 class NotebookStorage(Protocol):
-    """The notebook around a session, or the lack of one."""
+    """The notebook of a session, or its absence."""
 
     @property
     def path(self) -> Path | None:
-        """The notebook's file, if it is known."""
+        """The notebook file, if it is known."""
         ...
 
     @property
     def headless(self) -> bool:
-        """True if a runner executes the notebook and nobody is there."""
+        """True if a runner executes the notebook without a user."""
         ...
 
     def open(
@@ -154,7 +153,7 @@ class NotebookStorage(Protocol):
 
 
 class TurnOutput(Protocol):
-    """The display of a turn in its cell; calling it takes an event."""
+    """Display of a turn in its cell. Call it with a display event."""
 
     def begin(self) -> None:
         """Show that the turn runs; on the cell's thread."""
@@ -165,51 +164,51 @@ class TurnOutput(Protocol):
         ...
 
     def finish(self) -> None:
-        """Show the rest, as it will stay; on the cell's thread."""
+        """Show the final state; on the cell's thread."""
         ...
 
 
 class FrontEnd(Protocol):
-    """The person's side of the cells: what they see, and how they are asked."""
+    """Output and prompts in the cells."""
 
     @property
     def prompter(self) -> Prompter:
-        """The port through which the agent asks."""
+        """The prompter of the agent."""
         ...
 
     def unavailable_reason(self, config: AppConfig) -> str | None:
-        """Return why nobody can be asked in the running cell; None if somebody may be there."""
+        """Return why no user can answer in the running cell; None if one may be there."""
         ...
 
     def begin_turn(self, config: AppConfig) -> TurnOutput:
-        """Return what shows a turn in the running cell; prompts are put there from now on."""
+        """Return the display of a turn in the running cell; later prompts appear in that cell."""
         ...
 
     def begin_question(self, config: AppConfig) -> None:
-        """Have prompts of ordinary code put in outputs of their own in the running cell."""
+        """Show later prompts of the user's code in their own outputs of the running cell."""
         ...
 
     def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
-        """Put `prompt` to the person as `ask_here` does."""
+        """Show a form with several pages; see `ask_in_cell`."""
         ...
 
     def ask_in_cell(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
-        """Put `prompt` to the person and wait, on the cell's thread.
+        """Show `prompt` and wait for the user, on the cell's thread.
 
-        Where the form was, a record of the answer stays if `keeps_record`.
+        With `keeps_record`, a line with the answer replaces the form.
 
         Raises:
-            KeyboardInterrupt: If the kernel was interrupted; every prompt has ended by then.
+            KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
         """
         ...
 
     def end(self) -> None:
-        """Take away whatever is still open: no prompt outlives its cell."""
+        """Close open prompts: none outlives its cell."""
         ...
 
 
 class Host(Protocol):
-    """Where a session runs."""
+    """The environment of a session."""
 
     @property
     def namespace(self) -> dict[str, Any]:
@@ -217,26 +216,26 @@ class Host(Protocol):
         ...
 
     def find_notebook(self) -> NotebookStorage:
-        """Find out which notebook this is and who keeps it; may wait for a page to answer."""
+        """Identify the notebook and its storage; may wait for a page to reply."""
         ...
 
     def cell_run(self) -> CellRun:
-        """Return what names the running cell."""
+        """Return the run of the current cell."""
         ...
 
     def front_end(
         self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
     ) -> FrontEnd:
-        """Make the person's side of the cells, at the first turn or question.
+        """Create the front end, at the first turn or question.
 
         Args:
-            cell: What the cell's thread does while it waits.
-            elsewhere: Has a job run on the agent's loop.
+            cell: The queue of the cell's thread.
+            elsewhere: Runs a function on the agent's event loop.
         """
         ...
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:
-        """Return what tools may see of the notebook whose record `store` keeps."""
+        """Return the access of tools to the notebook whose record is in `store`."""
         ...
 
     def show(self, bundle: Mapping[str, str]) -> None:
@@ -244,17 +243,17 @@ class Host(Protocol):
         ...
 
     def keep_error(self, error: BaseException) -> None:
-        """Have a debugger open where a tool raised `error`, the last one; on the cell's thread."""
+        """Let a debugger open at `error`, the last exception of a tool; on the cell's thread."""
         ...
 
     def last_error(self) -> LastError:
-        """Return the last error that left a cell of this kernel, as a model may be told of it.
+        """Return the last exception of a cell in this kernel.
 
         Raises:
-            UsageError: If there is none; the message says what to do.
+            UsageError: No cell failed; the message says what to do.
         """
         ...
 
     def show_in_one_line(self, error: BaseException) -> None:
-        """Have `error`, which leaves the cell, shown without a traceback of our own."""
+        """Show `error` without jp_nb's traceback when it leaves the cell."""
         ...

@@ -64,23 +64,21 @@ TAKEN = (
 IN_FOLDER = "{} of this folder {} stored only in the journal: {}. `%jp resume` restores {}"
 
 JournalOwner = Literal["own", "folder", "unknown", "elsewhere"]
-"""The origin of a journal.
-
-It is of this notebook, of this folder where no notebook keeps a conversation, of an unknown
-notebook, or of one whose file is gone.
+"""Origin of a journal: this notebook, this folder without a notebook, an unknown notebook, or one
+whose file is gone.
 """
 
 MAX_LISTED: Final = 3
-"""Conversations of a folder that are named."""
+"""Limit of the conversations of a folder in a notice."""
 TITLE_CHARS: Final = 40
 
 Copies = dict[str, list[list[RawEntry]]]
-"""The entries of conversations, by their ids; copies that differ have the same."""
+"""Entries of conversations by id; several copies of one conversation can differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoverableJournal:
-    """A journal that no process has open any more; it is locked now."""
+    """A journal that no other process has open; it is locked."""
 
     file: JournalFile
     contents: JournalContents
@@ -89,15 +87,15 @@ class RecoverableJournal:
 
 @dataclass(slots=True)
 class Recovery:
-    """The journals of one notebook that were left.
+    """The journals that earlier kernels of a notebook left.
 
     Attributes:
-        resumable: The one that is of the active conversation as the notebook has it, or longer.
-        candidates: Those with what the notebook has nowhere, newest first.
-        in_folder: The offered conversations of this folder that no notebook has, newest first.
-        notices: What the person should be told once.
-        is_shared: Whether another kernel has the active conversation open, too.
-        calls: The progress of tool calls in the journals of the active conversation.
+        resumable: Journal of the active conversation, at least as long as the notebook's record.
+        candidates: Journals with entries that the notebook does not have, newest first.
+        in_folder: Candidates of this folder without a notebook, newest first.
+        notices: Notices for the user.
+        is_shared: True if another kernel also has the active conversation open.
+        calls: Progress of tool calls of the active conversation, by event id.
     """
 
     resumable: RecoverableJournal | None = None
@@ -108,19 +106,19 @@ class Recovery:
     calls: dict[str, CallProgress] = field(default_factory=dict)
 
     def add_notice(self, notice: str) -> None:
-        """Have the person told `notice`, once."""
+        """Add `notice`, once."""
         if notice not in self.notices:
             self.notices.append(notice)
 
-    def offer(self, left: RecoverableJournal, notice: str) -> None:
-        """Have `%jp resume` bring `left` back, if a person would miss what is in it.
+    def add_candidate(self, journal: RecoverableJournal, notice: str) -> None:
+        """Offer the journal to `%jp resume`, if it has entries of a live session.
 
-        Of what headless runs made, the next one replaces it (D18).
+        The next headless run replaces journals of headless runs (D18).
         """
-        if left.contents.entries and left.contents.head.made != "headless":
-            self.candidates.append(left.file.path)
-            if left.owner == "folder":
-                self.in_folder.append(left.contents)
+        if journal.contents.entries and journal.contents.head.made != "headless":
+            self.candidates.append(journal.file.path)
+            if journal.owner == "folder":
+                self.in_folder.append(journal.contents)
             else:
                 self.add_notice(notice)
 
@@ -128,37 +126,37 @@ class Recovery:
 def find_recoverable(
     folder: JournalFolder, document: Document, *, notebook: str, kernel_folder: str = ""
 ) -> Recovery:
-    """Look at the journals of the notebook at the path `notebook`, which holds `document`.
+    """Find the journals of the notebook at the path `notebook`, which holds `document`.
 
-    Where no notebook is known, those of conversations in `kernel_folder` that no notebook keeps.
+    Without a notebook, find those of conversations in `kernel_folder` that no notebook keeps.
 
     Raises:
-        StorageError: If the folder is not the user's alone.
-        OSError: If it cannot be looked at.
+        StorageError: Other users can access the folder of journals.
+        OSError: The folder cannot be read.
     """
     found, stream = Recovery(), document.conversation
-    known = _copies(document)
-    for left in _readable(folder, known, (notebook, kernel_folder), found):
-        contents = left.contents
-        same = contents.head.id == stream.id and len(stream) > 0
-        surely = left.owner != "elsewhere" and same
-        if surely and contents.place_in(stream.raw) in ("covered", "continues"):
-            _choose(found, left, stream.raw)
+    known = _copies_by_id(document)
+    for journal in _read_journals(folder, known, (notebook, kernel_folder), found):
+        contents = journal.contents
+        is_active = contents.head.id == stream.id and len(stream) > 0
+        is_certain = journal.owner != "elsewhere" and is_active
+        if is_certain and contents.place_in(stream.raw) in ("covered", "continues"):
+            _choose_longer(found, journal, stream.raw)
             continue
-        left.file.close()
-        place = _place(contents, known.get(contents.head.id, ()))
-        if left.owner == "unknown":
-            continue  # it may be of another notebook whose conversation has the same id
-        if left.owner == "elsewhere":
+        journal.file.close()
+        place = _best_place(contents, known.get(contents.head.id, ()))
+        if journal.owner == "unknown":
+            continue  # another notebook may have a conversation with the same id
+        if journal.owner == "elsewhere":
             if place in ("continues", "branch"):
-                found.offer(left, ELSEWHERE.format(one_line(contents.head.notebook)))
+                found.add_candidate(journal, ELSEWHERE.format(one_line(contents.head.notebook)))
         elif place == "gap" or (place is None and contents.head.base):
-            found.add_notice(GAP.format(left.file.path))
+            found.add_notice(GAP.format(journal.file.path))
         elif place != "covered":
-            found.offer(left, UNKNOWN if place is None else BRANCH)
+            found.add_candidate(journal, UNKNOWN if place is None else BRANCH)
     own = found.resumable.file if found.resumable else None
     if found.in_folder:
-        found.add_notice(_in_folder(found.in_folder))
+        found.add_notice(_format_folder_notice(found.in_folder))
     heads = map(read_head, folder.taken(stream.id, besides=own) if notebook else ())
     if any(head and is_of_notebook(head, notebook) for head in heads):
         found.is_shared = True
@@ -167,9 +165,9 @@ def find_recoverable(
 
 
 def stored_conversation(contents: JournalContents, document: Document) -> JsonObject | None:
-    """Return the conversation of a journal as `document` would keep it; None if it has a gap."""
+    """Return the conversation of a journal in the format of `document`; None if it has a gap."""
     head = contents.head
-    copies = _copies(document).get(head.id, ()) if head.base else [list[RawEntry]()]
+    copies = _copies_by_id(document).get(head.id, ()) if head.base else [list[RawEntry]()]
     before = next(filter(contents.begins_in, copies), None)
     if before is None:
         return None
@@ -183,27 +181,28 @@ def stored_conversation(contents: JournalContents, document: Document) -> JsonOb
 
 
 def remove_headless(folder: JournalFolder, notebook: str) -> None:
-    """Remove what headless runs of `notebook` left: the one that begins replaces them (D18).
+    """Remove the journals of headless runs of `notebook`, as a new run replaces them (D18).
 
     Raises:
-        StorageError: If the folder is not the user's alone.
-        OSError: If it cannot be looked at.
+        StorageError: Other users can access the folder of journals.
+        OSError: The folder cannot be read.
     """
     for file in folder.left():
         head = read_head(file.first_line())
-        ours = head is not None and head.notebook == notebook
-        file.close(remove=ours and head is not None and head.made == "headless")
+        file.close(
+            remove=head is not None and head.notebook == notebook and head.made == "headless"
+        )
 
 
 def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: str) -> JsonObject:
-    """Return `document`, which a headless run of `notebook` made, with all that it kept besides.
+    """Return `document` of a headless run of `notebook`, with later entries of its journals.
 
-    A kernel that is killed had no time to give it to anybody. What live kernels left is for whoever
-    opens the notebook.
+    A killed kernel could not store them. Journals of live kernels are left for the next live
+    kernel.
 
     Raises:
-        StorageError: If the folder is not the user's alone.
-        OSError: If it cannot be looked at.
+        StorageError: Other users can access the folder of journals.
+        OSError: The folder cannot be read.
     """
     for file in folder.left() if folder.exists() else ():
         head = read_head(file.first_line())
@@ -212,15 +211,17 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
             contents = read_journal(file.read())
         file.close()
         if contents is not None:
-            others: list[JsonValue] = [_completed(each, contents) for each in others_of(document)]
-            document = as_object(_completed(document, contents))
+            others: list[JsonValue] = [
+                _append_entries(each, contents) for each in others_of(document)
+            ]
+            document = as_object(_append_entries(document, contents))
             if others:
                 document = {**document, "others": others}
     return document
 
 
-def _completed(conversation: JsonValue, contents: JournalContents) -> JsonValue:
-    """Return a stored conversation with what `contents` has behind it."""
+def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonValue:
+    """Return a stored conversation with the later entries of `contents`."""
     raw = _entries(conversation)
     same = conversation_id(conversation) == contents.head.id
     if not same or contents.place_in(raw) != "continues":
@@ -232,18 +233,18 @@ def _completed(conversation: JsonValue, contents: JournalContents) -> JsonValue:
 
 
 def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str) -> None:
-    """Remove the journals of `notebook` that hold no more than `document`, which its file has.
+    """Remove the journals of `notebook` whose entries are all in `document`, which is saved.
 
     Raises:
-        StorageError: If the folder is not the user's alone.
-        OSError: If it cannot be looked at.
+        StorageError: Other users can access the folder of journals.
+        OSError: The folder cannot be read.
     """
-    known = _by_id(all_conversations(document))
+    known = _entries_by_id(all_conversations(document))
     for file in folder.left() if known and folder.exists() else ():
         head = read_head(file.first_line())
-        ours = head is not None and head.notebook == notebook and head.id in known
-        contents = read_journal(file.read()) if ours else None
-        is_written = contents and _place(contents, known[contents.head.id]) == "covered"
+        is_here = head is not None and head.notebook == notebook and head.id in known
+        contents = read_journal(file.read()) if is_here else None
+        is_written = contents and _best_place(contents, known[contents.head.id]) == "covered"
         file.close(remove=bool(is_written and not (contents and contents.calls)))
 
 
@@ -251,46 +252,45 @@ def _entries(conversation: JsonValue) -> list[RawEntry]:
     return [as_object(entry) for entry in events_of(conversation)]
 
 
-def _copies(document: Document) -> Copies:
-    found = _by_id(document.others)
+def _copies_by_id(document: Document) -> Copies:
+    found = _entries_by_id(document.others)
     found.setdefault(document.conversation.id, []).insert(0, document.conversation.raw)
     return found
 
 
-def _by_id(conversations: Iterable[JsonValue]) -> Copies:
+def _entries_by_id(conversations: Iterable[JsonValue]) -> Copies:
     found: Copies = {}
     for each in conversations:
         found.setdefault(conversation_id(each), []).append(_entries(each))
     return found
 
 
-def _place(contents: JournalContents, copies: Iterable[list[RawEntry]]) -> Place | None:
-    """Return the best of what a journal is to `copies` of its conversation; None without any."""
+def _best_place(contents: JournalContents, copies: Iterable[list[RawEntry]]) -> Place | None:
     places = {contents.place_in(raw) for raw in copies}
     return next((place for place in get_args(Place) if place in places), None)
 
 
-def _choose(found: Recovery, left: RecoverableJournal, raw: list[RawEntry]) -> None:
-    """Keep the longer one of two journals that fit `raw`; the other goes if that has all of it."""
-    for call, progress in left.contents.calls.items():
+def _choose_longer(found: Recovery, journal: RecoverableJournal, raw: list[RawEntry]) -> None:
+    """Keep the longer of two journals that continue `raw`; remove the other if it is covered."""
+    for call, progress in journal.contents.calls.items():
         found.calls[call] = later(found.calls.get(call, progress), progress)
     before = found.resumable
     if before is None:
-        found.resumable = left
+        found.resumable = journal
         return
-    longer, shorter = sorted((before, left), key=lambda each: -each.contents.length)
+    longer, shorter = sorted((before, journal), key=lambda each: -each.contents.length)
     found.resumable = longer
     base = longer.contents.head.base
     covered = shorter.contents.place_in([*raw[:base], *longer.contents.entries]) == "covered"
     shorter.file.close(remove=covered and base <= shorter.contents.head.base)
     if not covered:
-        found.offer(shorter, BRANCH)
+        found.add_candidate(shorter, BRANCH)
 
 
-def _readable(
+def _read_journals(
     folder: JournalFolder, known: Copies, here: tuple[str, str], found: Recovery
 ) -> Iterator[RecoverableJournal]:
-    """Yield the journals of this notebook; what is damaged in them is said."""
+    """Yield the journals of this notebook; notices report damaged ones."""
     for file in folder.left():
         head = read_head(file.first_line())
         if head is None:
@@ -300,14 +300,13 @@ def _readable(
                     "of jp_nb can read"
                 )
             file.close(remove=not file.size)
-        elif (whose := _whose(head, known, *here)) is None:
+        elif (owner := _find_owner(head, known, *here)) is None:
             file.close()
-        elif (contents := _contents(file, found)) is not None:
-            yield RecoverableJournal(file, contents, whose)
+        elif (contents := _read_contents(file, found)) is not None:
+            yield RecoverableJournal(file, contents, owner)
 
 
-def _contents(file: JournalFile, found: Recovery) -> JournalContents | None:
-    """Return what a journal says, and say what cannot be read of it; the others count anyway."""
+def _read_contents(file: JournalFile, found: Recovery) -> JournalContents | None:
     try:
         contents = read_journal(file.read())
     except OSError as exc:
@@ -320,13 +319,13 @@ def _contents(file: JournalFile, found: Recovery) -> JournalContents | None:
     return contents
 
 
-def _whose(
+def _find_owner(
     head: JournalHead, known: Copies, notebook: str, kernel_folder: str
 ) -> JournalOwner | None:
-    """Return whose a journal is; None if it is of a notebook that is there, and is not this one.
+    """Return the origin of a journal; None for another notebook that exists.
 
-    A notebook that was renamed is the same file. One that is at its path no more may have been
-    renamed, or this may be a copy of it, and it on a drive that is away.
+    A renamed notebook is the same file. If the notebook's path does not exist, it may have been
+    renamed, or this is a copy, and the original is on a drive that is not mounted.
     """
     if is_of_notebook(head, notebook):
         return "own"
@@ -336,21 +335,21 @@ def _whose(
         return None
     if not (head.notebook and notebook):
         return "unknown"
-    there = file_identity(head.notebook)
-    if not there:
+    identity = file_identity(head.notebook)
+    if not identity:
         return "elsewhere"
-    return "own" if there == file_identity(notebook) else None  # one file has several paths
+    # The same file can have several paths.
+    return "own" if identity == file_identity(notebook) else None
 
 
 def is_of_folder(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
-    """Return True if a journal is of `kernel_folder`, and no notebook is known of it nor here."""
-    here = not notebook and kernel_folder != ""
-    return here and not head.notebook and head.folder == kernel_folder
+    """Return True if the journal is of `kernel_folder`, and neither has a notebook."""
+    has_notebook = bool(notebook or head.notebook)
+    return not has_notebook and kernel_folder != "" and head.folder == kernel_folder
 
 
-def _in_folder(found: Sequence[JournalContents]) -> str:
-    """Return the notice about conversations of a folder that no notebook has."""
-    listed = [_titled(contents) for contents in found[:MAX_LISTED]]
+def _format_folder_notice(found: Sequence[JournalContents]) -> str:
+    listed = [_format_conversation(contents) for contents in found[:MAX_LISTED]]
     if more := len(found) - MAX_LISTED:
         listed += [f"{more} more"] if more > 0 else []
     if len(found) == 1:
@@ -359,10 +358,10 @@ def _in_folder(found: Sequence[JournalContents]) -> str:
     return IN_FOLDER.format(f"{len(found)} conversations", "are", "; ".join(listed), which)
 
 
-def _titled(contents: JournalContents) -> str:
-    """Return id, title and size of a conversation; the title is the first request without one."""
+def _format_conversation(contents: JournalContents) -> str:
+    """Return id, title, and size of a conversation; the default title is the first request."""
     entries = contents.entries
-    requests = [each.get("content") for each in entries if each.get("type") == "chat_request"]
+    requests = [entry.get("content") for entry in entries if entry.get("type") == "chat_request"]
     title = contents.head.conversation.get("title") or next(iter(requests), "")
     shown = one_line(str(title), limit=TITLE_CHARS)
     turns = sum(each.get("type") == "turn_start" for each in entries)
@@ -371,23 +370,20 @@ def _titled(contents: JournalContents) -> str:
 
 
 def is_of_notebook(head: JournalHead, notebook: str) -> bool:
-    """Return True if the path or the file of a journal's notebook is that of `notebook`."""
+    """Return True if a journal's notebook has the path or the file of `notebook`."""
     if not notebook:
         return False
     return head.notebook == notebook or (head.file != "" and head.file == file_identity(notebook))
 
 
-COSTS = "unsaved entries are lost if the kernel dies"
-
-
 @dataclass(frozen=True, slots=True)
 class RecoverableConversation:
-    """A conversation that an earlier kernel left in a journal.
+    """A conversation in a journal of an earlier kernel.
 
     Attributes:
         path: The journal.
-        stored: The conversation as a notebook keeps it.
-        calls: The progress of its open tool calls, by event id.
+        stored: The conversation in the format of the notebook.
+        calls: Progress of its open tool calls, by event id.
     """
 
     path: Path
@@ -401,19 +397,21 @@ class RecoverableConversation:
 
 
 class ConversationJournal:
-    """The journal of the active conversation of one notebook. Safe from any thread.
+    """The journal of the active conversation of one notebook.
+
+    Every method is safe from any thread; `_lock` guards the state.
 
     Args:
         document: The conversations of the notebook.
-        notebook: Returns the notebook's path, if it is known: it may be renamed.
-        kept: How many entries of the active conversation its home has already.
-        saved: Returns how many entries of a conversation the notebook's file is known to hold.
-        notices: Takes what the person should be told once.
-        folder: Where journals are.
+        notebook: Returns the current path of the notebook, if it is known.
+        stored: Number of entries of the active conversation that the notebook already has.
+        saved: Returns how many entries of a conversation the notebook file is known to have.
+        notices: Receives notices for the user.
+        folder: The folder of journals.
         kernel_folder: The kernel's folder, if no notebook keeps the conversation; else "".
 
     Attributes:
-        calls: The progress of tool calls without a response, by the event ids of their requests.
+        calls: Progress of tool calls without a response, by the event ids of their requests.
         has_notebook_candidates: True if earlier kernels of this notebook left a conversation.
     """
 
@@ -422,14 +420,14 @@ class ConversationJournal:
         document: Document,
         *,
         notebook: Callable[[], Path | None],
-        kept: int,
+        stored: int,
         saved: Callable[[str], int],
         notices: list[str],
         folder: JournalFolder | None = None,
         kernel_folder: str = "",
     ) -> None:
         self._document = document
-        self._where = notebook
+        self._find_notebook = notebook
         self._notebook = str(notebook() or "")
         self._saved = saved
         self._notices = notices
@@ -437,28 +435,28 @@ class ConversationJournal:
         self._kernel_folder = kernel_folder
         self._lock = Lock()
         self._file: JournalFile | None = None
-        self._told = self._is_wanted = False
-        self._offered: list[Path] = []
+        self._has_failed = self._is_wanted = False
+        self._candidates: list[Path] = []
         self.has_notebook_candidates = False
-        self._left: dict[str, list[Path]] = {}
-        self._take(document.conversation, base=kept)
+        self._closed_paths: dict[str, list[Path]] = {}
+        self._reset(document.conversation, base=stored)
 
-    def _take(self, stream: ConversationStream, *, base: int) -> None:
+    def _reset(self, stream: ConversationStream, *, base: int) -> None:
         self._stream: ConversationStream = stream
         self._raw: list[RawEntry] = stream.raw
         self._mark = RunningMark()
         self._base = self._written = base
-        self._claimed = 0  # so many entries are not in it because the notebook's file has them
-        self._said: tuple[JsonObject, JsonValue] = {}, None
-        self._void: int | None = None
+        self._saved_base = 0  # entries that are only in the notebook file
+        self._written_head: tuple[JsonObject, JsonValue] = {}, None
+        self._void_saved: int | None = None
         self.calls: dict[str, CallProgress] = {}
 
-    # --- what an earlier kernel left ---------------------------------------------------------
+    # --- recovery ----------------------------------------------------------------------------
 
     def recover(self) -> bool:
-        """Take up what an earlier kernel wrote and the notebook lacks; return whether it did.
+        """Append the entries that only the journal has; return True if there were any.
 
-        For a conversation that was just read from its notebook, or begins there.
+        For a conversation that was just loaded from its notebook, or begins there.
         """
         with self._lock:
             try:
@@ -469,75 +467,75 @@ class ConversationJournal:
 
     def _recover(self) -> bool:
         stream = self._stream
-        left = find_recoverable(
+        recovery = find_recoverable(
             self._folder, self._document, notebook=self._notebook, kernel_folder=self._kernel_folder
         )
-        self._notices += left.notices
-        self._offered = left.candidates
-        self.has_notebook_candidates = len(left.candidates) > len(left.in_folder)
-        if left.is_shared:  # what the page has may be in the other kernel's journal alone
+        self._notices += recovery.notices
+        self._candidates = recovery.candidates
+        self.has_notebook_candidates = len(recovery.candidates) > len(recovery.in_folder)
+        if recovery.is_shared:  # entries of the page may be only in the other kernel's journal
             self._base = self._written = 0
-        found = left.resumable
-        if found is None:
+        journal = recovery.resumable
+        if journal is None:
             return False
-        has_all_calls = found.contents.calls == left.calls
-        found.contents.calls.update(left.calls)
-        missing = found.contents.entries[len(stream) - found.contents.head.base :]
+        has_all_calls = journal.contents.calls == recovery.calls
+        journal.contents.calls.update(recovery.calls)
+        missing = journal.contents.entries[len(stream) - journal.contents.head.base :]
         try:
             stream.take_up(missing)
         except StorageError as exc:
-            found.file.close()
+            journal.file.close()
             self._notices.append(f"the journal of this conversation cannot be read: {exc}")
             return False
-        self._go_on_with(found)
+        self._continue_in(journal)
         if missing:
             self._document.extra.pop(SIGNATURE, None)
-            if found.contents.signature:
-                self._document.extra[SIGNATURE] = found.contents.signature
-            self._notices.append(_taken_up(len(missing)))
-        head, here = found.contents.head, (self._notebook, file_identity(self._notebook))
+            if journal.contents.signature:
+                self._document.extra[SIGNATURE] = journal.contents.signature
+            self._notices.append(_format_recovered(len(missing)))
+        head, here = journal.contents.head, (self._notebook, file_identity(self._notebook))
         renamed = self._notebook and (head.notebook, head.file) != here
-        if renamed or not has_all_calls or (left.is_shared and self._base):
+        if renamed or not has_all_calls or (recovery.is_shared and self._base):
             try:
-                self._rewrite(0 if left.is_shared else self._base, self._mark)
+                self._rewrite(0 if recovery.is_shared else self._base, self._mark)
             except OSError as exc:
-                self._failed(exc)
+                self._report_failure(exc)
         return bool(missing)
 
     def replace_headless(self) -> None:
-        """Remove what headless runs of this notebook left: another one begins."""
-        with self._lock, suppress(OSError, StorageError):  # what stays is found again
+        """Remove the journals of earlier headless runs of this notebook."""
+        with self._lock, suppress(OSError, StorageError):  # the next run tries again
             if self._notebook and self._folder.exists():
                 remove_headless(self._folder, self._notebook)
 
     def find_candidate(self, name: str = "") -> RecoverableConversation | None:
-        """Return the newest conversation that the notebook has nowhere, as it would keep it.
+        """Return the newest conversation that the notebook does not have.
 
-        It stays in its journal until `taken` is called.
+        It stays in its journal until `remove_restored` is called.
 
         Args:
             name: Its id, or the beginning of it.
 
         Raises:
-            StorageError: If there is one, and it cannot be read.
-            UsageError: If several ids begin with `name`.
+            StorageError: There is one, but it cannot be read.
+            UsageError: Several ids begin with `name`.
         """
         found: list[RecoverableConversation] = []
-        for path in list(self._offered):
-            left = self._left_at(path)
-            if left is None:
-                self._offered.remove(path)
-            elif not name or left.id == name:
-                return left
-            elif left.id.startswith(name):
-                found.append(left)
+        for path in list(self._candidates):
+            conversation = self._read_candidate(path)
+            if conversation is None:
+                self._candidates.remove(path)
+            elif not name or conversation.id == name:
+                return conversation
+            elif conversation.id.startswith(name):
+                found.append(conversation)
         if len(found) > 1:
-            ids = ", ".join(one_line(left.id, limit=60) for left in found)
+            ids = ", ".join(one_line(conversation.id, limit=60) for conversation in found)
             raise UsageError(f"several conversations have an id that begins like this: {ids}")
         return found[0] if found else None
 
-    def _left_at(self, path: Path) -> RecoverableConversation | None:
-        """Return the conversation in the journal at `path`; None if it cannot be brought back."""
+    def _read_candidate(self, path: Path) -> RecoverableConversation | None:
+        """Return the conversation in the journal at `path`; None if it cannot be restored."""
         file = self._folder.take(path)
         if file is None:
             return None
@@ -552,13 +550,13 @@ class ConversationJournal:
             RecoverableConversation(path, stored, contents.calls) if contents and stored else None
         )
 
-    def remove_restored(self, left: RecoverableConversation) -> None:
-        """Remove the journal of a conversation that was `offered`: the new one has all of it.
+    def remove_restored(self, conversation: RecoverableConversation) -> None:
+        """Remove the journal of a restored conversation, which another journal has now.
 
-        That of another notebook, which may be away for now, stays.
+        The journal of another notebook stays: its file may be missing only for a while.
         """
-        self._offered.remove(left.path)
-        if (file := self._folder.take(left.path)) is not None:
+        self._candidates.remove(conversation.path)
+        if (file := self._folder.take(conversation.path)) is not None:
             head, here = read_head(file.first_line()), self._notebook
             ours = head and (
                 is_of_notebook(head, here) or is_of_folder(head, here, self._kernel_folder)
@@ -568,106 +566,105 @@ class ConversationJournal:
     @property
     def is_failing(self) -> bool:
         """True if the journal could not be written."""
-        return self._told
+        return self._has_failed
 
-    def _go_on_with(self, left: RecoverableJournal) -> None:
-        """Write into the journal that was `left`: it is of this conversation as it is."""
-        contents = left.contents
+    def _continue_in(self, journal: RecoverableJournal) -> None:
+        """Append to a journal of this conversation from now on."""
+        contents = journal.contents
         if contents.lost:
-            left.file.cut(contents.size)
-        self._file, self._base, self._written = left.file, contents.head.base, contents.length
+            journal.file.cut(contents.size)
+        self._file, self._base, self._written = journal.file, contents.head.base, contents.length
         self.calls = dict(contents.calls)
-        self._said = contents.head.conversation, contents.signature
+        self._written_head = contents.head.conversation, contents.signature
 
-    # --- what happens to the conversation ----------------------------------------------------
+    # --- changes of the conversation ---------------------------------------------------------
 
-    def follow(self, *, is_kept: bool) -> None:
-        """Go on with what is the active conversation now; `is_kept`: its notebook has it so far.
+    def follow(self, *, is_stored: bool) -> None:
+        """Continue with the document's active conversation; `is_stored`: its notebook has it.
 
-        One that was left in this kernel goes on in the journal that it has, or has all of it in a
-        new one: a journal that begins where another ends would be lost with that.
+        A conversation of this kernel continues in its own journal, or gets a new one with all
+        entries. A new journal that begins at the end of the old one would be lost together with it.
         """
         with self._lock:
-            self._leave()
+            self._close_file()
             stream = self._document.conversation
-            left = self._left.pop(stream.id, []) if is_kept else []
-            self._take(stream, base=0 if left or not is_kept else len(stream))
-            for path in left:
-                if not self._go_back_to(path):
-                    self._left.setdefault(stream.id, []).append(path)
+            paths = self._closed_paths.pop(stream.id, []) if is_stored else []
+            self._reset(stream, base=0 if paths or not is_stored else len(stream))
+            for path in paths:
+                if not self._reopen(path):
+                    self._closed_paths.setdefault(stream.id, []).append(path)
 
-    def _go_back_to(self, path: Path) -> bool:
-        """Go on in the journal at `path`, which this kernel left; return whether it could."""
+    def _reopen(self, path: Path) -> bool:
         file = self._folder.take(path) if self._file is None else None
         if file is None:
             return False
         contents = None
-        with suppress(OSError):  # another one will have all that is in it
+        with suppress(OSError):  # a new journal gets all entries
             contents = read_journal(file.read())
         if contents is None or contents.place_in(self._raw) != "covered":
             file.close()
             return False
-        self._go_on_with(RecoverableJournal(file, contents))
+        self._continue_in(RecoverableJournal(file, contents))
         return True
 
     def remove_dropped(self, conversation: str) -> None:
-        """Remove what was left of a `conversation` that nobody wants any more."""
+        """Remove the journals of a deleted `conversation`."""
         with self._lock:
-            for path in self._left.pop(conversation, []):
+            for path in self._closed_paths.pop(conversation, []):
                 if (file := self._folder.take(path)) is not None:
                     file.close(remove=True)
 
     def write(self, *, wanted: bool = True) -> None:
-        """Write what was appended, or all that a repair left; without `wanted` have no journal."""
+        """Write new entries, or all after a repair; without `wanted`, remove the journal."""
         with self._lock:
             self._is_wanted = wanted
             try:
                 if wanted:
                     self._write()
                 else:
-                    self._forget()
+                    self._remove_file()
             except (OSError, StorageError) as exc:
-                self._failed(exc)
+                self._report_failure(exc)
 
     def keep_progress(self, call: str, progress: CallProgress) -> None:
-        """Write the progress of the tool call whose request has the event id `call`."""
+        """Write the progress of the tool call with the event id `call`."""
         with self._lock:
             self.calls[call] = progress
             try:
                 if self._file is None and self._is_wanted:
                     self._write()
                 elif self._file is not None:
-                    self._file.append(call_line(self._said[1], call, progress))
+                    self._file.append(call_line(self._written_head[1], call, progress))
             except (OSError, StorageError) as exc:
-                self._failed(exc)
+                self._report_failure(exc)
 
     def sync(self) -> None:
-        """Have what was written reach the disk: a tool starts because of it."""
+        """Fsync the journal before a tool runs."""
         with self._lock:
             try:
                 if self._file is not None:
                     self._file.sync()
             except OSError as exc:
-                self._failed(exc)
+                self._report_failure(exc)
 
     def close(self) -> None:
-        """Let the next kernel have the journal; there is none if the notebook is saved."""
+        """Close the journal, and remove it if the notebook is saved."""
         with self._lock:
-            self._leave()
+            self._close_file()
 
-    # --- inside ------------------------------------------------------------------------------
+    # --- writing -----------------------------------------------------------------------------
 
     def _write(self) -> None:
         stream = self._stream
         if stream is not self._document.conversation:
             raise StorageError("another conversation is active")
         if stream.raw is not self._raw:
-            self._start_over()
-        if self._is_elsewhere() or self._file_went_back():
+            self._rewrite_rearranged()
+        if self._follow_rename() or self._follow_older_file():
             return
         raw, signature = stream.raw, self._document.extra.get(SIGNATURE)
         self._forget_answered_calls()
-        if len(raw) == self._written and (stream.head, signature) == self._said:
+        if len(raw) == self._written and (stream.head, signature) == self._written_head:
             return
         if self._file is None:
             if len(raw) == self._base and not self.calls:  # the notebook has everything
@@ -676,17 +673,17 @@ class ConversationJournal:
             self._folder.sweep()
         if len(raw) > self._written > self._base and self._is_saved(self._written):
             self._rewrite(self._written, self._mark)
-            self._claimed = self._base
+            self._saved_base = self._base
             return
         new, lines, calls = raw[self._written :], b"", b""
         if not self._file.size:
             lines, calls = self._head_line(raw, self._base, self._mark), self._call_lines(signature)
-            self._said = dict(stream.head), None
-        elif stream.head != self._said[0]:
+            self._written_head = dict(stream.head), None
+        elif stream.head != self._written_head[0]:
             lines = line_of(conversation=stream.head)
         self._file.append(lines + entry_lines(new) + line_of(signature=signature) + calls)
         self._written = len(raw)
-        self._said = dict(stream.head), signature
+        self._written_head = dict(stream.head), signature
 
     def _call_lines(self, signature: JsonValue) -> bytes:
         return b"".join(call_line(signature, call, each) for call, each in self.calls.items())
@@ -695,21 +692,21 @@ class ConversationJournal:
         if self.calls and not self._stream.unanswered():
             self.calls = {}
 
-    def _is_elsewhere(self) -> bool:
-        """Write it anew, with all there is, if the notebook was renamed; return whether it was."""
-        now = str(self._where() or self._notebook)
-        if now == self._notebook:
+    def _follow_rename(self) -> bool:
+        """Rewrite the journal if the notebook was renamed; return True if it was rewritten."""
+        path = str(self._find_notebook() or self._notebook)
+        if path == self._notebook:
             return False
-        self._notebook = now
+        self._notebook = path
         self._rewrite(self._base, self._mark)
         return self._file is not None
 
-    def _file_went_back(self) -> bool:
-        """Write it anew if the notebook's file has no longer what it is known to have had."""
+    def _follow_older_file(self) -> bool:
+        """Rewrite the journal if the notebook file lost entries; return True if rewritten."""
         saved = self._saved(self._stream.id)
-        if saved >= self._claimed:
+        if saved >= self._saved_base:
             return False
-        self._claimed = 0
+        self._saved_base = 0
         self._rewrite(min(saved, self._base), RunningMark())
         return self._file is not None
 
@@ -720,19 +717,19 @@ class ConversationJournal:
         folder = "" if self._notebook else self._kernel_folder
         return JournalHead(head, base_config, base, at, self._notebook, file, folder).line()
 
-    def _start_over(self) -> None:
-        """Write the journal anew, of a conversation whose entries were rearranged."""
+    def _rewrite_rearranged(self) -> None:
+        """Rewrite the journal after the entries of the conversation were rearranged."""
         old, new = self._raw, self._stream.raw
         pairs = zip(old, new, strict=False)
         same = next((i for i, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
-        self._void = self._saved(self._stream.id)
+        self._void_saved = self._saved(self._stream.id)
         self._rewrite(min(self._base, same), RunningMark())
 
     def _rewrite(self, base: int, mark: RunningMark) -> None:
-        """Put what is behind `base` into the file, if there is one.
+        """Rewrite the file, if there is one, with the entries from `base` on.
 
         Raises:
-            OSError: If it cannot be written; the file, and what is known of it, is as it was.
+            OSError: It cannot be written. The file and this object are unchanged.
         """
         raw, written = self._stream.raw, base
         if self._file is not None:
@@ -740,44 +737,47 @@ class ConversationJournal:
             lines = self._head_line(raw, base, mark) + entry_lines(raw[base:])
             lines += line_of(signature=signature) + self._call_lines(signature)
             self._file.rewrite(lines)
-            self._said, written = (dict(self._stream.head), signature), len(raw)
+            self._written_head, written = (dict(self._stream.head), signature), len(raw)
         self._raw, self._base, self._mark, self._written = raw, base, mark, written
 
     def _is_saved(self, count: int) -> bool:
-        """Return True if the first `count` entries, as they are now, are in the notebook's file.
+        """Return True if the notebook file has the first `count` entries in their current order.
 
-        What was said of them before they were rearranged does not count.
+        A number from before the entries were rearranged does not count.
         """
         saved = self._saved(self._stream.id)
-        if saved != self._void:
-            self._void = None
-        return self._void is None and saved >= count
+        if saved != self._void_saved:
+            self._void_saved = None
+        return self._void_saved is None and saved >= count
 
-    def _forget(self) -> None:
+    def _remove_file(self) -> None:
         if self._file is not None:
             self._file.close(remove=True)
             self._file = None
         self._base = self._written = len(self._raw)
 
-    def _leave(self) -> None:
+    def _close_file(self) -> None:
         if self._file is not None:
             self._forget_answered_calls()
             is_saved = self._is_saved(len(self._stream)) and not self.calls
             if not is_saved:
-                self._left.setdefault(self._stream.id, []).append(self._file.path)
+                self._closed_paths.setdefault(self._stream.id, []).append(self._file.path)
             self._file.close(remove=is_saved)
             self._file = None
 
-    def _failed(self, error: OSError | StorageError) -> None:
-        """Say once that there is no journal; the next entry tries again, with what is missing."""
-        if self._told:
+    def _report_failure(self, error: OSError | StorageError) -> None:
+        """Add a notice once. The next entry tries again, with all missing entries."""
+        if self._has_failed:
             return
-        self._told = True
-        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        self._notices.append(f"the journal of this conversation cannot be written ({why}): {COSTS}")
+        self._has_failed = True
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        self._notices.append(
+            f"the journal of this conversation cannot be written ({reason}): unsaved entries are "
+            "lost if the kernel dies"
+        )
 
 
-def _taken_up(count: int) -> str:
+def _format_recovered(count: int) -> str:
     entries = "1 entry" if count == 1 else f"{count} entries"
     return (
         f"restored from the journal: {entries} of this conversation that had not "

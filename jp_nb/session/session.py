@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from jp_nb.session.turns import TurnRunner
 
 
-def clock_at(home: NotebookStorage, files: ConfigFiles) -> Clock:
-    """Return what gives entries made at `home` their times, and with them their ids.
+def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
+    """Return the clock of new entries: a reproducible one in headless runs that are configured so.
 
     Raises:
-        UsageError: If `SOURCE_DATE_EPOCH` is no number of seconds.
+        UsageError: `SOURCE_DATE_EPOCH` is not a number of seconds.
     """
-    if not home.headless:
+    if not notebook.headless:
         return utc_now
     if epoch := os.environ.get(environment.EPOCH):
         return position_clock(epoch)
@@ -57,20 +57,17 @@ def clock_at(home: NotebookStorage, files: ConfigFiles) -> Clock:
 
 
 RELOAD_TIMEOUT = 2.0
-"""Seconds that a page has to say what it holds, when the extension is loaded again."""
+"""Seconds to wait for the page's record when the extension is loaded again."""
 
 
 class Session:
     """The assistant of one notebook, driven from the cell's thread.
 
     Attributes:
-        host: Where it runs.
-        active: The active conversation.
-        document: The conversations of this notebook.
-        store: Where they are kept.
-        files: The configuration files around the notebook.
-        notices: What the person should be told once.
-        last_turn: The last turn, if there was one.
+        document: The conversations of the notebook.
+        store: The storage backend of the record.
+        files: The configuration files of the workspace and the user.
+        notices: Notices to print for the user.
     """
 
     def __init__(
@@ -81,13 +78,13 @@ class Session:
         self.last_turn: Turn | None = previous.last_turn if previous is not None else None
         self._clashes: dict[str, str] = {}
         self._advised: set[tuple[str, ...]] = set()
-        home = host.find_notebook()
-        folder = (home.path.parent if home.path else Path.cwd()).resolve()
-        self.files = ConfigFiles(folder, None if home.headless else FolderTrust())
+        notebook = host.find_notebook()
+        folder = (notebook.path.parent if notebook.path else Path.cwd()).resolve()
+        self.files = ConfigFiles(folder, None if notebook.headless else FolderTrust())
         self.active: ActiveConversation = ActiveConversation(
-            home,
+            notebook,
             self.files,
-            clock=clock or clock_at(home, self.files),
+            clock=clock or choose_clock(notebook, self.files),
             notices=self.notices,
             previous=previous.active if previous is not None else None,
         )
@@ -102,37 +99,37 @@ class Session:
             self.configure(*read_overrides())
         self.notices += self.files.take_notices()
 
-    # --- what is loaded when it is needed ----------------------------------------------------
+    # --- parts, loaded on first use ----------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
-        """The configuration of the active conversation, and how it is changed."""
+        """The settings of the active conversation."""
         return self.active.settings
 
     @property
     def config(self) -> AppConfig:
-        """The configuration in force."""
+        """The effective configuration."""
         return self.settings.config
 
     @cached_property
     def conversations(self) -> ConversationList:
-        """The ways to other conversations, and what was said in the active one."""
+        """The conversations of the notebook."""
         from jp_nb.session.conversations import ConversationList
 
         return ConversationList(self.active)
 
     @cached_property
     def turns(self) -> TurnRunner:
-        """The turns of this session."""
+        """The turn runner."""
         from jp_nb.session.turns import TurnRunner
 
         return TurnRunner(
-            self.host, self.active, self.conversations.turn_statuses, ended=self._ended
+            self.host, self.active, self.conversations.turn_statuses, on_end=self._keep_last_turn
         )
 
     @cached_property
     def bench(self) -> ToolBench:
-        """Tools called outside of the conversation."""
+        """The runner of tools outside of the conversation."""
         from jp_nb.session.bench import ToolBench
 
         return ToolBench(self.host, self.turns, self.active)
@@ -140,20 +137,20 @@ class Session:
     # --- configuration -----------------------------------------------------------------------
 
     def configure(self, *directives: Directive, model: str | None = None) -> None:
-        """Record changes of the configuration: all of them or none.
+        """Record all of the changes to the configuration, or none.
 
         Raises:
-            ConfigError: If one is malformed, or the result is no valid configuration.
+            ConfigError: A change or the resulting configuration is not valid.
         """
         self.notices += self.settings.change(*directives, model=model)
         self.notices += self.files.take_notices()
 
     def write_config(self, where: Literal["user", "workspace"], *directives: Directive) -> None:
-        """Write values into the file of a layer; they count at once.
+        """Write values to the configuration file of the user or the workspace, effective at once.
 
         Raises:
-            ConfigError: If one is malformed, or the result is no valid configuration.
-            StorageError: If the file cannot be read or written.
+            ConfigError: A value or the resulting configuration is not valid.
+            StorageError: The file cannot be read or written.
         """
         from jp_nb.session.settings import write_config_file
 
@@ -162,43 +159,42 @@ class Session:
         self.notices += self.files.take_notices()
 
     def format_status(self) -> str:
-        """Return one line: model, conversation, where the record is. Stable from run to run."""
+        """Return one line with model, conversation, and place of the record, equal in each run."""
         turns = self.document.conversation.turn_count
         conversation = "new conversation"
         if turns:
-            word = "conversation restored" if self.active.restored else "conversation"
-            conversation = f"{word} ({turns} turn{'' if turns == 1 else 's'})"
-        return f"model {self._model()} · {conversation} · {self.active.location}"
+            prefix = "conversation restored" if self.active.restored else "conversation"
+            conversation = f"{prefix} ({turns} turn{'' if turns == 1 else 's'})"
+        return f"model {self._model_name()} · {conversation} · {self.active.location}"
 
-    def _model(self) -> str:
-        """Return the name of the model in force, for the person; `settings` only where needed."""
+    def _model_name(self) -> str:
         conversation = self.document.conversation
-        if self.active.made_here and not conversation.deltas:
+        if self.active.made_here and not conversation.deltas:  # without loading the settings
             match conversation.base_config:
                 case {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}:
                     return f"{provider}/{name}"
         try:
             return self.settings.model
-        except ConfigError:  # whatever needs it says what is wrong
+        except ConfigError:  # reported when a command needs the configuration
             return "unknown (the configuration is not valid)"
 
     def pending(self) -> list[Pending]:
-        """Return what is ignored of the files around the notebook until the user agrees to it.
+        """Return the content of files that is ignored until the user consents to it.
 
         Raises:
-            ConfigError: If an answers file is wrong.
+            ConfigError: An answers file is not valid.
         """
-        with self.files.unsaid():  # what waits is shown as a table
+        with self.files.unsaid():  # the caller shows a table instead of notices
             self.turns.runner.load_answers(self.config)
-            with suppress(ConfigError):  # a cassette that waits, or is wrong: its use says so
+            with suppress(ConfigError):  # reported when the cassette is used
                 _ = self.active.cassettes.active
             return [*self.files.pending(), *self.active.questions.pending()]
 
-    # --- what the person is told -------------------------------------------------------------
+    # --- errors and notices ------------------------------------------------------------------
 
     @contextmanager
     def report_errors(self) -> Iterator[None]:
-        """Show what goes wrong in one line, and afterwards what the person should be told once."""
+        """Show an exception in one line, and print the notices after the block."""
         try:
             yield
         except (JpNbError, KeyboardInterrupt) as exc:
@@ -208,37 +204,34 @@ class Session:
             self.print_notices(*self.store.take_notices())
 
     def print_notices(self, *more: str) -> None:
-        """Print what the person should be told once, and `more`."""
-        self._note_clashes()
-        self._note_advice()
+        """Print the notices for the user, and `more`."""
+        self._add_clash_notices()
+        self._add_tool_advice()
         self.notices += self.files.take_notices()
         notices = [*self.notices, *more]
         self.notices.clear()
         for notice in notices:
             print(f"jp_nb: {one_line(self.files.relative(notice), limit=2000)}")
 
-    def _note_clashes(self) -> None:
-        """Say once of each name that a Python tool shares with another one which of them counts."""
-        python = sys.modules.get("jp_nb.tools.python")  # where there is none there is no tool
+    def _add_clash_notices(self) -> None:
+        python = sys.modules.get("jp_nb.tools.python")  # not loaded: there are no tools
         if python is None:
             return
         from jp_nb.tools.builtin import BUILTINS
 
         functions = python.PythonFunctions(python.REGISTRY, BUILTINS)
-
         try:
-            found = functions.clashes(self.config.conversation.tools)
-        except ConfigError:  # whatever needs it says what is wrong
+            clashes = functions.clashes(self.config.conversation.tools)
+        except ConfigError:  # reported when a command needs the configuration
             return
         self.notices += [
             f"two tools have the same name: {text}. Rename one of them"
-            for name, text in found.items()
+            for name, text in clashes.items()
             if self._clashes.get(name) != text
         ]
-        self._clashes = found
+        self._clashes = clashes
 
-    def _note_advice(self) -> None:
-        """Say once of each definition of a Python tool what a model is not told about it."""
+    def _add_tool_advice(self) -> None:
         python = sys.modules.get("jp_nb.tools.python")
         for tool in python.REGISTRY.all().values() if python is not None else ():
             if tool.definition in self._advised:
@@ -269,38 +262,36 @@ class Session:
 
         Args:
             text: The request.
-            model: For this and later turns.
-            directives: Changes of the configuration, likewise.
+            model: The model for this and later turns.
+            directives: Changes of the configuration for this and later turns.
             new: Begin a new conversation.
-            schema: What the answer has to fit: see `structured.describe`.
-            tool_choice: For the first request of the turn, instead of the configured one.
-            strict: What nobody can decide ends the turn.
-            interpolate: Put the notebook's values in place of each `{{name}}` in `text`.
-            compact: Make the conversation shorter before, by the configured rules.
+            schema: The schema of a structured answer; see `structured.read_schema`.
+            tool_choice: Replaces the configured one for the first request of the turn.
+            strict: An open decision ends the turn.
+            interpolate: Replace each `{{name}}` in `text` by the value.
+            compact: Compact the conversation before the turn, by the configured rules.
 
         Raises:
-            UsageError: If `text` is empty or names something unknown, `schema` is none or the
-                model cannot answer in it, no tool is as `tool_choice` says, or a turn runs
-                already; nothing was recorded.
-            ConfigError: If an option or the configuration is wrong; nothing was recorded.
-            PromptCancelled: If the cell has asked before, and the person wants nothing to be asked
-                now; nothing was recorded.
-            ProviderError: If the model could not be reached. What arrived is in the record.
-            AnswerError: If a structured answer did not come, or does not fit. It is in the record.
-            PromptUnavailable: If `strict` and nobody could decide something.
-            KeyboardInterrupt: If the turn was interrupted, or the person stopped it where they were
-                asked. What arrived is in the record.
+            UsageError: `text`, `schema` or `tool_choice` is not valid, the model does not support
+                the schema, or a turn runs. Nothing was recorded.
+            ConfigError: An option or the configuration is not valid. Nothing was recorded.
+            PromptCancelled: The cell ran before, and the user canceled. Nothing was recorded.
+            ProviderError: The model could not be reached. The record has the partial response.
+            AnswerError: The structured answer is missing or does not fit. The record has it.
+            PromptUnavailable: `strict`, and a decision was left open.
+            KeyboardInterrupt: The turn was interrupted, or the user stopped it in a prompt. The
+                record has the partial response.
         """
-        turns = self._ready()
-        asked = turns.read_request(text, interpolated=interpolate)
+        turns = self._require_ready()
+        request = turns.read_request(text, interpolated=interpolate)
         cell = self.host.cell_run()
-        wanted = turns.read_schema(schema)
-        other = turns.next_conversation(asked.text, cell, new=new)
+        json_schema = turns.read_schema(schema)
+        other = turns.next_conversation(request.text, cell, new=new)
         return self._run(
-            ChatRequest(content=asked.text, schema=wanted, metadata=cell.metadata()),
+            ChatRequest(content=request.text, schema=json_schema, metadata=cell.metadata()),
             other,
             cell,
-            images=asked.images,
+            images=request.images,
             model=model,
             directives=directives,
             tool_choice=tool_choice,
@@ -309,23 +300,25 @@ class Session:
         )
 
     def explain(self, question: str = "") -> Turn:
-        """Have the model explain the last error of this kernel, and show that in the cell.
+        """Let the model explain the last exception of a cell, and show that in the cell.
 
-        What is sent is made of the failing cell, the traceback and what the names in it are; the
-        person sees all of it. `question` is what they want to know besides.
+        The request has the failing cell, the traceback, and the values of its names. The user sees
+        all of it. `question` is added to the request.
 
         Raises:
-            UsageError: If no cell has failed; or as `run_turn` does.
+            UsageError: No cell failed; or as `run_turn` does.
             JpNbError: As `run_turn` does.
-            KeyboardInterrupt: Likewise.
+            KeyboardInterrupt: As `run_turn` does.
         """
         from jp_nb.record.marks import EXPLAINS_ERROR
         from jp_nb.session.last_error import error_request
 
-        turns = self._ready()
-        room = self.config.interpolation.max_chars
+        turns = self._require_ready()
+        max_chars = self.config.interpolation.max_chars
         error, names = self.host.last_error(), self.host.namespace
-        content = turns.hide_secrets(error_request(error, question, room=room, namespace=names))
+        content = turns.hide_secrets(
+            error_request(error, question, room=max_chars, namespace=names)
+        )
         cell = self.host.cell_run()
         other = turns.next_conversation(content, cell, same_text=True)
         return self._run(
@@ -336,31 +329,31 @@ class Session:
         )
 
     def retry(self, *, model: str | None = None) -> Turn:
-        """Ask the last request again, in a branch without its turn, and show it in the cell.
+        """Send the last request again, in a branch without its turn, and show it in the cell.
 
-        An explanation of an error is skipped. Settings that the user made since then apply, changes
-        by the tools of the turn do not.
+        An explanation of an error is skipped. Later settings of the user apply, changes by the
+        tools of the turn do not.
 
         Args:
-            model: For this and later turns.
+            model: The model for this and later turns.
 
         Raises:
-            UsageError: If there is no last turn; or as `run_turn` does.
+            UsageError: There is no last turn; or as `run_turn` does.
             JpNbError: As `run_turn` does.
-            KeyboardInterrupt: Likewise.
+            KeyboardInterrupt: As `run_turn` does.
         """
         from jp_nb.record.events import IMAGES
         from jp_nb.record.marks import HOST, TOOL_CHOICE, last_turn_to_repeat
         from jp_nb.session.conversations import branch_before
 
-        self._ready()
+        self._require_ready()
         stream = self.document.conversation
         turn = last_turn_to_repeat(stream.turns(), "there is no turn to ask again")
-        asked = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
-        made_anew = (IMAGES, TOOL_CHOICE, HOST)
-        metadata = {key: each for key, each in asked.metadata.items() if key not in made_anew}
+        request = next(entry for entry in turn.entries if isinstance(entry, ChatRequest))
+        set_again = (IMAGES, TOOL_CHOICE, HOST)
+        metadata = {key: x for key, x in request.metadata.items() if key not in set_again}
         return self._run(
-            ChatRequest(content=asked.content, schema=asked.response_schema, metadata=metadata),
+            ChatRequest(content=request.content, schema=request.response_schema, metadata=metadata),
             branch_before(
                 self.active,
                 turn.number,
@@ -369,8 +362,8 @@ class Session:
             ),
             self.host.cell_run(),
             model=model,
-            tool_choice=self._forced_in(asked),
-            images=self.document.conversation.images.shown_by(asked).images,
+            tool_choice=self._own_tool_choice(request),
+            images=self.document.conversation.images.shown_by(request).images,
             shows_request=True,
         )
 
@@ -378,74 +371,72 @@ class Session:
         """Continue the last turn, which was interrupted, and show that in the cell.
 
         The user decides about each tool call that may have run already. If the last turn is
-        complete, a conversation that a kernel left outside of the notebook becomes the active one;
-        then nothing is asked, and None returned.
+        complete, the newest conversation of the journal becomes the active one. Then nothing is
+        sent, and None is returned.
 
         Args:
-            conversation: The id of a conversation that a kernel left outside of the notebook, which
-                becomes the active one.
+            conversation: Id of a conversation in the journal to make active.
 
         Raises:
-            UsageError: If there is no such conversation, there is nothing to resume, or the tool of
-                a call is not defined; or as `run_turn` does.
-            PromptUnavailable: If no user is available to decide about a call; nothing has changed.
-            PromptCancelled: If the user decides later; nothing has changed.
+            UsageError: There is no such conversation, nothing to resume, or the tool of a call is
+                not defined; or as `run_turn` does.
+            PromptUnavailable: No user is available to decide about a call. Nothing has changed.
+            PromptCancelled: The user decides later. Nothing has changed.
             JpNbError: As `run_turn` does.
-            KeyboardInterrupt: Likewise.
+            KeyboardInterrupt: As `run_turn` does.
         """
         from jp_nb.rendering.status import finished_words, skipped_words
         from jp_nb.session.resume import NO_TURN, NOT_LEFT, NOTHING, STRANGE, TurnResumption
 
-        turns = self._ready()
+        turns = self._require_ready()
         if conversation:
             if not self.conversations.restore_from_journal(conversation):
                 raise UsageError(NOT_LEFT.format(one_line(conversation, limit=60)))
             return None
-        resuming = TurnResumption(self.active, self.conversations.turn_statuses)
-        found = resuming.find_turn()
-        if found is None:
+        resumption = TurnResumption(self.active, self.conversations.turn_statuses)
+        turn = resumption.find_turn()
+        if turn is None:
             if self.conversations.restore_from_journal():
                 return None
             raise UsageError(NOTHING if self.document.conversation.turn_count else NO_TURN)
-        if found.open_calls:
-            resuming.refuse_missing_tools(found, self.bench.tools())
-        again, skipped = resuming.ask_user(found, turns.ask_action)
-        if found.finished:
-            self.notices.append(finished_words([call.name for call in found.finished]))
+        if turn.open_calls:
+            resumption.refuse_missing_tools(turn, self.bench.tools())
+        again, skipped = resumption.ask_user(turn, turns.ask_action)
+        if turn.finished:
+            self.notices.append(finished_words([call.name for call in turn.finished]))
         if skipped:
             self.notices.append(skipped_words([call.request.name for call in skipped]))
-        if found.strange:
+        if turn.strange:
             self.notices.append(STRANGE)
-        with resuming.reapply_options(found):
+        with resumption.reapply_options(turn):
             prepared = turns.prepare(
                 None,
                 (),
-                text=found.request.content,
+                text=turn.request.content,
                 model=None,
-                schema=found.request.response_schema,
-                tool_choice=self._forced_in(found.request) if found.is_unanswered else None,
+                schema=turn.request.response_schema,
+                tool_choice=self._own_tool_choice(turn.request) if turn.is_unanswered else None,
             )
         return turns.resume(
-            found,
+            turn,
             again,
-            resuming.responses(skipped),
+            resumption.responses(skipped),
             resolved=prepared.resolved,
-            recorded=resuming.answers(again),
+            recorded=resumption.answers(again),
         )
 
-    def _forced_in(self, asked: ChatRequest) -> ToolChoice | None:
-        """Return the tool choice that was made for `asked` alone; None: the configuration said."""
+    def _own_tool_choice(self, request: ChatRequest) -> ToolChoice | None:
+        """Return the tool choice of `request`; None if it is the configured one."""
         from jp_nb.record.marks import as_choice, marked_choice
 
-        choice, stream = marked_choice(asked), self.document.conversation
+        choice, stream = marked_choice(request), self.document.conversation
         if choice is None:
             return None
-        place = next(place for place, entry in enumerate(stream.entries) if entry is asked)
+        place = next(place for place, entry in enumerate(stream.entries) if entry is request)
         then = self.settings.projection.until(stream.until(place)).config()
         return None if choice == as_choice(then.assistant.tool_choice) else choice
 
-    def _ready(self) -> TurnRunner:
-        """Return what runs turns, once one may begin."""
+    def _require_ready(self) -> TurnRunner:
         self.active.refuse_while_running()
         self.active.reload_files()
         return self.turns
@@ -464,7 +455,7 @@ class Session:
         shows_request: bool = False,
         compact: bool = False,
     ) -> Turn:
-        """Run `request` as a turn, in `other` if there is one: once all that it needs is there."""
+        """Run `request` as a turn, in `other` if there is one, after all checks."""
         active, turns = self.active, self.turns
         prepared = turns.prepare(
             other,
@@ -474,11 +465,11 @@ class Session:
             schema=request.response_schema,
             tool_choice=tool_choice,
         )
-        left = self.settings.projection
+        previous = self.settings.projection
         if other is not None:
             active.activate(
                 other.stream,
-                ours=other.trusted,
+                trusted=other.trusted,
                 made_here=other.is_new,
                 settings=prepared.settings,
             )
@@ -488,7 +479,7 @@ class Session:
         draft.record()
         self.notices += [*draft.notices, *self.files.take_notices()]
         if other is not None and other.is_new:
-            self.conversations.announce_left_settings(left, asks=True)
+            self.conversations.announce_left_settings(previous, asks=True)
         number, options = self.document.conversation.turn_count, len(draft.deltas)
         author = prepared.resolved.basis.config.user.name
         try:
@@ -504,20 +495,20 @@ class Session:
         finally:
             turns.reruns.remember(cell, turn=number, options=options)
 
-    def _ended(self, turn: Turn) -> None:
+    def _keep_last_turn(self, turn: Turn) -> None:
         self.last_turn = self.host.namespace["_jp"] = turn
 
-    # --- the end -----------------------------------------------------------------------------
+    # --- close ---------------------------------------------------------------------------------
 
     def should_reopen(self) -> bool:
-        """Return whether loading again is to read what the page has now; this session is closed."""
+        """Return True, after closing this session, if the page has a record to read again."""
         if not self.store.can_reload(RELOAD_TIMEOUT):
-            return False  # no page answers: what is here goes on
+            return False  # no page replies: keep this session
         self.close()
         return True
 
     def close(self) -> None:
-        """Close what runs turns, and the store."""
+        """Close the turn runner, the journal, and the storage backend."""
         try:
             if "turns" in vars(self):
                 self.turns.close()

@@ -1,4 +1,6 @@
-"""Runs turns from the cell's thread: everything that `%load_ext` can do without.
+"""Prepare and run turns from the cell's thread.
+
+`%load_ext` does not load this module.
 
 Source: `docs/architecture.md`, `docs/guide.md`.
 """
@@ -62,12 +64,12 @@ UNDECIDED = "Interrupted before you decided. No request was sent, and nothing ra
 
 @dataclass(frozen=True, slots=True)
 class PreparedTurn:
-    """The basis of a turn to come; nothing has changed yet.
+    """A turn that can start; nothing has changed yet.
 
     Attributes:
-        settings: The configuration of its conversation.
-        draft: What its options change in it.
-        resolved: What that comes to.
+        settings: The settings of its conversation.
+        draft: The changes of its options.
+        resolved: The resolved configuration after these changes.
     """
 
     settings: Settings
@@ -76,33 +78,33 @@ class PreparedTurn:
 
 
 class TurnRunner:
-    """The turns of one session. Tools and turns run elsewhere; all else on the cell's thread.
+    """Runs the turns of one session. Call it on the cell's thread.
 
     Args:
-        host: Where the session runs.
-        active: The conversation to run them on.
-        known: Keeps the status of each turn, by conversation and number.
-        ended: Takes each turn that began, once it is over.
+        host: The host of the session.
+        active: The active conversation.
+        turn_statuses: Receives the status of each turn, by conversation and number.
+        on_end: Called with each turn that began, after its end.
 
     Attributes:
-        last_request: The last request that went out in this kernel.
+        last_request: The last request that this kernel sent.
     """
 
     def __init__(
         self,
         host: Host,
         active: ActiveConversation,
-        known: dict[tuple[str, int], str],
+        turn_statuses: dict[tuple[str, int], str],
         *,
-        ended: Callable[[Turn], None],
+        on_end: Callable[[Turn], None],
     ) -> None:
         self._host = host
         self._active = active
-        self._known = known
-        self._ended = ended
+        self._turn_statuses = turn_statuses
+        self._on_end = on_end
         self.runner = AgentRunner(host, active)
         self._agent, self._front_end = self.runner.agent, self.runner.front_end
-        self._threads: tuple[ConversationStream, RequestContext] | None = None
+        self._context: tuple[ConversationStream, RequestContext] | None = None
         self.last_request: LastRequest | None = None
         self._last_host = recorded_host(active.document)
         self.resolver = Resolver(
@@ -110,18 +112,18 @@ class TurnRunner:
         )
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
         self.compaction_settings = CompactionSettings(
-            self._providers_in_course, self.resolver.summarizer, now=active.clock
+            self._provider_names, self.resolver.summarizer, now=active.clock
         )
         self.first_requests = FirstRequests(active)
         self.reruns = CellReruns(active)
 
-    # --- what is asked -----------------------------------------------------------------------
+    # --- before a turn -----------------------------------------------------------------------
 
     def read_request(self, text: str, *, interpolated: bool) -> Description:
-        """Return `text` as it is asked: if `interpolated`, with the notebook's values in it.
+        """Return the request in `text`; if `interpolated`, with values in place of `{{name}}`.
 
         Raises:
-            UsageError: If it is empty or names something unknown.
+            UsageError: `text` is empty or has an unknown name.
         """
         if not text.strip():
             raise UsageError("the request is empty: write it below `%%jp`")
@@ -129,19 +131,19 @@ class TurnRunner:
             return Description(text.strip("\n"))
         config = self._active.settings.config
         budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
-        asked = interpolate(text, self._host.namespace, budget)
-        return Description(asked.text.strip("\n"), asked.images)
+        request = interpolate(text, self._host.namespace, budget)
+        return Description(request.text.strip("\n"), request.images)
 
     def next_conversation(
         self, content: str, cell: CellRun, *, new: bool = False, same_text: bool = False
     ) -> NextConversation | None:
-        """Return the conversation in which `cell` asks `content`; None: the active one.
+        """Return the conversation in which `cell` sends `content`; None: the active one.
 
-        With `same_text`, a cell that asked something else before is not run again.
+        With `same_text`, a cell with another earlier request does not count as run again.
 
         Raises:
-            ConfigError: If what it starts from is wrong.
-            PromptCancelled: If the person was asked, and wants nothing to be asked.
+            ConfigError: The configuration of a new conversation is not valid.
+            PromptCancelled: The user canceled the request.
         """
         if new:
             return NextConversation(
@@ -157,14 +159,14 @@ class TurnRunner:
         )
 
     def hide_secrets(self, text: str) -> str:
-        """Return `text` without the secrets that the person has answered tools with."""
+        """Return `text` without secret answers of the user."""
         return self.runner.secrets.hide(text)
 
     def read_schema(self, schema: object) -> dict[str, JsonValue] | None:
-        """Return the JSON schema that `schema` means, None: it is None.
+        """Return `schema` as a JSON schema; None if it is None.
 
         Raises:
-            UsageError: If it describes nothing.
+            UsageError: `schema` is not a type, a schema, or the name of one.
         """
         if schema is None:
             return None
@@ -182,14 +184,15 @@ class TurnRunner:
         schema: Mapping[str, JsonValue] | None,
         tool_choice: ToolChoice | None,
     ) -> PreparedTurn:
-        """Resolve what a turn with the request `text` would run on in `other`.
+        """Resolve the configuration of a turn with the request `text`.
 
-        Without `other` it would run in the active conversation.
+        The turn runs in `other`, or in the active conversation.
 
         Raises:
-            ConfigError: If an option or the configuration is wrong; nothing has changed.
-            ProviderError: If the key of the model is missing.
-            UsageError: If the model cannot answer in `schema`, or no tool is as `tool_choice` says.
+            ConfigError: An option or the configuration is not valid. Nothing has changed.
+            ProviderError: The key of the model is missing.
+            UsageError: The model does not support `schema`, or `tool_choice` does not fit the
+                tools.
         """
         active = self._active
         stream, settings = active.document.conversation, active.settings
@@ -217,7 +220,7 @@ class TurnRunner:
             ways = format_model_choices(resolved.basis.config.providers.llm)
             raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
 
-    # --- what the configuration is resolved into -----------------------------------------------
+    # --- resolve a configuration -------------------------------------------------------------
 
     def resolve(
         self,
@@ -228,7 +231,7 @@ class TurnRunner:
     ) -> Resolved:
         """Resolve `basis` from the cell's thread; see `Resolver.resolve`."""
         unavailable_reason = self._front_end.unavailable_reason(basis.config)
-        self._look_at_values(basis.config)
+        self._describe_attached_values(basis.config)
         return self._agent.wait_for(
             self.resolver.resolve(
                 basis,
@@ -246,19 +249,18 @@ class TurnRunner:
         )
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
-        """Return what `config` attaches, from the cell's thread; see `Resolver.attachments`."""
-        self._look_at_values(config)
+        """Return the attachments of `config`; see `Resolver.attachments`."""
+        self._describe_attached_values(config)
         return self.resolver.attachments(config)
 
-    def _look_at_values(self, config: AppConfig) -> None:
-        """Describe the variables that are attached, as they are now."""
+    def _describe_attached_values(self, config: AppConfig) -> None:
         budget = ValueBudget(config.interpolation.max_chars, config.values.image_side)
         urls = config.conversation.attachments
         self.resolver.values.describe(urls, self._host.namespace, budget)
 
     def inquiry(self, config: AppConfig, tools: ToolSet, conversation_id: str) -> LlmInquiryBackend:
-        """Return what answers the questions of `tools`; see `Resolver.inquiry`."""
-        self._look_at_values(config)
+        """Return the model backend for questions of `tools`; see `Resolver.inquiry`."""
+        self._describe_attached_values(config)
         return self._agent.wait_for(self.resolver.inquiry(config, tools, conversation_id))
 
     # --- one turn ----------------------------------------------------------------------------
@@ -276,17 +278,25 @@ class TurnRunner:
     ) -> Turn:
         """Run `request` as a turn of the active conversation and show it in the cell.
 
-        The model is shown `images` with it, within the limits of the record. `resolved` counts
-        until tools change the configuration. Its last `changes` were made for this turn. With
-        `shows_request` the person sees what is asked: their cell does not say it. With `compact`
-        the conversation is made shorter before.
+        Args:
+            request: The request.
+            resolved: The configuration of its first cycle.
+            strict: An open decision ends the turn.
+            changes: Number of trailing configuration changes that were made for this turn.
+            images: Images of the request, within the limits of the record.
+            shows_request: Show the request, as the cell does not contain it.
+            compact: Compact the conversation before the turn.
 
         Raises:
-            AnswerError: If the answer does not fit the schema of `request`.
+            AnswerError: The answer does not fit the schema of `request`.
         """
         stream = self.repair_conversation()
         turn = self._loop(
-            resolved, self._thread(stream), strict=strict, changes=changes, compact_first=compact
+            resolved,
+            self._request_context(stream),
+            strict=strict,
+            changes=changes,
+            compact_first=compact,
         )
         return self._finish(
             turn,
@@ -305,17 +315,21 @@ class TurnRunner:
         resolved: Resolved,
         recorded: Mapping[str, RecordedAnswer],
     ) -> Turn:
-        """Continue the turn that was interrupted, and show that in the cell.
+        """Continue an interrupted turn and show that in the cell.
 
-        The calls `again` run, with what was `recorded` of their questions; the model is
-        told that the others were `abandoned`.
+        Args:
+            found: The interrupted turn.
+            again: Its open calls that run.
+            abandoned: The responses of its other open calls.
+            resolved: The configuration of its next cycle.
+            recorded: Recorded answers to questions of the calls that run.
 
         Raises:
-            AnswerError: If the answer does not fit the schema of the request.
+            AnswerError: The answer does not fit the schema of the request.
         """
         stream = self.repair_conversation(resumes=True)
-        self._threads = None  # the last turn belongs to what is sent now
-        thread = thread_of(stream, self._providers_in_course(), in_turn=True)
+        self._context = None  # the last turn belongs to what is sent now
+        thread = thread_of(stream, self._provider_names(), in_turn=True)
         changes = len(found.taken_back)
         turn = self._loop(resolved, thread, changes=changes, recorded=recorded)
         return self._finish(
@@ -326,13 +340,13 @@ class TurnRunner:
         )
 
     def repair_conversation(self, *, resumes: bool = False) -> ConversationStream:
-        """Return the active conversation, fit to be sent once its last turn has ended.
+        """Repair the active conversation for its next request, and return it.
 
-        If that `resumes`, its open calls stay open.
+        If its last turn `resumes`, open calls stay open.
         """
         stream = self._active.document.conversation
         if stream.repair(resumes=resumes):
-            self._threads = None
+            self._context = None
             self._active.replaced()
         return stream
 
@@ -346,18 +360,16 @@ class TurnRunner:
         compact_first: bool = False,
         recorded: Mapping[str, RecordedAnswer] = MappingProxyType({}),
     ) -> TurnLoop:
-        """Return what runs one turn of the active conversation, shown in the cell."""
         stream = self._active.document.conversation
-        self._active.write_journal()  # there is one before calls begin
+        self._active.write_journal()  # before the first call starts
+        answers = self.runner.load_answers(resolved.basis.config)  # may raise: before the output
         return TurnLoop(
             stream=stream,
             thread=thread,
             resolve=self.resolver.for_turn(resolved),
             prompter=self._front_end.prompter,
             cell=self.runner.cell,
-            prepared=self.runner.load_answers(
-                resolved.basis.config
-            ),  # may raise: before it is shown
+            prepared=answers,
             display=self.runner.begin_turn(resolved.basis.config),
             strict=strict or os.environ.get(environment.STRICT) == "1",
             context=self.runner.tool_context(stream),
@@ -380,7 +392,7 @@ class TurnRunner:
         schema: Mapping[str, JsonValue] | None,
         shown: str = "",
     ) -> Turn:
-        """Run the `job` of `turn`, which has that `number`, and show it below what was `shown`."""
+        """Run `job` of the turn with this `number`, and show it below the request `shown`."""
         output, stream, thread = self.runner.output, turn.stream, turn.request_context
         assert output is not None
         status, why = "failed", ""
@@ -394,10 +406,10 @@ class TurnRunner:
             finally:
                 self.last_request, self._last_host = turn.sent or self.last_request, turn.host
                 if turn.is_unanswered or turn.request_context is not thread:
-                    self._threads = None
-                made = self._view(number, turn, status)
+                    self._context = None
+                made = self._read_turn(number, turn, status)
                 if made is not None:
-                    self._ended(made)
+                    self._on_end(made)
         if status == "stopped":
             raise KeyboardInterrupt(STOPPED)
         if status == "interrupted":
@@ -411,36 +423,34 @@ class TurnRunner:
             check_answer(entries, schema, text=made.text)
         return made
 
-    def _thread(self, stream: ConversationStream) -> RequestContext:
-        """Return the provider's view of `stream`, kept from turn to turn."""
-        if self._threads is None or self._threads[0] is not stream:
-            empty = not stream.turn_count  # as is each conversation that begins with this turn
-            seen = RequestContext() if empty else thread_of(stream, self._providers_in_course())
-            self._threads = stream, seen
-        return self._threads[1]
+    def _request_context(self, stream: ConversationStream) -> RequestContext:
+        if self._context is None or self._context[0] is not stream:
+            empty = not stream.turn_count  # spares a new conversation the settings
+            context = RequestContext() if empty else thread_of(stream, self._provider_names())
+            self._context = stream, context
+        return self._context[1]
 
-    def _providers_in_course(self) -> list[str]:
+    def _provider_names(self) -> list[str]:
         return self._active.settings.projection.providers()
 
     def clear_context(self) -> None:
-        """Have the provider's view of the conversation made anew."""
-        self._threads = None
+        """Rebuild the request context for the next request."""
+        self._context = None
 
-    def _view(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
-        """Return the turn as code reads it; None if it never began."""
+    def _read_turn(self, number: int, turn: TurnLoop, status: str) -> Turn | None:
         made = turn.stream.last_turn()
         if made is None or made.number < number:
             return None
-        self._known[turn.stream.id, number] = status
+        self._turn_statuses[turn.stream.id, number] = status
         return read_turn(number, made.entries, status=status, images=turn.stream.images)
 
-    # --- a question from ordinary code -------------------------------------------------------
+    # --- questions of the user's code --------------------------------------------------------
 
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd:
-        """Put `prompt` to the person in the running cell, ahead of a turn.
+        """Show `prompt` in the running cell before a turn, and return its end.
 
         Raises:
-            KeyboardInterrupt: If the kernel was interrupted; it says that nothing was done.
+            KeyboardInterrupt: The kernel was interrupted. The message says that nothing ran.
         """
         self._front_end.begin_question(self._active.settings.config)
         try:
@@ -449,18 +459,18 @@ class TurnRunner:
             raise KeyboardInterrupt(UNDECIDED) from None
 
     def ask_question(self, question: Question, *, label: str | None, tool: str | None) -> Any:
-        """Return the answer to `question` as `ask_questions` does."""
+        """Return the answer to `question`; see `ask_questions`."""
         return self.ask_questions([question], label=label, tool=tool)[question.id]
 
     def ask_questions(
         self, questions: Sequence[Question], *, label: str | None, tool: str | None
     ) -> dict[str, Any]:
-        """Return the answers to `questions` by id: configured, or from the person, as one form.
+        """Return the answers to `questions` by id: configured, or of the user in one form.
 
         Raises:
-            ConfigError: If a configured answer does not fit.
-            PromptUnavailable: If nobody can be asked.
-            PromptCancelled: If somebody was asked and gave no answer.
+            ConfigError: A configured answer does not fit.
+            PromptUnavailable: No user is available.
+            PromptCancelled: The user gave no answer.
         """
         from jp_nb.session.ask import CodeQuestions, format_questions  # most turns ask none
 
@@ -474,34 +484,33 @@ class TurnRunner:
         config = self._active.settings.config
         prepared = self.runner.load_answers(config)
         own = CodeQuestions(questions, config, label=label, tool=tool, prepared=prepared)
-        answers = own.answers(lambda prompt: self._put(prompt, config))
+        answers = own.answers(lambda prompt: self._show_prompt(prompt, config))
         for question in questions:
             self.runner.secrets.add_answer(question, answers[question.id])
         return {each.id: each.validated(answers[each.id]) for each in questions}
 
-    def _put(
+    def _show_prompt(
         self, prompt: QuestionPrompt | FormPrompt, config: AppConfig
     ) -> PromptEnd | FormPromptEnd:
-        """Put `prompt` to the person in the running cell, whether a turn runs in it or not."""
         running = self._active.running
         in_turn = running is not None and not running.done()
         if not in_turn:
             self._front_end.begin_question(config)
         end: PromptEnd | FormPromptEnd
         if isinstance(prompt, FormPrompt):
-            prompt = replace(prompt, pages=tuple(map(self._hidden, prompt.pages)))
+            prompt = replace(prompt, pages=tuple(map(self._without_secrets, prompt.pages)))
             end = self._front_end.ask_form_in_cell(prompt, keeps_record=not in_turn)
         else:
-            prompt = self._hidden(prompt)
+            prompt = self._without_secrets(prompt)
             end = self._front_end.ask_in_cell(prompt, keeps_record=not in_turn)
         if in_turn and self.runner.output is not None and not isinstance(end, Unavailable):
             self.runner.output(Notice(record_of(prompt, end).plain))
         return end
 
-    def _hidden(self, page: QuestionPrompt) -> QuestionPrompt:
+    def _without_secrets(self, page: QuestionPrompt) -> QuestionPrompt:
         return replace(page, question=self.runner.secrets.hide_in_question(page.question))
 
     def close(self) -> None:
-        """Close prompts, providers and the agent's thread."""
+        """Close prompts, providers, and the agent's thread."""
         self._front_end.end()
         self._agent.close(*self.resolver.take_closing())

@@ -50,7 +50,7 @@ def test_agent_thread_cannot_wait_for_itself(agent: AgentThread) -> None:
 
 
 def test_blocked_thread_is_an_error(agent: AgentThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_runner, "LONGEST_BUSY", 0.05)
+    monkeypatch.setattr(agent_runner, "MAX_START_S", 0.05)
     began, end = threading.Event(), threading.Event()
 
     async def blocks() -> None:

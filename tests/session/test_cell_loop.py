@@ -184,7 +184,7 @@ def test_failing_job_is_logged_and_the_turn_continues(
 def test_wake_up_needs_no_polling(
     cell: CellLoop, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cell_loop, "SLICE", 60.0)
+    monkeypatch.setattr(cell_loop, "MAX_WAIT_S", 60.0)
 
     async def many() -> None:
         for _ in range(100):
@@ -256,7 +256,7 @@ def test_waiting_time_excludes_a_stopped_process(
         return bool(over)
 
     cell.serve(is_over)
-    assert turns > 1.0 / cell_loop.SLICE
+    assert turns > 1.0 / cell_loop.MAX_WAIT_S
 
 
 def test_pending_messages_are_handled_before_the_waiting_time_ends(cell: CellLoop) -> None:
