@@ -35,7 +35,7 @@ import jp_nb
 from jp_nb.record.clock import Clock
 from jp_nb.record.document import Document
 from jp_nb.record.journal import open_calls
-from jp_nb.record.turns import cut_short
+from jp_nb.record.turns import find_interrupted_turn
 from jp_nb.session.current import set_current
 from jp_nb.session.host import OpenedConversation
 from jp_nb.session.session import Session
@@ -225,7 +225,7 @@ def heir(folder: Path, page: Any) -> dict[str, Any]:
     assert len(set(marks)) == len(marks), "a tool ran twice"
     assert marks_in(folder) == marks, "opening the notebook ran a tool"
     assert session.active.trust.trusted, session.active.trust.why_not
-    resumed = cut_short(stream) is not None
+    resumed = find_interrupted_turn(stream) is not None
     if resumed:
         _resume(session, marks, folder)
     _opens_again(session, folder)

@@ -56,10 +56,10 @@ from jp_nb.record.events import (
     InquiryEntry,
     ToolCallResponse,
     image_entry,
-    shows,
+    images_metadata,
 )
 from jp_nb.record.journal import CallStage
-from jp_nb.record.marks import edited_by_person
+from jp_nb.record.marks import edit_metadata
 from jp_nb.tools.base import (
     CURRENT_RUN,
     CellThread,
@@ -437,12 +437,12 @@ class CallRunner:
         if call.may_have_run and not call.ran:
             content = RAN_BEFORE.format(content)
         if call.edited is not None:
-            metadata = edited_by_person(copy_json(call.arguments), call.edited)
+            metadata = edit_metadata(copy_json(call.arguments), call.edited)
         if skipped or content != call.delivered:
             self._drop_images(call)
         elif call.structured is not None:
             metadata["structured"] = copy_nested_json(call.structured)
-        metadata |= shows(call.shown_images.images)
+        metadata |= images_metadata(call.shown_images.images)
         call.response = ToolCallResponse(
             id=call.request.id, content=content, is_error=is_error, metadata=metadata
         )

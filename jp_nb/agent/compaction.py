@@ -41,15 +41,15 @@ from jp_nb.record.clock import Clock, utc_now
 from jp_nb.record.compaction import (
     CompactionBounds,
     TurnRange,
-    as_sentence,
-    counting,
-    in_one_step,
-    in_words,
+    active_compactions,
+    format_compaction_line,
+    format_compactions,
+    mark_as_one_step,
     summary_ranges,
     turn_treatments,
-    with_summaries,
+    widen_to_summaries,
 )
-from jp_nb.record.context import ContextItem, RequestContext, thread_of, thread_of_turns
+from jp_nb.record.context import ContextItem, RequestContext, build_context, build_turns_context
 from jp_nb.record.events import (
     ChatRequest,
     ChatResponse,
@@ -154,7 +154,7 @@ class CompactionPlanner:
         self._providers = providers
         self._in_turn = in_turn
         self._bounds = CompactionBounds(stream, now, in_turn=in_turn)
-        self._counting = counting(stream.entries)
+        self._counting = active_compactions(stream.entries)
 
     def cuts(
         self,
@@ -175,7 +175,7 @@ class CompactionPlanner:
             if turns is None:
                 continue
             if rule.summary is not None:
-                turns = with_summaries(turns, summaries)
+                turns = widen_to_summaries(turns, summaries)
                 summaries.append(turns)
             found.append(CompactionStep(turns, rule))
         return found
@@ -201,7 +201,7 @@ class CompactionPlanner:
         return CompactionPlan(tuple(kept), before, size, copy)
 
     def _size(self, stream: ConversationStream) -> int:
-        return ContextTokens().of(thread_of(stream, self._providers, in_turn=self._in_turn))
+        return ContextTokens().of(build_context(stream, self._providers, in_turn=self._in_turn))
 
 
 def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
@@ -217,8 +217,8 @@ def _summaries_in(stream: ConversationStream, turns: TurnRange) -> str:
 def count_uncompacted_turns(stream: ConversationStream) -> int:
     """Return how many turns are sent whole: no compaction says anything of them."""
     edges = [0] * (stream.turn_count + 1)
-    for placed in counting(stream.entries):
-        entry = placed.of_its_time
+    for placed in active_compactions(stream.entries):
+        entry = placed.effective
         if entry.from_turn <= entry.to_turn:
             edges[entry.from_turn] += 1
             edges[entry.to_turn + 1] -= 1
@@ -243,11 +243,11 @@ async def make_compactions(
         if cut.rule.summary is not None:
 
             def turns_in(turns: TurnRange) -> RequestContext:
-                return thread_of_turns(stream, providers, turns)
+                return build_turns_context(stream, providers, turns)
 
             text = await _summed_up(cut, cut.turns, turns_in, summarize)
         found.append(cut.entry(text))
-    return in_one_step(found)
+    return mark_as_one_step(found)
 
 
 async def _summed_up(
@@ -558,8 +558,12 @@ class Compactor:
         finally:
             self.display(Waits(MODEL_WAITS, ""))
         self.record.add(*self.tokens.attach_usage_to_last(entries))
-        self.record.thread = thread_of(stream, providers, in_turn=in_turn)
-        told = f"⊟ {why}: from now on, {in_words(entries)}" if why else as_sentence(entries)
+        self.record.thread = build_context(stream, providers, in_turn=in_turn)
+        told = (
+            f"⊟ {why}: from now on, {format_compactions(entries)}"
+            if why
+            else format_compaction_line(entries)
+        )
         self.display(Notice(f"{told}. Undo: {UNDO}"))
         return True
 
@@ -568,7 +572,7 @@ class Compactor:
         stream = self.record.stream
         outcome = stream.until(len(stream))
         outcome.append(*entries)
-        thread = thread_of(outcome, self.compaction_settings.providers(), in_turn=in_turn)
+        thread = build_context(outcome, self.compaction_settings.providers(), in_turn=in_turn)
         return ContextTokens().of(thread)
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
@@ -583,7 +587,7 @@ _HELP: Final = "The record keeps every turn. A model writes the summary. The num
 
 def _in_words(plan: CompactionPlan) -> str:
     """Return what would become of which turns: `turns 1 to 3 are sent without reasoning, …`."""
-    made = in_words([cut.entry() for cut in plan.cuts])
+    made = format_compactions([cut.entry() for cut in plan.cuts])
     return f"{made}: about {plan.frees:,} tokens less"
 
 

@@ -50,7 +50,7 @@ from jp_nb.config.proposal import (
 from jp_nb.config.schema import Element, Keys, SchemaNode, format_path, node_at, parse_path
 from jp_nb.config.tree.base import shorten_for_error
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ProposedBy, metadata_of
+from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.text import spell_invisible
 from jp_nb.tools.base import DeltaRejection
 from jp_nb.tools.outcome import Success
@@ -256,7 +256,7 @@ class ConfigChanges:
             [proposal.change for proposal in proposals], self._basis.partial, self._basis.defaults
         )
         paths = dict.fromkeys(path for proposal in proposals for path in proposal.paths)
-        by = metadata_of([by for _, by in self._approved])
+        by = proposal_metadata([by for _, by in self._approved])
         self._approved.clear()
         return ConfigDelta(
             delta=complete_model_ids(change.delta, self._basis),

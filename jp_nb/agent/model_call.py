@@ -45,7 +45,7 @@ from jp_nb.agent.turn_state import LastRequest, Resolved, TurnRecord
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
-from jp_nb.record.marks import LastHost, as_continuing, continues
+from jp_nb.record.marks import LastHost, is_continuation, mark_continuation
 from jp_nb.tools.base import CellThread
 
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
@@ -83,7 +83,7 @@ class ContinuedAnswer:
             if not isinstance(entry, ChatResponse) or entry.kind == "structured":
                 continue
             part = TextPart(0, entry.kind, entry.message or entry.reasoning or "")
-            if self.kept and continues(entry):
+            if self.kept and is_continuation(entry):
                 part = replace(part, text=self.kept.pop().text + part.text)
             self.kept.append(part)
 
@@ -149,7 +149,7 @@ class Attempt:
         entries = [*self.entries, *rest]
         for place, entry in enumerate(entries if self.trimmer is not None else ()):
             if isinstance(entry, ChatResponse) and entry.kind == "message":
-                entries[place] = as_continuing(entry)
+                entries[place] = mark_continuation(entry)
                 break
         return entries
 

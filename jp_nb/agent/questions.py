@@ -64,8 +64,8 @@ from jp_nb.record.events import (
     InquiryRequest,
     InquiryResponse,
     InquirySource,
-    marks_in,
-    who_in,
+    answer_marks,
+    recorded_by,
 )
 from jp_nb.record.marks import ModelUsage, with_usage
 from jp_nb.tools.answer_types import Misfit
@@ -374,7 +374,7 @@ def _about(end: str | None, channel: str | None, by: str | None) -> dict[str, Js
 
 def marks_of(entry: InquiryResponse) -> frozenset[Mark]:
     """Return what is remarkable about an answer, as its entry has it."""
-    return frozenset(marks_in(entry.metadata))
+    return frozenset(answer_marks(entry.metadata))
 
 
 def question_end(entry: InquiryResponse) -> QuestionEnd:
@@ -865,7 +865,7 @@ class ToolQuestions:
                 channel=channel if isinstance(channel, str) else None,
                 label=each.label,
                 marks=marks_of(entry),
-                by=who_in(entry.metadata),
+                by=recorded_by(entry.metadata),
             )
         )
 

@@ -39,8 +39,8 @@ from jp_nb.record.events import (
     is_usage_mark,
 )
 from jp_nb.record.journal import CallProgress, CallStage, OpenCall, open_calls
-from jp_nb.record.marks import LastHost, uncalled, with_host, with_tool_choice
-from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, is_unanswered, no_answer_mark
+from jp_nb.record.marks import LastHost, missing_call, with_host, with_tool_choice
+from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, is_unanswered, make_no_answer
 from jp_nb.tools.base import CellThread, SharedContext, is_cancelled
 from jp_nb.tools.secrets import SecretAnswers
 
@@ -224,7 +224,7 @@ class TurnLoop:
         request = request.model_copy(update={"content": shown.add_omissions_to(request.content)})
         request = with_tool_choice(request, resolved.tool_choice)
         if not (
-            self.stream.same_each_time or resolved.uses_cassette
+            self.stream.is_reproducible or resolved.uses_cassette
         ):  # a replay leaves the same record
             request = with_host(request, resolved.host)
         if self._compaction is not None:
@@ -248,7 +248,7 @@ class TurnLoop:
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
         self._began, self._again = True, again
-        self._images = sum(len(self.stream.images.shown_by(entry).images) for entry in turn)
+        self._images = sum(len(self.stream.images.images_of(entry).images) for entry in turn)
         self._record.add(*abandoned)
         tools = resolved.tools.tools
         calls = [
@@ -265,7 +265,7 @@ class TurnLoop:
     def _close(self, status: Completion | Literal["failed"]) -> None:
         """Leave a record that is well formed, and that says if the turn got no answer."""
         may_have_run = [each.request for each in self._again if each.may_have_run]
-        for call in self.stream.unanswered() if self._began else ():
+        for call in self.stream.open_tool_calls() if self._began else ():
             told = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
             self._record.add(ToolCallResponse(id=call.id, content=told, is_error=True))
         turn = self.stream.current_turn() if self._began else []
@@ -277,7 +277,7 @@ class TurnLoop:
         takes_back = self.changes if silent else 0
         if self._began or takes_back:
             ended: Ended = "failed" if status == "failed" else "interrupted"
-            mark = no_answer_mark(NoAnswer(ended, takes_back))
+            mark = make_no_answer(NoAnswer(ended, takes_back))
             self._record.add(self._tokens.attach_usage(mark))
         else:
             self._tell_tokens()
@@ -427,7 +427,7 @@ class TurnLoop:
 
     def _say_uncalled(self, choice: str, calls: Sequence[Call]) -> None:
         """Say that the tool which this request demanded was not called."""
-        missing = uncalled(choice, [call.request.name for call in calls])
+        missing = missing_call(choice, [call.request.name for call in calls])
         if missing is not None:
             self.display(
                 Notice(f"⚠ The model did not call {missing}, although this turn requires it")

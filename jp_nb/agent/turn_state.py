@@ -143,7 +143,7 @@ class TurnRecord:
         A reproducible record orders inquiries by call, because concurrent calls ask in any order.
         It holds them back until the next entry.
         """
-        if self.stream.same_each_time:
+        if self.stream.is_reproducible:
             self._held_inquiries.append(entry)
         else:
             self.add(entry)
@@ -151,7 +151,7 @@ class TurnRecord:
     def add(self, *entries: Entry, images: Iterable[Image] = ()) -> None:
         """Append `entries` in one step, after those `images` that are not yet recorded."""
         if self._held_inquiries:
-            entries = (*sort_by_call(self._held_inquiries, self.stream.unanswered()), *entries)
+            entries = (*sort_by_call(self._held_inquiries, self.stream.open_tool_calls()), *entries)
             self._held_inquiries = []
         start = len(self.stream)
         self.stream.append(*self.stream.new_images(images), *entries)

@@ -30,9 +30,9 @@ from jp_nb.json_values import JsonObject, as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, stored_id, utc_now
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.conversations import notices
-from jp_nb.record.document import KEY, OF_A_CONVERSATION, VERSION, Document, events_of, others_of
+from jp_nb.record.document import CONVERSATION_KEYS, KEY, VERSION, Document, events_of, others_of
 from jp_nb.record.events import ChatRequest, ChatResponse, Compaction, Entry, ToolCallRequest
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream
@@ -181,7 +181,7 @@ def _of_record(metadata: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
         yield f"metadata.{KEY}", "the record is empty: remove it with `jp-nb strip --record`"
     for number, other in enumerate(others):
         shape = as_object(other)
-        alone: JsonObject = {key: shape[key] for key in OF_A_CONVERSATION if key in shape}
+        alone: JsonObject = {key: shape[key] for key in CONVERSATION_KEYS if key in shape}
         yield from _of_conversation({**alone, "version": VERSION}, f"others[{number}].", keys)
 
 
@@ -203,7 +203,7 @@ def _of_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterato
     except ConfigError as exc:
         yield place, f"{prefix}events: the resulting configuration is not valid at {exc.path}"
         return
-    for problem in projection.not_understood.values():
+    for problem in projection.problems.values():
         yield (
             place,
             f"{prefix}events: the setting {problem.path} is unknown or not valid, and is ignored",
@@ -374,7 +374,7 @@ def _first_unknown(metadata: Any, content: CassetteContent) -> str | None:
         providers = Projection(stream, lambda: ()).providers()
     except ConfigError:
         return None
-    thread = thread_of(stream, providers)
+    thread = build_context(stream, providers)
     known = [
         {index for index, each in enumerate(_messages(thread, name)) if each in content.parts}
         for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]
@@ -473,7 +473,10 @@ def _listed(named: Path) -> list[Path]:
 
 def _add(files: CheckedFiles, path: Path, notebook: Path) -> None:
     """Add `path`, which is `notebook` or a file beside it, and what it is held against."""
-    cassette, answers = cassette_module.beside(notebook), notebook.with_suffix(answers_file.SUFFIX)
+    cassette, answers = (
+        cassette_module.default_cassette_path(notebook),
+        notebook.with_suffix(answers_file.SUFFIX),
+    )
     if path == notebook:
         files.notebooks[path] = None
     if path in (notebook, cassette) and cassette.is_file():

@@ -38,7 +38,7 @@ MAX_LINE = 5000
 def trust(options: argparse.Namespace) -> int:
     """List what would count, ask, and have it count; or take that back."""
     if options.revoke:
-        for line in trust_module.revoked(options.folder.resolve()):
+        for line in trust_module.revoke_consent(options.folder.resolve()):
             print(one_line(line, limit=MAX_LINE))
         return 0
     if not options.folder.is_dir():
@@ -48,13 +48,13 @@ def trust(options: argparse.Namespace) -> int:
     for line in files.take_notices() if not pending else ():
         print(one_line(line, limit=MAX_LINE))
     if not pending:
-        print(files.why_nothing_waits())
+        print(files.no_pending_reason())
         return 0
     print(table(PENDING_HEAD, pending_rows(pending), limit=sys.maxsize).text)
     if not options.yes and not _agrees():
         print("nothing changed", file=sys.stderr)
         return 1
-    files.agree(pending)
+    files.consent(pending)
     print("these files are trusted now, until their content changes")
     return 0
 

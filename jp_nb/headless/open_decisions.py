@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
 from jp_nb.headless.files import shown_line
-from jp_nb.storage.answers_file import DECISIONS, AnswersFile, Key, Section, is_long
+from jp_nb.storage.answers_file import DECISIONS, AnswersFile, Key, Section, is_answer_table
 from jp_nb.text import one_line, plain
 from jp_nb.tools.answer_types import SelectAnswer
 from jp_nb.tools.question import FormAnswer, Question
@@ -244,7 +244,9 @@ def _examples(question: Question) -> list[str]:
         lines += [_comment(about), *_options(field_)]
     fields = ", ".join(f"{_key(x.id)} = {_example(x)}" for x in kind.fields)
     form = f"{{ {fields} }}"
-    if is_long({each.id for each in kind.fields}):  # its one field has a name that means more
+    if is_answer_table(
+        {each.id for each in kind.fields}
+    ):  # its one field has a name that means more
         form = f"{{ answer = {form} }}"
     return [*lines, f"# {key} = {form}"]
 

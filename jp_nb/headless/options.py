@@ -22,7 +22,7 @@ from jp_nb.storage import environment
 
 if TYPE_CHECKING:
     from jp_nb.storage.answers_file import AnswersFile
-    from jp_nb.storage.cassette import OnFile
+    from jp_nb.storage.cassette import StoredExchange
 
 PATH: Final = "providers.cassette"
 """Where settings say which cassette is used, and what for."""
@@ -67,10 +67,14 @@ def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, 
         raise UsageError("--tools selects where a replay takes tool results from: add `--replay`")
     if not chosen:
         return {}
-    from jp_nb.storage.cassette import beside, refuse_unsafe_link
+    from jp_nb.storage.cassette import default_cassette_path, refuse_unsafe_link
 
     mode = chosen[0]
-    path = Path(os.path.abspath(given[mode])) if given[mode] else beside(notebook.resolve())
+    path = (
+        Path(os.path.abspath(given[mode]))
+        if given[mode]
+        else default_cassette_path(notebook.resolve())
+    )
     if mode != "replay":
         refuse_unsafe_link(path)
     found = {f"{PATH}.mode": mode, f"{PATH}.path": str(path)}
@@ -170,7 +174,7 @@ def unused_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
     return [line for path, use in uses.items() for line in _unused(path, use)]
 
 
-def _before(path: Path, use: CassetteUse) -> list[OnFile]:
+def _before(path: Path, use: CassetteUse) -> list[StoredExchange]:
     """Return the exchanges that could answer: none that were written in the run."""
     from jp_nb.storage.cassette import read_cassette
 

@@ -30,7 +30,7 @@ from jp_nb.headless.report import (
 )
 from jp_nb.headless.runner import RunResult, print_cell, run_notebook
 from jp_nb.storage import answers_file
-from jp_nb.storage.cassette import beside, refuse_unsafe_link
+from jp_nb.storage.cassette import default_cassette_path, refuse_unsafe_link
 
 
 class NotebookFailed(Exception):  # noqa: N818 - it is no error of ours
@@ -132,7 +132,7 @@ class NotebookItem(pytest.Item):
 def settings_for(path: Path, *, record: bool) -> dict[str, str]:
     """Return the settings by which the files beside the notebook at `path` count, if there are."""
     settings = {}
-    cassette, answers = beside(path), path.with_suffix(answers_file.SUFFIX)
+    cassette, answers = default_cassette_path(path), path.with_suffix(answers_file.SUFFIX)
     if record:
         refuse_unsafe_link(cassette)
     if record or cassette.is_file():

@@ -209,7 +209,7 @@ def import_directory(folder: Path, notebook: Path) -> list[str]:
     identifier = loaded.conversation.id
     held = _find(document, identifier)
     if held is None:
-        document.shelve()
+        document.archive_active()
         document.conversation = loaded.conversation
         done = "imported"
     elif write_directory(held).files == write_directory(jp).files:  # as bytes: nothing differs

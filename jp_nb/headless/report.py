@@ -25,7 +25,7 @@ from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now
 from jp_nb.record.document import Document, conversation_id, others_of
 from jp_nb.record.events import InquiryRequest
-from jp_nb.record.marks import KEYS, TurnUsage, usage_in
+from jp_nb.record.marks import KEYS, TurnUsage, read_usage
 from jp_nb.record.question_log import DOES_NOT_FIT, NO_MODEL, NO_USER, USER_ONLY
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.record.turns import (
@@ -314,7 +314,7 @@ def _reported(stream: ConversationStream, entries: TurnEntries, cell: int | None
     questions = tuple(
         ReportedQuestion(each, askers.get(each.id, ""), _end_of(each)) for each in turn.inquiries
     )
-    used = (each for entry in entries.entries for each in usage_in(entry.metadata))
+    used = (each for entry in entries.entries for each in read_usage(entry.metadata))
     return ReportedTurn(
         stream.id,
         replace(turn, status=turn.status or _status_of(turn)),

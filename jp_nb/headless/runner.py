@@ -45,7 +45,7 @@ from jp_nb.headless.files import (
 )
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
-from jp_nb.record.clock import position_clock
+from jp_nb.record.clock import clock_from_epoch
 from jp_nb.record.document import KEY, conversation_id, events_of, others_of
 from jp_nb.record.merge import MODULE, lift_carrier, read_carrier, unreadable_carrier
 from jp_nb.session.journal import complete_document, remove_written
@@ -438,7 +438,7 @@ def _without_kernel(name: str, notebook: Any, exc: NoSuchKernel | NotStartedErro
 def _check_epoch() -> None:
     """Raise `UsageError` if no kernel would start: IPython reads the epoch, for its banner."""
     if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
-        position_clock(epoch)
+        clock_from_epoch(epoch)
 
 
 def _environment(

@@ -18,7 +18,7 @@ from jp_nb.config.partial import Change, Partial, apply, merge
 from jp_nb.config.schema import format_path, parse_path
 from jp_nb.errors import ConfigError, StorageError
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.compaction import placed_compactions, takes_back
+from jp_nb.record.compaction import find_compactions, is_revert
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
     IMAGES,
@@ -300,8 +300,8 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
 
 def _taken_back(views: Sequence[Entry]) -> list[int]:
     """Return the places of compactions that were taken back, and of what takes them back."""
-    gone = [placed.position for placed in placed_compactions(views) if placed.taken_back]
-    return gone + [index for index, view in enumerate(views) if takes_back(view)]
+    gone = [placed.position for placed in find_compactions(views) if placed.is_reverted]
+    return gone + [index for index, view in enumerate(views) if is_revert(view)]
 
 
 def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:

@@ -32,7 +32,7 @@ from jp_nb.interop.json_text import (
     sort_keys,
 )
 from jp_nb.json_values import JsonObject, as_object, replace_surrogates
-from jp_nb.record.events import BESIDE_CONFIG, CONVERSATION_KINDS
+from jp_nb.record.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
 PAD = "  "
 """How far an entry is indented in its file."""
@@ -71,8 +71,8 @@ def decode_entry(raw: JsonObject) -> JsonObject:
         how["fields"] = fields
     if _is_flat(raw):
         how["flat"] = True
-        config = {key: item for key, item in entry.items() if key not in BESIDE_CONFIG}
-        entry = {key: item for key, item in entry.items() if key in BESIDE_CONFIG}
+        config = {key: item for key, item in entry.items() if key not in NON_CONFIG_KEYS}
+        entry = {key: item for key, item in entry.items() if key in NON_CONFIG_KEYS}
         entry["delta"] = config
     verbatim: list[JsonValue] = []
 
@@ -94,7 +94,7 @@ def _is_flat(raw: Mapping[str, JsonValue]) -> bool:
     """Return True if the configuration stands on the delta itself, as in 2025."""
     if raw.get("type") != "config_delta" or "delta" in raw or raw.get("op") is not None:
         return False
-    return not raw.keys() <= BESIDE_CONFIG
+    return not raw.keys() <= NON_CONFIG_KEYS
 
 
 def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
@@ -115,7 +115,7 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     _convert(raw, encode)
     if how.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
         rest = {key: item for key, item in raw.items() if key != "delta"}
-        alone = rest.keys() <= BESIDE_CONFIG and not delta.keys() & (BESIDE_CONFIG | {"delta"})
+        alone = rest.keys() <= NON_CONFIG_KEYS and not delta.keys() & (NON_CONFIG_KEYS | {"delta"})
         if alone and _is_flat(rest | delta):
             raw = rest | delta
     fields = how.get("fields")

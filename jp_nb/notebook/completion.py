@@ -33,7 +33,7 @@ from jp_nb.config.tree.models import EFFORTS, PROVIDER_NAMES, ModelId
 from jp_nb.config.tree.tools import JSON_TYPES, SOURCES, STAR
 from jp_nb.errors import ConfigError, JpNbError
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, MagicOption, Offer, Subcommand
-from jp_nb.record.conversations import Listed, listing
+from jp_nb.record.conversations import ConversationInfo, list_conversations
 from jp_nb.session.session import Session
 from jp_nb.session.structured import is_schema_like
 from jp_nb.storage.config_files import SUFFIXES, user_folder
@@ -588,7 +588,7 @@ class SessionFacts:
 
     def conversations(self, *, damaged: bool) -> Sequence[str]:
         """Ids of the conversations that are not active."""
-        found: list[Listed] = _or([], lambda: listing(self._session.document))
+        found: list[ConversationInfo] = _or([], lambda: list_conversations(self._session.document))
         return [x.id for x in found if not x.active and (damaged or not x.damaged)]
 
     def turns(self) -> int:

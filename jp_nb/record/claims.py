@@ -28,8 +28,8 @@ from jp_nb.config.partial import (
 from jp_nb.config.schema import ROOT, Element, SchemaNode, format_path, node_at, parse_path
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import sorted_json
-from jp_nb.record.config_history import Step, related
-from jp_nb.record.events import claim_of
+from jp_nb.record.config_history import Step, paths_overlap
+from jp_nb.record.events import claim_owners
 
 MAX_LABEL_CHARS = 80
 UNCLAIMED: JsonValue = None
@@ -76,7 +76,7 @@ def _settings(change: Change) -> list[tuple[str, JsonValue]]:
 
 def hashes_of(claim: JsonValue) -> frozenset[str]:
     """Return the hashes in a stored claim; none for an un-claim, whichever way it is written."""
-    return frozenset(mark.partition(":")[0] for mark in claim_of(claim) or ())
+    return frozenset(mark.partition(":")[0] for mark in claim_owners(claim) or ())
 
 
 def claims_for(change: Change, source: Source | None) -> dict[str, JsonValue]:
@@ -157,7 +157,7 @@ class Claims:
 
     def owner(self, keys: tuple[str, ...]) -> JsonValue:
         """Return the newest claim at, above or below `keys`; None if nobody's."""
-        if any(related(keys, other) for other in self._unclaimed):
+        if any(paths_overlap(keys, other) for other in self._unclaimed):
             return None
         above = (keys[:length] for length in range(len(keys)))
         found = [self._ranked[path] for path in above if path in self._ranked]
@@ -261,7 +261,7 @@ def _value(partial: Partial, keys: tuple[str, ...]) -> JsonValue:
 
 def _claim_at(step: Step, keys: tuple[str, ...]) -> tuple[JsonValue] | None:
     """Return what `step` claims about `keys`; None if it says nothing."""
-    return next(((claim,) for path, claim in _claims_of(step) if related(keys, path)), None)
+    return next(((claim,) for path, claim in _claims_of(step) if paths_overlap(keys, path)), None)
 
 
 def _claims_of(step: Step) -> Iterator[tuple[tuple[str, ...], JsonValue]]:

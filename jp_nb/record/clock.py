@@ -65,16 +65,16 @@ def conversation_id(moment: datetime) -> str:
     return f"jp-c{int(moment.timestamp() * 10)}"
 
 
-def new_conversation_id(moment: datetime, not_ids: Iterable[str]) -> str:
+def new_conversation_id(moment: datetime, taken_ids: Iterable[str]) -> str:
     """Return the first such id from `moment` on that is not taken."""
-    taken = set(not_ids)
+    taken = set(taken_ids)
     found = conversation_id(moment)
     while found in taken:
         found = f"jp-c{int(found.removeprefix('jp-c')) + 1}"
     return found
 
 
-Draw = Callable[[], str]
+IdFactory = Callable[[], str]
 """Returns a new id at random."""
 
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -83,10 +83,10 @@ _LENGTH = 7
 
 def random_id() -> str:
     """Seven lowercase letters and digits, as good as the system's randomness."""
-    return spelled_id(secrets.randbits(64))
+    return encode_id(secrets.randbits(64))
 
 
-def spelled_id(number: int) -> str:
+def encode_id(number: int) -> str:
     """Return the id that the last digits of `number` spell."""
     digits = []
     for _ in range(_LENGTH):
@@ -112,7 +112,7 @@ class EventIds:
 
     __slots__ = ("_draw", "_ids", "_places", "ambiguous")
 
-    def __init__(self, draw: Draw) -> None:
+    def __init__(self, draw: IdFactory) -> None:
         self._draw = draw
         self._ids: list[str | None] = []
         self._places: dict[str, int] = {}
@@ -142,25 +142,25 @@ class EventIds:
         """Return the index of the one entry with this id; None if there is none, or several."""
         return None if identifier in self.ambiguous else self._places.get(identifier)
 
-    def known(self) -> list[str | None]:
+    def assigned(self) -> list[str | None]:
         """Return the ids index by index; None where nobody asked yet."""
         return list(self._ids)
 
-    def rearrange(self, ids: Iterable[str | None]) -> None:
-        """Take over `known` ids in another order; None is a new entry."""
+    def replace_all(self, ids: Iterable[str | None]) -> None:
+        """Take over `assigned` ids in another order; None is a new entry."""
         self._ids = list(ids)
-        self._places = {known: i for i, known in enumerate(self._ids) if known is not None}
+        self._places = {assigned: i for i, assigned in enumerate(self._ids) if assigned is not None}
 
 
 STEP: Final = timedelta(seconds=1)
 """Between an entry and the next one."""
-LAST_EPOCH: Final = 253_370_764_800
+MAX_EPOCH_S: Final = 253_370_764_800
 """The first second of the year 9999: entries behind it have a year for their times."""
 _LATEST: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class PositionClock:
+class ReproducibleClock:
     """The clock of a record whose times and ids depend on nothing but `epoch` and position."""
 
     epoch: datetime
@@ -177,10 +177,10 @@ class PositionClock:
             return moment
         return min(before, _LATEST) + STEP
 
-    def ids(self, conversation: str) -> Draw:
+    def ids(self, conversation: str) -> IdFactory:
         """Return what draws the ids of entries of `conversation`, always the same ones."""
         numbers = count()
-        return lambda: spelled_id(self._number(f"{conversation} {next(numbers)}"))
+        return lambda: encode_id(self._number(f"{conversation} {next(numbers)}"))
 
     def widget_id(self, number: int) -> str:
         """Return the id of carrier `number` of a run, as ipywidgets writes ids; they sort so."""
@@ -191,26 +191,26 @@ class PositionClock:
         return int.from_bytes(sha256(text.encode("ascii", "backslashreplace")).digest())
 
 
-EARLIEST: Final = PositionClock(datetime(1980, 1, 1, tzinfo=UTC))
+DEFAULT_EPOCH: Final = ReproducibleClock(datetime(1980, 1, 1, tzinfo=UTC))
 """Of records for which nobody set an epoch: the first day that ZIP archives can name."""
 
 
-def position_clock(seconds: str) -> PositionClock:
+def clock_from_epoch(seconds: str) -> ReproducibleClock:
     """Return the clock that begins `seconds` after 1970.
 
     Raises:
         UsageError: If that is no such number; the message says what is wanted.
     """
     # Not `int` alone: it takes `1_0`, and digits of other scripts, which others refuse.
-    if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= LAST_EPOCH):
+    if not (seconds.isascii() and seconds.isdigit() and int(seconds[:20]) <= MAX_EPOCH_S):
         raise UsageError(
             f"SOURCE_DATE_EPOCH is {seconds[:40]!r}, but must be a whole number of seconds since "
-            f"1970, at most {LAST_EPOCH}. `git log -1 --format=%ct` prints the number of the last "
+            f"1970, at most {MAX_EPOCH_S}. `git log -1 --format=%ct` prints the number of the last "
             "commit. Unset the variable to record real times"
         )
-    return PositionClock(datetime.fromtimestamp(int(seconds), UTC))
+    return ReproducibleClock(datetime.fromtimestamp(int(seconds), UTC))
 
 
-def draw_of(clock: Clock, conversation: str) -> Draw:
+def id_factory(clock: Clock, conversation: str) -> IdFactory:
     """Return what draws ids of entries where `clock` tells the time."""
-    return clock.ids(conversation) if isinstance(clock, PositionClock) else random_id
+    return clock.ids(conversation) if isinstance(clock, ReproducibleClock) else random_id

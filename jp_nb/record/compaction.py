@@ -35,9 +35,9 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
-from jp_nb.record.turns import cut_short
+from jp_nb.record.turns import find_interrupted_turn
 
-TAKES_BACK: Final = "takes_back"
+REVERTS: Final = "takes_back"
 WITH_PREVIOUS: Final = "with_previous"
 """Keys in the metadata of a compaction."""
 
@@ -57,27 +57,27 @@ class PlacedCompaction:
     position: int
     after: int
     entry: Compaction
-    taken_back: bool = False
-    turn_went_on: bool = False
+    is_reverted: bool = False
+    turn_continued: bool = False
 
     @property
-    def of_its_time(self) -> Compaction:
+    def effective(self) -> Compaction:
         """What it says, with no word about turns that ended after it."""
-        last = self.after - 1 if self.turn_went_on else self.after
+        last = self.after - 1 if self.turn_continued else self.after
         return self.entry.model_copy(update={"to_turn": min(self.entry.to_turn, last)})
 
 
-def takes_back(entry: Entry) -> bool:
+def is_revert(entry: Entry) -> bool:
     """True of an entry that takes a compaction back."""
-    return isinstance(entry, Compaction) and entry.metadata.get(TAKES_BACK) is True
+    return isinstance(entry, Compaction) and entry.metadata.get(REVERTS) is True
 
 
-def taking_back(entry: Compaction) -> Compaction:
+def make_revert(entry: Compaction) -> Compaction:
     """Return the entry that takes `entry` back."""
-    return Compaction(from_turn=entry.from_turn, to_turn=entry.to_turn, metadata={TAKES_BACK: True})
+    return Compaction(from_turn=entry.from_turn, to_turn=entry.to_turn, metadata={REVERTS: True})
 
 
-def placed_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
+def find_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     """Return the compactions among `entries`, oldest first, without those that take one back."""
     found: list[PlacedCompaction] = []
     open_ones: dict[tuple[int, int], list[int]] = {}
@@ -87,25 +87,25 @@ def placed_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
             turn, seen = turn + 1, len(found)
         elif entry.type in CONVERSATION_KINDS:
             for index in range(seen, len(found)):
-                found[index] = replace(found[index], turn_went_on=True)
+                found[index] = replace(found[index], turn_continued=True)
             seen = len(found)
         elif isinstance(entry, Compaction):
             same = open_ones.setdefault((entry.from_turn, entry.to_turn), [])
-            if not takes_back(entry):
+            if not is_revert(entry):
                 same.append(len(found))
                 found.append(PlacedCompaction(position, turn, entry))
             elif same:
                 index = same.pop()
-                found[index] = replace(found[index], taken_back=True)
+                found[index] = replace(found[index], is_reverted=True)
     return found
 
 
-def counting(entries: Iterable[Entry]) -> list[PlacedCompaction]:
+def active_compactions(entries: Iterable[Entry]) -> list[PlacedCompaction]:
     """Return the compactions among `entries` that count, oldest first."""
-    return [placed for placed in placed_compactions(entries) if not placed.taken_back]
+    return [placed for placed in find_compactions(entries) if not placed.is_reverted]
 
 
-def in_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
+def mark_as_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
     """Return `entries` for the record: each but the first says that it goes with the one before."""
     with_it = {WITH_PREVIOUS: True}
     return [
@@ -114,7 +114,7 @@ def in_one_step(entries: Sequence[Compaction]) -> list[Compaction]:
     ]
 
 
-def made_together(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
+def last_step_of(placed: Sequence[PlacedCompaction]) -> list[PlacedCompaction]:
     """Return those at the end of `placed` that were recorded in one step, oldest first."""
     found: list[PlacedCompaction] = []
     for each in reversed(placed):
@@ -151,7 +151,7 @@ class TurnTreatment:
     tool_calls: ToolCallPolicy | None = None
 
 
-def stand_ins(
+def replacements(
     stream: ConversationStream, hidden: Collection[int], *, whole: int = -1
 ) -> dict[int, tuple[Entry, ...]]:
     """Return what stands in place of an entry, by its index; an entry that is not here stays.
@@ -203,7 +203,7 @@ class _Repeats:
 
 def turn_treatments(stream: ConversationStream) -> list[TurnTreatment]:
     """Return how each turn is sent; `[]` if all of them are sent whole."""
-    compactions = [placed.of_its_time for placed in counting(stream.entries)]
+    compactions = [placed.effective for placed in active_compactions(stream.entries)]
     if not compactions:
         return []
     compactions.reverse()  # of equally old ones the later stays in front
@@ -312,14 +312,14 @@ class CompactionBounds:
 
     def __init__(self, stream: ConversationStream, now: datetime, *, in_turn: bool = False) -> None:
         self._now = now
-        self._counting = counting(stream.entries)
+        self._counting = active_compactions(stream.entries)
         self._began: list[datetime | None] = []
         answered: list[bool] = []
         for _, grouped in groupby(stream.events(), key=lambda event: event.turn):
             entries = [event.entry for event in grouped]
             self._began.append(parse_timestamp(entries[0].timestamp))
             answered.append(not is_unanswered(entries))
-        if not in_turn and answered and cut_short(stream) is not None:
+        if not in_turn and answered and find_interrupted_turn(stream) is not None:
             answered[-1] = False
         last = len(answered) - 1
         while last >= 0 and not answered[last] and not (in_turn and last == len(answered) - 1):
@@ -382,7 +382,7 @@ class CompactionBounds:
     def _first(self, bound: TurnBound) -> int:
         match bound.kind:
             case "last":
-                ends = (placed.of_its_time.to_turn for placed in self._counting)
+                ends = (placed.effective.to_turn for placed in self._counting)
                 return max(ends, default=-1) + 1
             case "from_end":
                 return max(self._last - int(bound.amount), 0)
@@ -401,11 +401,11 @@ class CompactionBounds:
 
 def summary_ranges(placed: Iterable[PlacedCompaction]) -> list[TurnRange]:
     """Return the turns of each of the summaries that are `placed` in a record."""
-    entries = (each.of_its_time for each in placed)
+    entries = (each.effective for each in placed)
     return [TurnRange(x.from_turn, x.to_turn) for x in entries if x.summary is not None]
 
 
-def with_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> TurnRange:
+def widen_to_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> TurnRange:
     """Return `turns` with all turns of each summary that speaks of one of them.
 
     A summary cannot be divided: what it stands for is summarised anew as a whole.
@@ -422,24 +422,24 @@ def with_summaries(turns: TurnRange, summaries: Iterable[TurnRange]) -> TurnRang
 
 
 WHOLE = "whole"
-MAX_NAMED = 10
+MAX_LISTED = 10
 """Of compactions: somebody else may have recorded any number."""
 
 
-def in_words(entries: Sequence[Compaction]) -> str:
+def format_compactions(entries: Sequence[Compaction]) -> str:
     """Return what `entries` make of which turns: `turns 1 to 4 are sent as a summary`."""
-    more = len(entries) - MAX_NAMED
-    said = [f"{turns_in_words(entry)} {_becomes(entry)}" for entry in entries[:MAX_NAMED]]
+    more = len(entries) - MAX_LISTED
+    said = [f"{_format_turns(entry)} {_becomes(entry)}" for entry in entries[:MAX_LISTED]]
     return ", ".join([*said, *([f"and {more} more"] if more > 0 else [])])
 
 
-def as_sentence(entries: Sequence[Compaction]) -> str:
+def format_compaction_line(entries: Sequence[Compaction]) -> str:
     """Return the same as a line of its own: `⊟ Turns 1 to 4 are sent as a summary from here on`."""
-    words = in_words(entries)
+    words = format_compactions(entries)
     return f"⊟ {words[:1].upper()}{words[1:]} from here on"
 
 
-def turns_in_words(entry: Compaction) -> str:
+def _format_turns(entry: Compaction) -> str:
     """Return the turns of `entry` and a verb: `turns 1 to 4 are`."""
     if entry.from_turn == entry.to_turn:
         return f"turn {entry.from_turn} is"
@@ -453,7 +453,7 @@ def _becomes(entry: Compaction) -> str:
     return f"sent {said}" if said != WHOLE else "sent as before"
 
 
-def how_sent(treatment: TurnTreatment) -> str:
+def format_treatment(treatment: TurnTreatment) -> str:
     """Return how a turn is sent: `whole`, `as a summary`, `without reasoning`."""
     if treatment.summary is not None:
         return "as a summary"

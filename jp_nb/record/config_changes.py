@@ -31,7 +31,7 @@ from jp_nb.config.validation import validate
 from jp_nb.record.claims import Claims
 from jp_nb.record.config_history import Projection, Step
 from jp_nb.record.events import UNCOVERS, ConfigDelta, TurnStart
-from jp_nb.record.stream import ConversationStream, counting_deltas, is_of_tools
+from jp_nb.record.stream import ConversationStream, effective_deltas, is_tool_change
 
 NEVER = -1
 
@@ -54,7 +54,7 @@ class _Mark:
     parts: dict[str, _Mark] = field(default_factory=dict)
 
 
-class OwnPaths:
+class ChangedPaths:
     """The paths that changes set or unset, and did not take back since; each is read once."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
@@ -167,7 +167,7 @@ class Draft:
         """Return whether the conversation has a say in something that `change` uncovers."""
         if not change.uncovers:
             return False
-        said = OwnPaths(self.steps())
+        said = ChangedPaths(self.steps())
         return any(path in said for path in change.uncovers)
 
     def _is_claimed(self, claims: Mapping[str, JsonValue]) -> bool:
@@ -201,24 +201,24 @@ class Draft:
         return found
 
 
-def set_before_first_request(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+def changes_before_first_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the changes of `stream` that count and were made before its first turn."""
     start = next((n for n, x in enumerate(stream.entries) if isinstance(x, TurnStart)), None)
     before = sum(isinstance(entry, ConfigDelta) for entry in stream.entries[:start])
-    return tuple(delta for number, delta in counting_deltas(stream.deltas) if number < before)
+    return tuple(delta for number, delta in effective_deltas(stream.deltas) if number < before)
 
 
-def set_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
+def changes_since_last_turn(stream: ConversationStream) -> tuple[ConfigDelta, ...]:
     """Return the configuration changes that were made for the turn to come, and count."""
     return tuple(delta for _, delta in _since_last_turn(stream))
 
 
 def _since_last_turn(stream: ConversationStream) -> list[tuple[int, ConfigDelta]]:
     made = sum(isinstance(entry, ConfigDelta) for turn in stream.turns() for entry in turn.entries)
-    return [(number, delta) for number, delta in counting_deltas(stream.deltas) if number >= made]
+    return [(number, delta) for number, delta in effective_deltas(stream.deltas) if number >= made]
 
 
-def set_for_turn_again(
+def changes_for_rerun(
     stream: ConversationStream, number: int, *, options: int = 0, skipped: Iterable[int] = ()
 ) -> list[tuple[int, ConfigDelta]]:
     """Return the numbered changes of `stream` that a fork before turn `number` takes over.
@@ -242,12 +242,12 @@ def _ahead_of(stream: ConversationStream, number: int) -> list[tuple[int, Config
         ahead = list(takewhile(lambda entry: isinstance(entry, ConfigDelta), turn.entries))
         if turn.number == number:
             end = start + len(ahead)
-            return [x for x in counting_deltas(stream.deltas) if start <= x[0] < end]
+            return [x for x in effective_deltas(stream.deltas) if start <= x[0] < end]
         start += sum(isinstance(entry, ConfigDelta) for entry in turn.entries)
     return []
 
 
-def carried_over(projection: Projection, begins: Partial) -> Change:
+def inherited_changes(projection: Projection, begins: Partial) -> Change:
     """Return the change that lets what `begins` so go on as the conversation of `projection` ended.
 
     What its own changes came to counts, not what it began with.
@@ -256,12 +256,12 @@ def carried_over(projection: Projection, begins: Partial) -> Change:
         projection: The conversation that is left.
         begins: What is set where the next one begins, without strategies.
     """
-    said = OwnPaths(projection.steps())
+    said = ChangedPaths(projection.steps())
     change = diff(begins, projection.partial())
-    return changes_at(change, lambda path: path in said)
+    return select_changes(change, lambda path: path in said)
 
 
-def kept_settings(left: Projection, begins: Projection, paths: Collection[str]) -> Change:
+def inherited_settings(left: Projection, begins: Projection, paths: Collection[str]) -> Change:
     """Return the change that sets `paths` in a new conversation as the user set them in the last.
 
     Changes by tools, and changes in an untrusted record, are not the user's. Changes that both
@@ -277,11 +277,11 @@ def kept_settings(left: Projection, begins: Projection, paths: Collection[str]) 
     below, before = begins.now().below, begins.partial()
     after = before
     for step in left.steps():
-        if step.is_reset or step.delta is None or is_of_tools(step.delta):
+        if step.is_reset or step.delta is None or is_tool_change(step.delta):
             continue
-        if step.number < left.foreign or begins.foreign <= step.number < shared:
+        if step.number < left.untrusted_count or begins.untrusted_count <= step.number < shared:
             continue
-        change = changes_at(step.change, lambda path: _is_within(path, keys))
+        change = select_changes(step.change, lambda path: _is_within(path, keys))
         if change:
             after = strip_strategies(apply(after, change, step.defaults, below))
     return diff(before, after)
@@ -297,7 +297,7 @@ def _is_within(path: str, places: Collection[Keys]) -> bool:
     return any(keys[: len(place)] == place for place in places)
 
 
-def changes_at(change: Change, wanted: Callable[[str], bool]) -> Change:
+def select_changes(change: Change, wanted: Callable[[str], bool]) -> Change:
     """Return the part of `change` at the `wanted` paths."""
     delta = _at(change.delta, wanted, ROOT, ())
     unsets = tuple(path for path in change.unsets if wanted(path))
@@ -319,7 +319,7 @@ def _at(
     return kept
 
 
-def ignored_changes(projection: Projection) -> dict[str, JsonValue]:
+def untrusted_changes(projection: Projection) -> dict[str, JsonValue]:
     """Return what the record sets otherwise than the user's own files, and may not, by path."""
     projection.partial()  # it is noticed while it is followed
     plain = strip_strategies(merge_layers(projection.layers()))
@@ -339,7 +339,7 @@ def changes_if_trusted(projection: Projection) -> dict[str, JsonValue]:
     Also what the record sets and something later outdoes. It is found out by doing it: of
     several changes of one thing none can pass for all of them.
     """
-    found = ignored_changes(projection)
+    found = untrusted_changes(projection)
     if not projection.ignored:
         return found
     trusted = projection.if_trusted()

@@ -27,7 +27,7 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.validation import split_unknown, validate
 from jp_nb.errors import ConfigError, ConfigProblem, StorageError
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ConversationStream, ProposedBy, TakenBack, proposed_by
+from jp_nb.record.stream import ConversationStream, ProposedBy, RevertedChanges, proposed_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +52,15 @@ class Step:
     defaults: Partial
     before: Partial
     after: Partial
-    taken_back: bool = False
+    is_reverted: bool = False
 
     @property
     def is_reset(self) -> bool:
         """True if everything begins again here."""
-        return self.delta is None or (self.delta.op == "reset" and not self.taken_back)
+        return self.delta is None or (self.delta.op == "reset" and not self.is_reverted)
 
 
-def related(one: Sequence[str], other: Sequence[str]) -> bool:
+def paths_overlap(one: Sequence[str], other: Sequence[str]) -> bool:
     """Return whether one path leads to the other."""
     length = min(len(one), len(other))
     return one[:length] == other[:length]
@@ -143,7 +143,7 @@ def _is_list(value: Any) -> bool:
 
 BASE = "conversation's beginning"
 CONVERSATION = "conversation"
-BEGUN_AGAIN = "configuration reset"
+CONFIG_RESET = "configuration reset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Provenance:
     file: str | None = None
     turn: int | None = None
     delta: ConfigDelta | None = None
-    taken_back: bool = False
+    is_reverted: bool = False
 
     @property
     def when(self) -> str | None:
@@ -215,7 +215,7 @@ def _said(
             if _touches(step.change, path):
                 yield Provenance(BASE, get_path(step.after, path))
         elif step.is_reset:
-            yield Provenance(BEGUN_AGAIN, None, None, turns[step.number], step.delta)
+            yield Provenance(CONFIG_RESET, None, None, turns[step.number], step.delta)
         elif _touches(step.change, path):
             gone = _unset_by(step.change, path)
             value = None if gone else get_path(step.after, path)
@@ -236,7 +236,7 @@ def _touches(change: Change, path: str) -> bool:
     if get_path(change.delta, path) is not None:
         return True
     keys = parse_path(path)
-    return any(related(parse_path(unset), keys) for unset in change.unsets)
+    return any(paths_overlap(parse_path(unset), keys) for unset in change.unsets)
 
 
 def _unset_by(change: Change, path: str) -> str | None:
@@ -249,21 +249,21 @@ def _unset_by(change: Change, path: str) -> str | None:
 
 
 def _is_related(path: str, keys: tuple[str, ...]) -> bool:
-    """Return as `related` does; what is not a path, in somebody's record, is not."""
+    """Return as `paths_overlap` does; what is not a path, in somebody's record, is not."""
     try:
-        return related(parse_path(path), keys)
+        return paths_overlap(parse_path(path), keys)
     except ConfigError:
         return False
 
 
-RESET = "(reset)"
+RESET_KEY = "(reset)"
 """Stands in `ignored` for a stranger's reset of everything below the conversation."""
 
-MORE = "(too many changes for an untrusted record, ignored from {place} on)"
-NOT_FOLLOWED, *_ = MORE.partition(",")
+TOO_MANY_CHANGES = "(too many changes for an untrusted record, ignored from {place} on)"
+NOT_FOLLOWED, *_ = TOO_MANY_CHANGES.partition(",")
 """Stands in `ignored` for what was not even looked at."""
 
-MAX_FOREIGN_WORK = 250_000
+MAX_UNTRUSTED_WORK = 250_000
 """In units of `Budget`: more than thousands of changes. Who trusts a record gets all of it."""
 
 
@@ -281,7 +281,7 @@ class Projection:
 
     Args:
         stream: The conversation.
-        below: The layers under it, lowest first; asked again only after `below_changed`.
+        below: The layers under it, lowest first; asked again only after `reload_layers`.
         trusted: True if what is stored already counts in full.
         made_here: True if this process made all of it, and so need not look at it again.
         foreign: So many of the first changes were in the record when it was read; None: all.
@@ -297,23 +297,23 @@ class Projection:
         below: Callable[[], Iterable[Layer]],
         *,
         trusted: bool = False,
-        made_here: bool = False,
-        foreign: int | None = None,
+        is_local: bool = False,
+        untrusted_count: int | None = None,
     ) -> None:
         self._stream = stream
         self._below = below
-        stored = len(stream.deltas) if foreign is None else foreign
-        self._stored = -1 if made_here else stored
-        self._trusted = trusted or made_here
+        stored = len(stream.deltas) if untrusted_count is None else untrusted_count
+        self._stored = -1 if is_local else stored
+        self._trusted = trusted or is_local
         self._bounded = False
         self._layers: list[Layer] | None = None
         self._last: Step | None = None
-        self._taken_back = TakenBack()
+        self._taken_back = RevertedChanges()
         self._config: AppConfig | None = None
-        self._budget = Budget(MAX_FOREIGN_WORK)
+        self._budget = Budget(MAX_UNTRUSTED_WORK)
         self._weighed = 0  # so many of a stranger's changes are followed
         self.ignored: dict[str, JsonValue] = {}
-        self.not_understood: dict[str, ConfigProblem] = {}
+        self.problems: dict[str, ConfigProblem] = {}
 
     def if_trusted(self) -> Projection:
         """Return the same conversation as if trusted, followed no further than a stranger's."""
@@ -331,7 +331,7 @@ class Projection:
         return other
 
     @property
-    def foreign(self) -> int:
+    def untrusted_count(self) -> int:
         """How many changes, the first ones, are a stranger's."""
         return 0 if self._trusted else self._stored
 
@@ -342,7 +342,7 @@ class Projection:
 
     # --- folding -----------------------------------------------------------------------------
 
-    def below_changed(self) -> None:
+    def reload_layers(self) -> None:
         """Look at the layers under the conversation again: they may be other ones now."""
         layers = list(self._below())
         if layers != self._layers:
@@ -351,7 +351,7 @@ class Projection:
     def layers(self) -> list[Layer]:
         """Return the layers under the conversation, lowest first."""
         if self._layers is None:
-            self.below_changed()
+            self.reload_layers()
         return list(self._layers or ())
 
     def now(self) -> Step:
@@ -401,12 +401,12 @@ class Projection:
 
     def _base_change(self) -> Change:
         """Return what of the base configuration counts."""
-        base = base_change(self._stream.base_config, self.not_understood)
+        base = base_change(self._stream.base_config, self.problems)
         if self._stored < 0:
             return base
-        foreign = self._is_foreign(-1)
-        unsets = (path for path in base.unsets if self._may_unset(path, foreign=foreign))
-        return Change(self._admit(base.delta, foreign=foreign), tuple(unsets))
+        untrusted = self._is_foreign(-1)
+        unsets = (path for path in base.unsets if self._may_unset(path, untrusted=untrusted))
+        return Change(self._admit(base.delta, untrusted=untrusted), tuple(unsets))
 
     def _follow_marks(self) -> None:
         if self._taken_back.follow(self._stream.deltas):
@@ -420,28 +420,30 @@ class Projection:
             return False
         if number == self._weighed:
             place = next(i for i, each in enumerate(self._stream.entries) if each is delta)
-            self.ignored[MORE.format(place=f"events[{place}]")] = None
+            self.ignored[TOO_MANY_CHANGES.format(place=f"events[{place}]")] = None
         return True
 
     def step(self, last: Step, number: int, delta: ConfigDelta) -> Step:
         """Return what delta `number` comes to after `last`."""
         if number in self._taken_back.numbers:
             self._weighed += number == self._weighed  # there is nothing to follow
-            return replace(_step(last, number, delta, Change(), last.after), taken_back=True)
-        read, foreign = number < self._stored, self._is_foreign(number)
-        bounded = foreign or (self._bounded and read)
+            return replace(_step(last, number, delta, Change(), last.after), is_reverted=True)
+        read, untrusted = number < self._stored, self._is_foreign(number)
+        bounded = untrusted or (self._bounded and read)
         if bounded and self._too_much(number, delta, last.after):
             return _step(last, number, delta, Change(), last.after)
         if delta.op == "reset":
             below = last.below
-            if foreign:
-                self.ignored[RESET] = True  # what the user's own files say is not theirs to drop
+            if untrusted:
+                self.ignored[RESET_KEY] = (
+                    True  # what the user's own files say is not theirs to drop
+                )
             else:
                 below = last.defaults
             return replace(_step(last, number, delta, Change(), below), below=below)
         change = Change(
-            self._admit(delta.delta, foreign=foreign) if read else delta.delta,
-            tuple(path for path in delta.unsets if self._may_unset(path, foreign=foreign)),
+            self._admit(delta.delta, untrusted=untrusted) if read else delta.delta,
+            tuple(path for path in delta.unsets if self._may_unset(path, untrusted=untrusted)),
             frozenset(delta.uncovers),
         )
         after = apply(last.after, change, last.defaults, last.below)
@@ -450,21 +452,21 @@ class Projection:
     def _is_foreign(self, number: int) -> bool:
         return not self._trusted and number < self._stored
 
-    def _admit(self, partial: Partial, *, foreign: bool) -> Partial:
+    def _admit(self, partial: Partial, *, untrusted: bool) -> Partial:
         partial, unknown = split_unknown(partial)
-        self.not_understood |= {problem.path: problem for problem in unknown}
-        if foreign:
+        self.problems |= {problem.path: problem for problem in unknown}
+        if untrusted:
             partial, ignored = strip_untrusted_record(partial)
             self.ignored |= ignored
         return partial
 
-    def _may_unset(self, path: str, *, foreign: bool) -> bool:
+    def _may_unset(self, path: str, *, untrusted: bool) -> bool:
         try:
             keys = parse_path(path)
         except ConfigError as exc:
-            self.not_understood[path] = ConfigProblem(path, "malformed", str(exc))
+            self.problems[path] = ConfigProblem(path, "malformed", str(exc))
             return False
-        if foreign and not untrusted_record_may_unset(keys):
+        if untrusted and not untrusted_record_may_unset(keys):
             self.ignored[path] = None
             return False
         return True
@@ -507,7 +509,7 @@ class Projection:
         for step in self._steps():
             if step.is_reset:
                 found = []
-            if not step.taken_back:
+            if not step.is_reverted:
                 found.append(step)
         return found
 
@@ -531,13 +533,11 @@ def _provider(partial: Partial) -> str:
     return provider if isinstance(provider, str) else ""
 
 
-def base_change(
-    base_config: Mapping[str, JsonValue], not_understood: dict[str, ConfigProblem]
-) -> Change:
+def base_change(base_config: Mapping[str, JsonValue], problems: dict[str, ConfigProblem]) -> Change:
     """Return what a stored base configuration does: itself, or what is in `{base, init}`.
 
     The deltas in `init` are folded in: they were there before anything was said. What in them is
-    no path unsets nothing, and is put among what is `not_understood`.
+    no path unsets nothing, and is put among what is `problems`.
     """
     base = base_config.get("base")
     if not isinstance(base, dict):
@@ -545,7 +545,7 @@ def base_change(
     partial: Partial = dict(base)
     unsets: dict[str, None] = {}
     init = base_config.get("init")
-    budget = Budget(MAX_FOREIGN_WORK)
+    budget = Budget(MAX_UNTRUSTED_WORK)
     for number, delta in enumerate(init if isinstance(init, list) else ()):
         if not isinstance(delta, dict):
             continue
@@ -556,13 +556,13 @@ def base_change(
         listed = listed if isinstance(listed, list) else []
         if not budget.allows(partial, values, listed):
             place = f"base_config.init[{number}]"
-            not_understood[place] = ConfigProblem(place, "value", MORE.format(place=place))
+            problems[place] = ConfigProblem(place, "value", TOO_MANY_CHANGES.format(place=place))
             break
         for path in listed:
             try:
                 partial = unset(partial, str(path))
                 unsets[str(path)] = None
             except ConfigError as exc:
-                not_understood[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
+                problems[str(path)] = ConfigProblem(str(path), "malformed", str(exc))
         partial = merge(partial, values if isinstance(values, dict) else {})
     return Change(partial, tuple(unsets))

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 
 from jp_nb.images import Image
-from jp_nb.record.compaction import stand_ins
+from jp_nb.record.compaction import replacements
 from jp_nb.record.events import (
-    NOTHING,
+    NO_IMAGES,
     ChatRequest,
     ChatResponse,
     ConfigDelta,
@@ -23,20 +23,20 @@ from jp_nb.record.events import (
     RecordedImages,
     ToolCallRequest,
     ToolCallResponse,
-    left_out,
+    omitted_images,
 )
 from jp_nb.record.integrity import match_pairs
-from jp_nb.record.marks import continues
+from jp_nb.record.marks import is_continuation
 from jp_nb.record.stream import ConversationStream, TurnEvent, is_unanswered
 
 VISIBLE = (ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse)
-ThreadEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
+ContextEntry = ChatRequest | ChatResponse | ToolCallRequest | ToolCallResponse
 
 MAX_IMAGES = 100
 """Of one thread: as many as Anthropic takes in a request."""
 MAX_IMAGE_BYTES = 20_000_000
 """Of one thread, all images together: with Base64 and text, Anthropic takes 32 MB in a request."""
-FULL = (
+IMAGE_LIMIT_REACHED = (
     f"a conversation can show {MAX_IMAGES} images, {MAX_IMAGE_BYTES // 1_000_000} MB in all; the "
     "user can start a new one with `%jp new`, or branch before the images with `%jp fork TURN`"
 )
@@ -50,7 +50,7 @@ class ContextItem:
     text. What of its `images` cannot be shown is said in the text of the entry.
     """
 
-    entry: ThreadEntry
+    entry: ContextEntry
     provider: str
     images: tuple[Image, ...] = ()
 
@@ -90,12 +90,12 @@ class RequestContext:
     def _with_images(
         self, entry: ChatRequest | ToolCallResponse, provider: str, images: RecordedImages
     ) -> ContextItem:
-        shown = images.shown_by(entry)
-        if shown is NOTHING:
+        shown = images.images_of(entry)
+        if shown is NO_IMAGES:
             return ContextItem(entry, provider)
         kept = tuple(image for image in shown.images if self._has_room(image))
         missing = len(shown.images) - len(kept)
-        notes = [*shown.notes, *([left_out(missing, FULL)] if missing else [])]
+        notes = [*shown.notes, *([omitted_images(missing, IMAGE_LIMIT_REACHED)] if missing else [])]
         if notes:
             content = "\n".join([entry.content, *notes])
             entry = entry.model_copy(update={"content": content})
@@ -111,7 +111,7 @@ class RequestContext:
         return True
 
 
-def thread_of(
+def build_context(
     stream: ConversationStream, providers: Sequence[str] = ("",), *, in_turn: bool = False
 ) -> RequestContext:
     """Return the whole of `stream` as a provider sees it, each entry with the provider of its time.
@@ -125,10 +125,10 @@ def thread_of(
     """
     under_way = stream.turn_count - 1 if in_turn else -1
     hidden = _hidden(stream) | _unanswered(stream, but=under_way)
-    return _seen(stream, providers, hidden, stand_ins(stream, hidden, whole=under_way))
+    return _seen(stream, providers, hidden, replacements(stream, hidden, whole=under_way))
 
 
-def thread_of_turns(
+def build_turns_context(
     stream: ConversationStream, providers: Sequence[str], turns: Container[int]
 ) -> RequestContext:
     """Return those `turns` of `stream` as a provider sees them if nothing is compacted."""
@@ -179,7 +179,7 @@ def _hidden(stream: ConversationStream) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class RequestPlace:
+class RequestSpan:
     """A request to a model.
 
     Attributes:
@@ -202,15 +202,15 @@ class RequestPlace:
         return f"{self.turn}.{self.number}"
 
 
-def request_places(stream: ConversationStream) -> list[RequestPlace]:
+def find_requests(stream: ConversationStream) -> list[RequestSpan]:
     """Return where models were asked in `stream`, oldest first."""
-    found: list[RequestPlace] = []
+    found: list[RequestSpan] = []
     for turn, events in groupby(stream.events(), key=lambda event: event.turn):
         found += _in_turn(turn, list(events))
     return found
 
 
-def _in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestPlace]:
+def _in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestSpan]:
     number, is_new_cycle = 1, True
     answer: list[TurnEvent] = []
     asked: int | None = None
@@ -234,20 +234,20 @@ def _in_turn(turn: int, events: Sequence[TurnEvent]) -> Iterator[RequestPlace]:
         yield _place(turn, number, part, is_new_cycle=is_new_cycle)
         number, is_new_cycle = number + 1, False
     if number == 1 and asked is not None:
-        yield RequestPlace(turn, number, asked + 1, asked + 1, is_new_cycle)
+        yield RequestSpan(turn, number, asked + 1, asked + 1, is_new_cycle)
 
 
 def _place(
     turn: int, number: int, answer: Sequence[TurnEvent], *, is_new_cycle: bool
-) -> RequestPlace:
-    return RequestPlace(turn, number, answer[0].position, answer[-1].position + 1, is_new_cycle)
+) -> RequestSpan:
+    return RequestSpan(turn, number, answer[0].position, answer[-1].position + 1, is_new_cycle)
 
 
 def _parts(answer: Sequence[TurnEvent]) -> Iterator[Sequence[TurnEvent]]:
     """Yield what each request added to `answer`: it may have been continued by further ones."""
     start = 0
     for index, event in enumerate(answer):
-        if not (isinstance(event.entry, ChatResponse) and continues(event.entry)):
+        if not (isinstance(event.entry, ChatResponse) and is_continuation(event.entry)):
             continue
         first = index
         while first > start and _is_reasoning(answer[first - 1]):

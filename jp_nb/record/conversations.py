@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.json_values import copy_nested_json
-from jp_nb.record.clock import Clock, Draw
+from jp_nb.record.clock import Clock, IdFactory
 from jp_nb.record.document import (
     VERSION,
     Document,
@@ -34,19 +34,19 @@ from jp_nb.record.events import (
     ConfigDelta,
     ImageEntry,
     InquiryResponse,
-    digests_in,
+    image_digests,
 )
-from jp_nb.record.stream import ConversationStream, Made, counting_deltas, end_of_turn
+from jp_nb.record.stream import ConversationStream, Made, effective_deltas, end_of_turn
 from jp_nb.text import one_line
 
-MAX_OFFERED = 5
+MAX_SUGGESTIONS = 5
 MAX_TITLE_CHARS = 40
 _DAMAGED = "damaged"
 _ORDINARY = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ConversationInfo:
     """One conversation of a notebook, as far as it can be read.
 
     Attributes:
@@ -71,7 +71,7 @@ class Listed:
     damaged: bool = False
 
 
-def listing(document: Document) -> list[Listed]:
+def list_conversations(document: Document) -> list[ConversationInfo]:
     """Return all conversations, the active one first, then the others as stored: newest first."""
     names = _names(document)
     stream = document.conversation
@@ -89,9 +89,8 @@ def listing(document: Document) -> list[Listed]:
 def switch(document: Document, text: str, *, clock: Clock) -> bool:
     """Make the conversation that `text` names the active one; returns whether it was another.
 
-    `text` is its id in `listing`, or the beginning or the end of one. The one that was active is
-    put among the others, its signature with it, unless it is empty. The new stream has no
-    `on_change` yet.
+    `text` is an id as in `list_conversations`, or its beginning or end. The conversation that was
+    active keeps its signature; it is discarded if it is empty. The new stream has no `on_change`.
 
     Raises:
         UsageError: If `text` names none or several; the message offers the nearest.
@@ -104,16 +103,16 @@ def switch(document: Document, text: str, *, clock: Clock) -> bool:
     place = index - 1
     loaded = _load(document.others[place], f"jp.others[{place}]", clock)
     document.others = [x for i, x in enumerate(document.others) if i != place] + loaded.others
-    document.shelve()  # takes the signature along
+    document.archive_active()  # takes the signature along
     document.conversation = loaded.conversation
     document.extra = loaded.extra | document.extra
     return True
 
 
-def drop(document: Document, name: str) -> Listed:
+def drop(document: Document, name: str) -> ConversationInfo:
     """Take a conversation out of the notebook; returns what it was.
 
-    `name` is its whole id in `listing`. It may be damaged.
+    `name` is its whole id in `list_conversations`. It may be damaged.
 
     Raises:
         UsageError: If there is none of that id, or it is the active one.
@@ -181,8 +180,8 @@ def _offer(names: Sequence[str]) -> str:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = len(names) - MAX_OFFERED
-    shown = ", ".join(map(_shown, names[:MAX_OFFERED]))
+    more = len(names) - MAX_SUGGESTIONS
+    shown = ", ".join(map(_shown, names[:MAX_SUGGESTIONS]))
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -211,7 +210,7 @@ def _stored_id(entry: JsonValue) -> str:
     return conversation_id(entry) or _DAMAGED
 
 
-def first_words(text: str) -> str:
+def make_title(text: str) -> str:
     """Return the beginning of `text` as a title: one line, cut between words."""
     line = one_line(text[: 4 * MAX_TITLE_CHARS])
     if len(line) <= MAX_TITLE_CHARS:
@@ -229,13 +228,13 @@ def _first_request(entry: JsonValue) -> str:
 
 def _listed(
     name: str, entry: JsonValue, *, turns: int, first: str = "", active: bool = False
-) -> Listed:
+) -> ConversationInfo:
     head = head_of(entry)
     parent = head.get("parent")
     parent = parent if isinstance(parent, dict) else {}
-    return Listed(
+    return ConversationInfo(
         name,
-        title=_words(head.get("title")) or first_words(first or _first_request(entry)) or None,
+        title=_words(head.get("title")) or make_title(first or _first_request(entry)) or None,
         turns=turns,
         made=_words(head.get("made")),
         parent=_words(parent.get("id")),
@@ -280,8 +279,8 @@ def fork(
     keep_turns: int | None,
     clock: Clock,
     made: Made,
-    not_ids: Iterable[str],
-    draw: Draw | None = None,
+    taken_ids: Iterable[str],
+    new_id: IdFactory | None = None,
 ) -> ConversationStream:
     """Return a conversation of its own with the first `keep_turns` turns of `stream` (None: all).
 
@@ -303,7 +302,7 @@ def fork(
     if keep:
         parent["turn"] = keep - 1
     # Its `origin` stays behind: it says how the files of another conversation are spelled.
-    head = ConversationStream.new(clock=clock, made=made, parent=parent, not_ids=not_ids).head
+    head = ConversationStream.new(clock=clock, made=made, parent=parent, taken_ids=taken_ids).head
     if stream.title is not None:
         head["title"] = stream.title
     made_of = ConversationStream(
@@ -311,7 +310,7 @@ def fork(
         clock=clock,
         base_config=copy_nested_json(stream.base_config),
         raw=copy_nested_json(stream.raw),
-        draw=draw,
+        new_id=new_id,
     )
     if keep < count:
         _cut(made_of, keep)
@@ -324,8 +323,8 @@ def undo(
     *,
     clock: Clock,
     made: Made,
-    not_ids: Iterable[str],
-    draw: Draw | None = None,
+    taken_ids: Iterable[str],
+    new_id: IdFactory | None = None,
 ) -> ConversationStream:
     """Return a fork of `stream` without its last turn.
 
@@ -336,7 +335,7 @@ def undo(
     if not stream.turn_count:
         raise UsageError("there is no turn to undo: this conversation has none yet")
     keep = stream.turn_count - 1
-    return fork(stream, keep_turns=keep, clock=clock, made=made, not_ids=not_ids, draw=draw)
+    return fork(stream, keep_turns=keep, clock=clock, made=made, taken_ids=taken_ids, new_id=new_id)
 
 
 def _cut(stream: ConversationStream, keep: int) -> None:
@@ -352,7 +351,7 @@ def _cut(stream: ConversationStream, keep: int) -> None:
     places = [i for i, entry in enumerate(stream.entries) if isinstance(entry, ConfigDelta)]
     gone.update(place for place in places if place >= end)
     if not kept:  # what is taken back goes with the turn it was made for, as the mark does
-        gone.update(set(places) - {places[number] for number, _ in counting_deltas(stream.deltas)})
+        gone.update(set(places) - {places[number] for number, _ in effective_deltas(stream.deltas)})
     gone.update(
         index
         for index, entry in enumerate(stream.entries)
@@ -365,7 +364,7 @@ def _cut(stream: ConversationStream, keep: int) -> None:
 def _unshown(stream: ConversationStream, gone: Collection[int]) -> list[int]:
     """Return the images that no entry shows once those at the places in `gone` have left."""
     stays = ((n, entry) for n, entry in enumerate(stream.entries) if n not in gone)
-    shown = {digest for _, entry in stays for digest in digests_in(entry)}
+    shown = {digest for _, entry in stays for digest in image_digests(entry)}
     return [
         index
         for index, entry in enumerate(stream.entries)

@@ -19,22 +19,22 @@ from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, as_object
-from jp_nb.record.clock import Clock, Draw
+from jp_nb.record.clock import Clock, IdFactory
 from jp_nb.record.stream import ConversationStream, Made
 
 VERSION: Final = 1
-SEALED_VERSION: Final = 2
+SEGMENTED_VERSION: Final = 2
 """Of a stored object whose entries are in segments."""
 KEY: Final = "jp"
 """The key in the notebook's metadata."""
 
-OF_A_CONVERSATION: Final = ("conversation", "base_config", "events", "signature")
-OF_THE_OBJECT: Final = frozenset({"version", "others", *OF_A_CONVERSATION})
+CONVERSATION_KEYS: Final = ("conversation", "base_config", "events", "signature")
+DOCUMENT_KEYS: Final = frozenset({"version", "others", *CONVERSATION_KEYS})
 
-Shape = Literal["readable", "damaged", "newer"]
+RecordShape = Literal["readable", "damaged", "newer"]
 
 
-def shape_of(value: JsonValue) -> Shape:
+def shape_of(value: JsonValue) -> RecordShape:
     """Return whether `value` has the shape of a `jp` object. Its entries are not looked at."""
     if not isinstance(value, dict):
         return "damaged"
@@ -46,9 +46,11 @@ def shape_of(value: JsonValue) -> Shape:
     return "readable" if fit else "damaged"
 
 
-def is_sealed(value: JsonValue) -> bool:
+def has_segments(value: JsonValue) -> bool:
     """Return whether entries of `value` are in segments: `segments.read` puts them together."""
-    return isinstance(value, dict) and value.get("version") == SEALED_VERSION and "sealed" in value
+    return (
+        isinstance(value, dict) and value.get("version") == SEGMENTED_VERSION and "sealed" in value
+    )
 
 
 def head_of(entry: JsonValue) -> JsonObject:
@@ -74,25 +76,25 @@ def others_of(document: JsonValue) -> list[JsonValue]:
     return found if isinstance(found, list) else []
 
 
-def apart(damaged: JsonValue) -> list[JsonValue]:
+def split_damaged(damaged: JsonValue) -> list[JsonValue]:
     """Return a damaged object, and what it holds of other conversations: those may be sound."""
     if not isinstance(damaged, dict) or not others_of(damaged):
         return [damaged]
     return [{k: v for k, v in damaged.items() if k != "others"}, *others_of(damaged)]
 
 
-def shelved(document: Mapping[str, JsonValue]) -> JsonObject:
+def as_other(document: Mapping[str, JsonValue]) -> JsonObject:
     """Return the active conversation of `document` in the form it has among the others."""
-    return {key: document[key] for key in OF_A_CONVERSATION if key in document}
+    return {key: document[key] for key in CONVERSATION_KEYS if key in document}
 
 
 def all_conversations(document: JsonObject) -> list[JsonValue]:
     """Return all conversations of `document`, the active one first (unless it is empty)."""
-    active: list[JsonValue] = [shelved(document)] if events_of(document) else []
+    active: list[JsonValue] = [as_other(document)] if events_of(document) else []
     return active + others_of(document)
 
 
-def made_headless(entry: JsonValue) -> bool:
+def is_headless_conversation(entry: JsonValue) -> bool:
     """Return True if a headless run made the conversation: the next run replaces it (D18)."""
     return head_of(entry).get("made") == "headless"
 
@@ -105,13 +107,13 @@ def entry_counts(document: JsonValue) -> dict[str, int]:
     if not isinstance(document, dict):
         return {}
     found: dict[str, int] = {}
-    for entry in [shelved(document), *others_of(document)]:
-        if (identifier := conversation_id(entry)) and not made_headless(entry):
+    for entry in [as_other(document), *others_of(document)]:
+        if (identifier := conversation_id(entry)) and not is_headless_conversation(entry):
             found[identifier] = max(len(events_of(entry)), found.get(identifier, 0))
     return found
 
 
-_OURS = OF_THE_OBJECT - {"signature"}
+_OURS = DOCUMENT_KEYS - {"signature"}
 
 
 @dataclass(slots=True)
@@ -132,16 +134,21 @@ class Document:
         clock: Clock,
         made: Made,
         base_config: Mapping[str, JsonValue] | None = None,
-        draw: Draw | None = None,
+        new_id: IdFactory | None = None,
     ) -> Document:
         """Return a document with an empty conversation."""
         return cls(
-            ConversationStream.new(clock=clock, made=made, base_config=base_config, draw=draw)
+            ConversationStream.new(clock=clock, made=made, base_config=base_config, new_id=new_id)
         )
 
     @classmethod
     def load(
-        cls, value: JsonValue, *, clock: Clock, draw: Draw | None = None, tolerant: bool = False
+        cls,
+        value: JsonValue,
+        *,
+        clock: Clock,
+        new_id: IdFactory | None = None,
+        tolerant: bool = False,
     ) -> Document:
         """Read the object at `metadata["jp"]`.
 
@@ -155,7 +162,7 @@ class Document:
         if not isinstance(value, dict):
             raise StorageError(f"expected an object, found {type(value).__name__}", place="jp")
         version = value.get("version", VERSION)
-        if is_sealed(value):
+        if has_segments(value):
             raise NewerVersionError(
                 "this record is stored in segments, which the open page cannot read: reload the "
                 "page or update the JupyterLab extension jp-nb. The record is unchanged",
@@ -179,7 +186,7 @@ class Document:
                 clock=clock,
                 base_config=_expect(value, "base_config", dict),
                 raw=_expect(value, "events", list),
-                draw=draw,
+                new_id=new_id,
                 tolerant=tolerant,
             ),
             list(_expect(value, "others", list)),
@@ -200,10 +207,10 @@ class Document:
             stored["others"] = self.others
         return stored
 
-    def shelve(self) -> None:
+    def archive_active(self) -> None:
         """Put the active conversation among the others, unless it is empty."""
         if self.conversation.raw:
-            self.others.insert(0, shelved(self.to_json()))
+            self.others.insert(0, as_other(self.to_json()))
         self.extra.pop("signature", None)
 
     def ids(self) -> set[str]:

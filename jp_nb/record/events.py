@@ -219,13 +219,13 @@ BY: Final = "by"
 """The key of what a person did: who it was, where several share the notebook; as a page claims."""
 
 
-def who_in(fields: Mapping[str, JsonValue]) -> str | None:
+def recorded_by(fields: Mapping[str, JsonValue]) -> str | None:
     """Return who did what `fields`, such as a response's metadata, are about; None if unsaid."""
     name = fields.get(BY)
     return name if isinstance(name, str) and name.strip() else None
 
 
-def marks_in(fields: Mapping[str, JsonValue]) -> tuple[AnswerMark, ...]:
+def answer_marks(fields: Mapping[str, JsonValue]) -> tuple[AnswerMark, ...]:
     """Return the marks that `fields`, such as a response's metadata, say of an answer."""
     marks: tuple[AnswerMark, ...] = get_args(AnswerMark)
     return tuple(mark for mark in marks if fields.get(mark) is True)
@@ -254,7 +254,7 @@ InquiryEntry = InquiryRequest | InquiryResponse
 """What a question leaves in the record."""
 
 
-def read_response(raw: RawEntry) -> RawEntry:
+def normalize_response(raw: RawEntry) -> RawEntry:
     """Return a stored response of any form, as `InquiryResponse` has it.
 
     Without `outcome` but with `answer` it is answered; a cancelled one without `reason` was
@@ -274,10 +274,10 @@ def read_response(raw: RawEntry) -> RawEntry:
 
 
 __all__ = [
-    "BESIDE_CONFIG",
     "CONVERSATION_KINDS",
     "KNOWN",
     "LINKABLE",
+    "NON_CONFIG_KEYS",
     "USAGE",
     "CancelReason",
     "ChatRequest",
@@ -302,7 +302,7 @@ __all__ = [
     "ToolCallResponse",
     "TurnStart",
     "Unknown",
-    "claim_of",
+    "claim_owners",
     "decode",
     "is_usage_mark",
 ]
@@ -388,7 +388,7 @@ class ConfigDelta(Entry):
     """The configuration changed from here on: `unsets` first, then `delta` is merged.
 
     `op` is None to apply, `"reset"` to start again from the program's defaults. What a claim
-    says is read by `claim_of`. What is unset stays so, whatever lower layers say, but for the
+    says is read by `claim_owners`. What is unset stays so, whatever lower layers say, but for the
     paths that are also in the metadata, under `uncovers`: there they show again.
     """
 
@@ -430,7 +430,7 @@ def is_usage_mark(entry: Entry) -> bool:
     )
 
 
-def claim_of(value: JsonValue) -> tuple[str, ...] | None:
+def claim_owners(value: JsonValue) -> tuple[str, ...] | None:
     """Return the owners that a claim names, each `HASH:LABEL`; None if it says that there is none.
 
     An un-claim is null or an empty list, one owner may stand without a list. What names no owner
@@ -506,7 +506,7 @@ CONVERSATION_KINDS = frozenset(KNOWN) - {"config_delta", "compaction", "image"}
 LINKABLE = CONVERSATION_KINDS - {"turn_start", "chat_request"}
 """Kinds that may name the request they answer."""
 
-BESIDE_CONFIG = frozenset(
+NON_CONFIG_KEYS = frozenset(
     {
         *("type", "op", "timestamp", "unsets", "claims", "metadata", *LINKS),
         *("verbatim", "spelling"),  # what an import adds
@@ -557,7 +557,7 @@ def _payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
         raw = {key: value for key, value in raw.items() if key not in LINKS}
     if model is ToolCallResponse and isinstance(content := raw.get("content"), list | dict):
         raw = {**raw, "content": _text_of(content)}
-    return read_response(raw) if model is InquiryResponse else raw
+    return normalize_response(raw) if model is InquiryResponse else raw
 
 
 def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
@@ -569,7 +569,7 @@ def _global_payload(raw: RawEntry, model: type[Entry]) -> RawEntry:
             payload.pop("timestamp", None)
         if "delta" not in payload and payload.get("op") is None:
             # In the first weeks of the format the configuration stood on the entry itself.
-            config = {key: payload.pop(key) for key in raw if key not in BESIDE_CONFIG}
+            config = {key: payload.pop(key) for key in raw if key not in NON_CONFIG_KEYS}
             payload["delta"] = config
     return payload
 
@@ -587,7 +587,7 @@ def _part_text(part: JsonValue) -> str:
 
 IMAGES: Final = "images"
 """The key in the metadata of an entry that shows images."""
-MAX_READ: Final = 100
+MAX_IMAGES: Final = 100
 """Images of one entry: a stranger may have written more."""
 
 
@@ -598,26 +598,26 @@ def image_entry(image: Image) -> ImageEntry:
     )
 
 
-def shows(images: Iterable[Image]) -> dict[str, JsonValue]:
+def images_metadata(images: Iterable[Image]) -> dict[str, JsonValue]:
     """Return the metadata of an entry that shows `images`; empty if there are none."""
     digests: list[JsonValue] = [image.digest for image in images]
     return {IMAGES: digests} if digests else {}
 
 
-def digests_in(entry: Entry) -> list[str]:
+def image_digests(entry: Entry) -> list[str]:
     """Return the digests of the images that `entry` shows; what is malformed is passed over."""
     found = entry.metadata.get(IMAGES)
     return [item for item in found if isinstance(item, str)] if isinstance(found, list) else []
 
 
-class Shown(NamedTuple):
+class EntryImages(NamedTuple):
     """What an entry shows, and in words what of it cannot be shown: one line a reason."""
 
     images: tuple[Image, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-NOTHING: Final = Shown()
+NO_IMAGES: Final = EntryImages()
 
 
 class RecordedImages:
@@ -638,17 +638,19 @@ class RecordedImages:
         found = self._found(digest)
         return found if isinstance(found, Image) else None
 
-    def shown_by(self, entry: Entry) -> Shown:
+    def images_of(self, entry: Entry) -> EntryImages:
         """Return the images of `entry` in their order."""
-        digests = digests_in(entry)
+        digests = image_digests(entry)
         if not digests:
-            return NOTHING
-        found = [self._found(digest) for digest in digests[:MAX_READ]]
+            return NO_IMAGES
+        found = [self._found(digest) for digest in digests[:MAX_IMAGES]]
         reasons = Counter(item for item in found if isinstance(item, str))
-        if len(digests) > MAX_READ:
-            reasons[f"one entry shows at most {MAX_READ}"] += len(digests) - MAX_READ
+        if len(digests) > MAX_IMAGES:
+            reasons[f"one entry shows at most {MAX_IMAGES}"] += len(digests) - MAX_IMAGES
         images = tuple(item for item in found if isinstance(item, Image))
-        return Shown(images, tuple(left_out(count, why) for why, count in reasons.items()))
+        return EntryImages(
+            images, tuple(omitted_images(count, why) for why, count in reasons.items())
+        )
 
     def _found(self, digest: str) -> Image | str:
         """Return the image, or why there is none."""
@@ -662,7 +664,7 @@ class RecordedImages:
         return found
 
 
-def left_out(count: int, why: str) -> str:
+def omitted_images(count: int, why: str) -> str:
     """Return what a model reads in place of so many images."""
     what = "1 image" if count == 1 else f"{count} images"
     return f"[{what} omitted, because {why}]"

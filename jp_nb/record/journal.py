@@ -79,7 +79,7 @@ def read_progress(value: Any) -> tuple[str, CallProgress] | None:
     return None
 
 
-def later(one: CallProgress, other: CallProgress) -> CallProgress:
+def latest_progress(one: CallProgress, other: CallProgress) -> CallProgress:
     """Return the one of two reports about a call that is further on."""
     return max(one, other, key=lambda each: _STAGES.index(each.stage))
 
@@ -106,7 +106,7 @@ class OpenCall:
 def open_calls(stream: ConversationStream, progress: Mapping[str, CallProgress]) -> list[OpenCall]:
     """Return the calls of the current turn that have no response, in call order."""
     found = []
-    for index in stream.unanswered_indexes():
+    for index in stream.open_tool_call_indexes():
         request, event_id = stream.entries[index], stream.event_id(index)
         assert isinstance(request, ToolCallRequest)
         known = progress.get(event_id)
@@ -148,7 +148,7 @@ def finished_entries(
 
 FORMAT: Final = 1
 
-Place = Literal["covered", "continues", "branch", "gap"]
+JournalRelation = Literal["covered", "continues", "branch", "gap"]
 """What a journal is to a copy of its conversation: in it whole, longer, another, or further on."""
 
 
@@ -159,7 +159,7 @@ class JournalHead:
     Attributes:
         conversation: What is stored about the conversation itself, its `id` among that.
         base: How many entries are before the first one of the journal.
-        mark: The `RunningMark` of those.
+        mark: The `EntriesDigest` of those.
         notebook: The notebook's path, "" if it is not known.
         file: What tells the file at that path from a copy of it, "" if there was none.
         folder: The kernel's folder, if no notebook keeps the conversation; else "".
@@ -185,7 +185,7 @@ class JournalHead:
 
     def line(self) -> bytes:
         """Return the first line of the journal."""
-        return line_of(
+        return format_line(
             journal=FORMAT,
             conversation=self.conversation,
             base_config=self.base_config,
@@ -215,41 +215,41 @@ class JournalContents:
     signature: str | None = None
     calls: dict[str, CallProgress] = field(default_factory=dict)
     size: int = 0
-    lost: int = 0
+    unreadable_bytes: int = 0
 
     @property
     def length(self) -> int:
         """How many entries the conversation has with those of the journal."""
         return self.head.base + len(self.entries)
 
-    def begins_in(self, raw: Sequence[RawEntry]) -> bool:
+    def continues_from(self, raw: Sequence[RawEntry]) -> bool:
         """Return True if `raw` has the entries that are before the first of the journal."""
         base = self.head.base
-        return len(raw) >= base and RunningMark().at(raw, base) == self.head.mark
+        return len(raw) >= base and EntriesDigest().at(raw, base) == self.head.mark
 
-    def place_in(self, raw: Sequence[RawEntry]) -> Place:
+    def compare_with(self, raw: Sequence[RawEntry]) -> JournalRelation:
         """Return what the journal is to `raw`, the entries of a copy of its conversation."""
         base = self.head.base
-        if not self.begins_in(raw):
+        if not self.continues_from(raw):
             return "gap"
         if not all(map(_is_same, raw[base:], self.entries)):
             return "branch"
         return "continues" if self.length > len(raw) else "covered"
 
 
-def line_of(**fields: JsonValue) -> bytes:
+def format_line(**fields: JsonValue) -> bytes:
     """Return the line that says `fields`."""
     return format_storable_line(fields) + b"\n"
 
 
-def entry_lines(entries: Iterable[RawEntry]) -> bytes:
+def format_entry_lines(entries: Iterable[RawEntry]) -> bytes:
     """Return the lines of `entries`."""
-    return b"".join(line_of(entry=entry) for entry in entries)
+    return b"".join(format_line(entry=entry) for entry in entries)
 
 
-def call_line(signature: JsonValue, call: str, progress: CallProgress) -> bytes:
+def format_call_line(signature: JsonValue, call: str, progress: CallProgress) -> bytes:
     """Return the line that tells the `progress` of the call with the event id `call`."""
-    return line_of(signature=signature, call=progress.to_json(call))
+    return format_line(signature=signature, call=progress.to_json(call))
 
 
 def read_journal(data: bytes) -> JournalContents | None:
@@ -281,11 +281,11 @@ def read_journal(data: bytes) -> JournalContents | None:
                 new = []
             case _:
                 break
-    found.lost = max(len(data) - found.size, 0)
+    found.unreadable_bytes = max(len(data) - found.size, 0)
     return found
 
 
-class RunningMark:
+class EntriesDigest:
     """The marks of one conversation as it grows: each entry is looked at once."""
 
     def __init__(self) -> None:

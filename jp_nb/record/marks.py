@@ -55,14 +55,14 @@ def with_tool_choice(request: ChatRequest, choice: str) -> ChatRequest:
     return request.model_copy(update={"metadata": {**request.metadata, TOOL_CHOICE: choice}})
 
 
-def marked_choice(request: ChatRequest) -> str | None:
+def recorded_tool_choice(request: ChatRequest) -> str | None:
     """Return the tool choice that `request` is marked with; None without a mark that is one."""
     mark = request.metadata.get(TOOL_CHOICE)
     is_choice = isinstance(mark, str) and (mark in CHOICES or mark.startswith("tool:"))
     return mark if is_choice else None  # type: ignore[return-value]  # it is a text
 
 
-def as_choice(configured: str) -> str:
+def to_tool_choice(configured: str) -> str:
     """Return the tool choice that `assistant.tool_choice` means: there a tool is its bare name."""
     return configured if configured in CHOICES else f"tool:{configured}"
 
@@ -126,7 +126,7 @@ def recorded_host(document: Document) -> LastHost | None:
     return LastHost(max(found)[1]) if found else None
 
 
-def uncalled(choice: str, names: Collection[str]) -> str | None:
+def missing_call(choice: str, names: Collection[str]) -> str | None:
     """Return what `choice` demanded if it is not among the `names` that were called, else None."""
     if choice == "required":
         return None if names else "any tool"
@@ -134,7 +134,7 @@ def uncalled(choice: str, names: Collection[str]) -> str | None:
     return None if name == choice or name in names else name
 
 
-def uncalled_in(entries: Sequence[Entry]) -> str | None:
+def find_missing_call(entries: Sequence[Entry]) -> str | None:
     """Return the same for a recorded turn: its first answer should have had the call."""
     choice, names = "auto", set[str]()
     for entry in entries:
@@ -145,15 +145,15 @@ def uncalled_in(entries: Sequence[Entry]) -> str | None:
                 names.add(name)
             case ToolCallResponse():
                 break
-    return uncalled(choice, names)
+    return missing_call(choice, names)
 
 
-def as_continuing(response: ChatResponse) -> ChatResponse:
+def mark_continuation(response: ChatResponse) -> ChatResponse:
     """Return `response` as one whose text goes on where the one before was cut off."""
     return response.model_copy(update={"metadata": {**response.metadata, CONTINUES: True}})
 
 
-def continues(response: ChatResponse) -> bool:
+def is_continuation(response: ChatResponse) -> bool:
     """Return True if its text goes on in the middle of the one before."""
     return response.metadata.get(CONTINUES) is True
 
@@ -171,12 +171,12 @@ class EditedArguments:
     channel: str | None = None
 
 
-def edited_by_person(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
+def edit_metadata(arguments: dict[str, JsonValue], channel: str) -> dict[str, JsonValue]:
     """Return the metadata of the response to a call whose `arguments` a person changed."""
     return {ARGUMENTS: arguments, "edited_by": "person", "channel": channel}
 
 
-def edited_arguments(metadata: Mapping[str, JsonValue]) -> EditedArguments | None:
+def read_edit(metadata: Mapping[str, JsonValue]) -> EditedArguments | None:
     """Return what the `metadata` of a response says of that; None if nothing or malformed."""
     arguments, channel = metadata.get(ARGUMENTS), metadata.get("channel")
     if not isinstance(arguments, dict):
@@ -241,7 +241,7 @@ def _written(used: ModelUsage) -> dict[str, JsonValue]:
     return named | {name: count for name, count in counts.items() if count is not None}
 
 
-def usage_in(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
+def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
     """Return what the `metadata` of an entry says of tokens; what is malformed is passed over."""
     said = metadata.get(USAGE) if isinstance(metadata, Mapping) else None
     several = said if isinstance(said, list) else [said]
@@ -259,11 +259,11 @@ def _is_count(value: JsonValue) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_TOKENS
 
 
-def turn_usage(entries: Iterable[Entry]) -> TurnUsage:
+def sum_usage(entries: Iterable[Entry]) -> TurnUsage:
     """Return the tokens that the `entries` of a turn say it took."""
     total = TurnUsage()
     for entry in entries:
         if USAGE in entry.metadata:
-            for one in usage_in(entry.metadata):
+            for one in read_usage(entry.metadata):
                 total += one.tokens
     return total

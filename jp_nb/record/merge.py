@@ -45,17 +45,17 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, as_object, canonical_json
 from jp_nb.record.document import (
+    DOCUMENT_KEYS,
     KEY,
-    OF_THE_OBJECT,
     VERSION,
     all_conversations,
+    as_other,
     conversation_id,
     events_of,
-    is_sealed,
-    made_headless,
+    has_segments,
+    is_headless_conversation,
     others_of,
     shape_of,
-    shelved,
 )
 
 
@@ -133,10 +133,10 @@ def merge(
     kept = [
         entry
         for entry in unknown_to(carried, all_conversations(stored))
-        if not made_headless(entry) and not _has_seen(dealt_with, entry)
+        if not is_headless_conversation(entry) and not _has_seen(dealt_with, entry)
     ]
     # A later release of this version may have put them there.
-    unknown_keys = {key: item for key, item in stored.items() if key not in OF_THE_OBJECT}
+    unknown_keys = {key: item for key, item in stored.items() if key not in DOCUMENT_KEYS}
     return _with_others(unknown_keys | carried, kept)
 
 
@@ -149,10 +149,10 @@ def _is_stale(carried: JsonObject, stored: JsonObject, seen: Mapping[str, JsonVa
     """
     if conversation_id(carried) == conversation_id(stored):
         longer = len(events_of(stored)) > len(events_of(carried))
-        return longer and not made_headless(stored) and covers(stored, carried)
+        return longer and not is_headless_conversation(stored) and covers(stored, carried)
     if _has_seen(seen, stored):
         return False
-    return any(covers(other, shelved(carried)) for other in others_of(stored))
+    return any(covers(other, as_other(carried)) for other in others_of(stored))
 
 
 def _has_seen(seen: Mapping[str, JsonValue], entry: JsonValue) -> bool:
@@ -179,7 +179,7 @@ def read_segments(metadata: Mapping[str, Any]) -> JsonValue:
     is of it, as `{"segments": {key: value}, "broken": number}`. Readers report it as damage.
     """
     stored = plain_record(metadata[KEY])
-    if not is_sealed(stored):
+    if not has_segments(stored):
         return stored
     segments = {str(key): plain_record(metadata[key]) for key in metadata if is_segment(str(key))}
     active = {key: item for key, item in as_object(stored).items() if key != "others"}

@@ -36,14 +36,14 @@ from jp_nb.json_values import (
     sorted_json,
 )
 from jp_nb.record.clock import format_timestamp, parse_timestamp
-from jp_nb.record.events import BY, marks_in, read_response, who_in
+from jp_nb.record.events import BY, answer_marks, normalize_response, recorded_by
 from jp_nb.text import format_user_name
 
 NONE_OF_THESE: Final = "none of these"
 EMPTY: Final = "(empty)"
 NOT_ANSWERED: Final = "not answered"
 """Says that a question was left open on purpose, by somebody who sent the rest."""
-LEFT: Final[Mapping[str, str]] = {
+UNANSWERED_LABELS: Final[Mapping[str, str]] = {
     "declined": NOT_ANSWERED,
     "cancelled": "cancelled",
     "timed_out": "timed out",
@@ -60,7 +60,7 @@ _OWN_WORDS: Final = {"selected", "custom"}
 """The answer to a question that offers options, and takes words beside them."""
 
 
-def answer_in_words(answer_type: JsonValue, answer: JsonValue) -> str:
+def format_answer(answer_type: JsonValue, answer: JsonValue) -> str:
     """Return `answer` in words; `answer_type` is how the record has the kind of the question.
 
     >>> sizes = {"type": "select", "options": [{"value": 1, "label": "small"}, {"value": 2}]}
@@ -189,12 +189,12 @@ class LoggedAnswer:
     marks: tuple[str, ...] = ()
     notebook: str = ""
     by: str | None = None
-    vouched: bool = True
+    is_trusted: bool = True
 
     @property
     def timestamp(self) -> str:
         """The moment as RFC 3339 has it, in UTC."""
-        return zoned(self.moment)
+        return format_rfc3339(self.moment)
 
     @property
     def answered_by(self) -> str:
@@ -229,12 +229,12 @@ _ANSWERED_BY: Final = {
 }
 
 
-def zoned(moment: datetime) -> str:
+def format_rfc3339(moment: datetime) -> str:
     """Return `2026-03-18T13:19:06.841464Z`."""
     return f"{format_timestamp(moment).replace(' ', 'T')}Z"
 
 
-def read_moment(text: JsonValue) -> datetime | None:
+def parse_rfc3339(text: JsonValue) -> datetime | None:
     """Return the moment that `text` names; None if it is none, or has no offset from UTC."""
     if not isinstance(text, str) or not _WITH_OFFSET.fullmatch(text):
         return None
@@ -244,7 +244,7 @@ def read_moment(text: JsonValue) -> datetime | None:
 # --- from the record ---------------------------------------------------------------------------
 
 
-def entry_of(
+def make_entry(
     request: Mapping[str, JsonValue], response: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue] | None:
     """Return what a log keeps of a recorded question and its end, but for its number.
@@ -258,11 +258,11 @@ def entry_of(
     outcome = _outcome(response, about)
     if moment is None or outcome is None or not _is_text(question.get("text")):
         return None
-    entry: dict[str, JsonValue] = {"v": VERSION, "timestamp": zoned(moment)}
+    entry: dict[str, JsonValue] = {"v": VERSION, "timestamp": format_rfc3339(moment)}
     entry["question"] = question.get("text")
     if outcome == "answered":
         answer = entry["answer"] = response.get("answer")
-        words = answer_in_words(kind, answer)
+        words = format_answer(kind, answer)
         if words != answer:
             entry["label"] = words
     mode = str(kind.get("type", ""))
@@ -270,11 +270,11 @@ def entry_of(
     entry |= {"source": _asker(request.get("source"))}
     if isinstance(channel := about.get("channel"), str):
         entry["channel"] = channel
-    if (by := who_in(about)) is not None:
+    if (by := recorded_by(about)) is not None:
         entry[BY] = by
     if isinstance(answer := entry.get("answer"), str) and not answer.strip():
         entry["empty"] = True
-    return entry | dict.fromkeys(marks_in(about), True)
+    return entry | dict.fromkeys(answer_marks(about), True)
 
 
 def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) -> str | None:
@@ -283,7 +283,11 @@ def _outcome(response: Mapping[str, JsonValue], about: Mapping[str, JsonValue]) 
     if outcome == "answered":
         return None if response.get("answer") is None else "answered"
     end = about.get("end")
-    return end if outcome == "cancelled" and isinstance(end, str) and end in LEFT else None
+    return (
+        end
+        if outcome == "cancelled" and isinstance(end, str) and end in UNANSWERED_LABELS
+        else None
+    )
 
 
 def _asker(source: JsonValue) -> str:
@@ -295,13 +299,13 @@ def _asker(source: JsonValue) -> str:
 # --- a line of the log -------------------------------------------------------------------------
 
 
-def to_line(entry: Mapping[str, JsonValue]) -> bytes:
+def encode_entry(entry: Mapping[str, JsonValue]) -> bytes:
     """Return `entry` as one line, its end included."""
     text = json.dumps(make_storable(dict(entry)), ensure_ascii=False, separators=(",", ":"))
     return text.translate(_LINE_BREAKS).encode() + b"\n"
 
 
-def read_line(line: bytes) -> dict[str, JsonValue] | None:
+def decode_entry(line: bytes) -> dict[str, JsonValue] | None:
     """Return the entry in `line`; None if it is damaged."""
     try:
         found = read_json(line.decode())
@@ -320,10 +324,10 @@ def is_entry(found: Mapping[str, JsonValue]) -> bool:
     number = found.get("id", 1)
     if type(number) is not int or not 1 <= number <= MAX_ID or not _is_text(found.get("question")):
         return False
-    if read_moment(found.get("timestamp", found.get("datetime"))) is None:
+    if parse_rfc3339(found.get("timestamp", found.get("datetime"))) is None:
         return False
     if found.get("outcome", "answered") != "answered":
-        return found["outcome"] in LEFT
+        return found["outcome"] in UNANSWERED_LABELS
     answer = found.get("answer")
     return answer is not None and (
         not isinstance(answer, str) or bool(answer.strip()) or found.get("empty") is True
@@ -335,17 +339,19 @@ def is_answered(entry: Mapping[str, JsonValue]) -> bool:
     return entry.get("outcome", "answered") == "answered"
 
 
-def moment_of(entry: Mapping[str, JsonValue]) -> datetime:
+def answered_at(entry: Mapping[str, JsonValue]) -> datetime:
     """Return when the question of `entry`, which is well formed, was answered."""
-    moment = read_moment(entry.get("timestamp", entry.get("datetime")))
+    moment = parse_rfc3339(entry.get("timestamp", entry.get("datetime")))
     assert moment is not None
     return moment
 
 
-def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -> LoggedAnswer:
+def to_logged_answer(
+    entry: Mapping[str, JsonValue], number: int, *, is_trusted: bool
+) -> LoggedAnswer:
     """Return the answered question that `entry`, which is well formed, is number `number` of."""
     answer, label = entry.get("answer"), entry.get("label")
-    words = label if isinstance(label, str) and label.strip() else answer_in_words(None, answer)
+    words = label if isinstance(label, str) and label.strip() else format_answer(None, answer)
     text: dict[str, Any] = {
         name: value if isinstance(value := entry.get(key), str) else ""
         for name, key in (("mode", "mode"), ("channel", "channel"), ("asker", "source"))
@@ -353,14 +359,14 @@ def past_answer(entry: Mapping[str, JsonValue], number: int, *, vouched: bool) -
     notebook = entry.get("notebook")
     return LoggedAnswer(
         id=number,
-        moment=moment_of(entry),
+        moment=answered_at(entry),
         question=str(entry["question"]),
         answer=answer,
         words=words,
-        marks=marks_in(entry),
+        marks=answer_marks(entry),
         notebook=notebook if isinstance(notebook, str) else "",
-        by=who_in(entry),
-        vouched=vouched,
+        by=recorded_by(entry),
+        is_trusted=is_trusted,
         **text,
     )
 
@@ -373,23 +379,23 @@ def _is_text(value: JsonValue) -> bool:
 
 
 AFTER: Final = "after"
-"""The key of an entry for the chain value of the lines before it; see `chained`."""
+"""The key of an entry for the chain value of the lines before it; see `extend_chain`."""
 
 
-def chained(before: str, line: bytes) -> str:
+def extend_chain(before: str, line: bytes) -> str:
     """Return the chain value of a log up to `line`, given that of the lines `before`."""
     text = line.strip(b"\r\n")
     return hashlib.sha256(before.encode("ascii", "replace") + b"\n" + text).hexdigest()
 
 
-def signed(
+def sign_entry(
     entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str
 ) -> dict[str, JsonValue]:
     """Return `entry`, which has its chain value, as the holder of `key` signs it in `workspace`."""
     return {**entry, "signature": f"{_SCHEME}:{_entry_digest(entry, key, workspace)}"}
 
 
-def is_signed(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> bool:
+def has_valid_signature(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) -> bool:
     """Return whether the holder of `key` signed `entry`, as it is, in `workspace`.
 
     A signature of scheme 1 named no workspace, so it is none.
@@ -403,7 +409,7 @@ def is_signed(entry: Mapping[str, JsonValue], key: SecretBytes, workspace: str) 
         return False
 
 
-def owned(
+def find_own_lines(
     lines: Iterable[tuple[bytes, Mapping[str, JsonValue] | None]],
     key: SecretBytes,
     workspace: str,
@@ -423,10 +429,10 @@ def owned(
     value, run, known = "", 0, -1
     runs: list[int | None] = []
     for line, entry in lines:
-        is_own = entry is not None and is_signed(entry, key, workspace)
+        is_own = entry is not None and has_valid_signature(entry, key, workspace)
         if is_own and entry is not None and (after := str(entry.get(AFTER))) != value:
             value, run = after, run + 1  # what was before it is not before it now
-        value = chained(value, line)
+        value = extend_chain(value, line)
         runs.append(run if is_own else None)
         if is_own and value == newest:
             known = run
@@ -465,7 +471,7 @@ class QuestionHistory:
 
     answers: tuple[LoggedAnswer, ...] = ()
     trusted: bool = True
-    kept_in: Literal["record", "log"] = "record"
+    source: Literal["record", "log"] = "record"
     left_out: int = 0
     damaged: int = 0
 
@@ -475,7 +481,7 @@ class QuestionHistory:
         Raises:
             UsageError: If `limit` is not a number from 1 to `MAX_LIMIT`.
         """
-        return self.answers[-checked_limit(limit) :]
+        return self.answers[-validate_limit(limit) :]
 
     def get(self, number: int) -> tuple[LoggedAnswer, ...]:
         """Return the answer with the id `number`; none if there is none.
@@ -495,14 +501,14 @@ class QuestionHistory:
             raise UsageError("give a text to search for: it cannot be blank")
         return tuple(each for each in self.answers if wanted in _searched(each))
 
-    def nothing_at(self, number: int) -> str:
+    def format_unknown_id(self, number: int) -> str:
         """Say that there is no answer with the id `number`."""
         if not self.answers:
             return NO_HISTORY
         highest = max(answer.id for answer in self.answers)
         return f"There is no answer with the id {number}: the highest id is {highest}."
 
-    def nothing_like(self, text: str) -> str:
+    def format_no_match(self, text: str) -> str:
         """Say that no question and no answer contains `text`."""
         return f"No question and no answer contains {text!r}." if self.answers else NO_HISTORY
 
@@ -513,7 +519,7 @@ def _searched(answer: LoggedAnswer) -> str:
     return "\0".join((answer.question, answer.words, whole)).casefold()
 
 
-def checked_limit(limit: JsonValue) -> int:
+def validate_limit(limit: JsonValue) -> int:
     """Return `limit`, if so many answers may be listed.
 
     Raises:
@@ -549,18 +555,18 @@ def ended_inquiries(raw: Sequence[Mapping[str, JsonValue]], start: int = 0) -> I
             case "inquiry_response" if isinstance(name, str) and name in waiting:
                 request = waiting.pop(name)
                 if index >= start:
-                    yield request, read_response(dict(entry))
+                    yield request, normalize_response(dict(entry))
 
 
-def answers_of(raw: Sequence[Mapping[str, JsonValue]]) -> tuple[LoggedAnswer, ...]:
+def recorded_answers(raw: Sequence[Mapping[str, JsonValue]]) -> tuple[LoggedAnswer, ...]:
     """Return the questions of a record that were answered, in the order of their answers.
 
     Entries are only ever added behind, so that the number of an answer stays.
     """
-    entries = (entry_of(*pair) for pair in ended_inquiries(raw))
+    entries = (make_entry(*pair) for pair in ended_inquiries(raw))
     answered = [entry for entry in entries if entry is not None and is_answered(entry)]
     return tuple(
-        past_answer(entry, number, vouched=True) for number, entry in enumerate(answered, 1)
+        to_logged_answer(entry, number, is_trusted=True) for number, entry in enumerate(answered, 1)
     )
 
 
@@ -606,11 +612,11 @@ def read_log(text: str) -> TableRows:
     for number, line in enumerate(text.removeprefix("\ufeff").split("\n"), 1):
         if not line.strip():
             continue
-        entry = read_line(line.encode("utf-8", "replace"))
+        entry = decode_entry(line.encode("utf-8", "replace"))
         if entry is None:
             skipped.append(f"line {number}: not a log entry")
         elif is_answered(entry):
-            moment = zoned(moment_of(entry))
+            moment = format_rfc3339(answered_at(entry))
             said = {key: value for key, value in entry.items() if key not in _NOT_TAKEN_OVER}
             row = _row_digest([moment, entry["question"], entry["answer"]], seen)
             entries.append({"v": VERSION, "timestamp": moment, **said, "row": row})
@@ -647,12 +653,17 @@ def _entry(row: Sequence[str]) -> dict[str, JsonValue] | str:
         return f"{len(row)} columns, expected datetime;question;answer"
     when, question, answer = row
     # As in the record, a time without an offset is UTC.
-    moment = read_moment(when.strip()) or parse_timestamp(when.strip())
+    moment = parse_rfc3339(when.strip()) or parse_timestamp(when.strip())
     if moment is None:
         return f"{when[:40]!r} is not a date with a time, such as 2026-03-18T13:19:06Z"
     if not question.strip() or not answer.strip():
         return "the question or the answer is blank"
-    return {"v": VERSION, "timestamp": zoned(moment), "question": question, "answer": answer}
+    return {
+        "v": VERSION,
+        "timestamp": format_rfc3339(moment),
+        "question": question,
+        "answer": answer,
+    }
 
 
 def _row_digest(row: list[JsonValue] | list[str], seen: Counter[str]) -> str:

@@ -163,17 +163,19 @@ class Trust:
         unsigned: Why a trusted one is not signed, in words; None if it is, or has nothing yet.
     """
 
-    def __init__(self, document: Document, keys: Keys, *, ours: bool, signs: bool = True) -> None:
+    def __init__(
+        self, document: Document, keys: Keys, *, is_local: bool, can_sign: bool = True
+    ) -> None:
         self._document = document
         self._keys = keys
-        self._signs = signs
+        self._signs = can_sign
         self._process_key = SecretBytes(secrets.token_bytes(32))
         self._left: set[str] = set()
         self._stream = document.conversation
         self._signer: Signer | None = None
-        self.unsigned: str | None = None
+        self.unsigned_reason: str | None = None
         self.why_not: str | None = None
-        self._take(ours=ours)
+        self._take(is_local=is_local)
 
     @property
     def trusted(self) -> bool:
@@ -193,19 +195,19 @@ class Trust:
             self._document.extra.pop(SIGNATURE, None)  # it says nothing of what came
             return False
         signer = self._signer
-        if self.unsigned or (signer and signer.is_current(stream) and self._is_signed):
+        if self.unsigned_reason or (signer and signer.is_current(stream) and self._is_signed):
             return False
         try:
             if signer is None or not signer.may_follow(stream):
                 signer = Signer.of(self._keys.obtain(), stream)
             signer.catch_up(stream)
         except StorageError as exc:
-            self.unsigned = str(exc)
+            self.unsigned_reason = str(exc)
             return False
         return self._write(signer)
 
-    def follow(self, *, ours: bool = False) -> None:
-        """Go on with another active conversation: look at it, and sign it if it is `ours`.
+    def follow(self, *, is_local: bool = False) -> None:
+        """Go on with another active conversation: look at it, and sign it if it is `is_local`.
 
         One that was trusted when this process left it still is, signed or not.
         """
@@ -213,7 +215,7 @@ class Trust:
         if self.trusted and len(left):
             with suppress(StorageError):  # then it is not trusted when it comes back
                 self._left.add(Signer.of(self._process_key, left).signature())
-        self._take(ours=ours)
+        self._take(is_local=is_local)
         self.sign()
 
     def accept(self) -> None:
@@ -227,7 +229,7 @@ class Trust:
             raise NoKeyError("a reproducible record is never signed")
         stream = self._document.conversation
         signer = Signer.of(self._keys.obtain(), stream)
-        self._stream, self.why_not, self.unsigned = stream, None, None
+        self._stream, self.why_not, self.unsigned_reason = stream, None, None
         self._write(signer)
 
     def revoke(self) -> bool:
@@ -242,12 +244,12 @@ class Trust:
 
     # --- inside ------------------------------------------------------------------------------
 
-    def _take(self, *, ours: bool) -> None:
+    def _take(self, *, is_local: bool) -> None:
         self._stream = self._document.conversation
-        self._signer = self.unsigned = None
-        if ours and not len(self._stream):
+        self._signer = self.unsigned_reason = None
+        if is_local and not len(self._stream):
             self._document.extra.pop(SIGNATURE, None)  # of another one
-        self.why_not = None if ours else self._doubt()
+        self.why_not = None if is_local else self._doubt()
 
     def _doubt(self) -> str | None:
         """Return why what was read is not trusted; None if it is."""

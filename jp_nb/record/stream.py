@@ -33,11 +33,11 @@ from jp_nb.errors import StorageError
 from jp_nb.json_values import as_object
 from jp_nb.record.clock import (
     Clock,
-    Draw,
     EventIds,
-    PositionClock,
-    draw_of,
+    IdFactory,
+    ReproducibleClock,
     format_timestamp,
+    id_factory,
     new_conversation_id,
     stored_id,
 )
@@ -56,7 +56,7 @@ from jp_nb.record.events import (
     TurnStart,
     decode,
     is_usage_mark,
-    who_in,
+    recorded_by,
 )
 from jp_nb.record.integrity import Item, Pairs, check_pairs, half_of, match_pairs, repair_items
 
@@ -78,13 +78,13 @@ class NoAnswer:
     takes_back: int = 0
 
 
-def no_answer_mark(found: NoAnswer) -> ConfigDelta:
+def make_no_answer(found: NoAnswer) -> ConfigDelta:
     """Return the entry that says how a turn without an answer ended."""
     said = {"ended": found.ended, "takes_back": found.takes_back}
     return ConfigDelta(metadata={NO_ANSWER: said})
 
 
-def no_answer(entry: Entry) -> NoAnswer | None:
+def read_no_answer(entry: Entry) -> NoAnswer | None:
     """Return what `entry` says about the turn it ends; None if it is not such a mark."""
     match entry.metadata.get(NO_ANSWER) if isinstance(entry, ConfigDelta) else None:
         case {"ended": ("failed" | "interrupted") as ended, "takes_back": int(count)}:
@@ -107,7 +107,7 @@ def is_unanswered(turn: Iterable[Entry]) -> bool:
     return asked
 
 
-class TakenBack:
+class RevertedChanges:
     """The numbers of the changes that a mark takes back, found as the record grows."""
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class TakenBack:
         """Look at what was appended to `deltas`; the numbers that are new."""
         found: set[int] = set()
         for number in range(self._seen, len(deltas)):
-            mark = no_answer(deltas[number])
+            mark = read_no_answer(deltas[number])
             if mark is not None:  # none reaches behind the mark before it: the work stays linear
                 found.update(range(max(self._after_mark, number - mark.takes_back), number))
                 self._after_mark = number + 1
@@ -128,13 +128,13 @@ class TakenBack:
         return found
 
 
-def counting_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
+def effective_deltas(deltas: Sequence[ConfigDelta]) -> list[tuple[int, ConfigDelta]]:
     """Return the `deltas` that count, numbered: no marks, and none that a mark takes back."""
-    gone = TakenBack().follow(deltas)
+    gone = RevertedChanges().follow(deltas)
     return [
         (number, delta)
         for number, delta in enumerate(deltas)
-        if number not in gone and no_answer(delta) is None and not is_usage_mark(delta)
+        if number not in gone and read_no_answer(delta) is None and not is_usage_mark(delta)
     ]
 
 
@@ -168,7 +168,7 @@ class ProposedBy:
     by: str | None = None
 
 
-def metadata_of(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
+def proposal_metadata(proposed: Sequence[ProposedBy]) -> dict[str, JsonValue]:
     """Return the metadata of a delta that `proposed` led to; empty if there is none."""
     return {PROPOSED_BY: [_written(one) for one in proposed]} if proposed else {}
 
@@ -203,23 +203,25 @@ def _read(item: JsonValue) -> ProposedBy | None:
             named = tuple(path for path in paths[:MAX_READ] if isinstance(path, str))
             channel = rest.get("channel")
             asked_in = channel if isinstance(channel, str) else None
-            return ProposedBy(tool, call_id, named, applied_by, asked_in, who_in(as_object(item)))
+            return ProposedBy(
+                tool, call_id, named, applied_by, asked_in, recorded_by(as_object(item))
+            )
     return None
 
 
 def end_of_turn(entries: Sequence[Entry], end: int) -> int:
     """Return `end`, behind a turn's last event, moved behind the changes that belong to its end."""
-    while end < len(entries) and ends_turn(entries[end]):
+    while end < len(entries) and belongs_to_turn_end(entries[end]):
         end += 1
     return end
 
 
-def ends_turn(entry: Entry) -> bool:
+def belongs_to_turn_end(entry: Entry) -> bool:
     """True of a change that belongs to the turn before it: its tools', or a mark of its end."""
-    return is_of_tools(entry) or no_answer(entry) is not None or is_usage_mark(entry)
+    return is_tool_change(entry) or read_no_answer(entry) is not None or is_usage_mark(entry)
 
 
-def is_of_tools(entry: Entry) -> bool:
+def is_tool_change(entry: Entry) -> bool:
     """Return whether tools changed the configuration there, in a turn or at its end."""
     return isinstance(entry, ConfigDelta) and bool(proposed_by(entry))
 
@@ -279,7 +281,7 @@ class EntriesByTurn:
         between: list[Entry] = []
         for entry in self.entries:
             if isinstance(entry, ConfigDelta):
-                belongs_before = current and not between and ends_turn(entry)
+                belongs_before = current and not between and belongs_to_turn_end(entry)
                 (current if belongs_before else between).append(entry)
             elif isinstance(entry, TurnStart):
                 if current:
@@ -313,7 +315,7 @@ class EntriesByTurn:
         del tail[end_of_turn(tail, end) :]  # made for the turn to come
         return TurnEntries(self.turn_count - 1, tuple(tail))
 
-    def opened_at(self, turn: int) -> int | None:
+    def request_index(self, turn: int) -> int | None:
         """Return the index of the request that opened `turn`; looks no further back than that."""
         number, found = self.turn_count - 1, None
         for index in reversed(range(len(self.entries))):
@@ -383,7 +385,7 @@ class ConversationStream(EntriesByTurn):
         clock: Clock,
         base_config: Mapping[str, JsonValue] | None = None,
         raw: Iterable[JsonValue] = (),
-        draw: Draw | None = None,
+        new_id: IdFactory | None = None,
         tolerant: bool = False,
     ) -> None:
         self.head: dict[str, JsonValue] = dict(head)
@@ -391,7 +393,7 @@ class ConversationStream(EntriesByTurn):
         self.damage: list[Damage] = []
         self.on_change: Callable[[], None] | None = None
         self._clock = clock
-        self._ids = EventIds(draw or draw_of(clock, self.id))
+        self._ids = EventIds(new_id or id_factory(clock, self.id))
         self._begin()
         for index, value in enumerate(raw):
             entry = self._tolerated(value, index) if tolerant else decode(value, index)
@@ -423,14 +425,14 @@ class ConversationStream(EntriesByTurn):
         made: Made,
         base_config: Mapping[str, JsonValue] | None = None,
         parent: Mapping[str, JsonValue] | None = None,
-        not_ids: Iterable[str] = (),
-        draw: Draw | None = None,
+        taken_ids: Iterable[str] = (),
+        new_id: IdFactory | None = None,
     ) -> ConversationStream:
-        """Return an empty conversation, named after this moment; `not_ids` are taken."""
-        head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), not_ids), "made": made}
+        """Return an empty conversation, named after this moment; `taken_ids` are taken."""
+        head: dict[str, JsonValue] = {"id": new_conversation_id(clock(), taken_ids), "made": made}
         if parent:
             head["parent"] = dict(parent)
-        return cls(head, clock=clock, base_config=base_config, draw=draw)
+        return cls(head, clock=clock, base_config=base_config, new_id=new_id)
 
     @property
     def id(self) -> str:
@@ -438,9 +440,9 @@ class ConversationStream(EntriesByTurn):
         return str(self.head.get("id", ""))
 
     @property
-    def same_each_time(self) -> bool:
+    def is_reproducible(self) -> bool:
         """True if nothing that is added depends on the day or on chance (D59)."""
-        return isinstance(self._clock, PositionClock)
+        return isinstance(self._clock, ReproducibleClock)
 
     @property
     def title(self) -> str | None:
@@ -491,9 +493,9 @@ class ConversationStream(EntriesByTurn):
         """Open a turn with what the user asked, and the `images` with it: all entries or none."""
         images = tuple(images)
         if images:
-            from jp_nb.record.events import shows
+            from jp_nb.record.events import images_metadata
 
-            metadata = request.metadata | shows(images)
+            metadata = request.metadata | images_metadata(images)
             request = request.model_copy(update={"metadata": metadata})
         self._append([TurnStart(), *self.new_images(images), request])
 
@@ -523,7 +525,7 @@ class ConversationStream(EntriesByTurn):
         if entries:
             self._append(entries)
 
-    def take_up(self, raw: Iterable[RawEntry]) -> None:
+    def extend_stored(self, raw: Iterable[RawEntry]) -> None:
         """Add entries as they were stored, of this conversation: all of them or none.
 
         `on_change` is not called.
@@ -553,7 +555,7 @@ class ConversationStream(EntriesByTurn):
 
     def _timestamp(self, moment: datetime) -> str:
         """Return the time of the next entry, which is made at `moment`."""
-        if isinstance(self._clock, PositionClock):
+        if isinstance(self._clock, ReproducibleClock):
             last = self.entries[-1].timestamp if self.entries else ""
             moment = self._clock.at(len(self.raw), last)
         return format_timestamp(moment)
@@ -607,19 +609,19 @@ class ConversationStream(EntriesByTurn):
                 found.append(index)
         return found
 
-    def unanswered(self) -> list[ToolCallRequest]:
+    def open_tool_calls(self) -> list[ToolCallRequest]:
         """Return the tool calls of the current turn that have no response, in call order."""
-        found = (self.entries[index] for index in self.unanswered_indexes())
+        found = (self.entries[index] for index in self.open_tool_call_indexes())
         return [entry for entry in found if isinstance(entry, ToolCallRequest)]
 
-    def unanswered_indexes(self) -> list[int]:
-        """Return the indexes of the tool calls that `unanswered` returns."""
+    def open_tool_call_indexes(self) -> list[int]:
+        """Return the indexes of the tool calls that `open_tool_calls` returns."""
         if not self._pairs.uneven("tool"):
             return []
         turn = self.current_turn()
         start = len(self.entries) - len(turn)
-        _, unanswered, _ = match_pairs(enumerate(turn, start))
-        calls = (index for index in sorted(unanswered))
+        _, open_tool_calls, _ = match_pairs(enumerate(turn, start))
+        calls = (index for index in sorted(open_tool_calls))
         return [i for i in calls if isinstance(self.entries[i], ToolCallRequest)]
 
     # --- repair ------------------------------------------------------------------------------
@@ -653,7 +655,7 @@ class ConversationStream(EntriesByTurn):
         """Return the entries as `rewrite` takes them."""
         return [
             Item(entry, raw, known)
-            for entry, raw, known in zip(self.entries, self.raw, self._ids.known(), strict=True)
+            for entry, raw, known in zip(self.entries, self.raw, self._ids.assigned(), strict=True)
         ]
 
     def until(self, count: int) -> ConversationStream:
@@ -673,6 +675,6 @@ class ConversationStream(EntriesByTurn):
         """
         self._refuse_damage()
         self._begin()
-        self._ids.rearrange(item.event_id for item in items)
+        self._ids.replace_all(item.event_id for item in items)
         for index, (entry, raw, _) in enumerate(items):
             self._keep(self._linked(entry, index) if raw is None else raw, entry)

@@ -19,32 +19,32 @@ from jp_nb.images import Image
 from jp_nb.json_values import copy_nested_json
 from jp_nb.record.events import (
     CONVERSATION_KINDS,
-    NOTHING,
+    NO_IMAGES,
     ChatRequest,
     ChatResponse,
     ConfigDelta,
     Entry,
+    EntryImages,
     InquiryRequest,
     InquiryResponse,
     RawEntry,
     RecordedImages,
-    Shown,
     ToolCallRequest,
     ToolCallResponse,
+    answer_marks,
     is_usage_mark,
-    marks_in,
-    who_in,
+    recorded_by,
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.journal import CallProgress, OpenCall, open_calls
-from jp_nb.record.marks import TurnUsage, continues, edited_arguments, turn_usage, uncalled_in
+from jp_nb.record.marks import TurnUsage, find_missing_call, is_continuation, read_edit, sum_usage
 from jp_nb.record.stream import (
     ConversationStream,
     NoAnswer,
     ProposedBy,
     is_unanswered,
-    no_answer,
     proposed_by,
+    read_no_answer,
 )
 
 
@@ -249,19 +249,19 @@ def read_turn(
         inquiries=tuple(x for x in parts if isinstance(x, Inquiry)),
         config_changes=changes,
         parts=tuple(parts),
-        usage=turn_usage(entries),
+        usage=sum_usage(entries),
         status=status if mark is None else mark.ended,
         left_out=left_out,
         taken_back=0 if mark is None else min(mark.takes_back, len(changes)),
-        uncalled=None if left_out else uncalled_in(entries),
+        uncalled=None if left_out else find_missing_call(entries),
         images=read.images_of_request,
     )
 
 
-def _finished(call: ToolCall, entry: ToolCallResponse, images: Shown) -> ToolCall:
+def _finished(call: ToolCall, entry: ToolCallResponse, images: EntryImages) -> ToolCall:
     content = "\n".join([entry.content, *images.notes])
     call = replace(call, content=content, is_error=entry.is_error, images=images.images)
-    changed = edited_arguments(entry.metadata)
+    changed = read_edit(entry.metadata)
     if changed is None:
         return call
     return replace(
@@ -295,9 +295,9 @@ class _Reader:
                 shown = self._shown_by(entry)
                 self.images_of_request += shown.images
                 said = "\n".join([content, *shown.notes])
-                self.parts.append(Text(said, by_person=True, by=who_in(entry.metadata)))
+                self.parts.append(Text(said, by_person=True, by=recorded_by(entry.metadata)))
             case ChatResponse(kind="message", message=message):
-                self._add_text(message or "", goes_on=continues(entry))
+                self._add_text(message or "", goes_on=is_continuation(entry))
             case ChatResponse(kind="structured"):
                 self.parts.append(StructuredData(copy.deepcopy(entry.data)))
             case ToolCallRequest(id=key, name=name, arguments=arguments):
@@ -312,10 +312,10 @@ class _Reader:
             case InquiryResponse(id=key) if self._inquiries.get(key):
                 self._end_inquiry(self._inquiries[key].pop(0), entry)
             case ConfigDelta():
-                self._add_change(entry, no_answer(entry))
+                self._add_change(entry, read_no_answer(entry))
 
-    def _shown_by(self, entry: Entry) -> Shown:
-        return NOTHING if self._images is None else self._images.shown_by(entry)
+    def _shown_by(self, entry: Entry) -> EntryImages:
+        return NO_IMAGES if self._images is None else self._images.images_of(entry)
 
     def _add_change(self, entry: ConfigDelta, mark: NoAnswer | None) -> None:
         if is_usage_mark(entry) and mark is None:
@@ -361,12 +361,12 @@ def _settled(inquiry: Inquiry, entry: InquiryResponse) -> Inquiry:
     return replace(
         inquiry,
         end=end if isinstance(end, str) else None,
-        marks=marks_in(entry.metadata),
+        marks=answer_marks(entry.metadata),
         outcome=entry.outcome,
         answer=copy.deepcopy(entry.answer),
         reason=entry.reason,
         channel=channel if isinstance(channel, str) else None,
-        by=who_in(entry.metadata),
+        by=recorded_by(entry.metadata),
     )
 
 
@@ -418,21 +418,23 @@ class InterruptedTurn:
     finished: tuple[ToolCallRequest, ...]
     is_unanswered: bool
     taken_back: tuple[ConfigDelta, ...] = ()
-    strange: int = 0
+    untrusted_changes: int = 0
 
 
-def cut_short(
+def find_interrupted_turn(
     stream: ConversationStream,
     *,
     ended_early: bool = False,
-    foreign: int = 0,
+    untrusted_count: int = 0,
     progress: Mapping[str, CallProgress] = MappingProxyType({}),
 ) -> InterruptedTurn | None:
     """Return the last turn of `stream` if something is missing in it; None if it is complete.
 
-    The text of an answer may be a part of it: only who ran the turn knows, and says so with
-    `ended_early`. The `foreign` first changes of the configuration are a stranger's. `progress` is
-    what is known of the open calls, by their event ids.
+    Args:
+        stream: The conversation.
+        ended_early: True if the text of the answer is incomplete, which the record does not show.
+        untrusted_count: Number of configuration changes, the first ones, from someone else.
+        progress: Progress of the open calls, by their event ids.
     """
     turn = stream.current_turn()
     request = next((entry for entry in turn if isinstance(entry, ChatRequest)), None)
@@ -441,7 +443,7 @@ def cut_short(
     calls = tuple(open_calls(stream, progress))
     silent = is_unanswered(turn)
     numbers = _taken_back(stream) if silent else range(0)
-    own = tuple(stream.deltas[number] for number in numbers if number >= foreign)
+    own = tuple(stream.deltas[number] for number in numbers if number >= untrusted_count)
     return InterruptedTurn(
         stream.turn_count - 1,
         request,
@@ -466,8 +468,10 @@ def _finished_beside(turn: Sequence[Entry]) -> list[ToolCallRequest]:
 
 def _taken_back(stream: ConversationStream) -> range:
     """Return the numbers of the changes that the mark of the last turn takes back."""
-    marks = [number for number, delta in enumerate(stream.deltas) if no_answer(delta) is not None]
-    mark = no_answer(stream.deltas[marks[-1]]) if marks else None
+    marks = [
+        number for number, delta in enumerate(stream.deltas) if read_no_answer(delta) is not None
+    ]
+    mark = read_no_answer(stream.deltas[marks[-1]]) if marks else None
     if mark is None or not _is_of_last_turn(stream, stream.deltas[marks[-1]]):
         return range(0)
     begins = marks[-2] + 1 if len(marks) > 1 else 0  # as everywhere: never behind the mark before

@@ -25,7 +25,7 @@ from jp_nb.agent.prompts import (
     QuestionPrompt,
     Unavailable,
 )
-from jp_nb.record.question_log import LEFT, NONE_OF_THESE, NOT_ANSWERED
+from jp_nb.record.question_log import NONE_OF_THESE, NOT_ANSWERED, UNANSWERED_LABELS
 from jp_nb.rendering import prompts as prompt_text
 from jp_nb.rendering.prompts import (
     Difference,
@@ -124,7 +124,7 @@ def _said(page: QuestionPrompt, end: PromptEnd) -> str:
             words = f"{_card(page, end).words}{for_turn}{marks_in_words(marks)}"
             return f"{words}{by_in_words(by)}"
         case NotAnswered(by=by):
-            return f"{LEFT[end.end]}{by_in_words(by)}"
+            return f"{UNANSWERED_LABELS[end.end]}{by_in_words(by)}"
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
 

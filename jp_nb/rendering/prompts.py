@@ -39,7 +39,7 @@ from jp_nb.agent.prompts import (
     Unavailable,
 )
 from jp_nb.json_values import MAX_INDENTED_LEVELS, indented_json, is_deeper
-from jp_nb.record.question_log import EMPTY, LEFT
+from jp_nb.record.question_log import EMPTY, UNANSWERED_LABELS
 from jp_nb.text import (
     ONE_LINE,
     escape_invisible,
@@ -588,7 +588,7 @@ def _answer(prompt: Prompt, end: PromptEnd) -> str:
         case Answered(by=by):
             return f"{given(prompt, end)}{by_in_words(by)}"
         case NotAnswered(by=by):
-            return f"{LEFT[end.end]}{by_in_words(by)}"
+            return f"{UNANSWERED_LABELS[end.end]}{by_in_words(by)}"
         case Unavailable():
             return f"not asked ({one_line(end.reason)})"
         case _:

@@ -360,7 +360,9 @@ def _sheet(answer: LoggedAnswer) -> Report:
     about = [f"answer {answer.id}", f"{answer.moment:%Y-%m-%d %H:%M} UTC"]
     about += [f"asked by {_ASKERS.get(answer.asker, answer.asker)}"] if answer.asker else []
     about += [f"in {answer.notebook}"] if answer.notebook else []
-    about += [f"answered by {by}" if answer.vouched else by] if (by := _answered_by(answer)) else []
+    about += (
+        [f"answered by {by}" if answer.is_trusted else by] if (by := _answered_by(answer)) else []
+    )
     line = one_line(" · ".join(about))
     texts = [plain(answer.question), plain(answer.words)]
     if answer.words != answer.answer:
@@ -373,7 +375,7 @@ _ASKERS: Final = {"assistant": "the assistant", "user": "the user"}
 
 
 def _answered_by(answer: LoggedAnswer) -> str:
-    return answer.answered_by if answer.vouched else NOT_YOURS
+    return answer.answered_by if answer.is_trusted else NOT_YOURS
 
 
 def _cut(text: str, limit: int) -> str:

@@ -19,10 +19,10 @@ from pydantic import JsonValue
 from jp_nb.config.masking import mask_secrets
 from jp_nb.config.secrets import SECRET_ANSWER
 from jp_nb.json_values import JsonObject, as_object, canonical_json, indented_json, sorted_json
-from jp_nb.record.compaction import in_words, placed_compactions
+from jp_nb.record.compaction import find_compactions, format_compactions
 from jp_nb.record.document import Document, events_of, head_of
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
-from jp_nb.record.marks import TurnUsage, usage_in
+from jp_nb.record.marks import TurnUsage, read_usage
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import (
     ConfigChange,
@@ -70,10 +70,10 @@ class ComparedRecord:
             [*_turn(turn), *_besides(each.entries)] for turn, each in zip(turns, found, strict=True)
         ]
         beginning = list(_beginning(stream))
-        for placed in placed_compactions(stream.entries):
-            end = " (undone)" if placed.taken_back else ""
+        for placed in find_compactions(stream.entries):
+            end = " (undone)" if placed.is_reverted else ""
             where = lines[placed.after] if 0 <= placed.after < len(lines) else beginning
-            where.append(f"compaction: {in_words([placed.of_its_time])}{end}")
+            where.append(f"compaction: {format_compactions([placed.effective])}{end}")
         return cls(
             tuple(beginning),
             tuple(turn.request for turn in turns),
@@ -164,7 +164,7 @@ def _besides(entries: Iterable[Entry]) -> Iterator[str]:
     """Yield what only the entries of a turn say: who asked, what was thought, whose tokens."""
     models: dict[str, None] = {}
     for entry in entries:
-        models.update((used.model, None) for used in usage_in(entry.metadata) if used.model)
+        models.update((used.model, None) for used in read_usage(entry.metadata) if used.model)
         match entry:
             case ChatRequest(author=str(author)):
                 yield f"author: {author}"

@@ -32,7 +32,7 @@ from jp_nb.images import MEDIA_TYPES, Image, format_bytes
 from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse
-from jp_nb.record.marks import usage_in
+from jp_nb.record.marks import read_usage
 from jp_nb.rendering.markdown import code_block
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.text import escape_invisible, escape_markdown, one_line, plain
@@ -162,7 +162,7 @@ class TracedRequest:
         counts = [
             used.tokens.input_tokens
             for metadata in self.answer
-            for used in usage_in(metadata)
+            for used in read_usage(metadata)
             if used.tokens.input_tokens is not None
         ]
         return sum(counts) if counts else None

@@ -22,17 +22,17 @@ from jp_nb.config.partial import Change, Partial, get_path, iter_leaves
 from jp_nb.config.schema import Keys, format_path, node_at, parse_path
 from jp_nb.config.secrets import hide_secrets
 from jp_nb.json_values import as_object, compact_json
-from jp_nb.record.compaction import WHOLE, TurnRange, how_sent, turn_treatments
+from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction
-from jp_nb.record.marks import ModelUsage, TurnUsage, usage_in
+from jp_nb.record.marks import ModelUsage, TurnUsage, read_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.questions import with_note
 from jp_nb.rendering.report import Report, joined, table
 from jp_nb.rendering.status import tokens_line
-from jp_nb.storage.cassette import CassetteContent, OnFile
-from jp_nb.storage.trust import Pending
+from jp_nb.storage.cassette import CassetteContent, StoredExchange
+from jp_nb.storage.trust import PendingConsent
 from jp_nb.text import escape_invisible, one_line, plain, spell_invisible
 
 UNKNOWN: Final = "-"
@@ -90,7 +90,7 @@ def _used_in(raw: Iterable[JsonValue]) -> Iterator[ModelUsage]:
     for entry in raw:
         metadata = as_object(entry).get("metadata")
         if isinstance(metadata, dict) and USAGE in metadata:
-            yield from usage_in(metadata)
+            yield from read_usage(metadata)
 
 
 def _by_model(used: Iterable[ModelUsage]) -> dict[str, _Sum]:
@@ -106,7 +106,7 @@ def _by_model(used: Iterable[ModelUsage]) -> dict[str, _Sum]:
 def _turn_rows(turn: TurnEntries) -> list[tuple[str, ...]]:
     asked = next((e.content for e in turn.entries if isinstance(e, ChatRequest)), "")
     request = one_line(asked, limit=_REQUEST_CHARS)
-    used = (one for entry in turn.entries for one in usage_in(entry.metadata))
+    used = (one for entry in turn.entries for one in read_usage(entry.metadata))
     sums = _by_model(used) or {UNKNOWN: _Sum()}
     return [
         (str(turn.number), "" if row else request, model or UNKNOWN, *_counts(each.tokens))
@@ -185,7 +185,7 @@ def _for_summaries(stream: ConversationStream) -> TurnUsage:
     total = TurnUsage()
     for entry in stream.entries:
         if isinstance(entry, Compaction):
-            for one in usage_in(entry.metadata):
+            for one in read_usage(entry.metadata):
                 total += one.tokens
     return total
 
@@ -212,7 +212,7 @@ def _once(raw: Sequence[JsonValue], seen: set[str]) -> TurnUsage:
         if (key := compact_json(identity)) in seen:
             continue
         seen.add(key)
-        for one in usage_in(metadata):
+        for one in read_usage(metadata):
             total += one.tokens
     return total
 
@@ -326,7 +326,7 @@ def _size(model: ModelInfo) -> str:
 PENDING_HEAD: Final = ("path", "value", "file")
 
 
-def pending_rows(found: Iterable[Pending]) -> list[tuple[str, str, str]]:
+def pending_rows(found: Iterable[PendingConsent]) -> list[tuple[str, str, str]]:
     """Return what would count if the user agreed to it: path, value, and the file."""
     return [
         (
@@ -395,7 +395,7 @@ def exchanges(count: int) -> str:
     return f"{count:,} exchange{'' if count == 1 else 's'}"
 
 
-def exchange_in_words(cassette: CassetteContent, exchange: OnFile) -> str:
+def exchange_in_words(cassette: CassetteContent, exchange: StoredExchange) -> str:
     """Return where `exchange` is and what was asked: `line 7, anthropic/opus: "Hello"`."""
     model = f"{exchange.summary['provider']}/{exchange.summary['model']}"
     last = cassette.parts.get(("message", exchange.last_message))
@@ -417,7 +417,9 @@ def how_turns_are_sent(stream: ConversationStream) -> Report:
 
 
 def _rows(stream: ConversationStream) -> Iterator[tuple[str, str]]:
-    words = [how_sent(each) for each in turn_treatments(stream)] or [WHOLE] * stream.turn_count
+    words = [format_treatment(each) for each in turn_treatments(stream)] or [
+        WHOLE
+    ] * stream.turn_count
     for said, grouped in groupby(enumerate(words), key=lambda each: each[1]):
         turns = [turn for turn, _ in grouped]
         one = turns[0] == turns[-1]

@@ -42,16 +42,16 @@ from jp_nb.config.schema import JSON, ROOT, Element, SchemaNode, format_path, pa
 from jp_nb.config.secrets import NOT_SHOWN, SECRET_ANSWER, hide_credentials
 from jp_nb.errors import ConfigError
 from jp_nb.json_values import indented_json, read_json
-from jp_nb.record.compaction import in_words, placed_compactions
-from jp_nb.record.conversations import Listed, listing
+from jp_nb.record.compaction import find_compactions, format_compactions
+from jp_nb.record.conversations import ConversationInfo, list_conversations
 from jp_nb.record.document import Document
 from jp_nb.record.events import Entry
 from jp_nb.record.question_log import (
     DOES_NOT_FIT,
-    LEFT,
     NO_MODEL,
     NO_USER,
     NOT_ANSWERED,
+    UNANSWERED_LABELS,
     USER_ONLY,
 )
 from jp_nb.record.stream import ProposedBy
@@ -229,7 +229,7 @@ def _question_markdown(ends: QuestionEnds) -> str:
 def _card(ends: QuestionEnds) -> QuestionCard:
     """Return what was offered and chosen; of what nobody saw, nothing was offered."""
     answered = ends.outcome == "answered"
-    if not answered and ends.end not in LEFT:
+    if not answered and ends.end not in UNANSWERED_LABELS:
         return QuestionCard()
     return question_card(ends.question.answer_type.to_record(), ends.answer, answered=answered)
 
@@ -308,7 +308,7 @@ _NO_PERSON: Final = {
 }
 """Channels of answers that nobody gave just now, in words."""
 _ENDS: Mapping[str, str] = {
-    **LEFT,
+    **UNANSWERED_LABELS,
     "unavailable": NO_USER,
 }
 _REASONS: Mapping[str, str] = {
@@ -641,14 +641,14 @@ def _compactions(entries: Sequence[Entry]) -> dict[int, list[Report]]:
     """Return what was made shorter for the model, by the turn after which that was."""
     found: dict[int, list[Report]] = {}
     counts: Counter[int] = Counter()
-    for placed in placed_compactions(entries):
-        entry, lines = placed.of_its_time, found.setdefault(placed.after, [])
+    for placed in find_compactions(entries):
+        entry, lines = placed.effective, found.setdefault(placed.after, [])
         counts[placed.after] += 1
         if counts[placed.after] > MAX_COMPACTIONS:
             continue
-        end = " (undone)" if placed.taken_back else ""
-        lines.append(_line(f"⊟ {in_words([entry])} from here on{end}"))
-        if entry.summary is not None and not placed.taken_back:
+        end = " (undone)" if placed.is_reverted else ""
+        lines.append(_line(f"⊟ {format_compactions([entry])} from here on{end}"))
+        if entry.summary is not None and not placed.is_reverted:
             said = entry.summary.summary
             lines.append(Report(safe_markdown(said), _within(plain(said))))
     for turn, count in counts.items():
@@ -728,13 +728,13 @@ def conversations_table(document: Document, *, with_active: bool = False) -> Rep
             x.made or "",
             _parent(x),
         )
-        for x in listing(document)
+        for x in list_conversations(document)
         if with_active or not x.active
     ]
     return table(("id", "title", "turns", "made", "from"), rows)
 
 
-def _parent(listed: Listed) -> str:
+def _parent(listed: ConversationInfo) -> str:
     if listed.parent is None:
         return ""
     return (
@@ -781,7 +781,7 @@ def _inquiry(inquiry: Inquiry) -> str:
     elif inquiry.outcome == "redacted":
         end = f"→ {SECRET_ANSWER}"
     else:
-        end = f"— {LEFT.get(inquiry.end or '') or inquiry.reason or 'open'}"
+        end = f"— {UNANSWERED_LABELS.get(inquiry.end or '') or inquiry.reason or 'open'}"
     channel = f" ({inquiry.channel})" if inquiry.channel else ""
     about = f"{channel}{marks_in_words(inquiry.marks)}{by_in_words(inquiry.by)}"
     return f"? {one_line(inquiry.question, limit=300)} {one_line(end, limit=300)}{about}"

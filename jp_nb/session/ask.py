@@ -46,9 +46,9 @@ from jp_nb.storage.answers_file import (
     DECISIONS,
     SKIP,
     AnswersFile,
+    EnvironmentVariable,
     PreparedAnswer,
     Section,
-    Variable,
     decode_answers,
     parse_answers,
     read_answers,
@@ -311,7 +311,7 @@ def _unanswered_error(questions: Sequence[Question], end: NotAnswered) -> Prompt
 
 log = logging.getLogger(__name__)
 
-FileAnswer = JsonValue | Variable | Mapping[str, JsonValue | Variable]
+FileAnswer = JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable]
 _SECTIONS: Final[Mapping[DecisionKind, Section]] = {
     "permission": "permissions",
     "result": "results",
@@ -436,20 +436,20 @@ def _to_toml_value(answer: PreparedAnswer) -> JsonValue:
     return _format_variable(answer.value)
 
 
-def _format_variable(value: JsonValue | Variable) -> JsonValue:
-    return {"env": value.name} if isinstance(value, Variable) else value
+def _format_variable(value: JsonValue | EnvironmentVariable) -> JsonValue:
+    return {"env": value.name} if isinstance(value, EnvironmentVariable) else value
 
 
 def _check_answer(given: FileAnswer, question: Question, place: str) -> GivenAnswer | InvalidAnswer:
     kind = question.answer_type
     secrets = _secret_ids(question)
     for name, value in _values_by_id(given, question):
-        if name in secrets and not isinstance(value, Variable):
+        if name in secrets and not isinstance(value, EnvironmentVariable):
             return InvalidAnswer(
                 f"{place}: give a secret such as {name!r} as an environment variable: "
                 '{ env = "NAME" }'
             )
-        if isinstance(value, Variable) and name not in secrets:
+        if isinstance(value, EnvironmentVariable) and name not in secrets:
             return InvalidAnswer(
                 f"{place}: {name!r} is not a secret, so its answer is recorded and "
                 "sent. An environment variable can only answer secret questions"
@@ -497,17 +497,17 @@ def _replace_variables(given: FileAnswer) -> JsonValue:
     Raises:
         KeyError: A variable is not set or empty. The argument is its name.
     """
-    if isinstance(given, Variable):
+    if isinstance(given, EnvironmentVariable):
         return _read_variable(given)
     if isinstance(given, Mapping):
         return {
-            name: _read_variable(value) if isinstance(value, Variable) else value
+            name: _read_variable(value) if isinstance(value, EnvironmentVariable) else value
             for name, value in given.items()
         }
     return given
 
 
-def _read_variable(variable: Variable) -> str:
+def _read_variable(variable: EnvironmentVariable) -> str:
     text = os.environ.get(variable.name, "")
     if not text:  # CI sets a variable without its secret to ""
         raise KeyError(variable.name)

@@ -37,7 +37,7 @@ from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, Replay
 from jp_nb.images import Image
 from jp_nb.json_values import as_object, copy_nested_json, is_storable, read_json, sorted_json
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import (
     ChatRequest,
     ConfigDelta,
@@ -234,7 +234,7 @@ class ToolBench:
         active.refuse_while_running()
         config = active.settings.config
         scratch = self._scratch()
-        thread = thread_of(scratch, active.settings.projection.providers())
+        thread = build_context(scratch, active.settings.projection.providers())
         output = work.begin_turn(config)
         context = BatchContext(
             thread=thread,

@@ -28,8 +28,8 @@ from jp_nb.storage import environment
 from jp_nb.storage.cassette import (
     CassetteContent,
     CassetteWriter,
-    OnFile,
-    ResultsOnFile,
+    RecordedResults,
+    StoredExchange,
     parse_cassette,
     read_bytes,
     refuse_unless_cassette,
@@ -143,7 +143,7 @@ class Cassettes:
         return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
     def _configured(self) -> CassetteConfig:
-        if not self._files.anything():
+        if not self._files.has_configuration():
             return CassetteConfig()
         from jp_nb.config.partial import Partial, get_path, merge
         from jp_nb.config.validation import validate
@@ -171,9 +171,11 @@ class Cassettes:
                 "FILE`",
                 path=f"{PATH}.path",
             )
-        from jp_nb.storage.cassette import beside
+        from jp_nb.storage.cassette import default_cassette_path
 
-        return CassetteChoice(mode, beside(self._notebook), configured.tools, self._files.folder)
+        return CassetteChoice(
+            mode, default_cassette_path(self._notebook), configured.tools, self._files.folder
+        )
 
 
 def hide_key(variable: str | None, hide: Hide) -> Hide:
@@ -278,7 +280,7 @@ class OpenCassette:
         self._missed = ""
         known = _known(choice, accepts)
         self.cassette = known or CassetteContent()
-        self._waiting: dict[str, deque[OnFile]] = {}
+        self._waiting: dict[str, deque[StoredExchange]] = {}
         for exchange in self.cassette.exchanges:
             if self.is_offline or not _ends_in_failure(exchange, self.cassette):
                 self._waiting.setdefault(exchange.request, deque()).append(exchange)
@@ -316,7 +318,7 @@ class OpenCassette:
         """So many exchanges of the file have answered."""
         return len(self._used)
 
-    def unused(self) -> list[OnFile]:
+    def unused(self) -> list[StoredExchange]:
         """Return what has answered nothing yet; tools that do not run ask no model."""
         done = self._used | self._needless
         return [each for each in self.cassette.exchanges if each.number not in done]
@@ -345,8 +347,8 @@ class OpenCassette:
         return found if found or self.is_offline else None
 
     @cached_property
-    def _results(self) -> ResultsOnFile:
-        return ResultsOnFile(self.cassette)
+    def _results(self) -> RecordedResults:
+        return RecordedResults(self.cassette)
 
     def _miss(self, asked: NormalizedRequest) -> UnrecordedError:
         """Return the error for `asked`.
@@ -421,7 +423,7 @@ def _known(choice: CassetteChoice, accepts: Callable[[bytes], object]) -> Casset
     return parse_cassette(choice.path, content)
 
 
-def _ends_in_failure(exchange: OnFile, cassette: CassetteContent) -> bool:
+def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> bool:
     """Return True if `exchange` failed and nothing was tried after it."""
     if not exchange.has_failed:
         return False

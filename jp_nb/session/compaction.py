@@ -21,8 +21,14 @@ from jp_nb.agent.tokens import ContextTokens, UsageCounter
 from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.directives import Directive
 from jp_nb.config.tree.app import CompactionRule, TurnBound
-from jp_nb.record.compaction import as_sentence, counting, in_one_step, made_together, taking_back
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.compaction import (
+    active_compactions,
+    format_compaction_line,
+    last_step_of,
+    make_revert,
+    mark_as_one_step,
+)
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import Compaction, ConfigDelta, Entry, is_usage_mark
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.conversation import ActiveConversation
@@ -101,7 +107,7 @@ class ManualCompaction:
 
     def tokens(self) -> int:
         """Return about how many tokens of messages a model is sent now."""
-        return ContextTokens().of(thread_of(self.stream, self._providers))
+        return ContextTokens().of(build_context(self.stream, self._providers))
 
     # --- it is done --------------------------------------------------------------------------
 
@@ -116,7 +122,7 @@ class ManualCompaction:
         self._turns.repair_conversation(resumes=True)
         if any(cut.rule.summary is not None for cut in plan.cuts):
             return self._with_summaries(plan, order)
-        entries = in_one_step([cut.entry() for cut in plan.cuts])
+        entries = mark_as_one_step([cut.entry() for cut in plan.cuts])
         self._record(entries)
         return entries
 
@@ -152,7 +158,7 @@ class ManualCompaction:
 
     def find_last(self) -> list[Compaction]:
         """Return those that `undo` would take back: the newest that were made in one step."""
-        return [placed.entry for placed in made_together(counting(self.stream.entries))]
+        return [placed.entry for placed in last_step_of(active_compactions(self.stream.entries))]
 
     def undo(self) -> list[Compaction]:
         """Take back the newest compactions that were made in one step; return them.
@@ -161,7 +167,7 @@ class ManualCompaction:
         """
         found = self.find_last()
         if found:
-            self._record([taking_back(entry) for entry in reversed(found)])
+            self._record([make_revert(entry) for entry in reversed(found)])
         return found
 
 
@@ -196,7 +202,7 @@ class SummaryJob:
         try:
             entries = await make_compactions(self._plan.cuts, stream, providers, self._summarize)
         finally:  # what was waited for leaves no empty output
-            said = as_sentence(entries) if entries else NO_SUMMARY
+            said = format_compaction_line(entries) if entries else NO_SUMMARY
             self._output(Notice(said))
         return entries
 

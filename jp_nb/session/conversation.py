@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jp_nb.config.directives import DEFAULT_MODEL
 from jp_nb.errors import ConfigError, StorageError, UsageError
-from jp_nb.record.clock import Clock, PositionClock
+from jp_nb.record.clock import Clock, ReproducibleClock
 from jp_nb.record.conversations import notices as notices_of
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import NotebookStorage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from jp_nb.session.journal import ConversationJournal
     from jp_nb.session.question_log import QuestionLog
     from jp_nb.session.settings import Settings
-    from jp_nb.storage.trust import Pending
+    from jp_nb.storage.trust import PendingConsent
 
 INHERITED = ("providers",)
 """Settings of the user that a new conversation inherits from the one before, so that its requests
@@ -51,7 +51,7 @@ class ActiveConversation:
         clock: The clock of new conversations.
         headless: True if no user is available.
         restored: True if the notebook already had the active conversation.
-        made_here: True if this process made every entry of it.
+        is_local: True if this process made every entry of it.
         inherited_entries: Number of entries that it began with; without later ones it is unused.
         without_notebook: True if no notebook keeps the record: its journal is found by folder.
         running: The current or last turn, or tool call of `%jp bench`.
@@ -85,8 +85,8 @@ class ActiveConversation:
         self.document, self.store = opened.document, opened.store
         self.restored = opened.restored
         self.notices += opened.notices
-        self.made_here = not self.restored
-        self._is_trusted = self.made_here or (previous is not None and self._is_same_as(previous))
+        self.is_local = not self.restored
+        self._is_trusted = self.is_local or (previous is not None and self._is_same_as(previous))
         self.without_notebook = opened.without_notebook
         self._stored_entries = len(self.document.conversation) if self.restored else 0
         self._recover_journals()
@@ -117,8 +117,8 @@ class ActiveConversation:
         from jp_nb.record.signing import Trust
         from jp_nb.storage.trust import KeyFile
 
-        signs = not isinstance(self.clock, PositionClock)
-        return Trust(self.document, KeyFile(), ours=self._is_trusted, signs=signs)
+        signs = not isinstance(self.clock, ReproducibleClock)
+        return Trust(self.document, KeyFile(), is_local=self._is_trusted, can_sign=signs)
 
     @cached_property
     def settings(self) -> Settings:
@@ -127,7 +127,7 @@ class ActiveConversation:
 
         trusted = self._is_trusted or self.trust.trusted
         return Settings(
-            self.document.conversation, self.files, trusted=trusted, made_here=self.made_here
+            self.document.conversation, self.files, trusted=trusted, is_local=self.is_local
         )
 
     @cached_property
@@ -172,7 +172,7 @@ class ActiveConversation:
             made=self.made,
             base_config=self._base_config(),
             parent=parent,
-            not_ids=self.document.ids(),
+            taken_ids=self.document.ids(),
         )
 
     def _base_config(self, *, is_loading: bool = False) -> dict[str, JsonValue]:
@@ -183,7 +183,7 @@ class ActiveConversation:
         Raises:
             ConfigError: The configuration is not valid.
         """
-        if not self.files.anything() and not os.environ.get(environment.OVERRIDES):
+        if not self.files.has_configuration() and not os.environ.get(environment.OVERRIDES):
             provider, _, name = DEFAULT_MODEL.partition("/")
             return {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}
         from jp_nb.session.settings import apply_overrides, base_config
@@ -210,8 +210,8 @@ class ActiveConversation:
         """
         if not self._has_invalid_files:
             return
-        if self.made_here and not len(self.document.conversation):
-            self.activate(self.create_conversation(with_parent=False), made_here=True)
+        if self.is_local and not len(self.document.conversation):
+            self.activate(self.create_conversation(with_parent=False), is_local=True)
         self._has_invalid_files = False
 
     # --- another conversation ----------------------------------------------------------------
@@ -221,7 +221,7 @@ class ActiveConversation:
         stream: ConversationStream,
         *,
         trusted: bool = True,
-        made_here: bool = False,
+        is_local: bool = False,
         settings: Settings | None = None,
         inherits: Collection[str] = INHERITED,
     ) -> None:
@@ -230,7 +230,7 @@ class ActiveConversation:
         Args:
             stream: The conversation.
             trusted: True if it is trusted.
-            made_here: True if this process made every entry of it.
+            is_local: True if this process made every entry of it.
             settings: Its settings, if they are prepared.
             inherits: Paths of settings of the user to copy from the previous one otherwise.
         """
@@ -239,13 +239,13 @@ class ActiveConversation:
 
         trust, is_empty = self.trust, not len(stream)
         if settings is None:
-            settings = Settings(stream, self.files, trusted=trusted, made_here=made_here)
+            settings = Settings(stream, self.files, trusted=trusted, is_local=is_local)
             self.notices += kept_notices(settings.inherit(self.settings, inherits))
-        self.document.shelve()
+        self.document.archive_active()
         self.document.conversation = stream
-        trust.follow(ours=trusted)
+        trust.follow(is_local=trusted)
         self.follow(
-            made_here=made_here,
+            is_local=is_local,
             settings=settings,
             is_stored=False,
             inherited_entries=len(stream) if is_empty else 0,
@@ -254,7 +254,7 @@ class ActiveConversation:
     def follow(
         self,
         *,
-        made_here: bool = False,
+        is_local: bool = False,
         settings: Settings | None = None,
         is_stored: bool = True,
         inherited_entries: int = 0,
@@ -262,12 +262,12 @@ class ActiveConversation:
         """Continue with the document's active conversation, after `trust.follow`.
 
         Args:
-            made_here: True if this process made every entry of it.
+            is_local: True if this process made every entry of it.
             settings: Its settings; None: loaded on first use.
             is_stored: True if the notebook already has it.
             inherited_entries: Number of entries that it begins with.
         """
-        self.restored, self.made_here, self._is_trusted = False, made_here, self.trust.trusted
+        self.restored, self.is_local, self._is_trusted = False, is_local, self.trust.trusted
         self.inherited_entries = inherited_entries
         self.journal.follow(is_stored=is_stored)
         self._adopt(settings)
@@ -285,7 +285,7 @@ class ActiveConversation:
         self._reload_settings()
         if settings is not None:
             self.settings = settings
-        if self.made_here:
+        if self.is_local:
             return
         notices = notices_of(self.document.conversation)
         if more := notices[MAX_NOTICES:]:
@@ -301,7 +301,7 @@ class ActiveConversation:
 
         if not has_journals():
             return
-        is_reproducible = isinstance(self.clock, PositionClock)
+        is_reproducible = isinstance(self.clock, ReproducibleClock)
         if self.headless and (is_reproducible or not self.restored):
             self.journal.replace_headless()
         elif self.journal.recover():
@@ -314,7 +314,7 @@ class ActiveConversation:
 
     def append_finished_calls(self) -> list[str]:
         """Append the results that only the journal has; return the names of the tools."""
-        calls = self.document.conversation.unanswered()
+        calls = self.document.conversation.open_tool_calls()
         if not calls or not self.call_progress:
             return []
         from jp_nb.record.journal import finished_entries, open_calls
@@ -341,9 +341,9 @@ class ActiveConversation:
         Args:
             recovered: Names of the tools whose results were recovered from the journal.
         """
-        from jp_nb.record.turns import cut_short
+        from jp_nb.record.turns import find_interrupted_turn
 
-        turn = cut_short(self.document.conversation, progress=self.call_progress)
+        turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
         if turn is not None:
             from jp_nb.rendering.status import interrupted_turn
 
@@ -371,7 +371,7 @@ class ActiveConversation:
     @property
     def wants_journal(self) -> bool:
         """True if a journal is configured; the last valid configuration counts."""
-        if not self.made_here or self.files.anything() or self.document.conversation.deltas:
+        if not self.is_local or self.files.has_configuration() or self.document.conversation.deltas:
             with suppress(ConfigError):
                 self._wants_journal = self.settings.projection.config().record.journal
         return self._wants_journal
@@ -435,14 +435,14 @@ class ActiveConversation:
         self.write_journal()
         self.store.changed()
 
-    def consent(self, pending: Sequence[Pending]) -> None:
+    def consent(self, pending: Sequence[PendingConsent]) -> None:
         """Apply the content of files to which the user consents.
 
         Raises:
             StorageError: The consent cannot be stored. Nothing has changed.
         """
-        self.files.agree(pending)
-        if self.made_here and len(self.document.conversation) == self.inherited_entries:
+        self.files.consent(pending)
+        if self.is_local and len(self.document.conversation) == self.inherited_entries:
             self.document.conversation.base_config = self._base_config()
             if self.inherited_entries:
                 self.replaced()
@@ -455,7 +455,7 @@ class ActiveConversation:
 
 
 def _continues_headless(files: ConfigFiles) -> bool:
-    if not files.anything():
+    if not files.has_configuration():
         return False
     from jp_nb.session.settings import continues_headless
 

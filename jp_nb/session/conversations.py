@@ -15,9 +15,9 @@ from jp_nb.agent.prompts import Action, ActionPrompt, Answered, NotAnswered, Pro
 from jp_nb.errors import ConfigError, PromptCancelled, StorageError
 from jp_nb.record import conversations
 from jp_nb.record.config_changes import (
-    set_before_first_request,
-    set_for_turn_again,
-    set_since_last_turn,
+    changes_before_first_turn,
+    changes_for_rerun,
+    changes_since_last_turn,
 )
 from jp_nb.record.conversations import fork, undo
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta
@@ -78,7 +78,7 @@ class ConversationList:
         unused = len(active.document.conversation) == active.inherited_entries
         previous = self._previous if keep_config and unused else None
         previous = previous or before.projection
-        active.activate(active.create_conversation(), made_here=True, inherits=(*INHERITED, MODEL))
+        active.activate(active.create_conversation(), is_local=True, inherits=(*INHERITED, MODEL))
         if keep_config:
             self._previous = previous
             active.settings.record_change(active.settings.find_carried_over(previous))
@@ -113,7 +113,7 @@ class ConversationList:
         active.refuse_while_running()
         document = active.document
         branch = make(
-            document.conversation, clock=active.clock, made=active.made, not_ids=document.ids()
+            document.conversation, clock=active.clock, made=active.made, taken_ids=document.ids()
         )
         active.activate(branch, trusted=active.trust.trusted)
 
@@ -155,7 +155,7 @@ class ConversationList:
         document.others.insert(0, recovered.stored)
         try:
             conversations.switch(
-                document, conversations.listing(document)[1].id, clock=active.clock
+                document, conversations.list_conversations(document)[1].id, clock=active.clock
             )
         except StorageError:
             document.others.remove(recovered.stored)
@@ -171,7 +171,7 @@ class ConversationList:
                 active.notices.append(ANOTHER)
         return True
 
-    def drop(self, name: str) -> conversations.Listed:
+    def drop(self, name: str) -> conversations.ConversationInfo:
         """Delete a conversation from the notebook and return it.
 
         Raises:
@@ -209,7 +209,7 @@ class NextConversation:
         notice: Notice for the user, or "".
         is_new: False for a branch of another conversation.
         trusted: True if the record is trusted.
-        foreign: Number of its first changes that are untrusted, if it is not trusted.
+        untrusted_count: Number of its first changes that are untrusted, if it is not trusted.
         inherits: Paths of settings of the user to copy from the active conversation.
     """
 
@@ -217,7 +217,7 @@ class NextConversation:
     notice: str = ""
     is_new: bool = True
     trusted: bool = True
-    foreign: int = 0
+    untrusted_count: int = 0
     inherits: tuple[str, ...] = INHERITED
 
     def settings(self, files: ConfigFiles) -> Settings:
@@ -226,8 +226,8 @@ class NextConversation:
             self.stream,
             files,
             trusted=self.trusted,
-            made_here=self.is_new,
-            foreign=self.foreign,
+            is_local=self.is_new,
+            untrusted_count=self.untrusted_count,
         )
 
 
@@ -248,11 +248,11 @@ def branch_before(
     Raises:
         StorageError: The active conversation is damaged.
     """
-    old, foreign = active.document.conversation, active.settings.projection.foreign
+    old, foreign = active.document.conversation, active.settings.projection.untrusted_count
     branch = fork(
-        old, keep_turns=turn, clock=active.clock, made=active.made, not_ids=active.document.ids()
+        old, keep_turns=turn, clock=active.clock, made=active.made, taken_ids=active.document.ids()
     )
-    again = set_for_turn_again(old, turn, options=options, skipped=skipped)
+    again = changes_for_rerun(old, turn, options=options, skipped=skipped)
     kept = min(foreign, len(branch.deltas)) + sum(number < foreign for number, _ in again)
     branch.append(*(delta for _, delta in again))
     return NextConversation(
@@ -260,7 +260,7 @@ def branch_before(
         f"{why}; {_way_back(active)}",
         is_new=False,
         trusted=active.trust.trusted,
-        foreign=kept,
+        untrusted_count=kept,
     )
 
 
@@ -313,7 +313,7 @@ class CellReruns:
     def remember(self, cell: CellRun, *, turn: int, options: int) -> None:
         """Remember that `cell` started `turn`, for which `options` changes were made."""
         stream = self._active.document.conversation
-        place = stream.opened_at(turn)
+        place = stream.request_index(turn)
         if place is not None:
             self._origins[stream.event_id(place)] = _RequestOrigin(cell.execution, options)
 
@@ -471,8 +471,8 @@ class FirstRequests:
         )
         if self._active.trust.trusted:
             start = self._starts.get(old.id)
-            before = set_before_first_request(old) if start is None else start.deltas
-            fresh.append(*before, *set_since_last_turn(old))
+            before = changes_before_first_turn(old) if start is None else start.deltas
+            fresh.append(*before, *changes_since_last_turn(old))
         return NextConversation(
             fresh,
             "new conversation started, because this cell began the previous one. Go "

@@ -23,14 +23,14 @@ from jp_nb.record.document import Document, all_conversations, conversation_id, 
 from jp_nb.record.events import RawEntry
 from jp_nb.record.journal import (
     CallProgress,
+    EntriesDigest,
     JournalContents,
     JournalHead,
-    Place,
-    RunningMark,
-    call_line,
-    entry_lines,
-    later,
-    line_of,
+    JournalRelation,
+    format_call_line,
+    format_entry_lines,
+    format_line,
+    latest_progress,
     read_head,
     read_journal,
 )
@@ -140,7 +140,7 @@ def find_recoverable(
         contents = journal.contents
         is_active = contents.head.id == stream.id and len(stream) > 0
         is_certain = journal.owner != "elsewhere" and is_active
-        if is_certain and contents.place_in(stream.raw) in ("covered", "continues"):
+        if is_certain and contents.compare_with(stream.raw) in ("covered", "continues"):
             _choose_longer(found, journal, stream.raw)
             continue
         journal.file.close()
@@ -157,7 +157,7 @@ def find_recoverable(
     own = found.resumable.file if found.resumable else None
     if found.in_folder:
         found.add_notice(_format_folder_notice(found.in_folder))
-    heads = map(read_head, folder.taken(stream.id, besides=own) if notebook else ())
+    heads = map(read_head, folder.open_heads(stream.id, besides=own) if notebook else ())
     if any(head and is_of_notebook(head, notebook) for head in heads):
         found.is_shared = True
         found.add_notice(TAKEN)
@@ -168,7 +168,7 @@ def stored_conversation(contents: JournalContents, document: Document) -> JsonOb
     """Return the conversation of a journal in the format of `document`; None if it has a gap."""
     head = contents.head
     copies = _copies_by_id(document).get(head.id, ()) if head.base else [list[RawEntry]()]
-    before = next(filter(contents.begins_in, copies), None)
+    before = next(filter(contents.continues_from, copies), None)
     if before is None:
         return None
     events = [*before[: head.base], *contents.entries]
@@ -187,7 +187,7 @@ def remove_headless(folder: JournalFolder, notebook: str) -> None:
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    for file in folder.left():
+    for file in folder.abandoned():
         head = read_head(file.first_line())
         file.close(
             remove=head is not None and head.notebook == notebook and head.made == "headless"
@@ -204,7 +204,7 @@ def complete_document(folder: JournalFolder, document: JsonObject, *, notebook: 
         StorageError: Other users can access the folder of journals.
         OSError: The folder cannot be read.
     """
-    for file in folder.left() if folder.exists() else ():
+    for file in folder.abandoned() if folder.exists() else ():
         head = read_head(file.first_line())
         contents = None
         if head is not None and head.notebook == notebook and head.made == "headless":
@@ -224,7 +224,7 @@ def _append_entries(conversation: JsonValue, contents: JournalContents) -> JsonV
     """Return a stored conversation with the later entries of `contents`."""
     raw = _entries(conversation)
     same = conversation_id(conversation) == contents.head.id
-    if not same or contents.place_in(raw) != "continues":
+    if not same or contents.compare_with(raw) != "continues":
         return conversation
     events = [*events_of(conversation), *contents.entries[len(raw) - contents.head.base :]]
     unsigned = {key: value for key, value in as_object(conversation).items() if key != SIGNATURE}
@@ -240,7 +240,7 @@ def remove_written(folder: JournalFolder, document: JsonObject, *, notebook: str
         OSError: The folder cannot be read.
     """
     known = _entries_by_id(all_conversations(document))
-    for file in folder.left() if known and folder.exists() else ():
+    for file in folder.abandoned() if known and folder.exists() else ():
         head = read_head(file.first_line())
         is_here = head is not None and head.notebook == notebook and head.id in known
         contents = read_journal(file.read()) if is_here else None
@@ -265,15 +265,17 @@ def _entries_by_id(conversations: Iterable[JsonValue]) -> Copies:
     return found
 
 
-def _best_place(contents: JournalContents, copies: Iterable[list[RawEntry]]) -> Place | None:
-    places = {contents.place_in(raw) for raw in copies}
-    return next((place for place in get_args(Place) if place in places), None)
+def _best_place(
+    contents: JournalContents, copies: Iterable[list[RawEntry]]
+) -> JournalRelation | None:
+    places = {contents.compare_with(raw) for raw in copies}
+    return next((place for place in get_args(JournalRelation) if place in places), None)
 
 
 def _choose_longer(found: Recovery, journal: RecoverableJournal, raw: list[RawEntry]) -> None:
     """Keep the longer of two journals that continue `raw`; remove the other if it is covered."""
     for call, progress in journal.contents.calls.items():
-        found.calls[call] = later(found.calls.get(call, progress), progress)
+        found.calls[call] = latest_progress(found.calls.get(call, progress), progress)
     before = found.resumable
     if before is None:
         found.resumable = journal
@@ -281,7 +283,7 @@ def _choose_longer(found: Recovery, journal: RecoverableJournal, raw: list[RawEn
     longer, shorter = sorted((before, journal), key=lambda each: -each.contents.length)
     found.resumable = longer
     base = longer.contents.head.base
-    covered = shorter.contents.place_in([*raw[:base], *longer.contents.entries]) == "covered"
+    covered = shorter.contents.compare_with([*raw[:base], *longer.contents.entries]) == "covered"
     shorter.file.close(remove=covered and base <= shorter.contents.head.base)
     if not covered:
         found.add_candidate(shorter, BRANCH)
@@ -291,7 +293,7 @@ def _read_journals(
     folder: JournalFolder, known: Copies, here: tuple[str, str], found: Recovery
 ) -> Iterator[RecoverableJournal]:
     """Yield the journals of this notebook; notices report damaged ones."""
-    for file in folder.left():
+    for file in folder.abandoned():
         head = read_head(file.first_line())
         if head is None:
             if file.size and any(file.is_of(each) for each in known):
@@ -314,8 +316,8 @@ def _read_contents(file: JournalFile, found: Recovery) -> JournalContents | None
         contents = None
     if contents is None:
         file.close()
-    elif contents.lost:
-        found.add_notice(f"the last {contents.lost} bytes of a journal cannot be read")
+    elif contents.unreadable_bytes:
+        found.add_notice(f"the last {contents.unreadable_bytes} bytes of a journal cannot be read")
     return contents
 
 
@@ -444,7 +446,7 @@ class ConversationJournal:
     def _reset(self, stream: ConversationStream, *, base: int) -> None:
         self._stream: ConversationStream = stream
         self._raw: list[RawEntry] = stream.raw
-        self._mark = RunningMark()
+        self._mark = EntriesDigest()
         self._base = self._written = base
         self._saved_base = 0  # entries that are only in the notebook file
         self._written_head: tuple[JsonObject, JsonValue] = {}, None
@@ -482,7 +484,7 @@ class ConversationJournal:
         journal.contents.calls.update(recovery.calls)
         missing = journal.contents.entries[len(stream) - journal.contents.head.base :]
         try:
-            stream.take_up(missing)
+            stream.extend_stored(missing)
         except StorageError as exc:
             journal.file.close()
             self._notices.append(f"the journal of this conversation cannot be read: {exc}")
@@ -571,7 +573,7 @@ class ConversationJournal:
     def _continue_in(self, journal: RecoverableJournal) -> None:
         """Append to a journal of this conversation from now on."""
         contents = journal.contents
-        if contents.lost:
+        if contents.unreadable_bytes:
             journal.file.cut(contents.size)
         self._file, self._base, self._written = journal.file, contents.head.base, contents.length
         self.calls = dict(contents.calls)
@@ -601,7 +603,7 @@ class ConversationJournal:
         contents = None
         with suppress(OSError):  # a new journal gets all entries
             contents = read_journal(file.read())
-        if contents is None or contents.place_in(self._raw) != "covered":
+        if contents is None or contents.compare_with(self._raw) != "covered":
             file.close()
             return False
         self._continue_in(RecoverableJournal(file, contents))
@@ -634,7 +636,7 @@ class ConversationJournal:
                 if self._file is None and self._is_wanted:
                     self._write()
                 elif self._file is not None:
-                    self._file.append(call_line(self._written_head[1], call, progress))
+                    self._file.append(format_call_line(self._written_head[1], call, progress))
             except (OSError, StorageError) as exc:
                 self._report_failure(exc)
 
@@ -669,8 +671,8 @@ class ConversationJournal:
         if self._file is None:
             if len(raw) == self._base and not self.calls:  # the notebook has everything
                 return
-            self._file = self._folder.make(stream.id, self._notebook)
-            self._folder.sweep()
+            self._file = self._folder.create(stream.id, self._notebook)
+            self._folder.remove_old()
         if len(raw) > self._written > self._base and self._is_saved(self._written):
             self._rewrite(self._written, self._mark)
             self._saved_base = self._base
@@ -680,16 +682,20 @@ class ConversationJournal:
             lines, calls = self._head_line(raw, self._base, self._mark), self._call_lines(signature)
             self._written_head = dict(stream.head), None
         elif stream.head != self._written_head[0]:
-            lines = line_of(conversation=stream.head)
-        self._file.append(lines + entry_lines(new) + line_of(signature=signature) + calls)
+            lines = format_line(conversation=stream.head)
+        self._file.append(
+            lines + format_entry_lines(new) + format_line(signature=signature) + calls
+        )
         self._written = len(raw)
         self._written_head = dict(stream.head), signature
 
     def _call_lines(self, signature: JsonValue) -> bytes:
-        return b"".join(call_line(signature, call, each) for call, each in self.calls.items())
+        return b"".join(
+            format_call_line(signature, call, each) for call, each in self.calls.items()
+        )
 
     def _forget_answered_calls(self) -> None:
-        if self.calls and not self._stream.unanswered():
+        if self.calls and not self._stream.open_tool_calls():
             self.calls = {}
 
     def _follow_rename(self) -> bool:
@@ -707,10 +713,10 @@ class ConversationJournal:
         if saved >= self._saved_base:
             return False
         self._saved_base = 0
-        self._rewrite(min(saved, self._base), RunningMark())
+        self._rewrite(min(saved, self._base), EntriesDigest())
         return self._file is not None
 
-    def _head_line(self, raw: list[RawEntry], base: int, mark: RunningMark) -> bytes:
+    def _head_line(self, raw: list[RawEntry], base: int, mark: EntriesDigest) -> bytes:
         head, base_config = self._stream.head, self._stream.base_config
         file = file_identity(self._notebook)
         at = mark.at(raw, base)
@@ -723,9 +729,9 @@ class ConversationJournal:
         pairs = zip(old, new, strict=False)
         same = next((i for i, (a, b) in enumerate(pairs) if a is not b), min(len(old), len(new)))
         self._void_saved = self._saved(self._stream.id)
-        self._rewrite(min(self._base, same), RunningMark())
+        self._rewrite(min(self._base, same), EntriesDigest())
 
-    def _rewrite(self, base: int, mark: RunningMark) -> None:
+    def _rewrite(self, base: int, mark: EntriesDigest) -> None:
         """Rewrite the file, if there is one, with the entries from `base` on.
 
         Raises:
@@ -734,8 +740,8 @@ class ConversationJournal:
         raw, written = self._stream.raw, base
         if self._file is not None:
             signature = self._document.extra.get(SIGNATURE)
-            lines = self._head_line(raw, base, mark) + entry_lines(raw[base:])
-            lines += line_of(signature=signature) + self._call_lines(signature)
+            lines = self._head_line(raw, base, mark) + format_entry_lines(raw[base:])
+            lines += format_line(signature=signature) + self._call_lines(signature)
             self._file.rewrite(lines)
             self._written_head, written = (dict(self._stream.head), signature), len(raw)
         self._raw, self._base, self._mark, self._written = raw, base, mark, written

@@ -23,20 +23,20 @@ from jp_nb.record.document import Document
 from jp_nb.record.question_log import (
     QuestionHistory,
     TableRows,
-    answers_of,
     ended_inquiries,
-    entry_of,
-    owned,
-    past_answer,
+    find_own_lines,
+    make_entry,
     read_log,
     read_rows,
-    signed,
+    recorded_answers,
+    sign_entry,
+    to_logged_answer,
 )
 from jp_nb.record.signing import NoKeyError, Trust
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.settings import Settings
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.files import MAX_BYTES, NotOwnError, is_own_folder, read_own
+from jp_nb.storage.files import MAX_BYTES, ForeignFileError, is_owned_folder, read_owned_file
 from jp_nb.storage.question_log import (
     EntryTooLongError,
     Finish,
@@ -44,7 +44,7 @@ from jp_nb.storage.question_log import (
     LogEntry,
     QuestionLogFile,
 )
-from jp_nb.storage.trust import KeyFile, Pending
+from jp_nb.storage.trust import KeyFile, PendingConsent
 
 MIGRATED: Final = ".migrated"
 MAX_SAID: Final = 5
@@ -61,8 +61,8 @@ def read_table(path: Path) -> bytes:
     if not path.is_file():
         raise UsageError(f"file {str(path)!r} does not exist")
     try:
-        return read_own(path)
-    except NotOwnError as exc:
+        return read_owned_file(path)
+    except ForeignFileError as exc:
         raise StorageError(f"nothing is imported: {exc}") from exc
     except OSError as exc:
         raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc
@@ -199,11 +199,11 @@ class QuestionLog:
         """
         record, root = self._active.settings.config.record, self._active.files.root
         kept = record.project_log
-        if kept == "off" or (kept == "auto" and not is_own_folder(root / ".jp")):
+        if kept == "off" or (kept == "auto" and not is_owned_folder(root / ".jp")):
             return None
         keeps = record.project_log_archives
-        if self._log is None or (self._log.root, self._log.keeps) != (root, keeps):
-            self._log = QuestionLogFile(root, keeps=keeps, patience=PATIENCE)
+        if self._log is None or (self._log.root, self._log.max_archives) != (root, keeps):
+            self._log = QuestionLogFile(root, max_archives=keeps, timeout_s=PATIENCE)
         return self._log
 
     def describe_location(self) -> str:
@@ -231,7 +231,7 @@ class QuestionLog:
 
         Asked anew for each: whether the notebook is trusted, and whether a log is kept.
         """
-        found = [entry_of(*pair) for pair in ended_inquiries(stream.raw, start)]
+        found = [make_entry(*pair) for pair in ended_inquiries(stream.raw, start)]
         entries = [entry for entry in found if entry is not None]
         if not entries or not self._trusted:
             return
@@ -279,7 +279,7 @@ class QuestionLog:
 
     def _signed(self, log: QuestionLogFile, entry: LogEntry) -> LogEntry:
         with suppress(NoKeyError):  # the record says why; unsigned it needs consent
-            return signed(entry, self._keys.obtain(), log.workspace)
+            return sign_entry(entry, self._keys.obtain(), log.workspace)
         return entry
 
     def _say(self, *notices: str) -> None:
@@ -322,7 +322,7 @@ class QuestionLog:
         """Return what was answered in this conversation."""
         if not self._trusted:
             return QuestionHistory(trusted=False)
-        return QuestionHistory(answers_of(self._active.document.conversation.raw))
+        return QuestionHistory(recorded_answers(self._active.document.conversation.raw))
 
     def _kept_in(self, log: QuestionLogFile, *, everybody: bool) -> QuestionHistory:
         """Return what was answered in the workspace, by the log; if it is empty, as above."""
@@ -332,7 +332,7 @@ class QuestionLog:
         mine = self._owned(log, contents)
         agreed = self._agreed(self._foreign(contents, mine))
         answers = [
-            past_answer(entry, number, vouched=is_mine or agreed)
+            to_logged_answer(entry, number, is_trusted=is_mine or agreed)
             for (number, entry), is_mine in zip(contents.answered, mine, strict=True)
             if is_mine or agreed or everybody
         ]
@@ -356,7 +356,7 @@ class QuestionLog:
                 key = self._keys.read()
         if key is None or newest is None:
             return [False] * len(contents.answered)
-        mine = owned(contents.read, key, log.workspace, newest.chain)
+        mine = find_own_lines(contents.read, key, log.workspace, newest.chain)
         return [mine[place] for place in contents.places]
 
     @staticmethod
@@ -371,7 +371,7 @@ class QuestionLog:
             trust is None or not foreign or trust.covers(self._active.files.root, _digest(foreign))
         )
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[PendingConsent]:
         """Return what somebody else wrote into the log and the user did not agree to yet."""
         log = self._place()
         if log is None or not log.exists():
@@ -383,9 +383,9 @@ class QuestionLog:
         leaves = tuple(
             (f"answers[{number}]", f"{entry['question']} → {said.words}", str(log.path))
             for number, entry in foreign
-            for said in [past_answer(entry, number, vouched=False)]
+            for said in [to_logged_answer(entry, number, is_trusted=False)]
         )
-        return [Pending(self._active.files.root, log.path, _digest(foreign), leaves)]
+        return [PendingConsent(self._active.files.root, log.path, _digest(foreign), leaves)]
 
     # --- tables ------------------------------------------------------------------------------
 
@@ -421,8 +421,8 @@ class QuestionLog:
         if log is None or not (path := log.folder / TABLE).is_file():
             return []
         try:
-            said = import_rows(log, path, read_own(path), None, most=MAX_UNASKED)
-        except (StorageError, NotOwnError, OSError) as exc:
+            said = import_rows(log, path, read_owned_file(path), None, most=MAX_UNASKED)
+        except (StorageError, ForeignFileError, OSError) as exc:
             return [f"{path} is not imported: {exc}"]
         return [*said, rename_table(path)]
 

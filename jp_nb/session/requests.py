@@ -22,9 +22,9 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.providers.cassette import CassetteProvider
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import RequestPlace, request_places, thread_of
+from jp_nb.record.context import RequestSpan, build_context, find_requests
 from jp_nb.record.events import ChatRequest
-from jp_nb.record.marks import as_choice, marked_choice
+from jp_nb.record.marks import recorded_tool_choice, to_tool_choice
 from jp_nb.record.stream import ConversationStream
 from jp_nb.rendering.requests import TracedRequest
 from jp_nb.session.conversation import ActiveConversation
@@ -60,10 +60,10 @@ class PastRequests:
         self._active = active
         self._turns = turns
         self._stream = active.document.conversation
-        self._places = request_places(self._stream)
+        self._places = find_requests(self._stream)
         self._noted = self._place_of_note(turns.last_request)
 
-    def _place_of_note(self, note: LastRequest | None) -> RequestPlace | None:
+    def _place_of_note(self, note: LastRequest | None) -> RequestSpan | None:
         """Return where the request of `note` was made; None if not in this conversation.
 
         It may have left nothing in the record: then its place is added.
@@ -78,7 +78,7 @@ class PastRequests:
         if found is None:
             turn = self._stream.turn_count - 1
             number = sum(place.turn == turn for place in self._places) + 1
-            found = RequestPlace(turn, number, index + 1, index + 1, is_new_cycle=True)
+            found = RequestSpan(turn, number, index + 1, index + 1, is_new_cycle=True)
             self._places.append(found)
         return found
 
@@ -116,7 +116,7 @@ class PastRequests:
             )
         return self._traced(places[place - 1]), self._traced(later)
 
-    def _found(self, name: str) -> RequestPlace:
+    def _found(self, name: str) -> RequestSpan:
         turn, dot, number = name.partition(".")
         known = [place for place in self._places if str(place.turn) == turn]
         if not dot and known:
@@ -142,7 +142,7 @@ class PastRequests:
         basis, conversation_id = self._active.settings.snapshot(), self._stream.id
         resolved = self._turns.resolve(basis, conversation_id)
         providers = self._active.settings.projection.providers()
-        thread = thread_of(self._stream, providers)
+        thread = build_context(self._stream, providers)
         thread.add(ChatRequest(content=YOURS), resolved.provider_name)
         request = resolved.model_request(
             thread,
@@ -152,7 +152,7 @@ class PastRequests:
         )
         return _traced(NEXT, resolved.provider_name, resolved.provider, request, TO_COME)
 
-    def _traced(self, place: RequestPlace) -> TracedRequest:
+    def _traced(self, place: RequestSpan) -> TracedRequest:
         note = self._turns.last_request
         if note is not None and place == self._noted:
             how = REPLAYED if _was_replayed(note) else AS_SENT
@@ -162,14 +162,14 @@ class PastRequests:
         answer = self._stream.entries[place.position : place.end]
         return replace(made, answer=tuple(entry.metadata for entry in answer))
 
-    def _anew(self, place: RequestPlace) -> TracedRequest:
+    def _anew(self, place: RequestSpan) -> TracedRequest:
         then = self._stream.until(place.position)
         projection = self._projection(then)
         basis = self._active.settings.snapshot(projection)
         remarks = [*AS_NOW]
         resolved = self._resolved(basis, remarks)
         request = resolved.model_request(
-            thread_of(then, projection.providers(), in_turn=True),
+            build_context(then, projection.providers(), in_turn=True),
             choice=self._choice(place, then, basis.config),
             schema=_schema(then),
             conversation_id=self._stream.id,
@@ -180,7 +180,7 @@ class PastRequests:
 
     def _projection(self, stream: ConversationStream) -> Projection:
         projection = self._active.settings.projection
-        projection.below_changed()
+        projection.reload_layers()
         return projection.until(stream)
 
     def _resolved(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
@@ -197,7 +197,7 @@ class PastRequests:
         return resolve(replace(basis, config=config), conversation_id, tool_choice="auto")
 
     def _choice(
-        self, place: RequestPlace, then: ConversationStream, config: AppConfig
+        self, place: RequestSpan, then: ConversationStream, config: AppConfig
     ) -> ToolChoice:
         """Return the tool choice of the request at `place`, when `config` was in force."""
         first = self._first_of_cycle(place)
@@ -210,9 +210,9 @@ class PastRequests:
         configured = config.assistant.tool_choice
         if self._projection(earlier).config().assistant.tool_choice == configured:
             return "auto"  # one that was there before is not forced again
-        return as_choice(configured)
+        return to_tool_choice(configured)
 
-    def _first_of_cycle(self, place: RequestPlace) -> RequestPlace:
+    def _first_of_cycle(self, place: RequestSpan) -> RequestSpan:
         index = self._places.index(place)
         while not self._places[index].is_new_cycle:
             index -= 1
@@ -240,7 +240,7 @@ def _marked(stream: ConversationStream, config: AppConfig) -> ToolChoice:
     turn = stream.last_turn()
     for entry in turn.entries if turn is not None else ():
         if isinstance(entry, ChatRequest):
-            if (mark := marked_choice(entry)) is not None:
+            if (mark := recorded_tool_choice(entry)) is not None:
                 return mark
             break
     # A record of before `none` was marked says nothing of it.

@@ -24,8 +24,8 @@ from jp_nb.agent.questions import RecordedAnswer
 from jp_nb.errors import PromptCancelled, PromptUnavailable, UsageError
 from jp_nb.record.events import ToolCallRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall
-from jp_nb.record.stream import NoAnswer, no_answer_mark
-from jp_nb.record.turns import InterruptedTurn, cut_short
+from jp_nb.record.stream import NoAnswer, make_no_answer
+from jp_nb.record.turns import InterruptedTurn, find_interrupted_turn
 from jp_nb.rendering.prompts import one_name
 from jp_nb.session.bench import BenchTools, recorded_answers, untrusted_call
 from jp_nb.session.conversation import ActiveConversation
@@ -69,9 +69,11 @@ class TurnResumption:
         """Return the turn that can be continued; None if there is none."""
         stream = self._active.document.conversation
         status = self._known.get((stream.id, stream.turn_count - 1))
-        foreign = self._active.settings.projection.foreign
+        foreign = self._active.settings.projection.untrusted_count
         progress = self._active.call_progress
-        return cut_short(stream, ended_early=status in _EARLY, foreign=foreign, progress=progress)
+        return find_interrupted_turn(
+            stream, ended_early=status in _EARLY, untrusted_count=foreign, progress=progress
+        )
 
     @staticmethod
     def refuse_missing_tools(found: InterruptedTurn, tools: BenchTools) -> None:
@@ -141,7 +143,7 @@ class TurnResumption:
             yield
         except BaseException:
             if changes:
-                stream.append(no_answer_mark(NoAnswer("failed", len(changes))))
+                stream.append(make_no_answer(NoAnswer("failed", len(changes))))
             raise
 
     def answers(self, again: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:

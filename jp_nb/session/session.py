@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from jp_nb.errors import ConfigError, JpNbError, UsageError
-from jp_nb.record.clock import EARLIEST, Clock, position_clock, utc_now
+from jp_nb.record.clock import DEFAULT_EPOCH, Clock, clock_from_epoch, utc_now
 from jp_nb.record.events import ChatRequest
 from jp_nb.session.conversation import ActiveConversation
 from jp_nb.session.host import CellRun, Host, NotebookStorage
 from jp_nb.storage import environment
 from jp_nb.storage.config_files import ConfigFiles
-from jp_nb.storage.trust import FolderTrust, Pending
+from jp_nb.storage.trust import FolderTrust, PendingConsent
 from jp_nb.text import one_line
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def choose_clock(notebook: NotebookStorage, files: ConfigFiles) -> Clock:
     if not notebook.headless:
         return utc_now
     if epoch := os.environ.get(environment.EPOCH):
-        return position_clock(epoch)
-    if files.anything() or os.environ.get(environment.OVERRIDES):
+        return clock_from_epoch(epoch)
+    if files.has_configuration() or os.environ.get(environment.OVERRIDES):
         from jp_nb.session.settings import is_reproducible
 
         if is_reproducible(files):
-            return EARLIEST
+            return DEFAULT_EPOCH
     return utc_now
 
 
@@ -89,7 +89,7 @@ class Session:
             previous=previous.active if previous is not None else None,
         )
         self.document, self.store = self.active.document, self.active.store
-        if self.active.made_here and self.files.anything():
+        if self.active.is_local and self.files.has_configuration():
             from jp_nb.session.settings import find_odd_rules
 
             self.notices += find_odd_rules(self.files, self.document.conversation.base_config)
@@ -169,7 +169,7 @@ class Session:
 
     def _model_name(self) -> str:
         conversation = self.document.conversation
-        if self.active.made_here and not conversation.deltas:  # without loading the settings
+        if self.active.is_local and not conversation.deltas:  # without loading the settings
             match conversation.base_config:
                 case {"assistant": {"model": {"id": {"provider": provider, "name": name}}}}:
                     return f"{provider}/{name}"
@@ -178,13 +178,13 @@ class Session:
         except ConfigError:  # reported when a command needs the configuration
             return "unknown (the configuration is not valid)"
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[PendingConsent]:
         """Return the content of files that is ignored until the user consents to it.
 
         Raises:
             ConfigError: An answers file is not valid.
         """
-        with self.files.unsaid():  # the caller shows a table instead of notices
+        with self.files.discard_notices():  # the caller shows a table instead of notices
             self.turns.runner.load_answers(self.config)
             with suppress(ConfigError):  # reported when the cassette is used
                 _ = self.active.cassettes.active
@@ -363,7 +363,7 @@ class Session:
             self.host.cell_run(),
             model=model,
             tool_choice=self._own_tool_choice(request),
-            images=self.document.conversation.images.shown_by(request).images,
+            images=self.document.conversation.images.images_of(request).images,
             shows_request=True,
         )
 
@@ -406,7 +406,7 @@ class Session:
             self.notices.append(finished_words([call.name for call in turn.finished]))
         if skipped:
             self.notices.append(skipped_words([call.request.name for call in skipped]))
-        if turn.strange:
+        if turn.untrusted_changes:
             self.notices.append(STRANGE)
         with resumption.reapply_options(turn):
             prepared = turns.prepare(
@@ -427,14 +427,14 @@ class Session:
 
     def _own_tool_choice(self, request: ChatRequest) -> ToolChoice | None:
         """Return the tool choice of `request`; None if it is the configured one."""
-        from jp_nb.record.marks import as_choice, marked_choice
+        from jp_nb.record.marks import recorded_tool_choice, to_tool_choice
 
-        choice, stream = marked_choice(request), self.document.conversation
+        choice, stream = recorded_tool_choice(request), self.document.conversation
         if choice is None:
             return None
         place = next(place for place, entry in enumerate(stream.entries) if entry is request)
         then = self.settings.projection.until(stream.until(place)).config()
-        return None if choice == as_choice(then.assistant.tool_choice) else choice
+        return None if choice == to_tool_choice(then.assistant.tool_choice) else choice
 
     def _require_ready(self) -> TurnRunner:
         self.active.refuse_while_running()
@@ -470,7 +470,7 @@ class Session:
             active.activate(
                 other.stream,
                 trusted=other.trusted,
-                made_here=other.is_new,
+                is_local=other.is_new,
                 settings=prepared.settings,
             )
             self.notices += filter(None, [other.notice])

@@ -57,20 +57,20 @@ from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.record.claims import Source, claims_for, revert_source, revert_value
 from jp_nb.record.config_changes import (
+    ChangedPaths,
     Draft,
-    OwnPaths,
-    carried_over,
-    changes_at,
     changes_if_trusted,
-    ignored_changes,
-    kept_settings,
+    inherited_changes,
+    inherited_settings,
+    select_changes,
+    untrusted_changes,
 )
 from jp_nb.record.config_history import BASE, CONVERSATION, Projection, Provenance
 from jp_nb.record.stream import ConversationStream
 from jp_nb.session.notebook_values import is_value
 from jp_nb.storage import environment
 from jp_nb.storage.attachments import AttachmentError, Attachments
-from jp_nb.storage.config_files import ConfigFiles, listed
+from jp_nb.storage.config_files import ConfigFiles, format_paths
 from jp_nb.storage.config_writer import ConfigFile
 from jp_nb.tools.builtin import tools_config
 
@@ -153,7 +153,9 @@ def base_config(files: ConfigFiles) -> Partial:
 
 def continues_headless(files: ConfigFiles) -> bool:
     """Return whether `record.headless` says that a headless run continues a conversation (D18)."""
-    return bool(get_path(merge_layers(files.readable()[0]), "record.headless") == "continue")
+    return bool(
+        get_path(merge_layers(files.load_valid_layers()[0]), "record.headless") == "continue"
+    )
 
 
 def is_reproducible(files: ConfigFiles) -> bool:
@@ -161,7 +163,7 @@ def is_reproducible(files: ConfigFiles) -> bool:
 
     An argument of the run that is wrong says nothing here: what begins with it says so.
     """
-    below = merge_layers(files.readable()[0])
+    below = merge_layers(files.load_valid_layers()[0])
     with suppress(ConfigError):
         below = merge(below, apply_overrides({}, files))
     return get_path(below, "record.reproducible") is True
@@ -217,7 +219,9 @@ def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
     Files that are wrong are passed over.
     """
     tools_config: Partial = {"conversation": {"tools": registered_functions()}}
-    return odd_rules_in(merge(merge(tools_config, merge_layers(files.readable()[0])), base))
+    return odd_rules_in(
+        merge(merge(tools_config, merge_layers(files.load_valid_layers()[0])), base)
+    )
 
 
 def odd_rules_in(partial: Partial) -> list[str]:
@@ -370,7 +374,7 @@ class Drafting:
     def _in_environment(self) -> list[str]:
         return [
             path
-            for layer in self._files.readable()[0]
+            for layer in self._files.load_valid_layers()[0]
             if layer.name == ENVIRONMENT
             for path, _ in iter_leaf_paths(layer.partial)
         ]
@@ -383,8 +387,8 @@ class Settings:
         stream: The conversation.
         files: Files and environment.
         trusted: True if what the conversation holds already counts in full.
-        made_here: True if this process made all of it.
-        foreign: So many of its first changes are not this process's; None: all that it holds.
+        is_local: True if this process made all of it.
+        untrusted_count: Number of changes that other processes made; None for all.
     """
 
     def __init__(
@@ -393,18 +397,22 @@ class Settings:
         files: ConfigFiles,
         *,
         trusted: bool,
-        made_here: bool = False,
-        foreign: int | None = None,
+        is_local: bool = False,
+        untrusted_count: int | None = None,
     ) -> None:
         self._stream = stream
         self._files = files
         self._lenient = False
         self.projection = Projection(
-            stream, self._layers_below, trusted=trusted, made_here=made_here, foreign=foreign
+            stream,
+            self._layers_below,
+            trusted=trusted,
+            is_local=is_local,
+            untrusted_count=untrusted_count,
         )
 
     def _layers_below(self) -> list[Layer]:
-        files = self._files.readable()[0] if self._lenient else self._files.layers()
+        files = self._files.load_valid_layers()[0] if self._lenient else self._files.layers()
         return [Layer(REGISTRATIONS, tools_config(registered_functions())), *files]
 
     @contextmanager
@@ -421,13 +429,13 @@ class Settings:
     @property
     def config(self) -> AppConfig:
         """The configuration in force, with files, environment and tools as they are now."""
-        self.projection.below_changed()
+        self.projection.reload_layers()
         return self.projection.config()
 
     def readable_partial(self) -> Partial:
         """Return what is set, as far as that can be read."""
         with self.skip_invalid_files():
-            self.projection.below_changed()
+            self.projection.reload_layers()
         return self.projection.partial()
 
     @property
@@ -444,16 +452,16 @@ class Settings:
         Args:
             why_not: Why the record is taken for a stranger's.
         """
-        self.projection.below_changed()
+        self.projection.reload_layers()
         said = []
-        if foreign := ignored_changes(self.projection):
+        if ignored := untrusted_changes(self.projection):
             said.append(
                 "this notebook's record also has settings that only you can decide; "
-                f"they are ignored until `%jp trust`: {listed(foreign)}"
+                f"they are ignored until `%jp trust`: {format_paths(ignored)}"
                 + (f" ({why_not})" if why_not else "")
             )
-        if self.projection.not_understood:
-            unknown = listed(self.projection.not_understood)
+        if self.projection.problems:
+            unknown = format_paths(self.projection.problems)
             said.append(
                 "this notebook's record has settings that this version of jp_nb does not "
                 f"know: {unknown}"
@@ -474,13 +482,13 @@ class Settings:
         for path in wanted:
             require_node(path)
         with self.skip_invalid_files():
-            self.projection.below_changed()
+            self.projection.reload_layers()
         return self.projection.explain(wanted)
 
     def set_paths(self) -> list[str]:
         """Return every path that a file, the environment or the conversation sets."""
         with self.skip_invalid_files():
-            self.projection.below_changed()
+            self.projection.reload_layers()
         layers = [x for x in self.projection.layers() if x.name != REGISTRATIONS]
         partials = [layer.partial for layer in layers]
         partials += [step.change.delta for step in self.projection.steps()]
@@ -517,11 +525,11 @@ class Settings:
 
         What this conversation says itself is left out.
         """
-        self.projection.below_changed()
-        other.below_changed()
-        said = OwnPaths(self.projection.steps())
-        change = carried_over(other, self.projection.partial())
-        return changes_at(change, lambda path: path not in said)
+        self.projection.reload_layers()
+        other.reload_layers()
+        said = ChangedPaths(self.projection.steps())
+        change = inherited_changes(other, self.projection.partial())
+        return select_changes(change, lambda path: path not in said)
 
     def record_change(self, change: Change) -> None:
         """Record `change`, which nobody owns.
@@ -541,9 +549,9 @@ class Settings:
         of them. Returns the change that was recorded.
         """
         with self.skip_invalid_files(), other.skip_invalid_files():
-            self.projection.below_changed()
-            other.projection.below_changed()
-            change = kept_settings(other.projection, self.projection, paths)
+            self.projection.reload_layers()
+            other.projection.reload_layers()
+            change = inherited_settings(other.projection, self.projection, paths)
             if change:
                 draft = Draft(self.projection)
                 draft.add(change, claims_for(change, None))
@@ -558,7 +566,7 @@ class Settings:
         """
         mends = model is None and all(x.kind == "unset" for x in directives)
         with self.skip_invalid_files() if mends else nullcontext():
-            self.projection.below_changed()
+            self.projection.reload_layers()
         drafting = Drafting(self.projection, self._files)
         draft = drafting.draft
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
@@ -610,7 +618,7 @@ def write_config_file(
     waits = files.awaits_consent(where)
     file.save()
     if not waits:  # what else is in it counted already
-        files.agree_to(where)
+        files.consent_to(where)
     return [f"written to {file.path}: {', '.join(file.paths)}", *_let_count(file, projection)]
 
 
@@ -630,7 +638,7 @@ def _check_with(layer: Layer, layers: list[Layer]) -> None:
 
 def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:
     """Take back what the conversation says of what was written, and say what there is to say."""
-    projection.below_changed()
+    projection.reload_layers()
     draft = Draft(projection)
     for path in file.paths:
         if is_secret_path(parse_path(path)):

@@ -38,7 +38,7 @@ from jp_nb.errors import ConfigError, PromptUnavailable, UsageError
 from jp_nb.images import Image
 from jp_nb.providers.errors import format_model_choices
 from jp_nb.record.config_changes import Draft
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.record.journal import OpenCall
 from jp_nb.record.marks import recorded_host
@@ -329,7 +329,7 @@ class TurnRunner:
         """
         stream = self.repair_conversation(resumes=True)
         self._context = None  # the last turn belongs to what is sent now
-        thread = thread_of(stream, self._provider_names(), in_turn=True)
+        thread = build_context(stream, self._provider_names(), in_turn=True)
         changes = len(found.taken_back)
         turn = self._loop(resolved, thread, changes=changes, recorded=recorded)
         return self._finish(
@@ -426,7 +426,7 @@ class TurnRunner:
     def _request_context(self, stream: ConversationStream) -> RequestContext:
         if self._context is None or self._context[0] is not stream:
             empty = not stream.turn_count  # spares a new conversation the settings
-            context = RequestContext() if empty else thread_of(stream, self._provider_names())
+            context = RequestContext() if empty else build_context(stream, self._provider_names())
             self._context = stream, context
         return self._context[1]
 

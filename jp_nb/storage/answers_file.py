@@ -33,7 +33,7 @@ from typing import Any, Final, Literal, cast
 from pydantic import JsonValue
 
 from jp_nb.errors import ConfigError
-from jp_nb.storage.files import NotOwnError, read_own
+from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.text import one_line
 
 SUFFIX: Final = ".answers.toml"
@@ -61,7 +61,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class EnvironmentVariable:
     """Stands for the text of an environment variable."""
 
     name: str
@@ -75,13 +75,13 @@ class PreparedAnswer:
         key: Where it stands; tool and question may be patterns.
         line: From 1.
         skip: It is not to be answered, run, delivered or applied.
-        value: The answer; of a form, an object with a value or a `Variable` for each field.
+        value: The answer. The answer to a form is an object with a value for each field.
     """
 
     key: Key
     line: int
     skip: bool = False
-    value: JsonValue | Variable | Mapping[str, JsonValue | Variable] = None
+    value: JsonValue | EnvironmentVariable | Mapping[str, JsonValue | EnvironmentVariable] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ def read_answers(path: Path) -> bytes:
         ConfigError: If it cannot be read, or is not.
     """
     try:
-        return read_own(path, max_bytes=MAX_BYTES)
-    except NotOwnError as exc:
+        return read_owned_file(path, max_bytes=MAX_BYTES)
+    except ForeignFileError as exc:
         raise ConfigError(f"the answers file is not used: {exc}", file=str(path)) from exc
     except FileNotFoundError as exc:
         raise ConfigError(
@@ -208,7 +208,7 @@ class _Lines:
             key = key[:-1]
         return self._found.get(key, 1)
 
-    def wrong(self, key: Key, message: str) -> ConfigError:
+    def make_error(self, key: Key, message: str) -> ConfigError:
         """Return the error that what stands at `key` is wrong."""
         return ConfigError(message, file=f"{self.name}, line {self.of(key)}")
 
@@ -244,10 +244,10 @@ def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
             expected = ", ".join(f"[{each}]" for each in ("questions", *DECISIONS))
             near = get_close_matches(section[:80], known, n=1)
             meant = f"did you mean [{near[0]}]? Expected" if near else "expected"
-            wrong = f"unknown table [{one_line(section)}]: {meant} {expected}"
-            raise lines.wrong((section,), wrong)
+            make_error = f"unknown table [{one_line(section)}]: {meant} {expected}"
+            raise lines.make_error((section,), make_error)
         if not isinstance(said, dict):
-            raise lines.wrong((section,), f"[{section}] must be a table")
+            raise lines.make_error((section,), f"[{section}] must be a table")
         if section == "questions":
             yield from _questions(said, lines)
         else:
@@ -258,7 +258,7 @@ def _questions(tools: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnsw
     for tool, questions in tools.items():
         key = ("questions", tool)
         if not isinstance(questions, dict):
-            raise lines.wrong(
+            raise lines.make_error(
                 key, f'write the question under its tool: [questions."{one_line(tool)}"] ID = …'
             )
         for question, value in questions.items():
@@ -272,13 +272,15 @@ def _decisions(
     for tool, said in tools.items():
         key = (section, tool)
         if said not in (word, SKIP):
-            raise lines.wrong(key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP}"')
+            raise lines.make_error(
+                key, f'{section} of {one_line(tool)}: expected "{word}" or "{SKIP}"'
+            )
         yield PreparedAnswer(key, lines.of(key), skip=said == SKIP)
 
 
 def _answer(key: Key, said: Any, lines: _Lines) -> PreparedAnswer:
     line = lines.of(key)
-    if not (isinstance(said, dict) and is_long(said)):
+    if not (isinstance(said, dict) and is_answer_table(said)):
         if isinstance(said, dict):  # a form
             return PreparedAnswer(key, line, value=_fields(said, key, lines))
         return PreparedAnswer(key, line, value=_json(said, key, lines))
@@ -286,7 +288,7 @@ def _answer(key: Key, said: Any, lines: _Lines) -> PreparedAnswer:
     match how:
         case "skip":
             if what is not True:
-                raise lines.wrong(key, "expected { skip = true }")
+                raise lines.make_error(key, "expected { skip = true }")
             return PreparedAnswer(key, line, skip=True)
         case "env":
             return PreparedAnswer(key, line, value=_variable(what, key, lines))
@@ -296,9 +298,11 @@ def _answer(key: Key, said: Any, lines: _Lines) -> PreparedAnswer:
             return PreparedAnswer(key, line, value=_json(what, key, lines))
 
 
-def _fields(form: Mapping[str, Any], key: Key, lines: _Lines) -> dict[str, JsonValue | Variable]:
+def _fields(
+    form: Mapping[str, Any], key: Key, lines: _Lines
+) -> dict[str, JsonValue | EnvironmentVariable]:
     """Return the fields of a form; one that is skipped is left out."""
-    given: dict[str, JsonValue | Variable] = {}
+    given: dict[str, JsonValue | EnvironmentVariable] = {}
     for name, said in form.items():
         place = (*key, name)
         if isinstance(said, dict) and set(said) == {"env"}:
@@ -308,15 +312,17 @@ def _fields(form: Mapping[str, Any], key: Key, lines: _Lines) -> dict[str, JsonV
     return given
 
 
-def is_long(keys: Collection[str]) -> bool:
+def is_answer_table(keys: Collection[str]) -> bool:
     """Return whether a table of these keys says how something is answered; if not, it is a form."""
     return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
 
 
-def _variable(name: Any, key: Key, lines: _Lines) -> Variable:
+def _variable(name: Any, key: Key, lines: _Lines) -> EnvironmentVariable:
     if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-        raise lines.wrong(key, 'expected { env = "NAME" }, the name of an environment variable')
-    return Variable(name)
+        raise lines.make_error(
+            key, 'expected { env = "NAME" }, the name of an environment variable'
+        )
+    return EnvironmentVariable(name)
 
 
 def _json(value: Any, key: Key, lines: _Lines) -> JsonValue:
@@ -329,7 +335,7 @@ def _json(value: Any, key: Key, lines: _Lines) -> JsonValue:
         case datetime() | date() | time():
             return value.isoformat()
         case float() if not isfinite(value):
-            raise lines.wrong(key, f"{value} is not a valid answer")
+            raise lines.make_error(key, f"{value} is not a valid answer")
         case list():
             return [_json(each, key, lines) for each in value]
         case dict():

@@ -54,7 +54,7 @@ from jp_nb.json_values import (
     encode_utf8,
     read_json,
 )
-from jp_nb.storage.files import NotOwnError, read_own
+from jp_nb.storage.files import ForeignFileError, read_owned_file
 
 SUFFIX: Final = ".cassette.jsonl"
 KIND: Final = "cassette"
@@ -70,13 +70,13 @@ _REQUIRED: Final = ("provider", "model", "messages")
 AGAIN: Final = "record it again, or restore the original file"
 
 
-def beside(notebook: Path) -> Path:
+def default_cassette_path(notebook: Path) -> Path:
     """Return the cassette of a notebook that has no other."""
     return notebook.with_suffix(SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
-class OnFile:
+class StoredExchange:
     """An exchange in a file.
 
     Attributes:
@@ -116,9 +116,9 @@ class CassetteContent:
     """
 
     parts: dict[tuple[str, str], RequestPart] = field(default_factory=dict)
-    exchanges: list[OnFile] = field(default_factory=list)
+    exchanges: list[StoredExchange] = field(default_factory=list)
 
-    def asked(self, exchange: OnFile) -> NormalizedRequest:
+    def asked(self, exchange: StoredExchange) -> NormalizedRequest:
         """Return the request of `exchange`, its parts put together."""
         listed = {
             name: tuple(self.parts[kind, str(each)] for each in _texts(exchange.summary.get(name)))
@@ -133,12 +133,12 @@ class CassetteContent:
         settings: JsonObject = {key: summary[key] for key in _SETTINGS if key in summary}
         return NormalizedRequest(settings, **listed, messages=tuple(reversed(messages)))
 
-    def is_inquiry(self, exchange: OnFile) -> bool:
+    def is_inquiry(self, exchange: StoredExchange) -> bool:
         """Return True if a question of a tool was put to the model."""
         last = self.parts.get(("message", exchange.last_message))
         return last is not None and "inquiry" in last.value
 
-    def exchange(self, found: OnFile) -> Exchange:
+    def exchange(self, found: StoredExchange) -> Exchange:
         """Return `found` with its request."""
         return Exchange(self.asked(found), found.events, found.end)
 
@@ -219,10 +219,10 @@ def read_bytes(path: Path) -> bytes:
         StorageError: If there is none, it is not the user's own, or it is too long.
     """
     try:
-        return read_own(path, max_bytes=MAX_BYTES)
+        return read_owned_file(path, max_bytes=MAX_BYTES)
     except FileNotFoundError:
         raise StorageError(f"there is no cassette {path}") from None
-    except NotOwnError as exc:
+    except ForeignFileError as exc:
         raise StorageError(f"the cassette is not used: {exc}") from exc
     except OSError as exc:
         raise StorageError(f"the cassette {path} cannot be read: {exc.strerror}") from exc
@@ -345,7 +345,7 @@ class _CassetteReader:
         except ValueError as exc:
             raise self._wrong(f"the response to the request of line {line}: {exc}", AGAIN) from exc
         number = len(self._cassette.exchanges)
-        self._cassette.exchanges.append(OnFile(line, request, summary, events, end, number))
+        self._cassette.exchanges.append(StoredExchange(line, request, summary, events, end, number))
         self._request = None
 
     def _edited(self, what: str) -> StorageError:
@@ -495,7 +495,7 @@ def _key(part: RequestPart) -> tuple[str, str]:
 RESULTS: Final = ("result", "error")
 
 
-class ResultsOnFile:
+class RecordedResults:
     """Finds results by the message before them: what was said until then was the same.
 
     Args:

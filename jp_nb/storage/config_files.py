@@ -22,8 +22,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.directives import ENVIRONMENT_PREFIX
 from jp_nb.errors import ConfigError
-from jp_nb.storage.files import config_folder, is_own_folder
-from jp_nb.storage.trust import FolderTrust, Pending
+from jp_nb.storage.files import config_folder, is_owned_folder
+from jp_nb.storage.trust import FolderTrust, PendingConsent
 
 if TYPE_CHECKING:  # the schema loads slowly, and only if something is configured
     from jp_nb.config.layers import Layer
@@ -59,10 +59,10 @@ def workspace_root(folder: Path) -> Path:
 
     Without one it is `folder` itself.
     """
-    return next((p for p in (folder, *folder.parents) if is_own_folder(p / ".jp")), folder)
+    return next((p for p in (folder, *folder.parents) if is_owned_folder(p / ".jp")), folder)
 
 
-def listed(paths: Iterable[str]) -> str:
+def format_paths(paths: Iterable[str]) -> str:
     """Name the first of `paths`, and how many more there are."""
     found = sorted(paths)
     more = len(found) - MAX_LISTED
@@ -88,7 +88,7 @@ class ConfigFiles:
         self.trust = trust
         self.notices: list[str] = []
         self._said: set[str] = set()
-        self._pending: dict[Path, Pending] = {}
+        self._pending: dict[Path, PendingConsent] = {}
 
     @property
     def root(self) -> Path:
@@ -101,10 +101,10 @@ class ConfigFiles:
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
         """Return whether something in that file does not count before the user agreed to it."""
-        self.readable()
+        self.load_valid_layers()
         return self.file_of(where) in self._pending
 
-    def agree_to(self, where: Literal["user", "workspace"]) -> None:
+    def consent_to(self, where: Literal["user", "workspace"]) -> None:
         """Have that file count as it is now: the user has just written it.
 
         Raises:
@@ -124,14 +124,14 @@ class ConfigFiles:
         Raises:
             ConfigError: If a file or a variable is wrong; `layer` and `file` name it.
         """
-        found, wrong = self.readable()
+        found, wrong = self.load_valid_layers()
         if len(wrong) > 1:
             raise ConfigError("\n".join(map(str, wrong)), path="", kind=wrong[0].kind)
         for error in wrong:
             raise error
         return found
 
-    def readable(self) -> tuple[list[Layer], list[ConfigError]]:
+    def load_valid_layers(self) -> tuple[list[Layer], list[ConfigError]]:
         """Return the layers without those that are wrong, and what is wrong with them."""
         files, environment = self._files(), _is_in_environment()
         if not files and not environment:
@@ -158,7 +158,7 @@ class ConfigFiles:
         """Return whether the file that an attachment's `url` names lies in the workspace."""
         return self._reader.is_inside(url, self.root)
 
-    def anything(self) -> bool:
+    def has_configuration(self) -> bool:
         """Return whether there is a file or a variable at all."""
         return bool(self._files()) or _is_in_environment()
 
@@ -168,7 +168,7 @@ class ConfigFiles:
 
     # --- what counts of them -----------------------------------------------------------------
 
-    def pending(self) -> list[Pending]:
+    def pending(self) -> list[PendingConsent]:
         """Return what was ignored of the files until now, for want of the user's consent."""
         self._pending = {path: each for path, each in self._pending.items() if path.exists()}
         self.layers()
@@ -187,23 +187,23 @@ class ConfigFiles:
         whole = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content)
         digest = f"sha256:{whole.hexdigest()}"
         shown = tuple((at, value, str(path)) for at, value in leaves)
-        found = Pending(self._place_of(path), path, digest, shown)
+        found = PendingConsent(self._place_of(path), path, digest, shown)
         if self.trust is None or self._is_agreed(found):
             self._pending.pop(path, None)
             return True
         self._pending[path] = found
         return False
 
-    def _is_agreed(self, pending: Pending) -> bool:
+    def _is_agreed(self, pending: PendingConsent) -> bool:
         return self.trust is not None and self.trust.covers(pending.folder, pending.digest)
 
-    def why_nothing_waits(self) -> str:
+    def no_pending_reason(self) -> str:
         """Say why there is nothing to agree to."""
         if self.trust is None:
             return "the run is unattended: files of the folder are applied without your consent"
         return "no file of this folder needs your consent"
 
-    def agree(self, found: Iterable[Pending]) -> None:
+    def consent(self, found: Iterable[PendingConsent]) -> None:
         """Have what was `found` pending count from here on, with the content that was read then.
 
         Raises:
@@ -219,7 +219,7 @@ class ConfigFiles:
             kept, leaves = self._reader.before_consent(group)
             folder, digest = self._place_of(path), self._reader.digest(group)
             if leaves and not self.trust.covers(folder, digest):
-                self._pending[path] = Pending(folder, path, digest, leaves)
+                self._pending[path] = PendingConsent(folder, path, digest, leaves)
                 return kept
         return [layer for layer, _ in group]
 
@@ -236,7 +236,7 @@ class ConfigFiles:
             self.notices.append(notice)
 
     @contextmanager
-    def unsaid(self) -> Iterator[None]:
+    def discard_notices(self) -> Iterator[None]:
         """A block whose notices the user does not see, so that they can appear later."""
         notices, said = list(self.notices), set(self._said)
         try:
@@ -322,11 +322,11 @@ class ConfigFiles:
         return [f"file:{path.as_posix()}", *named], "<user-local>"
 
 
-def _waiting(pending: Iterable[Pending]) -> str:
+def _waiting(pending: Iterable[PendingConsent]) -> str:
     """Say that files wait for the user's consent, which ones, and with what."""
     found = list(pending)
-    files = listed({str(each.file) for each in found})
-    paths = listed({at for each in found for at, _, _ in each.leaves})
+    files = format_paths({str(each.file) for each in found})
+    paths = format_paths({at for each in found for at, _, _ in each.leaves})
     until = "ignored until `%jp trust --workspace`"
     return f"settings in {files} need your consent; {until}: {paths}"
 

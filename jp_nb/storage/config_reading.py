@@ -26,7 +26,7 @@ from jp_nb.config.layers import (
 )
 from jp_nb.config.tree.app import parse_attachment_url
 from jp_nb.errors import ConfigError
-from jp_nb.storage.files import NotOwnError, Stamp, read_own, stamp
+from jp_nb.storage.files import ForeignFileError, Stamp, read_owned_file, stamp
 from jp_nb.storage.trust import PendingLeaf
 
 MAX_DEPTH = 255
@@ -75,7 +75,7 @@ class ConfigReader:
             raise ConfigError("too many levels of included files", path="extends", file=str(path))
         try:
             own = self._read(path, name)
-        except NotOwnError as exc:
+        except ForeignFileError as exc:
             if name == CONFIG_FILE and not above:  # somebody asked for it
                 raise ConfigError(
                     f"the file is ignored: {exc}", layer=name, file=str(path)
@@ -108,7 +108,7 @@ class ConfigReader:
             now = stamp(path)
             known = self._known.get((path, name))
             if known is None or known[0] != now:
-                data = read_own(path)
+                data = read_owned_file(path)
                 layer = parse_layer(data.decode("utf-8"), name, str(path))
                 known = now, ReadFile(layer, hashlib.sha256(data).digest())
                 self._known[path, name] = known

@@ -32,7 +32,7 @@ from jp_nb.config.schema import (
 )
 from jp_nb.errors import ConfigError, StorageError, UsageError
 from jp_nb.file_writing import replace_file, resolve_write_target
-from jp_nb.storage.files import NotOwnError, read_own
+from jp_nb.storage.files import ForeignFileError, read_owned_file
 
 BOM = "\ufeff"
 
@@ -64,10 +64,12 @@ class ConfigFile:
 
     def _text(self) -> str:
         try:
-            return read_own(self.path).decode("utf-8")
+            return read_owned_file(self.path).decode("utf-8")
         except FileNotFoundError:
             return ""
-        except NotOwnError as exc:  # written, what somebody else put there would be the user's own
+        except (
+            ForeignFileError
+        ) as exc:  # written, what somebody else put there would be the user's own
             raise StorageError(f"the file cannot be changed: {exc}") from exc
         except (OSError, UnicodeDecodeError) as exc:
             raise StorageError(f"{self.path} cannot be read: {exc}") from exc

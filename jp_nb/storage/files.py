@@ -24,7 +24,7 @@ import platformdirs
 
 from jp_nb.errors import StorageError
 
-PATIENCE: Final = 10.0
+LOCK_TIMEOUT_S: Final = 10.0
 """Seconds for others to finish."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
@@ -54,13 +54,15 @@ def try_lock(descriptor: int) -> bool:
 
 
 @contextmanager
-def locked(path: Path, *, make: bool = True, patience: float = PATIENCE) -> Iterator[None]:
+def file_lock(
+    path: Path, *, make: bool = True, timeout_s: float = LOCK_TIMEOUT_S
+) -> Iterator[None]:
     """Hold the lock of the file at `path`; one process, and one thread of it, at a time.
 
     Args:
         path: The file; what is in it does not matter.
         make: Make it if there is none. Else, without it there is nothing to wait for.
-        patience: Seconds to wait for others.
+        timeout_s: Seconds to wait for others.
 
     Raises:
         StorageError: If another process keeps it.
@@ -76,21 +78,21 @@ def locked(path: Path, *, make: bool = True, patience: float = PATIENCE) -> Iter
         yield
         return
     try:
-        _wait(descriptor, path, patience)
+        _wait(descriptor, path, timeout_s)
         yield
     finally:
         os.close(descriptor)  # with it the lock is given back
 
 
-def _wait(descriptor: int, path: Path, patience: float) -> None:
+def _wait(descriptor: int, path: Path, timeout_s: float) -> None:
     """Take the lock when it is free."""
-    until, pause = time.monotonic() + patience, _FIRST_PAUSE
+    until, pause = time.monotonic() + timeout_s, _FIRST_PAUSE
     while True:
         try:
             return _take(descriptor)
         except (BlockingIOError, PermissionError):
             if time.monotonic() > until:
-                text = f"another process has locked {path} for {patience:g} seconds"
+                text = f"another process has locked {path} for {timeout_s:g} seconds"
                 raise StorageError(text) from None
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
@@ -111,11 +113,11 @@ _OPEN_FILE = (
 _OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 
-class NotOwnError(Exception):
+class ForeignFileError(Exception):
     """A file that is not read; the message says why, and names the path."""
 
 
-def is_own_folder(path: Path) -> bool:
+def is_owned_folder(path: Path) -> bool:
     """Return whether there is a folder at `path`, and it is the user's own."""
     try:
         return path.is_dir() and _why_not(path) is None
@@ -137,7 +139,7 @@ def stamp(path: Path) -> Stamp:
     )
 
 
-def read_own(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+def read_owned_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     """Read the file at `path`, which is the user's own and has at most `max_bytes`.
 
     Raises:
@@ -147,14 +149,14 @@ def read_own(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
     real = path.resolve(strict=True)
     for place in dict.fromkeys((path, path.parent, real.parent)):
         if why := _why_not(place):
-            raise NotOwnError(why)
+            raise ForeignFileError(why)
     # What was looked at is what is read: a path may mean another file a moment later.
     if os.open not in os.supports_dir_fd:
         return _read(os.open(real, _OPEN_FILE), path, max_bytes)
     folder = os.open(real.parent, _OPEN_FOLDER)
     try:
         if why := _why_foreign(os.fstat(folder)):
-            raise NotOwnError(f"{real.parent} {why}")
+            raise ForeignFileError(f"{real.parent} {why}")
         return _read(os.open(real.name, _OPEN_FILE, dir_fd=folder), path, max_bytes)
     finally:
         os.close(folder)
@@ -164,12 +166,12 @@ def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise NotOwnError(f"{path} is not a file")
+            raise ForeignFileError(f"{path} is not a file")
         if why := _why_foreign(status):
-            raise NotOwnError(f"{path} {why}")
+            raise ForeignFileError(f"{path} {why}")
         found = file.read(max_bytes + 1)
     if len(found) > max_bytes:
-        raise NotOwnError(f"{path} has more than {max_bytes} bytes")
+        raise ForeignFileError(f"{path} has more than {max_bytes} bytes")
     return found
 
 

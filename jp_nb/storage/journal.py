@@ -218,7 +218,7 @@ class JournalFolder:
         """Return whether there may be journals."""
         return self.path.is_dir()
 
-    def make(self, conversation: str, notebook: str = "") -> JournalFile:
+    def create(self, conversation: str, notebook: str = "") -> JournalFile:
         """Return a new journal of `conversation` in the notebook at the path `notebook`.
 
         Conversations of two notebooks may have one id.
@@ -244,7 +244,7 @@ class JournalFolder:
                 os.close(descriptor)
         raise StorageError(f"this conversation already has {MAX_FILES} journals in {self.path}")
 
-    def left(self) -> Iterator[JournalFile]:
+    def abandoned(self) -> Iterator[JournalFile]:
         """Yield the journals that no process has open, newest first.
 
         Each is locked now: close those that are of no use.
@@ -262,7 +262,9 @@ class JournalFolder:
         """Return the journal at `path`, locked; None if another process has it, or it is gone."""
         return _locked(path)
 
-    def taken(self, conversation: str, *, besides: JournalFile | None = None) -> Iterator[bytes]:
+    def open_heads(
+        self, conversation: str, *, besides: JournalFile | None = None
+    ) -> Iterator[bytes]:
         """Yield the first lines of the journals of `conversation` that processes have open.
 
         But for one of ours, `besides` which others are looked for.
@@ -273,7 +275,7 @@ class JournalFolder:
                     if not try_lock(descriptor):
                         yield _first_line(descriptor)
 
-    def sweep(self) -> None:
+    def remove_old(self) -> None:
         """Remove files that are too old, or too many, for anybody to come back to them."""
         kept, oldest = 0, time.time() - MAX_AGE_S
         for written, size, path in self._files(suffixes=(SUFFIX, NEW)):

@@ -24,15 +24,22 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.file_writing import open_file, replace_file
 from jp_nb.json_values import as_object, compact_json, read_json, sorted_json
-from jp_nb.record.question_log import AFTER, MAX_ID, chained, is_answered, read_line, to_line
+from jp_nb.record.question_log import (
+    AFTER,
+    MAX_ID,
+    decode_entry,
+    encode_entry,
+    extend_chain,
+    is_answered,
+)
 from jp_nb.storage.files import (
+    LOCK_TIMEOUT_S,
     MAX_BYTES,
-    PATIENCE,
-    NotOwnError,
+    ForeignFileError,
     data_folder,
-    is_own_folder,
-    locked,
-    read_own,
+    file_lock,
+    is_owned_folder,
+    read_owned_file,
 )
 
 FOLDER: Final = Path(".jp") / "context"
@@ -94,14 +101,14 @@ class LogContents:
         self.is_torn, self.size = lines[-1] != b"", len(data)
         self.lines = len(lines) - (not self.is_torn)
         for line in filter(bytes.strip, lines):
-            entry = read_line(line)
+            entry = decode_entry(line)
             self.read.append((line, entry))
             if entry is None:
                 self.damaged += 1
                 self.last += 1
             elif is_answered(entry):
                 number = entry.get("id", self.last + 1)
-                assert isinstance(number, int)  # `read_line` lets no other pass
+                assert isinstance(number, int)  # `decode_entry` lets no other pass
                 self.last = max(self.last, number)
                 self.answered.append((number, entry))
                 self.places.append(len(self.read) - 1)
@@ -165,10 +172,12 @@ class QuestionLogFile:
         path: The file that is written to.
     """
 
-    def __init__(self, root: Path, *, keeps: int = 0, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, root: Path, *, max_archives: int = 0, timeout_s: float = LOCK_TIMEOUT_S
+    ) -> None:
         self.root = root
-        self.keeps = keeps
-        self.patience = patience
+        self.max_archives = max_archives
+        self.timeout_s = timeout_s
         self.workspace = os.path.realpath(root)
         self.folder = root / FOLDER
         self.path = self.folder / ACTIVE
@@ -209,8 +218,8 @@ class QuestionLogFile:
                 contents.last = self._known[path][1]
                 continue
             try:
-                contents.add(read_own(path))
-            except NotOwnError as exc:
+                contents.add(read_owned_file(path))
+            except ForeignFileError as exc:
                 contents.unread.append(str(exc))
                 continue
             except OSError as exc:
@@ -324,8 +333,8 @@ class QuestionLogFile:
         It is kept in the user's data directory: who takes lines out of the log cannot change it.
         """
         try:
-            found = read_json(read_own(self._newest_path()).decode())
-        except (OSError, NotOwnError, ValueError):
+            found = read_json(read_owned_file(self._newest_path()).decode())
+        except (OSError, ForeignFileError, ValueError):
             return None
         known = as_object(found)
         line, chain = known.get("line"), known.get("chain")
@@ -353,8 +362,8 @@ class QuestionLogFile:
         number = archives[-1][0] + 1 if archives else 1
         os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
         self._sync_folder()
-        if self.keeps:
-            for _, name in archives[: max(len(archives) + 1 - self.keeps, 0)]:
+        if self.max_archives:
+            for _, name in archives[: max(len(archives) + 1 - self.max_archives, 0)]:
                 os.unlink(self.folder / name)
 
     def _sync_folder(self) -> None:
@@ -367,7 +376,7 @@ class QuestionLogFile:
                 os.close(descriptor)
 
     def _locked(self, *, make: bool = True) -> AbstractContextManager[None]:
-        return locked(self.folder / LOCK, make=make, patience=self.patience)
+        return file_lock(self.folder / LOCK, make=make, timeout_s=self.timeout_s)
 
     # --- the folder --------------------------------------------------------------------------
 
@@ -388,7 +397,7 @@ class QuestionLogFile:
         if self.folder.is_symlink():
             raise StorageError(f"{self.folder} is a link: replace it by a folder")
         for folder in (self.folder.parent, self.folder):
-            if not is_own_folder(folder):
+            if not is_owned_folder(folder):
                 raise StorageError(
                     f"{folder} is not private: it must belong to you, and no other "
                     "user may write to it"
@@ -405,7 +414,7 @@ def _has(contents: LogContents, newest: NewestSigned) -> bool:
 
 
 def _digest(line: bytes) -> str:
-    return chained("", line)
+    return extend_chain("", line)
 
 
 def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
@@ -416,7 +425,7 @@ def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
         if places:
             lines, value = lines[places[-1] + 1 :], newest.chain
     for line in lines:
-        value = chained(value, line)
+        value = extend_chain(value, line)
     return value
 
 
@@ -433,8 +442,8 @@ def _lines(
             number += 1
             numbered = {"id": number, **entry}
         finished = finish({**numbered, AFTER: chain}) if finish else numbered
-        line = to_line(finished)
-        chain = chained(chain, line)
+        line = encode_entry(finished)
+        chain = extend_chain(chain, line)
         if len(line) > MAX_FILE_BYTES:
             raise EntryTooLongError(
                 f"the entry has {len(line)} bytes, which is too long for the project log"

@@ -27,7 +27,7 @@ from jp_nb.errors import StorageError
 from jp_nb.file_writing import replace_file
 from jp_nb.record.signing import NoKeyError
 from jp_nb.storage import environment
-from jp_nb.storage.files import NotOwnError, Stamp, data_folder, read_own, stamp
+from jp_nb.storage.files import ForeignFileError, Stamp, data_folder, read_owned_file, stamp
 
 MAX_DIGESTS: Final = 50
 """Of one folder: those that were agreed to last."""
@@ -38,7 +38,7 @@ PendingLeaf = tuple[str, JsonValue, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingConsent:
     """A file that sets what only the user may decide, and that nobody agreed to yet.
 
     Attributes:
@@ -54,7 +54,7 @@ class Pending:
     leaves: tuple[PendingLeaf, ...]
 
 
-def revoked(folder: Path) -> list[str]:
+def revoke_consent(folder: Path) -> list[str]:
     """Take back what was agreed to in `folder` and above it, and say what there was.
 
     Raises:
@@ -62,7 +62,7 @@ def revoked(folder: Path) -> list[str]:
     """
     lines = [f"the consent that you gave in {gone} no longer applies"
              for gone in FolderTrust().revoke(folder)]  # fmt: skip
-    if is_listed(folder):
+    if is_trusted_by_environment(folder):
         lines.append(f"{folder} is still trusted: {environment.TRUST_FOLDERS} lists it")
     return lines or [f"you have not trusted {folder}"]
 
@@ -72,7 +72,7 @@ def consents_path() -> Path:
     return data_folder() / "trusted-folders.json"
 
 
-def is_listed(folder: Path) -> bool:
+def is_trusted_by_environment(folder: Path) -> bool:
     """Return whether the user's environment says that the files in `folder` count."""
     listed = os.environ.get(environment.TRUST_FOLDERS, "").split(os.pathsep)
     resolved = folder.resolve()
@@ -87,14 +87,14 @@ class FolderTrust:
 
     def covers(self, folder: Path, digest: str) -> bool:
         """Return whether the user agreed to the content of `digest` in `folder`."""
-        if is_listed(folder):
+        if is_trusted_by_environment(folder):
             return True
         try:
             return digest in self._load().get(_key(folder), ())
         except StorageError:  # who agrees again is told
             return False
 
-    def agree(self, found: Iterable[Pending]) -> None:
+    def agree(self, found: Iterable[PendingConsent]) -> None:
         """Have what was `found` count from here on.
 
         Raises:
@@ -126,10 +126,10 @@ class FolderTrust:
         try:
             now = stamp(path)
             if self._known is None or self._known[0] != now:
-                self._known = now, _parsed(read_own(path))
+                self._known = now, _parsed(read_owned_file(path))
         except FileNotFoundError:
             return {}
-        except NotOwnError as exc:
+        except ForeignFileError as exc:
             raise StorageError(f"your consent is ignored: {exc}") from exc
         except OSError as exc:
             raise StorageError(f"{path} cannot be read: {exc.strerror or exc}") from exc

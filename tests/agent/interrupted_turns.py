@@ -92,7 +92,7 @@ def contents(bench: Bench) -> list[tuple[str, str]]:
 def well_formed(stream: ConversationStream) -> bool:
     """Return True if every call has a response and every inquiry an end."""
     again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
+    return not again.repair() and not stream.open_tool_calls() and not open_inquiries(stream)
 
 
 async def interrupted(bench: Bench, when: Callable[[], object]) -> None:

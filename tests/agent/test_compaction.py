@@ -17,10 +17,10 @@ from jp_nb.agent.provider import Usage
 from jp_nb.agent.turn import TurnLoop
 from jp_nb.config.partial import Partial
 from jp_nb.errors import ProviderError
-from jp_nb.record.compaction import counting
-from jp_nb.record.context import thread_of
+from jp_nb.record.compaction import active_compactions
+from jp_nb.record.context import build_context
 from jp_nb.record.events import Compaction, ToolCallRequest, ToolCallResponse
-from jp_nb.record.marks import usage_in
+from jp_nb.record.marks import read_usage
 from jp_nb.record.stream import is_unanswered
 from jp_nb.tools.python import PythonTool
 from tests.agent.turn_bench import Bench, EventProvider, Step, call, reply, say
@@ -65,7 +65,7 @@ def bench(
     )
     made.loop = TurnLoop(
         stream=made.stream,
-        thread=thread_of(made.stream),
+        thread=build_context(made.stream),
         resolve=made.loop.resolve,
         prompter=made.person,
         cell=made.cell,
@@ -132,7 +132,7 @@ async def test_user_has_a_summary_written() -> None:
     assert "Now?" not in [getattr(entry, "content", "") for entry in thread]
     [entry] = made.of(Compaction)
     assert (entry.from_turn, entry.to_turn) == (0, 2)
-    [used] = usage_in(entry.metadata)
+    [used] = read_usage(entry.metadata)
     assert (used.model, used.tokens.input_tokens) == ("test/small", 700)
     sent = [getattr(entry, "message", None) for entry in made.provider.requests[1][1]]
     assert SUMMARY in sent
@@ -300,7 +300,7 @@ async def test_turn_continues_after_an_error_of_the_summarizer(failure: Exceptio
     end = await made.run("Now?")
     assert (end.status, made.turn.text) == ("completed", "Done.")
     assert "⚠ The conversation was not compacted" in notices(made)
-    assert counting(made.entries) == []
+    assert active_compactions(made.entries) == []
 
 
 async def test_interrupt_of_the_summary_ends_the_turn() -> None:
@@ -333,7 +333,7 @@ async def test_tokens_of_an_interrupted_summary_are_recorded() -> None:
     end, _ = await asyncio.gather(made.run("Now?"), interrupt())
     assert end.status == "interrupted"
     [entry] = made.entries[len(earlier()) :]
-    [took] = usage_in(entry.metadata)
+    [took] = read_usage(entry.metadata)
     assert took.tokens.input_tokens == 700
 
 

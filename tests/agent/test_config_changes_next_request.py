@@ -13,7 +13,7 @@ from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
-from jp_nb.record.context import thread_of
+from jp_nb.record.context import build_context
 from jp_nb.record.events import ChatRequest, ConfigDelta, TurnStart
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
@@ -281,7 +281,7 @@ async def test_reloaded_record_gives_the_same_request_context() -> None:
     bench = bench_of(tool, rule=UNATTENDED, models=models)
     await bench.run()
     stream = reloaded(bench)
-    again = thread_of(stream, bench.projection.providers())
+    again = build_context(stream, bench.projection.providers())
     assert again.items == bench.loop.thread.items
     assert {item.provider for item in again.items} == {"anthropic", "openai"}
     assert not stream.repair()

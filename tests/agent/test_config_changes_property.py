@@ -32,7 +32,7 @@ from jp_nb.config.schema import parse_path
 from jp_nb.errors import ToolError
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, Entry, ToolCallRequest, ToolCallResponse
-from jp_nb.record.stream import no_answer, proposed_by
+from jp_nb.record.stream import proposed_by, read_no_answer
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Success
 from jp_nb.tools.python import PythonTool
@@ -287,7 +287,7 @@ class Batches:
     def _saved(self) -> None:
         """Check that a store would write nothing provisional now."""
         for place, entry in enumerate(self.bench.entries):
-            if isinstance(entry, ConfigDelta) and no_answer(entry) is None:
+            if isinstance(entry, ConfigDelta) and read_no_answer(entry) is None:
                 assert place not in self.saved, "with the responses, in one step"
                 self._check_place(place)
         self.saved.add(len(self.bench.entries))
@@ -303,7 +303,7 @@ class Batches:
 
     def _changes(self) -> list[ConfigDelta]:
         """The changes by tools; marks of turns without an answer are omitted."""
-        return [delta for delta in self.bench.of(ConfigDelta) if no_answer(delta) is None]
+        return [delta for delta in self.bench.of(ConfigDelta) if read_no_answer(delta) is None]
 
     def _check_place(self, place: int) -> None:
         entries = self.bench.entries
@@ -346,7 +346,7 @@ class Batches:
 
     async def _disturb(self, task: asyncio.Future[Any], what: str) -> None:
         begun = {e.name for e in self.bench.shown if isinstance(e, ToolBegins)}
-        if not begun >= {request.name for request in self.bench.stream.unanswered()}:
+        if not begun >= {request.name for request in self.bench.stream.open_tool_calls()}:
             return  # the answer is just complete, and no tool was begun
         if what == "cancel":
             self.done_before = self._answered()

@@ -39,7 +39,7 @@ from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ConfigError, ProviderError, UsageError
 from jp_nb.providers.registry import create_provider
 from jp_nb.providers.scripted import Script, ScriptedProvider
-from jp_nb.record.context import RequestContext, ThreadEntry
+from jp_nb.record.context import ContextEntry, RequestContext
 from jp_nb.record.events import ChatRequest, ToolCallResponse
 from jp_nb.tools.question import Question
 from tests.agent.turn_bench import EventProvider, MockInquiryBackend, reply, say
@@ -109,7 +109,7 @@ class Backend:
         return [request for request, _ in self.provider.requests]
 
 
-def entries(thread: RequestContext) -> list[ThreadEntry]:
+def entries(thread: RequestContext) -> list[ContextEntry]:
     return [item.entry for item in thread]
 
 

@@ -20,7 +20,7 @@ from jp_nb.agent.prompts import PromptEnd
 from jp_nb.agent.provider import TextPart, Usage
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest
-from jp_nb.record.stream import NoAnswer, no_answer
+from jp_nb.record.stream import NoAnswer, read_no_answer
 from jp_nb.tools.python import PythonTool
 from tests.agent.interrupted_turns import (
     CuttingCell,
@@ -79,7 +79,7 @@ async def test_answer_that_completes_under_the_menu_waits_for_the_decision() -> 
     end = await one_interrupt(bench, has_said(bench))
     assert (end.status, chosen.is_set()) == ("interrupted", True)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
-    assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
+    assert read_no_answer(bench.entries[-1]) == NoAnswer("interrupted")
 
 
 async def test_interrupt_at_the_moment_of_a_decision_opens_another_menu() -> None:
@@ -332,7 +332,7 @@ async def test_interrupt_before_any_content_marks_the_request_as_unanswered() ->
     bench = Bench([[forever]])
     await interrupted(bench, lambda: bench.provider.requests)
     assert bench.kinds() == ["turn_start", "chat_request", "config_delta"]
-    assert no_answer(bench.entries[-1]) == NoAnswer("interrupted")
+    assert read_no_answer(bench.entries[-1]) == NoAnswer("interrupted")
 
 
 @pytest.mark.parametrize("choice", ["continue", "reply"])

@@ -14,7 +14,7 @@ from jp_nb.agent.inquiry import InquiryError, InquiryModel, LlmInquiryBackend
 from jp_nb.agent.provider import Flush, ProviderEvent, TextPart
 from jp_nb.config.partial import Partial, merge
 from jp_nb.errors import ProviderError
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -139,7 +139,7 @@ async def test_inquiry_leaves_its_request_and_response_alone() -> None:
         "turn_start", "chat_request", "tool_call_request", "inquiry_request", "inquiry_response",
         "tool_call_response", "chat_response",
     ]  # fmt: skip
-    kinds = [item.entry.type for item in thread_of(bench.stream)]
+    kinds = [item.entry.type for item in build_context(bench.stream)]
     assert [item.entry.type for item in bench.loop.thread] == kinds
     transcript = Transcript()
     transcript.apply(bench.shown)
@@ -401,5 +401,5 @@ async def test_end_of_the_batch_cancels_inquiries(how: str) -> None:
     assert closed.closed == 2
     assert ends(bench) == [("cancelled", None, "user")] * 2
     assert len(bench.of(ToolCallResponse)) == 2
-    assert not bench.stream.unanswered()
+    assert not bench.stream.open_tool_calls()
     assert not open_inquiries(bench.stream)

@@ -20,8 +20,8 @@ from jp_nb.record.events import (
     InquiryResponse,
     ToolCallRequest,
 )
-from jp_nb.record.marks import ModelUsage, TurnUsage, usage_in
-from jp_nb.record.stream import ConversationStream, no_answer
+from jp_nb.record.marks import ModelUsage, TurnUsage, read_usage
+from jp_nb.record.stream import ConversationStream, read_no_answer
 from jp_nb.record.turns import Turn, read_turn
 from jp_nb.tools.base import ToolContext
 from jp_nb.tools.outcome import NeedsInput, Outcome, Success
@@ -53,7 +53,7 @@ def took(*counts: int) -> Usage:
 
 def stored(bench: Bench) -> list[tuple[str, ModelUsage]]:
     """Return the type and the recorded tokens of each entry with tokens."""
-    return [(e.type, used) for e in bench.entries for used in usage_in(e.metadata)]
+    return [(e.type, used) for e in bench.entries for used in read_usage(e.metadata)]
 
 
 def used(*counts: int, model: str = "") -> ModelUsage:
@@ -122,8 +122,8 @@ async def test_tokens_of_a_failed_turn_are_recorded_with_its_mark() -> None:
     with pytest.raises(ProviderError):
         await bench.run()
     [mark] = bench.of(ConfigDelta)
-    assert no_answer(mark) is not None
-    assert usage_in(mark.metadata) == (used(12, model="test/test-model"),)
+    assert read_no_answer(mark) is not None
+    assert read_usage(mark.metadata) == (used(12, model="test/test-model"),)
     assert (bench.turn.usage, bench.turn.status) == (TurnUsage(12), "failed")
 
 
@@ -156,7 +156,7 @@ async def test_tokens_of_an_inquiry_are_recorded_with_its_end() -> None:
     await bench.run()
     [end] = bench.of(InquiryResponse)
     assert end.metadata["channel"] == "model"
-    assert usage_in(end.metadata) == (used(10, 2, model="test/small"),)
+    assert read_usage(end.metadata) == (used(10, 2, model="test/small"),)
     assert bench.turn.usage == TurnUsage(11, 2)
 
 
@@ -174,7 +174,7 @@ async def test_tokens_of_a_cancelled_inquiry_are_recorded() -> None:
     bench.loop.interrupt()
     assert (await asyncio.wait_for(task, 5)).status == "interrupted"
     [end] = bench.of(InquiryResponse)
-    assert (end.outcome, usage_in(end.metadata)) == ("cancelled", (used(5, model="test/small"),))
+    assert (end.outcome, read_usage(end.metadata)) == ("cancelled", (used(5, model="test/small"),))
 
 
 async def test_inquiries_count_towards_the_token_limit() -> None:

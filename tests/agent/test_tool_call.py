@@ -10,7 +10,7 @@ from jp_nb.agent.display import Notice, ToolEnds
 from jp_nb.agent.inquiry import ModelInquiry, with_open_question
 from jp_nb.agent.prompts import ActionPrompt
 from jp_nb.images import Image
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.events import ImageEntry, ToolCallResponse
 from jp_nb.record.stream import ConversationStream
 from jp_nb.tools.base import ToolContext
@@ -76,10 +76,10 @@ async def test_reloaded_record_sends_the_same_images() -> None:
         config=limits(image_max_bytes=400, images_per_turn=4),
     )
     await made.run("Look.", [figure("asked", shade=9)])
-    assert [item.images for item in thread_of(restored(made))] == [
+    assert [item.images for item in build_context(restored(made))] == [
         item.images for item in made.loop.thread
     ]
-    assert results_in(thread_of(restored(made))) == results_in(made.loop.thread)
+    assert results_in(build_context(restored(made))) == results_in(made.loop.thread)
     assert [len(images) for _, images in results_in(made.loop.thread)] == [3, 0, 0]
 
 

@@ -46,7 +46,7 @@ from jp_nb.agent.turn_state import Resolved
 from jp_nb.config.partial import Partial
 from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError, ToolError
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -528,7 +528,7 @@ class Stress:
         disturber.cancel()
         await asyncio.wait([disturber])
         if loop.is_unanswered:
-            self.thread = thread_of(self.stream, ["test"])
+            self.thread = build_context(self.stream, ["test"])
         assert not self.stream.repair(), self.stream.raw[before:]
 
     def _settings(self) -> dict[str, Any]:
@@ -641,7 +641,7 @@ class Stress:
         stored = json.dumps(Document(self.stream).to_json())
         again = Document.load(json.loads(stored), clock=FakeClock()).conversation
         assert not again.repair(), "the record needed repair"
-        assert thread_of(again, ["test"]).items == self.thread.items, "another view of it"
+        assert build_context(again, ["test"]).items == self.thread.items, "another view of it"
 
 
 # --- leftovers ---------------------------------------------------------------------

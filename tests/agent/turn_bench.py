@@ -37,7 +37,7 @@ from jp_nb.config.tree.models import Request as RequestConfig
 from jp_nb.errors import ProviderError
 from jp_nb.images import Image
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import RequestContext, ThreadEntry, thread_of
+from jp_nb.record.context import ContextEntry, RequestContext, build_context
 from jp_nb.record.events import ChatRequest, Entry
 from jp_nb.record.journal import CallStage
 from jp_nb.record.stream import ConversationStream
@@ -80,7 +80,7 @@ class EventProvider:
 
     def __init__(self, *scripts: Sequence[Step]) -> None:
         self._scripts = list(scripts)
-        self.requests: list[tuple[ModelRequest, list[ThreadEntry]]] = []
+        self.requests: list[tuple[ModelRequest, list[ContextEntry]]] = []
         self.closed = 0
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
@@ -133,7 +133,7 @@ class MockInquiryBackend:
 
     def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
         self._answers = dict(answers or {})
-        self.asked: list[tuple[ModelInquiry, list[ThreadEntry]]] = []
+        self.asked: list[tuple[ModelInquiry, list[ContextEntry]]] = []
         self.running = 0
         self.most_at_once = 0
         self.cancelled: list[str] = []
@@ -199,11 +199,11 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.provider = EventProvider(*self.scripts)
-        self.projection = Projection(self.stream, self._layers, made_here=True)
+        self.projection = Projection(self.stream, self._layers, is_local=True)
         self.cell = InlineCell()
         self.loop = TurnLoop(
             stream=self.stream,
-            thread=thread_of(self.stream),
+            thread=build_context(self.stream),
             resolve=self._resolve,
             prompter=self.person,
             cell=self.cell,
@@ -229,7 +229,7 @@ class Bench:
         return layers_of(self.config, self.tools)
 
     def app_config(self) -> AppConfig:
-        self.projection.below_changed()
+        self.projection.reload_layers()
         return self.projection.config()
 
     @property
@@ -295,4 +295,4 @@ def returning(content: str, *, name: str = "t") -> PythonTool:
 def well_formed(stream: ConversationStream) -> bool:
     """Return True if every call has a response and every inquiry an end."""
     again = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    return not again.repair() and not stream.unanswered() and not open_inquiries(stream)
+    return not again.repair() and not stream.open_tool_calls() and not open_inquiries(stream)

@@ -21,9 +21,15 @@ from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.images import Image
 from jp_nb.providers.anthropic import AnthropicRendering
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
-from jp_nb.record.events import ChatRequest, ChatResponse, ToolCallRequest, ToolCallResponse, shows
+from jp_nb.record.events import (
+    ChatRequest,
+    ChatResponse,
+    ToolCallRequest,
+    ToolCallResponse,
+    images_metadata,
+)
 from jp_nb.record.signing import Signer
 from jp_nb.record.stream import ConversationStream
 
@@ -55,7 +61,9 @@ def recorded(
     for number, shown in enumerate(images):
         call = f"call_{number}"
         record.add(ToolCallRequest(id=call, name="plot"))
-        response = ToolCallResponse(id=call, content="", is_error=False, metadata=shows(shown))
+        response = ToolCallResponse(
+            id=call, content="", is_error=False, metadata=images_metadata(shown)
+        )
         began = perf_counter()
         record.add(response, images=shown)
         took.append(perf_counter() - began)
@@ -97,7 +105,7 @@ def line(name: str, images: Sequence[Sequence[Image]]) -> str:
     ratio = f"{size / sum(shown.values()):.2f}x" if shown else "-"
     append = 1000 * statistics.median(took)
     sign = median_ms(lambda: Signer.of(SecretBytes(bytes(32)), stream).signature())
-    read = median_ms(lambda: thread_of(Document.load(stored, clock=utc_now).conversation))
+    read = median_ms(lambda: build_context(Document.load(stored, clock=utc_now).conversation))
     parts = [f"{size / 1000:8.0f} kB", f"{ratio:>7}", f"{append:9.3f} ms", f"{sign:8.2f} ms"]
     return f"{name:<36}{' '.join(parts)} {read:8.2f} ms {resend_ms(thread):8.3f} ms"
 

@@ -21,7 +21,7 @@ from pydantic import Field, SecretBytes, TypeAdapter
 
 from jp_nb.record.clock import random_id, utc_now
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import thread_of
+from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -181,7 +181,7 @@ def recorded(text: str) -> Any:
 def threaded(text: str) -> Any:
     """the record and its thread"""
     document = loaded(json.loads(text))
-    return document, thread_of(document.conversation)
+    return document, build_context(document.conversation)
 
 
 def loading() -> None:

@@ -29,7 +29,7 @@ from jp_nb.record.events import (
     ToolCallResponse,
     decode,
 )
-from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, no_answer_mark
+from jp_nb.record.stream import ConversationStream, Ended, NoAnswer, make_no_answer
 
 Write = Callable[..., Path]
 
@@ -204,7 +204,7 @@ def test_reasoning_models_and_ends_without_an_answer_are_compared(
             stream.start_turn(ChatRequest(content="Hello."))
             usage = {"usage": {"model": model, "output_tokens": 3}}
             stream.append(ChatResponse(reasoning=reasoning, metadata=usage))
-            stream.append(no_answer_mark(NoAnswer(ended)))
+            stream.append(make_no_answer(NoAnswer(ended)))
 
         return fill
 

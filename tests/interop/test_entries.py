@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jp_nb.interop.files import write_directory
-from jp_nb.record.context import thread_of
+from jp_nb.record.context import build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import ToolCallRequest
 from tests.interop.jp_directories import (
@@ -104,7 +104,7 @@ def test_hints_of_an_entry_are_not_sent_to_the_model() -> None:
     jp = imported(directory([TALK[0], {**CALL, "arguments": {"b": "no!", "a": "-"}}]))
     assert {"verbatim", "spelling"} <= jp["events"][1].keys()
     stream = Document.load(jp, clock=clock).conversation
-    call = [item.entry for item in thread_of(stream)][1]
+    call = [item.entry for item in build_context(stream)][1]
     assert isinstance(call, ToolCallRequest)
     assert call.arguments == {"b": "no!", "a": "-"}
 

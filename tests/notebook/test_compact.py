@@ -14,7 +14,7 @@ import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.notebook.commands import read_ask_options
-from jp_nb.record.compaction import counting, in_one_step
+from jp_nb.record.compaction import active_compactions, mark_as_one_step
 from jp_nb.record.events import Compaction
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer, Received, Reply, ToolCall
@@ -72,7 +72,10 @@ def sent(request: Received) -> str:
 
 
 def compactions(notebook: Notebook) -> list[Compaction]:
-    return [placed.entry for placed in counting(notebook.session.document.conversation.entries)]
+    return [
+        placed.entry
+        for placed in active_compactions(notebook.session.document.conversation.entries)
+    ]
 
 
 @PROVIDERS
@@ -270,7 +273,7 @@ def test_many_compactions_are_shown_in_few_lines(
 ) -> None:
     notebook.ask("Hello.")
     many = [Compaction(from_turn=0, to_turn=0, reasoning="strip")] * 3000
-    notebook.session.document.conversation.append(*in_one_step(many))
+    notebook.session.document.conversation.append(*mark_as_one_step(many))
     assert len(notebook.jp("log").splitlines()) < 40
     notebook.jp("compact --undo --dry-run")
     assert "and 2990 more" in capsys.readouterr().out

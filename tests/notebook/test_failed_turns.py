@@ -12,7 +12,7 @@ import pytest
 from jp_nb.errors import ConfigError, ProviderError
 from jp_nb.notebook import commands
 from jp_nb.notebook.magics import JpMagics
-from jp_nb.record.stream import NoAnswer, no_answer
+from jp_nb.record.stream import NoAnswer, read_no_answer
 from jp_nb.rendering import turn as turn_module
 from jp_nb.session.session import Session
 from jp_nb.storage import config_files
@@ -157,7 +157,7 @@ def test_options_of_a_turn_that_never_began_are_not_kept(
             ask(session, "-m openai/gone", "First?")
     assert session.settings.model == before
     assert session.conversations.log() == []
-    assert no_answer(session.document.conversation.entries[-1]) == NoAnswer("failed", 1)
+    assert read_no_answer(session.document.conversation.entries[-1]) == NoAnswer("failed", 1)
 
 
 def test_failed_request_is_not_sent_by_the_next_kernel(session: Session) -> None:

@@ -19,7 +19,7 @@ from jp_nb.providers.messages import Rendering
 from jp_nb.providers.openai_chat import ChatRendering
 from jp_nb.providers.registry import create_provider
 from jp_nb.record.context import RequestContext
-from jp_nb.record.events import RecordedImages, image_entry, shows
+from jp_nb.record.events import RecordedImages, image_entry, images_metadata
 from tests.providers.helpers import WEATHER, answer, called, collect, result, user
 from tests.support.images import figure
 from tests.support.loopback import LoopbackServer
@@ -34,7 +34,7 @@ def make_context(*entries: tuple[Any, tuple[Image, ...]]) -> RequestContext:
     for image in (FIRST, SECOND, ASKED):
         images.add(image_entry(image))
     for entry, shown in entries:
-        made.add(entry.model_copy(update={"metadata": shows(shown)}), "openai", images)
+        made.add(entry.model_copy(update={"metadata": images_metadata(shown)}), "openai", images)
     return made
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from jp_nb.record.clock import random_id
-from jp_nb.record.context import thread_of
+from jp_nb.record.context import build_context
 from jp_nb.record.conversations import notices
 from jp_nb.record.events import (
     LINKABLE,
@@ -122,16 +122,21 @@ def test_ids_are_drawn_on_demand() -> None:
     def draw() -> str:
         raise AssertionError
 
-    stream = ConversationStream({"id": "x"}, clock=FakeClock(), raw=[START, ASKED, SAID], draw=draw)
+    stream = ConversationStream(
+        {"id": "x"}, clock=FakeClock(), raw=[START, ASKED, SAID], new_id=draw
+    )
     assert not stream.repair()
     assert stream.unresolved() == []
-    assert len(thread_of(stream)) == 2
+    assert len(build_context(stream)) == 2
 
 
 def test_used_id_is_drawn_again() -> None:
     drawn = iter(["one", "one", "two", "one", "three"])
     stream = ConversationStream(
-        {"id": "x"}, clock=FakeClock(), raw=[{"event_id": "two", **START}], draw=lambda: next(drawn)
+        {"id": "x"},
+        clock=FakeClock(),
+        raw=[{"event_id": "two", **START}],
+        new_id=lambda: next(drawn),
     )
     stream.append(ChatResponse(message="a"), ChatResponse(message="b"))
     assert ids(stream) == ["two", "one", "three"]
@@ -187,7 +192,7 @@ def test_entries_with_an_unresolved_link_and_their_call_halves_are_not_sent() ->
         START, {"event_id": "r", **ASKED}, called("a"), result("a"),
     )  # fmt: skip
     before = json.dumps(stream.raw)
-    seen = [(item.entry.type, getattr(item.entry, "id", "")) for item in thread_of(stream)]
+    seen = [(item.entry.type, getattr(item.entry, "id", "")) for item in build_context(stream)]
     assert seen == [
         ("chat_request", ""),
         ("tool_call_request", "b"),

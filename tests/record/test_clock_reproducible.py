@@ -8,7 +8,13 @@ from datetime import UTC, datetime
 import pytest
 
 from jp_nb.errors import UsageError
-from jp_nb.record.clock import EARLIEST, LAST_EPOCH, PositionClock, parse_timestamp, position_clock
+from jp_nb.record.clock import (
+    DEFAULT_EPOCH,
+    MAX_EPOCH_S,
+    ReproducibleClock,
+    clock_from_epoch,
+    parse_timestamp,
+)
 from jp_nb.record.conversations import fork
 from jp_nb.record.events import ChatRequest, ChatResponse
 from jp_nb.record.stream import ConversationStream
@@ -27,7 +33,7 @@ def times(stream: ConversationStream) -> list[str]:
 
 
 def test_equal_requests_make_equal_records() -> None:
-    made = [ConversationStream.new(clock=EARLIEST, made="headless") for _ in range(2)]
+    made = [ConversationStream.new(clock=DEFAULT_EPOCH, made="headless") for _ in range(2)]
     for stream in made:
         talk(stream, 40)
     assert made[0].head == made[1].head == {"id": "jp-c3155328000", "made": "headless"}
@@ -40,7 +46,7 @@ def test_equal_requests_make_equal_records() -> None:
 
 
 def test_times_do_not_depend_on_the_size_of_an_append() -> None:
-    at_once, one_by_one = (ConversationStream({"id": "x"}, clock=EARLIEST) for _ in range(2))
+    at_once, one_by_one = (ConversationStream({"id": "x"}, clock=DEFAULT_EPOCH) for _ in range(2))
     talk(at_once, 1)
     one_by_one.start_turn(ChatRequest(content="Question 0"))
     one_by_one.append(ChatResponse(message="Yes."))
@@ -50,7 +56,7 @@ def test_times_do_not_depend_on_the_size_of_an_append() -> None:
 
 def test_ids_depend_on_epoch_and_conversation() -> None:
     streams = [
-        ConversationStream({"id": name}, clock=position_clock(epoch))
+        ConversationStream({"id": name}, clock=clock_from_epoch(epoch))
         for name, epoch in (("a", "0"), ("b", "0"), ("a", "1"))
     ]
     for stream in streams:
@@ -62,9 +68,9 @@ def test_ids_depend_on_epoch_and_conversation() -> None:
 def test_continued_and_forked_conversations_get_later_times_and_new_ids() -> None:
     stored = ConversationStream({"id": "x"}, clock=lambda: datetime(2026, 3, 18, tzinfo=UTC))
     talk(stored, 3)
-    again = ConversationStream(stored.head, clock=position_clock("0"), raw=stored.raw)
+    again = ConversationStream(stored.head, clock=clock_from_epoch("0"), raw=stored.raw)
     talk(again, 2)
-    branch = fork(again, keep_turns=4, clock=position_clock("0"), made="headless", not_ids=())
+    branch = fork(again, keep_turns=4, clock=clock_from_epoch("0"), made="headless", taken_ids=())
     talk(branch, 1)
     for stream in (again, branch):
         assert times(stream)[12:] == sorted(set(times(stream)[12:]))
@@ -74,7 +80,7 @@ def test_continued_and_forked_conversations_get_later_times_and_new_ids() -> Non
 
 
 def test_times_end_with_the_year_9999() -> None:
-    clock = position_clock(str(LAST_EPOCH))
+    clock = clock_from_epoch(str(MAX_EPOCH_S))
     assert clock.at(10**9, "").year == 9999
     at_the_end = parse_timestamp(LATE)
     assert at_the_end is not None
@@ -82,17 +88,17 @@ def test_times_end_with_the_year_9999() -> None:
 
 
 def test_epoch_that_is_not_a_number_of_seconds_is_rejected(subtests: pytest.Subtests) -> None:
-    for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", str(LAST_EPOCH + 1), "9" * 5000]:
+    for text in ["", "now", "-1", "1.5", "1_0", " 1", "٣", "1e9", str(MAX_EPOCH_S + 1), "9" * 5000]:
         with subtests.test(text=text):
             with pytest.raises(UsageError, match="SOURCE_DATE_EPOCH is") as caught:
-                position_clock(text)
+                clock_from_epoch(text)
             assert "git log -1 --format=%ct" in str(caught.value)
             assert len(str(caught.value)) < 300
 
 
 def test_widget_ids_are_in_order_of_opening() -> None:
-    clock = PositionClock(datetime(2026, 3, 18, tzinfo=UTC))
+    clock = ReproducibleClock(datetime(2026, 3, 18, tzinfo=UTC))
     ids = [clock.widget_id(number) for number in range(300)]
     assert ids == sorted(set(ids))
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
-    assert position_clock("0").widget_id(0) != ids[0]
+    assert clock_from_epoch("0").widget_id(0) != ids[0]

@@ -13,14 +13,14 @@ from jp_nb.config.tree.app import TurnBound, parse_bound
 from jp_nb.interop.dialect import for_head
 from jp_nb.record.compaction import (
     TurnRange,
-    counting,
-    in_one_step,
-    made_together,
-    placed_compactions,
-    takes_back,
-    taking_back,
+    active_compactions,
+    find_compactions,
+    is_revert,
+    last_step_of,
+    make_revert,
+    mark_as_one_step,
 )
-from jp_nb.record.context import RequestContext, thread_of, thread_of_turns
+from jp_nb.record.context import RequestContext, build_context, build_turns_context
 from jp_nb.record.conversations import fork
 from jp_nb.record.events import (
     ChatResponse,
@@ -65,62 +65,62 @@ def test_invalid_bound_is_rejected_with_the_accepted_forms(subtests: pytest.Subt
 
 def test_reverted_compaction_stays_in_the_record_without_effect() -> None:
     stream = turns(4)
-    before = [item.entry for item in thread_of(stream)]
+    before = [item.entry for item in build_context(stream)]
     stream.append(summarized(0, 2))
-    assert len(thread_of(stream)) == 4
-    stream.append(taking_back(summarized(0, 2)))
-    assert [item.entry for item in thread_of(stream)] == before
+    assert len(build_context(stream)) == 4
+    stream.append(make_revert(summarized(0, 2)))
+    assert [item.entry for item in build_context(stream)] == before
     assert [entry["type"] for entry in stream.raw[-2:]] == ["compaction"] * 2
     assert stream.raw[-1]["metadata"] == {"takes_back": True}
     again = ConversationStream(stream.head, clock=FakeClock(), raw=stream.raw)
-    assert [item.entry for item in thread_of(again)] == before
+    assert [item.entry for item in build_context(again)] == before
 
 
 def test_each_revert_entry_reverts_the_newest_compaction_of_its_range() -> None:
     stream = turns(4)
     stream.append(summarized(0, 2, "first"))
     stream.append(summarized(0, 2, "second"))
-    stream.append(taking_back(summarized(0, 2)))
-    assert [placed.taken_back for placed in placed_compactions(stream.entries)] == [False, True]
-    stream.append(taking_back(summarized(1, 2)))  # there is none such
-    [placed] = counting(stream.entries)
+    stream.append(make_revert(summarized(0, 2)))
+    assert [placed.is_reverted for placed in find_compactions(stream.entries)] == [False, True]
+    stream.append(make_revert(summarized(1, 2)))  # there is none such
+    [placed] = active_compactions(stream.entries)
     assert placed.entry.summary == Summary(summary="first")
 
 
 def test_compactions_of_one_step_are_reverted_together() -> None:
     stream = turns(4)
     stream.append(summarized(0, 1, "older"))
-    stream.append(*in_one_step([summarized(0, 1), summarized(2, 2)]))
-    found = made_together(counting(stream.entries))
+    stream.append(*mark_as_one_step([summarized(0, 1), summarized(2, 2)]))
+    found = last_step_of(active_compactions(stream.entries))
     assert [placed.entry.from_turn for placed in found] == [0, 2]
-    stream.append(*(taking_back(placed.entry) for placed in found[::-1]))
-    [left] = made_together(counting(stream.entries))
+    stream.append(*(make_revert(placed.entry) for placed in found[::-1]))
+    [left] = last_step_of(active_compactions(stream.entries))
     assert left.entry.summary == Summary(summary="older")
-    assert made_together([]) == []
+    assert last_step_of([]) == []
 
 
 def test_fork_has_a_compaction_and_its_revert_or_neither() -> None:
     stream = turns(5)
     stream.append(summarized(0, 3), summarized(0, 1))
-    stream.append(taking_back(summarized(0, 1)), taking_back(summarized(0, 3)))
+    stream.append(make_revert(summarized(0, 1)), make_revert(summarized(0, 3)))
     for keep in range(1, 6):
-        made = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", not_ids=())
-        assert counting(made.entries) == []
-        assert sum(map(takes_back, made.entries)) == len(placed_compactions(made.entries))
+        made = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
+        assert active_compactions(made.entries) == []
+        assert sum(map(is_revert, made.entries)) == len(find_compactions(made.entries))
 
 
 @pytest.mark.deep
 def test_many_reverted_compactions() -> None:
     stream = turns(2)
     entry = summarized(0, 1)
-    stream.append(*[entry] * 5000, *[taking_back(entry)] * 5000)
-    assert counting(stream.entries) == []
+    stream.append(*[entry] * 5000, *[make_revert(entry)] * 5000)
+    assert active_compactions(stream.entries) == []
 
 
 def test_export_to_jp_omits_reverted_compactions() -> None:
     stream = turns(3)
     stream.append(summarized(0, 0, "gone"), summarized(1, 1, "stays"))
-    stream.append(taking_back(summarized(0, 0)))
+    stream.append(make_revert(summarized(0, 0)))
     model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
     _, entries, dropped = for_head(model, stream.raw)  # type: ignore[arg-type]  # JSON
     found = [entry for entry in entries if entry["type"] == "compaction"]
@@ -141,11 +141,11 @@ def test_export_to_jp_has_only_fields_of_jp() -> None:
 def test_turns_to_summarize_are_uncompacted_with_whole_calls() -> None:
     stream = new_stream(START, ASKED, SAID, START, ASKED, called(), result(), SAID)
     stream.append(summarized(0, 1))
-    kinds = [item.entry.type for item in thread_of_turns(stream, ("",), TurnRange(1, 1))]
+    kinds = [item.entry.type for item in build_turns_context(stream, ("",), TurnRange(1, 1))]
     assert kinds == ["chat_request", "tool_call_request", "tool_call_response", "chat_response"]
     assert all(
         not isinstance(item.entry, ChatResponse) or item.entry.message != "S"
-        for item in thread_of_turns(stream, ("",), TurnRange(0, 1))
+        for item in build_turns_context(stream, ("",), TurnRange(0, 1))
     )
 
 
@@ -180,14 +180,14 @@ def test_no_compaction_separates_a_call_from_its_result(
 ) -> None:
     stream = new_stream(*(entry for entry in entries if entry.get("type") != "compaction"))
     stream.repair()
-    before = [item.entry for item in thread_of(stream)]
-    assert is_well_paired(thread_of(stream))
+    before = [item.entry for item in build_context(stream)]
+    assert is_well_paired(build_context(stream))
     for (first, last), policies, is_reverted in made:
         entry = Compaction(from_turn=first, to_turn=last, **policies)
-        stream.append(entry, *([taking_back(entry)] if is_reverted else []))
-        assert is_well_paired(thread_of(stream))
+        stream.append(entry, *([make_revert(entry)] if is_reverted else []))
+        assert is_well_paired(build_context(stream))
     for turn in range(stream.turn_count):
-        assert is_well_paired(thread_of_turns(stream, ("",), TurnRange(turn, turn)))
-    for placed in reversed(counting(stream.entries)):
-        stream.append(taking_back(placed.entry))
-    assert [item.entry for item in thread_of(stream)] == before
+        assert is_well_paired(build_turns_context(stream, ("",), TurnRange(turn, turn)))
+    for placed in reversed(active_compactions(stream.entries)):
+        stream.append(make_revert(placed.entry))
+    assert [item.entry for item in build_context(stream)] == before

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jp_nb.config.tree.app import TurnBound, parse_bound
-from jp_nb.record.compaction import CompactionBounds, TurnRange, taking_back, with_summaries
+from jp_nb.record.compaction import CompactionBounds, TurnRange, make_revert, widen_to_summaries
 from tests.record.hourly_turns import summarized, turns
 from tests.support.entries import ASKED, START, called, new_stream, result
 
@@ -40,7 +40,7 @@ def test_last_bound_follows_the_last_effective_compaction() -> None:
     stream.append(summarized(0, 1), summarized(2, 3))
     last = parse_bound("last"), parse_bound("0")
     assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(4, 4)
-    stream.append(taking_back(summarized(2, 3)))
+    stream.append(make_revert(summarized(2, 3)))
     assert CompactionBounds(stream, NOW).kept(*last) == TurnRange(2, 4)
 
 
@@ -66,6 +66,6 @@ def test_turn_that_can_be_resumed_is_not_compacted() -> None:
 
 def test_summary_range_includes_overlapping_summaries_whole() -> None:
     found = [TurnRange(0, 3), TurnRange(2, 5), TurnRange(8, 9), TurnRange(5, 5)]
-    assert with_summaries(TurnRange(5, 6), found) == TurnRange(0, 6)
-    assert with_summaries(TurnRange(6, 8), found) == TurnRange(6, 9)
-    assert with_summaries(TurnRange(6, 7), found) == TurnRange(6, 7)
+    assert widen_to_summaries(TurnRange(5, 6), found) == TurnRange(0, 6)
+    assert widen_to_summaries(TurnRange(6, 8), found) == TurnRange(6, 9)
+    assert widen_to_summaries(TurnRange(6, 7), found) == TurnRange(6, 7)

@@ -10,8 +10,8 @@ from pydantic import JsonValue
 
 from jp_nb.config.partial import Change, Partial, build_partial, get_path, merge
 from jp_nb.config.schema import parse_path
-from jp_nb.record.config_changes import OwnPaths
-from jp_nb.record.config_history import Step, related
+from jp_nb.record.config_changes import ChangedPaths
+from jp_nb.record.config_history import Step, paths_overlap
 from jp_nb.record.events import ConfigDelta
 
 PATHS = (
@@ -61,7 +61,7 @@ def found_by_a_walk(steps: Sequence[Step], path: str) -> bool:
         if step.is_reset:
             return False
         kept = [parse_path(x) for x in change.unsets if x not in change.uncovers]
-        if get_path(change.delta, path) is not None or any(related(x, keys) for x in kept):
+        if get_path(change.delta, path) is not None or any(paths_overlap(x, keys) for x in kept):
             return True
         if any(parse_path(x) == keys[: len(parse_path(x))] for x in change.uncovers):
             return False
@@ -71,7 +71,7 @@ def found_by_a_walk(steps: Sequence[Step], path: str) -> bool:
 @given(st.lists(st.none() | changes(), max_size=6))
 def test_indexed_lookup_equals_a_walk_over_all_changes(made: list[Change | None]) -> None:
     steps = steps_of(made)
-    said = OwnPaths(steps)
+    said = ChangedPaths(steps)
     assert {path: path in said for path in PATHS} == {
         path: found_by_a_walk(steps, path) for path in PATHS
     }

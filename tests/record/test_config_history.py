@@ -89,7 +89,7 @@ def test_layers_below_are_read_again_after_a_change() -> None:
     assert found.config().user.name == "A"
     below[:] = [Layer("file", {"user": {"name": "B"}})]
     assert found.config().user.name == "A"
-    found.below_changed()
+    found.reload_layers()
     assert found.config().user.name == "B"
 
 
@@ -263,7 +263,7 @@ def test_unset_path_stays_unset_over_any_layers_until_it_is_uncovered(
     for below in (lower, other):
         shows = {} if is_reset else strip_strategies(below)
         assert found_at(reread(stream, below).partial(), path) == found_at(shows, path)
-        forked = fork(stream, keep_turns=None, clock=FakeClock(), made="live", not_ids=())
+        forked = fork(stream, keep_turns=None, clock=FakeClock(), made="live", taken_ids=())
         assert reread(forked, below).partial() == reread(stream, below).partial()
 
 
@@ -341,7 +341,7 @@ def test_unknown_settings_are_reported_and_the_others_apply() -> None:
     )
     found = projection(stream, trusted=False)
     assert found.config().assistant.name == "N"
-    assert sorted(found.not_understood) == ["future", "user.name"]
+    assert sorted(found.problems) == ["future", "user.name"]
 
 
 def test_tool_may_have_any_name() -> None:

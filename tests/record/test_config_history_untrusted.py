@@ -192,10 +192,10 @@ def test_invalid_path_unsets_nothing_and_is_reported(subtests: pytest.Subtests) 
             base: Any = {"base": {"user": {"name": "A"}}, "init": [{"unsets": [path]}]}
             began = projection(new_stream(base_config=base), trusted=False)
             assert began.config().user.name == "A"
-            assert path in began.not_understood or len(path) > 10_000
+            assert path in began.problems or len(path) > 10_000
             found = projection(new_stream(unsets, base_config=base), trusted=False)
             assert found.config().user.name is None
-            assert path in found.not_understood or len(path) > 10_000
+            assert path in found.problems or len(path) > 10_000
 
 
 def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,4 +232,4 @@ def test_work_for_the_initial_changes_of_a_record_is_bounded(
     name = found.config().user.name
     assert name is not None
     assert 0 < int(name) < 999
-    assert list(found.not_understood) == [f"base_config.init[{int(name) + 1}]"]
+    assert list(found.problems) == [f"base_config.init[{int(name) + 1}]"]

@@ -11,7 +11,7 @@ from hypothesis import given
 from jp_nb.config.layers import Layer
 from jp_nb.record.compaction import SUMMARY_REQUEST
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import VISIBLE, RequestContext, thread_of
+from jp_nb.record.context import VISIBLE, RequestContext, build_context
 from jp_nb.record.events import ChatResponse
 from tests.support.entries import (
     ASKED,
@@ -35,7 +35,7 @@ def test_visible_entries_have_the_provider_of_their_time() -> None:
         START, asked, STRANGE, called(), inquiry(), closed(), result(), to_b, START, ASKED, SAID,
         base_config={"assistant": {"model": {"id": "a/model"}}},
     )  # fmt: skip
-    thread = thread_of(stream, ("a", "b"))
+    thread = build_context(stream, ("a", "b"))
     assert [(item.entry.type, item.provider) for item in thread] == [
         ("chat_request", "a"),
         ("tool_call_request", "a"),
@@ -50,7 +50,10 @@ def test_responses_after_a_reset_have_no_provider() -> None:
     reset = raw("config_delta", op="reset")
     stream = new_stream(SAID, reset, SAID, base_config={"assistant": {"model": {"id": "openai/m"}}})
     projection = Projection(stream, list, trusted=True)
-    assert [item.provider for item in thread_of(stream, projection.providers())] == ["openai", ""]
+    assert [item.provider for item in build_context(stream, projection.providers())] == [
+        "openai",
+        "",
+    ]
 
 
 def test_provider_of_a_response_follows_layers_and_aliases() -> None:
@@ -75,14 +78,14 @@ def test_provider_of_a_response_follows_layers_and_aliases() -> None:
         Layer("file", aliases),  # type: ignore[arg-type]  # JSON all the same
     ]
     projection = Projection(stream, lambda: below, trusted=True)
-    providers = [item.provider for item in thread_of(stream, projection.providers())]
+    providers = [item.provider for item in build_context(stream, projection.providers())]
     assert providers == ["anthropic", "ollama", "anthropic", "openrouter"]
 
 
 @given(records)
 def test_provider_is_sent_visible_entries_only(entries: list[dict[str, Any]]) -> None:
     before = json.dumps(entries)
-    for item in thread_of(new_stream(*entries)):
+    for item in build_context(new_stream(*entries)):
         assert isinstance(item.entry, VISIBLE)
     assert json.dumps(entries) == before
 
@@ -151,14 +154,14 @@ def test_newest_compaction_of_a_turn_applies(subtests: pytest.Subtests) -> None:
             turn = [START, ASKED, THOUGHT, call, result(), SAID]
             stream = new_stream(*turn, *turn, *turn, *compactions)
             before = json.dumps(stream.raw)
-            assert shown(thread_of(stream)) == seen
+            assert shown(build_context(stream)) == seen
             assert json.dumps(stream.raw) == before
 
 
 def test_compacted_failed_call_is_an_error() -> None:
     failed = {**result(), "is_error": True}
     stream = new_stream(START, ASKED, called(), failed, compaction(0, 0, tool_calls=BLANK))
-    assert shown(thread_of(stream))[-1] == "[compacted] t: error"
+    assert shown(build_context(stream))[-1] == "[compacted] t: error"
 
 
 @pytest.mark.deep
@@ -166,14 +169,14 @@ def test_many_compactions_of_many_turns() -> None:
     turns = [entry for _ in range(2000) for entry in (START, SAID)]
     compactions = [compaction(0, 2000, reasoning="strip") for _ in range(2000)]
     stream = new_stream(*turns, *compactions)
-    assert [type(item.entry) for item in thread_of(stream)] == [ChatResponse] * 2000
+    assert [type(item.entry) for item in build_context(stream)] == [ChatResponse] * 2000
 
 
 def test_repetitions_of_a_divided_summary_are_bounded() -> None:
     turns = [entry for _ in range(2000) for entry in (START, ASKED, SAID)]
     whole = compaction(0, 2000, summary={"summary": "long " * 4000})
     parts = [compaction(n, n, summary={"summary": "s"}) for n in range(0, 2000, 2)]
-    thread = thread_of(new_stream(*turns, whole, *parts))
+    thread = build_context(new_stream(*turns, whole, *parts))
     texts = [item.entry.message or "" for item in thread if isinstance(item.entry, ChatResponse)]
     assert 20_000 <= sum(map(len, texts)) <= 120_000 + len(parts)
 
@@ -182,19 +185,19 @@ def test_compaction_does_not_apply_to_a_turn_that_continued_after_it() -> None:
     turn = [START, ASKED, SAID]
     over = compaction(0, 1, summary={"summary": "S"}, tool_calls={"policy": "omit"})
     stopped = new_stream(*turn, *turn, over)
-    assert shown(thread_of(stopped)) == [SUMMARY_REQUEST, "S"]
-    whole = shown(thread_of(new_stream(*turn)))
-    resumed = shown(thread_of(stopped, in_turn=True))
+    assert shown(build_context(stopped)) == [SUMMARY_REQUEST, "S"]
+    whole = shown(build_context(new_stream(*turn)))
+    resumed = shown(build_context(stopped, in_turn=True))
     assert resumed == [SUMMARY_REQUEST, "S", *whole]
     more = [called(), result(), {**SAID, "message": "more"}]
     went_on = new_stream(*stopped.raw, *more, *turn)
-    assert shown(thread_of(went_on))[: len(resumed)] == resumed
-    assert "more" in shown(thread_of(went_on))
+    assert shown(build_context(went_on))[: len(resumed)] == resumed
+    assert "more" in shown(build_context(went_on))
 
 
 def test_compaction_does_not_apply_to_later_turns() -> None:
     forever = raw("compaction", from_turn=0, to_turn=10**6, summary={"summary": "S"})
     stream = new_stream(START, ASKED, SAID, forever, START, ASKED, SAID)
-    kinds = [item.entry.type for item in thread_of(stream)]
+    kinds = [item.entry.type for item in build_context(stream)]
     assert kinds == ["chat_request", "chat_response"] * 2
-    assert shown(thread_of(stream))[2:] == shown(thread_of(new_stream(START, ASKED, SAID)))
+    assert shown(build_context(stream))[2:] == shown(build_context(new_stream(START, ASKED, SAID)))

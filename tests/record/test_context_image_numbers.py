@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.context import request_places, thread_of
+from jp_nb.record.context import build_context, find_requests
 from tests.support.entries import ASKED, CHANGED, SAID, START, called, new_stream, raw, result
 from tests.support.record_strategies import records
 
@@ -45,14 +45,14 @@ def test_positions_of_requests(subtests: pytest.Subtests) -> None:
         ([ASKED, SAID], [("0.1", 1, 2, True)]),
     ]:
         with subtests.test(entries=entries):
-            found = request_places(new_stream(*entries))
+            found = find_requests(new_stream(*entries))
             assert [(x.name, x.position, x.end, x.is_new_cycle) for x in found] == places
 
 
 @given(records)
 def test_positions_are_in_order_and_within_the_record(raw_entries: list[Any]) -> None:
     stream = new_stream(*raw_entries)
-    found = request_places(stream)
+    found = find_requests(stream)
     positions = [place.position for place in found]
     assert positions == sorted(set(positions))
     assert all(0 < place.position <= place.end <= len(stream) or not place.turn for place in found)
@@ -60,7 +60,7 @@ def test_positions_are_in_order_and_within_the_record(raw_entries: list[Any]) ->
         earlier = stream.until(place.position)
         assert earlier.entries == stream.entries[: place.position]
         assert all(a is b for a, b in zip(earlier.raw, stream.raw, strict=False))
-        thread_of(earlier, in_turn=True)
+        build_context(earlier, in_turn=True)
 
 
 def test_earlier_state_shares_the_entries() -> None:
@@ -75,6 +75,6 @@ def test_earlier_state_shares_the_entries() -> None:
 
 def test_running_turn_is_sent_and_failed_turns_are_not() -> None:
     stream = new_stream(START, {**ASKED, "content": "lost"}, MARK, START, ASKED)
-    assert len(thread_of(stream)) == 0
-    (item,) = thread_of(stream, in_turn=True)
+    assert len(build_context(stream)) == 0
+    (item,) = build_context(stream, in_turn=True)
     assert item.entry.to_raw()["content"] == "q"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError, UsageError
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import Listed, drop, listing, switch
+from jp_nb.record.conversations import ConversationInfo, drop, list_conversations, switch
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest
 from tests.support.record_strategies import STAMP, json_values
@@ -46,10 +46,12 @@ def test_all_conversations_are_listed() -> None:
         entry("jp-c9", "a", "b", head={"title": "Bread", "parent": parent}),
         entry("jp-c8", head={"made": "imported", "parent": {"id": "jp-c9"}}),
     )
-    assert listing(found) == [
-        Listed("jp-c10", title="now", turns=1, made="live", active=True),
-        Listed("jp-c9", title="Bread", turns=2, made="live", parent="jp-c10", parent_turn=2),
-        Listed("jp-c8", made="imported", parent="jp-c9"),
+    assert list_conversations(found) == [
+        ConversationInfo("jp-c10", title="now", turns=1, made="live", active=True),
+        ConversationInfo(
+            "jp-c9", title="Bread", turns=2, made="live", parent="jp-c10", parent_turn=2
+        ),
+        ConversationInfo("jp-c8", made="imported", parent="jp-c9"),
     ]
 
 
@@ -77,7 +79,7 @@ def test_switching_to_the_active_conversation_changes_nothing() -> None:
 def test_empty_conversation_is_not_kept() -> None:
     found = document(entry("jp-c9", "then"), active=entry("jp-c10"))
     go(found, "9")
-    assert [x.id for x in listing(found)] == ["jp-c9"]
+    assert [x.id for x in list_conversations(found)] == ["jp-c9"]
 
 
 SEVERAL = (entry("jp-c100", "a"), entry("jp-c200", "b"))
@@ -131,7 +133,7 @@ def test_switching_to_a_damaged_conversation_names_the_place(subtests: pytest.Su
         with subtests.test(damaged=damaged):
             found = document(copy.deepcopy(damaged), entry("jp-c8", "a"))
             before, stream = as_json(found), found.conversation
-            names = [x.id for x in listing(found)]
+            names = [x.id for x in list_conversations(found)]
             with pytest.raises(StorageError) as caught:
                 go(found, names[1])
             assert str(caught.value).startswith(said)
@@ -143,7 +145,7 @@ def test_switching_to_a_damaged_conversation_names_the_place(subtests: pytest.Su
 
 def test_switching_to_a_conversation_of_a_newer_version_is_rejected() -> None:
     found = document({"version": 2, "conversation": {"id": "jp-c9"}})
-    assert listing(found)[1].damaged
+    assert list_conversations(found)[1].damaged
     with pytest.raises(NewerVersionError, match=r"jp\.others\[0\]\.version: .* version 2"):
         go(found, "jp-c9")
 
@@ -152,7 +154,7 @@ def test_switching_keeps_the_conversations_inside_a_record_that_was_set_aside() 
     aside = entry("jp-c9", "a", version=1, others=[entry("jp-c7", "c")], future={"x": 1})
     found = document(aside, entry("jp-c8", "b"))
     go(found, "jp-c9")
-    assert [x.id for x in listing(found)] == ["jp-c9", "jp-c10", "jp-c8", "jp-c7"]
+    assert [x.id for x in list_conversations(found)] == ["jp-c9", "jp-c10", "jp-c8", "jp-c7"]
     assert as_json(found)["future"] == {"x": 1}
 
 
@@ -164,7 +166,7 @@ def test_conversations_with_the_same_id_get_distinct_names() -> None:
         {"conversation": None},
         entry("jp-c10", "third"),
     )
-    ids = [x.id for x in listing(found)]
+    ids = [x.id for x in list_conversations(found)]
     assert ids == ["jp-c10", "jp-c10~3", "damaged", "jp-c10~2", "damaged~2", "jp-c10~4"]
     go(found, "jp-c10~4")
     first = found.conversation.entries[1]
@@ -178,15 +180,15 @@ entries = st.builds(entry, st.sampled_from(["a", "a~2", "jp-c10"]) | json_values
 
 @given(st.lists(json_values | entries, max_size=6))
 def test_every_conversation_has_a_distinct_name(others: list[Any]) -> None:
-    for item in listing(document(*others)):
+    for item in list_conversations(document(*others)):
         found = document(*others)
-        assert len({x.id for x in listing(found)}) == len(others) + 1
+        assert len({x.id for x in list_conversations(found)}) == len(others) + 1
         if item.damaged:
             with pytest.raises(StorageError, match=r"jp\.others\["):
                 go(found, item.id)
         else:
             assert go(found, item.id) != item.active
-        assert len(listing(found)) == len(others) + 1
+        assert len(list_conversations(found)) == len(others) + 1
         found = document(*others)
         if not item.active:
             assert drop(found, item.id) == item
@@ -195,9 +197,9 @@ def test_every_conversation_has_a_distinct_name(others: list[Any]) -> None:
 
 def test_dropping_removes_one_conversation() -> None:
     found = document(entry("jp-c9", "a", "b", head={"title": "Bread"}), 7, entry("jp-c8", "c"))
-    assert drop(found, "jp-c9") == Listed("jp-c9", title="Bread", turns=2, made="live")
+    assert drop(found, "jp-c9") == ConversationInfo("jp-c9", title="Bread", turns=2, made="live")
     assert drop(found, "damaged").damaged
-    assert [x.id for x in listing(found)] == ["jp-c10", "jp-c8"]
+    assert [x.id for x in list_conversations(found)] == ["jp-c10", "jp-c8"]
     assert found.extra == {"signature": "sig-10"}
 
 
@@ -205,7 +207,7 @@ def test_active_conversation_is_not_dropped() -> None:
     found = document(entry("jp-c9", "a"))
     with pytest.raises(UsageError, match=r"`jp-c10` is the active conversation. .*`%jp switch ID`"):
         drop(found, "jp-c10")
-    assert len(listing(found)) == 2
+    assert len(list_conversations(found)) == 2
 
 
 def test_part_of_an_id_drops_nothing() -> None:
@@ -213,7 +215,7 @@ def test_part_of_an_id_drops_nothing() -> None:
         found = document(entry("jp-c9", "a"))
         with pytest.raises(UsageError, match="`%jp drop` needs the whole id"):
             drop(found, part)
-        assert len(listing(found)) == 2
+        assert len(list_conversations(found)) == 2
 
 
 def test_listing_counts_turns_as_the_stream_does() -> None:
@@ -222,6 +224,6 @@ def test_listing_counts_turns_as_the_stream_does() -> None:
     changed = {"type": "config_delta", "timestamp": STAMP}
     for events in ([], [changed], [said], [said, start, said], [changed, start, said], [start]):
         found = document({**entry("jp-c9"), "events": events})
-        counted = listing(found)[1].turns
+        counted = list_conversations(found)[1].turns
         go(found, "jp-c9")
         assert found.conversation.turn_count == counted

@@ -46,13 +46,13 @@ def forked(stream: ConversationStream, keep_turns: int | None = None) -> Convers
         keep_turns=keep_turns,
         clock=FakeClock(),
         made="live",
-        not_ids={stream.id},
-        draw=NumberedIds(),
+        taken_ids={stream.id},
+        new_id=NumberedIds(),
     )
 
 
 def undone(stream: ConversationStream) -> ConversationStream:
-    return undo(stream, clock=FakeClock(), made="live", not_ids=set(), draw=NumberedIds())
+    return undo(stream, clock=FakeClock(), made="live", taken_ids=set(), new_id=NumberedIds())
 
 
 def test_fork_copies_entries_as_they_are_stored() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
-from jp_nb.record.context import thread_of
+from jp_nb.record.context import build_context
 from jp_nb.record.conversations import notices
 from jp_nb.record.document import Document, NewerVersionError
 from jp_nb.record.events import ChatRequest, ChatResponse, ConfigDelta, Damaged
@@ -53,7 +53,7 @@ def test_tolerant_load_keeps_damaged_entries_as_they_are() -> None:
     assert notices(stream) == [f"{damage.place}: {damage.message}" for damage in stream.damage]
     assert stream.entries[3] == Damaged(reason="events[3].name: Field required")
     assert json.dumps(document.to_json()) == json.dumps(stored(*ENTRIES))
-    assert [item.entry.type for item in thread_of(stream)] == ["chat_request", "chat_response"]
+    assert [item.entry.type for item in build_context(stream)] == ["chat_request", "chat_response"]
     assert [turn.number for turn in stream.turns()] == [0]
     assert len({stream.event_id(i) for i in range(len(stream))}) == len(stream)
 
@@ -88,7 +88,7 @@ def test_damage_at_any_place_is_kept_there(
     assert json.dumps(document.to_json()) == text
     found = [damage.index for damage in document.conversation.damage]
     assert found == [i for i, entry in enumerate(events) if any(entry is b for b in bad)]
-    thread_of(document.conversation)
+    build_context(document.conversation)
     if bad:
         with pytest.raises(StorageError) as caught:
             Document.load(json.loads(text), clock=FakeClock())
@@ -178,10 +178,10 @@ def test_malformed_part_is_named() -> None:
 def test_earlier_conversations_and_their_ids_are_kept() -> None:
     document = Document.new(clock=FakeClock(), made="live")
     first = document.conversation.id
-    document.shelve()
+    document.archive_active()
     assert document.others == []  # an empty one leaves nothing
     document.conversation.start_turn(ChatRequest(content="q"))
-    document.shelve()
+    document.archive_active()
     [other] = document.others
     assert isinstance(other, dict)
     assert set(other) == {"conversation", "base_config", "events"}
@@ -189,4 +189,4 @@ def test_earlier_conversations_and_their_ids_are_kept() -> None:
     assert taken == {first}
     clock = FakeClock()
     clock.now = FakeClock().now
-    assert ConversationStream.new(clock=clock, made="live", not_ids=taken).id not in taken
+    assert ConversationStream.new(clock=clock, made="live", taken_ids=taken).id not in taken

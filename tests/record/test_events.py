@@ -12,7 +12,7 @@ import pytest
 from jp_nb.errors import StorageError
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.providers.anthropic import AnthropicRendering
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
     ChatRequest,
@@ -26,7 +26,7 @@ from jp_nb.record.events import (
     ToolCallRequest,
     ToolCallResponse,
     Unknown,
-    claim_of,
+    claim_owners,
     decode,
 )
 from jp_nb.tools.base import ToolContext
@@ -148,7 +148,7 @@ def test_claim_is_read_in_every_form(subtests: pytest.Subtests) -> None:
     ]
     for claim, owners in rows:
         with subtests.test(claim=claim):
-            assert claim_of(claim) == owners
+            assert claim_owners(claim) == owners
 
 
 # --- what is written -------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def test_tool_answers_of_an_old_record_are_not_sent() -> None:
     [call] = [entry for entry in stream.entries if isinstance(entry, ToolCallRequest)]
     assert call.arguments == {"path": "a"}
     assert not stream.repair()
-    sent = rendered(thread_of(stream))
+    sent = rendered(build_context(stream))
     assert '"path":"a"' in sent
     assert "tool_answers" not in sent
     assert "apply" not in sent
@@ -307,7 +307,7 @@ def test_tool_answers_of_an_old_directory_of_jp_are_kept_and_not_sent() -> None:
     assert found.arguments == {"path": "a", "tool_answers": {"x": "y"}}
     [raw] = [raw for raw in document.conversation.raw if raw.get("id") == "c1"][:1]
     assert raw["tool_answers"] == answers
-    sent = rendered(thread_of(document.conversation))
+    sent = rendered(build_context(document.conversation))
     assert "kept" not in sent
     assert b64("true") not in sent
     assert write_directory(read).files["events.json"] == files["events.json"]

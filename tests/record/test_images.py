@@ -13,11 +13,11 @@ from jp_nb.images import MAX_BYTES, MAX_SIDE, Image
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record import context
 from jp_nb.record.clock import utc_now
-from jp_nb.record.context import RequestContext, thread_of
+from jp_nb.record.context import RequestContext, build_context
 from jp_nb.record.conversations import fork
 from jp_nb.record.document import Document
 from jp_nb.record.events import (
-    MAX_READ,
+    MAX_IMAGES,
     ChatRequest,
     ChatResponse,
     Compaction,
@@ -47,7 +47,7 @@ def turn(*images: Any, before: Sequence[dict[str, Any]] = ()) -> list[dict[str, 
 
 
 def branch_of(stream: ConversationStream, keep_turns: int | None = None) -> ConversationStream:
-    return fork(stream, keep_turns=keep_turns, clock=FakeClock(), made="live", not_ids=set())
+    return fork(stream, keep_turns=keep_turns, clock=FakeClock(), made="live", taken_ids=set())
 
 
 def ask(stream: ConversationStream, *images: Image) -> None:
@@ -82,7 +82,7 @@ def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> Non
     for image, entry, why in rows:
         with subtests.test(why=why):
             stream = new_stream(*turn(image, before=[entry]))
-            thread = thread_of(stream)
+            thread = build_context(stream)
             assert not shown(thread)
             assert why in text(thread)
             assert "[1 image omitted, because its record" in text(thread)
@@ -92,7 +92,7 @@ def test_damaged_image_is_replaced_by_a_reason(subtests: pytest.Subtests) -> Non
 
 
 def test_missing_image_is_replaced_by_a_note() -> None:
-    thread = thread_of(new_stream(*turn(ONE, "sha256:0", "", before=[kept(ONE)])))
+    thread = build_context(new_stream(*turn(ONE, "sha256:0", "", before=[kept(ONE)])))
     assert shown(thread) == [ONE]
     assert "[2 images omitted, because the record does not contain it]" in text(thread)
 
@@ -101,31 +101,31 @@ def test_metadata_without_a_list_of_digests_shows_no_image() -> None:
     rows: list[Any] = ["sha256:0", {"a": 1}, [None, 1, ["x"]], 7, None]
     for images in rows:
         entry = {**result(), "metadata": {"images": images}}
-        thread = thread_of(new_stream(START, ASKED, called(), entry))
+        thread = build_context(new_stream(START, ASKED, called(), entry))
         assert not shown(thread)
         assert "left out" not in text(thread)
 
 
 def test_damaged_image_does_not_hide_a_valid_copy() -> None:
     bad = kept(ONE, data=TWO.text)
-    assert shown(thread_of(new_stream(bad, *turn(ONE, before=[kept(ONE)])))) == [ONE]
+    assert shown(build_context(new_stream(bad, *turn(ONE, before=[kept(ONE)])))) == [ONE]
     stream = new_stream(bad, *turn(ONE))
-    assert not shown(thread_of(stream))
+    assert not shown(build_context(stream))
     ask(stream, ONE)
-    assert shown(thread_of(stream)) == [ONE, ONE]
+    assert shown(build_context(stream)) == [ONE, ONE]
 
 
 def test_number_and_size_of_images_in_a_request_are_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    many = turn(*[ONE] * MAX_READ * 2, before=[kept(ONE)])
-    thread = thread_of(new_stream(*many, *turn(ONE)))
-    assert len(shown(thread)) == MAX_READ == context.MAX_IMAGES
-    assert f"[{MAX_READ} images omitted, because one entry shows at most" in text(thread)
+    many = turn(*[ONE] * MAX_IMAGES * 2, before=[kept(ONE)])
+    thread = build_context(new_stream(*many, *turn(ONE)))
+    assert len(shown(thread)) == MAX_IMAGES == context.MAX_IMAGES
+    assert f"[{MAX_IMAGES} images omitted, because one entry shows at most" in text(thread)
     assert "`%jp new`" in text(thread)
     assert text(thread).count("omitted") == 2  # of the first turn, and of the second
     monkeypatch.setattr(context, "MAX_IMAGE_BYTES", 3 * len(ONE.content))
-    assert len(shown(thread_of(new_stream(*many)))) == 3
+    assert len(shown(build_context(new_stream(*many)))) == 3
 
 
 # --- one entry each ------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ def test_image_is_stored_once_when_it_is_first_shown() -> None:
     again = ["turn_start", "chat_request", "chat_response"]
     assert [entry.type for entry in stream.entries] == [*first, *again]
     read = ConversationStream(stream.head, clock=FakeClock(), raw=list(stream.raw))
-    assert shown(thread_of(read)) == [ONE, TWO, ONE, ONE]
+    assert shown(build_context(read)) == [ONE, TWO, ONE, ONE]
     assert not read.repair()
 
 
@@ -162,7 +162,7 @@ def test_fork_keeps_the_images_that_its_turns_show() -> None:
     ]
     assert branch_of(stream).raw == stream.raw
     ask(branch, ONE, TWO)  # the second one anew
-    assert shown(thread_of(branch)) == [ONE, ONE, TWO]
+    assert shown(build_context(branch)) == [ONE, ONE, TWO]
     assert sum(entry.type == "image" for entry in branch.entries) == 2
 
 
@@ -170,8 +170,8 @@ def test_compacted_response_shows_no_images() -> None:
     stream = new_stream(*turn(ONE, before=[kept(ONE)]))
     policy = ToolCallPolicy(policy="strip", request=False, response=True)
     stream.append(Compaction(from_turn=0, to_turn=0, tool_calls=policy))
-    assert not shown(thread_of(stream))
-    assert "[compacted]" in text(thread_of(stream))
+    assert not shown(build_context(stream))
+    assert "[compacted]" in text(build_context(stream))
 
 
 def stored(events: list[Any]) -> dict[str, JsonValue]:
@@ -206,4 +206,4 @@ def test_native_export_keeps_images() -> None:
     again = write_directory(read)
     assert again.files == written.files
     stream = Document.load(read, clock=utc_now).conversation
-    assert shown(thread_of(stream)) == [ONE]
+    assert shown(build_context(stream)) == [ONE]

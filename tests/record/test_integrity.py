@@ -164,7 +164,7 @@ def test_open_call_of_an_earlier_turn_is_repaired() -> None:
 
 def test_loading_does_not_repair() -> None:
     stream = new_stream(START, ASKED, called(), inquiry())
-    assert [entry.id for entry in stream.unanswered()] == ["a"]
+    assert [entry.id for entry in stream.open_tool_calls()] == ["a"]
     assert open_inquiries(stream) == ["a.q.1"]
     assert len(stream) == 4
 

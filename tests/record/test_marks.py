@@ -9,8 +9,8 @@ from pydantic import JsonValue
 from jp_nb.record.clock import utc_now
 from jp_nb.record.conversations import undo
 from jp_nb.record.events import ConfigDelta, is_usage_mark
-from jp_nb.record.marks import ModelUsage, TurnUsage, usage_in, with_usage
-from jp_nb.record.stream import counting_deltas
+from jp_nb.record.marks import ModelUsage, TurnUsage, read_usage, with_usage
+from jp_nb.record.stream import effective_deltas
 from tests.support.entries import ASKED, CHANGED, SAID, START, new_stream, raw
 
 TOOK: dict[str, Any] = {"usage": {"model": "p/m", "input_tokens": 3}}
@@ -19,9 +19,9 @@ MARK = raw("config_delta", delta={}, metadata=TOOK)
 
 def test_usage_entry_is_not_a_config_change() -> None:
     stream = new_stream(START, ASKED, SAID, MARK, CHANGED)
-    assert [number for number, _ in counting_deltas(stream.deltas)] == [1]
+    assert [number for number, _ in effective_deltas(stream.deltas)] == [1]
     both = raw("config_delta", delta={"user": {"name": "Ada"}}, metadata=TOOK)
-    assert counting_deltas(new_stream(both).deltas)
+    assert effective_deltas(new_stream(both).deltas)
 
 
 def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
@@ -29,13 +29,13 @@ def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
     first, second = stream.turns()
     assert [is_usage_mark(entry) for entry in second.entries] == [False, False, True]
     assert not any(map(is_usage_mark, first.entries))
-    kept = undo(stream, clock=utc_now, made="live", not_ids=())
+    kept = undo(stream, clock=utc_now, made="live", taken_ids=())
     assert not any(map(is_usage_mark, kept.entries))
 
 
 def test_malformed_usage_is_skipped() -> None:
     said: JsonValue = {"model": "m" * 301, "input_tokens": 2**53, "output_tokens": 5, "other": 1}
-    assert usage_in({"usage": [said, None, "x"]}) == (ModelUsage("", TurnUsage(None, 5)),)
+    assert read_usage({"usage": [said, None, "x"]}) == (ModelUsage("", TurnUsage(None, 5)),)
 
 
 def test_written_usage_is_read_and_empty_usage_is_not_written() -> None:
@@ -43,4 +43,4 @@ def test_written_usage_is_read_and_empty_usage_is_not_written() -> None:
     assert with_usage(mark, ModelUsage("p/m")) is mark
     one, other = ModelUsage("p/m", TurnUsage(3)), ModelUsage("p/n", TurnUsage(None, 4))
     for used in ((one,), (one, other)):
-        assert usage_in(with_usage(mark, *used).metadata) == used
+        assert read_usage(with_usage(mark, *used).metadata) == used

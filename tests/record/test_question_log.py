@@ -13,14 +13,14 @@ from pydantic import SecretBytes
 from jp_nb.agent.questions import answer_entry, inquiry_request
 from jp_nb.record.events import InquirySource
 from jp_nb.record.question_log import (
-    chained,
-    entry_of,
-    is_signed,
-    owned,
-    past_answer,
-    read_line,
-    signed,
-    to_line,
+    decode_entry,
+    encode_entry,
+    extend_chain,
+    find_own_lines,
+    has_valid_signature,
+    make_entry,
+    sign_entry,
+    to_logged_answer,
 )
 from jp_nb.tools.answer_types import Option
 from jp_nb.tools.question import FormAnswer, Question
@@ -45,7 +45,7 @@ def ended(**more: Any) -> dict[str, Any]:
 @pytest.mark.req("RCP-40", "RCP-37")
 def test_entry_has_value_label_time_mode_and_source() -> None:
     kind = {"type": "select", "options": [{"value": "pg", "label": "Postgres"}]}
-    entry = entry_of(asked(kind), ended(answer="pg"))
+    entry = make_entry(asked(kind), ended(answer="pg"))
     assert entry == {
         "v": 1,
         "timestamp": "2026-03-18T13:19:06.5Z",
@@ -60,27 +60,27 @@ def test_entry_has_value_label_time_mode_and_source() -> None:
 
 
 def test_entry_names_the_collaborator_who_answered() -> None:
-    entry = entry_of(asked(), ended(answer="A", metadata={"channel": "form", "by": "Ada"}))
+    entry = make_entry(asked(), ended(answer="A", metadata={"channel": "form", "by": "Ada"}))
     assert entry is not None
     assert entry["by"] == "Ada"
-    answer = past_answer(entry, 1, vouched=True)
+    answer = to_logged_answer(entry, 1, is_trusted=True)
     assert answer.to_json()["answered_by"] == "the user (Ada)"
-    forged = past_answer(GOOD | {"channel": "form", "by": "the user"}, 2, vouched=True)
+    forged = to_logged_answer(GOOD | {"channel": "form", "by": "the user"}, 2, is_trusted=True)
     assert forged.answered_by == "the user (the user)"
-    assert past_answer(GOOD | {"by": ["Ada"]}, 3, vouched=True).by is None
+    assert to_logged_answer(GOOD | {"by": ["Ada"]}, 3, is_trusted=True).by is None
 
 
 @pytest.mark.req("RCP-36")
 def test_secret_answer_is_not_logged() -> None:
     kind = {"type": "secret"}
-    assert entry_of(asked(kind), ended(outcome="redacted")) is None
+    assert make_entry(asked(kind), ended(outcome="redacted")) is None
 
 
 @pytest.mark.req("RCP-52")
 def test_unanswered_question_has_an_outcome_and_no_answer() -> None:
     for end in ("declined", "cancelled", "timed_out", "interrupted"):
         metadata = {"end": end, "channel": "stdin"}
-        entry = entry_of(asked(), ended(outcome="cancelled", reason="user", metadata=metadata))
+        entry = make_entry(asked(), ended(outcome="cancelled", reason="user", metadata=metadata))
         assert entry is not None
         assert entry["outcome"] == end
         assert "answer" not in entry
@@ -94,20 +94,20 @@ def test_question_that_no_user_saw_is_not_logged(subtests: pytest.Subtests) -> N
         ended(answer="A", timestamp="yesterday"),
     ]:
         with subtests.test(response=response):
-            assert entry_of(asked(), response) is None
+            assert make_entry(asked(), response) is None
 
 
 def test_marks_are_kept_and_a_blank_answer_is_marked() -> None:
     metadata = {"end": "answered", "channel": "form", "auto": True, "timed_out": True}
-    entry = entry_of(asked(), ended(answer="A", metadata=metadata))
+    entry = make_entry(asked(), ended(answer="A", metadata=metadata))
     assert entry is not None
-    answer = past_answer(entry, 1, vouched=True)
+    answer = to_logged_answer(entry, 1, is_trusted=True)
     assert answer.marks == ("auto", "timed_out")
     assert answer.answered_by == "an automatic choice (timed out)"
-    blank = entry_of(asked(), ended(answer=" "))
+    blank = make_entry(asked(), ended(answer=" "))
     assert blank is not None
     assert blank["empty"] is True
-    assert read_line(to_line(blank)) == blank
+    assert decode_entry(encode_entry(blank)) == blank
 
 
 @pytest.mark.req("RCP-51", "RCP-50")
@@ -131,15 +131,15 @@ def test_malformed_entry_is_ignored(subtests: pytest.Subtests) -> None:
     ]
     for wrong in rows:
         with subtests.test(wrong=wrong):
-            assert read_line(to_line(GOOD)) == GOOD
-            assert read_line(to_line(GOOD | wrong)) is None
+            assert decode_entry(encode_entry(GOOD)) == GOOD
+            assert decode_entry(encode_entry(GOOD | wrong)) is None
 
 
 @pytest.mark.req("RCP-50")
 def test_damaged_line_has_no_entry(subtests: pytest.Subtests) -> None:
     for line in [b"", b"{", b"[]", b"\xff\xfe", b'{"id":1e999}', b"[" * 5000]:
         with subtests.test(line=line):
-            assert read_line(line) is None
+            assert decode_entry(line) is None
 
 
 @pytest.mark.req("RCP-41", "RCP-51")
@@ -149,9 +149,9 @@ def test_entries_of_three_fields_are_read() -> None:
         "2026-02-28 10:00:00.5+01:00",
         "2024-02-29t10:00:00z",
     ):
-        entry = read_line(to_line({"datetime": timestamp, "question": "Q?", "answer": "A"}))
+        entry = decode_entry(encode_entry({"datetime": timestamp, "question": "Q?", "answer": "A"}))
         assert entry is not None
-        assert past_answer(entry, 4, vouched=False).words == "A"
+        assert to_logged_answer(entry, 4, is_trusted=False).words == "A"
 
 
 TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(text.strip()))
@@ -162,10 +162,10 @@ TEXT = st.text(st.characters(codec=None), min_size=1).filter(lambda text: bool(t
 @example("one\u2028two\x85", "three\u2029\nfour")  # lines, for some readers
 @pytest.mark.req("RCP-39")
 def test_entry_is_one_line_for_any_text(question: str, answer: str) -> None:
-    line = to_line(GOOD | {"question": question, "answer": answer})
+    line = encode_entry(GOOD | {"question": question, "answer": answer})
     assert line.endswith(b"\n")
     assert len(line.decode().splitlines()) == 1
-    entry = read_line(line)
+    entry = decode_entry(line)
     assert entry is not None
     if question.isprintable():
         assert entry["question"] == question
@@ -173,21 +173,21 @@ def test_entry_is_one_line_for_any_text(question: str, answer: str) -> None:
 
 @pytest.mark.req("RCP-68")
 def test_signature_covers_all_fields_key_and_workspace() -> None:
-    entry = signed(GOOD | {"trusted": True}, KEY, HERE)
-    assert is_signed(entry, KEY, HERE)
-    read = read_line(to_line(entry))
+    entry = sign_entry(GOOD | {"trusted": True}, KEY, HERE)
+    assert has_valid_signature(entry, KEY, HERE)
+    read = decode_entry(encode_entry(entry))
     assert read is not None
-    assert is_signed(read, KEY, HERE)
+    assert has_valid_signature(read, KEY, HERE)
     for changed in ({"answer": "B"}, {"id": 4}, {"more": 1}, {"trusted": False}):
-        assert not is_signed(entry | changed, KEY, HERE)
-    assert not is_signed(entry, SecretBytes(b"x" * 32), HERE)
-    assert not is_signed(entry, KEY, "/home/ada/elsewhere")
-    assert not is_signed(GOOD, KEY, HERE)
-    assert not is_signed(GOOD | {"signature": "1:é"}, KEY, HERE)
+        assert not has_valid_signature(entry | changed, KEY, HERE)
+    assert not has_valid_signature(entry, SecretBytes(b"x" * 32), HERE)
+    assert not has_valid_signature(entry, KEY, "/home/ada/elsewhere")
+    assert not has_valid_signature(GOOD, KEY, HERE)
+    assert not has_valid_signature(GOOD | {"signature": "1:é"}, KEY, HERE)
     deep: Any = "A"
     for _ in range(500):
         deep = [deep]
-    assert not is_signed(GOOD | {"answer": deep, "signature": "1:00"}, KEY, HERE)
+    assert not has_valid_signature(GOOD | {"answer": deep, "signature": "1:00"}, KEY, HERE)
 
 
 FIELDS = (Question.text("to", "Town"), Question.integer("days", "Days"))
@@ -214,11 +214,11 @@ def test_answers_of_every_kind_are_logged_with_their_label(subtests: pytest.Subt
         with subtests.test(question=question):
             request = inquiry_request("c.q.1", InquirySource.tool("plan"), question)
             response = answer_entry("c.q.1", question, answer, "form", ["auto"])
-            entry = entry_of(request.to_raw(), response.stamped("2026-03-18 13:19:06.5").to_raw())
+            entry = make_entry(request.to_raw(), response.stamped("2026-03-18 13:19:06.5").to_raw())
             assert entry is not None
             assert (entry["answer"], entry["mode"], entry.get("label")) == (answer, mode, words)
             assert (entry["source"], entry["auto"]) == ("plan", True)
-            assert read_line(to_line(entry)) == entry
+            assert decode_entry(encode_entry(entry)) == entry
 
 
 def test_signature_is_computed_as_documented() -> None:
@@ -227,7 +227,7 @@ def test_signature_is_computed_as_documented() -> None:
         b'{"answer":"A","id":3.0,"question":"Q?","timestamp":"2026-03-18T13:19:06.5Z"}\n'
     )
     digest = hmac.new(b"k" * 32, lines, "sha256").hexdigest()
-    assert signed(GOOD, KEY, HERE) == GOOD | {"signature": f"2:{digest}"}
+    assert sign_entry(GOOD, KEY, HERE) == GOOD | {"signature": f"2:{digest}"}
 
 
 # --- the chain of a log ------------------------------------------------------------------------
@@ -240,15 +240,15 @@ def log_of(*answers: str | None) -> tuple[list[bytes], str]:
     for number, answer in enumerate(answers, 1):
         entry = GOOD | {"id": number, "answer": answer or "theirs"}
         if answer is not None:
-            entry = signed(entry | {"after": value}, KEY, HERE)
-        lines.append(to_line(entry))
-        value = chained(value, lines[-1])
+            entry = sign_entry(entry | {"after": value}, KEY, HERE)
+        lines.append(encode_entry(entry))
+        value = extend_chain(value, lines[-1])
         newest = newest if answer is None else value
     return lines, newest
 
 
 def owned_lines(lines: list[bytes], newest: str, workspace: str = HERE) -> list[bool]:
-    return owned([(line, read_line(line)) for line in lines], KEY, workspace, newest)
+    return find_own_lines([(line, decode_entry(line)) for line in lines], KEY, workspace, newest)
 
 
 def test_own_lines_count_among_lines_of_others() -> None:
@@ -273,7 +273,7 @@ def test_no_line_before_a_change_of_the_log_counts(
         case "replay":
             changed.append(lines[place])
         case "insert":
-            changed.insert(place, to_line(GOOD | {"id": 99}))
+            changed.insert(place, encode_entry(GOOD | {"id": 99}))
         case "swap":
             changed[place], changed[place - 1] = changed[place - 1], changed[place]
     for line, counts in zip(changed, owned_lines(changed, newest), strict=True):
@@ -289,4 +289,4 @@ def test_line_of_another_workspace_or_of_scheme_1_does_not_count() -> None:
     lines, newest = log_of("a", "b")
     assert owned_lines(lines, newest, "/home/ada/other") == [False, False]
     assert owned_lines(lines[:1], newest) == [False]  # the newest one was removed
-    assert not is_signed(GOOD | {"signature": f"1:{'0' * 64}"}, KEY, HERE)
+    assert not has_valid_signature(GOOD | {"signature": f"1:{'0' * 64}"}, KEY, HERE)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jp_nb.record.question_log import answer_in_words
+from jp_nb.record.question_log import format_answer
 from tests.support.record_strategies import json_values
 
 SIZES = {
@@ -50,12 +50,12 @@ def test_answer_text_uses_the_label_of_an_option(subtests: pytest.Subtests) -> N
     ]
     for kind, answer, words in rows:
         with subtests.test(kind=kind, answer=answer):
-            assert answer_in_words(kind, answer) == words
+            assert format_answer(kind, answer) == words
 
 
 @given(json_values, json_values)
 def test_any_json_has_a_text(kind: Any, answer: Any) -> None:
-    assert answer_in_words(kind, answer)
+    assert format_answer(kind, answer)
 
 
 def test_nested_answers_and_forms_are_bounded() -> None:
@@ -64,4 +64,4 @@ def test_nested_answers_and_forms_are_bounded() -> None:
     for _ in range(90):
         deep = {"a": deep}
         form = {"type": "form", "fields": [{"id": "a", "answer_type": form}]}
-    assert '{"a":' in answer_in_words(form, deep)
+    assert '{"a":' in format_answer(form, deep)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import UsageError
 from jp_nb.record.events import InquiryRequest, InquiryResponse
-from jp_nb.record.question_log import QuestionHistory, answers_of, ended_inquiries
+from jp_nb.record.question_log import QuestionHistory, ended_inquiries, recorded_answers
 from tests.support.entries import new_stream
 
 
@@ -35,16 +35,16 @@ def turn(*entries: dict[str, Any]) -> list[dict[str, Any]]:
 
 def history(*answers: Any) -> QuestionHistory:
     raw = turn(*(e for n, answer in enumerate(answers) for e in pair(f"c.q.{n}", answer)))
-    return QuestionHistory(answers_of(raw))
+    return QuestionHistory(recorded_answers(raw))
 
 
 @pytest.mark.req("RCP-42", "HB-14")
 def test_ids_number_the_answers_in_their_order_and_stay() -> None:
     first, second = pair("c.a.1", "pg"), pair("c.b.1", "li")
     raw = turn(first[0], second[0], second[1])
-    assert [(x.id, x.answer) for x in answers_of(raw)] == [(1, "li")]
+    assert [(x.id, x.answer) for x in recorded_answers(raw)] == [(1, "li")]
     raw += [first[1]]  # it was asked first, and answered last
-    assert [(x.id, x.answer, x.words) for x in answers_of(raw)] == [
+    assert [(x.id, x.answer, x.words) for x in recorded_answers(raw)] == [
         (1, "li", "li"),
         (2, "pg", "Postgres"),
     ]
@@ -56,14 +56,14 @@ def test_unanswered_questions_and_secrets_are_not_listed() -> None:
     cancelled = pair("c.a.1", None, outcome="cancelled", reason="user", metadata=left)
     secret = pair("c.s.1", None, outcome="redacted")
     raw = turn(*cancelled, *secret, *pair("c.b.1", "pg"))
-    assert [(x.id, x.answer) for x in answers_of(raw)] == [(1, "pg")]
+    assert [(x.id, x.answer) for x in recorded_answers(raw)] == [(1, "pg")]
 
 
 def test_questions_pair_within_their_turn_and_halves_are_ignored() -> None:
     request, response = pair("c.a.1", "pg")
     assert list(ended_inquiries(turn(request) + turn(response))) == []
     both = turn(request, response) + turn(*pair("c.a.1", "li"))
-    assert [x.answer for x in answers_of(both)] == ["pg", "li"]
+    assert [x.answer for x in recorded_answers(both)] == ["pg", "li"]
     found = [(q["id"], a["answer"]) for q, a in ended_inquiries(both, start=5)]
     assert found == [("c.a.1", "li")]
     assert list(ended_inquiries(both, start=len(both))) == []
@@ -75,11 +75,11 @@ def test_questions_pair_within_their_turn_and_halves_are_ignored() -> None:
 def test_records_with_and_without_outcomes_are_read() -> None:
     raw = turn(*pair("c.a.1", "pg"))
     del raw[2]["outcome"]
-    assert [x.words for x in answers_of(raw)] == ["Postgres"]
+    assert [x.words for x in recorded_answers(raw)] == ["Postgres"]
     stream = new_stream(*turn())
     stream.append(InquiryRequest.model_validate(pair("c.a.1", "pg")[0]))
     stream.append(InquiryResponse.model_validate(pair("c.a.1", "pg")[1]))
-    assert [x.words for x in answers_of(stream.raw)] == ["Postgres"]
+    assert [x.words for x in recorded_answers(stream.raw)] == ["Postgres"]
 
 
 @pytest.mark.req("RCP-74", "RCP-75", "RCP-81")
@@ -102,11 +102,13 @@ def test_invalid_limit_is_rejected() -> None:
 def test_unknown_id_and_empty_history_have_different_messages() -> None:
     assert [x.answer for x in history("a", "b").get(2)] == ["b"]
     assert history("a").get(2) == ()
-    assert history("a").nothing_at(2) == ("There is no answer with the id 2: the highest id is 1.")
+    assert history("a").format_unknown_id(2) == (
+        "There is no answer with the id 2: the highest id is 1."
+    )
     [older, newer] = history("a", "b").answers
     imported = QuestionHistory((newer, older))  # the older one came later, out of a table
-    assert imported.nothing_at(3).endswith("the highest id is 2.")
-    assert "there is no history" in history().nothing_at(2)
+    assert imported.format_unknown_id(3).endswith("the highest id is 2.")
+    assert "there is no history" in history().format_unknown_id(2)
 
 
 @pytest.mark.req("RCP-79", "RCP-80", "RCP-78")
@@ -117,8 +119,8 @@ def test_search_ignores_case_in_questions_and_answers() -> None:
     assert [x.id for x in found.containing(" WHICH ")] == [1, 2, 3]
     assert found.containing("nothing") == ()
     assert found.containing("which?postgres") == ()  # the end of one text, the start of another
-    assert found.nothing_like("nothing") == "No question and no answer contains 'nothing'."
-    assert "there is no history" in history().nothing_like("nothing")
+    assert found.format_no_match("nothing") == "No question and no answer contains 'nothing'."
+    assert "there is no history" in history().format_no_match("nothing")
     with pytest.raises(UsageError, match="cannot be blank"):
         found.containing("  ")
 
@@ -138,7 +140,7 @@ def test_appended_entries_keep_the_ids_of_earlier_answers(steps: list[str]) -> N
             waiting.append(response)
         elif waiting:
             raw.append(waiting.pop(0))
-        now = answers_of(raw)
+        now = recorded_answers(raw)
         assert now[: len(before)] == before
         assert [answer.id for answer in now] == list(range(1, len(now) + 1))
         before = now

@@ -14,10 +14,10 @@ import pytest
 
 from jp_nb.record.claims import Claims
 from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import carried_over
+from jp_nb.record.config_changes import inherited_changes
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import thread_of
-from jp_nb.record.conversations import fork, listing, notices
+from jp_nb.record.context import build_context
+from jp_nb.record.conversations import fork, list_conversations, notices
 from jp_nb.record.document import Document
 from jp_nb.record.turns import read_turn
 from tests.support.images import figure
@@ -164,14 +164,14 @@ def read_all(stored: Json) -> None:
     projection = Projection(stream, list, trusted=False)
     projection.now()
     projection.explain(["user.name"])
-    carried_over(projection, {})
-    thread_of(stream, projection.providers())
-    listing(document)
+    inherited_changes(projection, {})
+    build_context(stream, projection.providers())
+    list_conversations(document)
     for turn in stream.turns():
         read_turn(turn.number, turn.entries, images=stream.images)
     Claims(projection.steps()).owned_by(frozenset(["ab"]))
     stream.repair()
-    fork(stream, keep_turns=None, clock=utc_now, made="live", not_ids=())
+    fork(stream, keep_turns=None, clock=utc_now, made="live", taken_ids=())
 
 
 def measured(stored: Json) -> Iterator[float]:

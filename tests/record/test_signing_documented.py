@@ -117,7 +117,7 @@ def notebook() -> dict[str, Any]:
         made="live",
         base_config={"user": {"name": "Zoë"}, "assistant": {"name": "x"}},
     )
-    trust = Trust(document, Keys(), ours=True)
+    trust = Trust(document, Keys(), is_local=True)
     stream = document.conversation
     stream.start_turn(ChatRequest(content='a "quoted"\n\u2028 \U0001f600 \x7f \x00 \ud83d\ude00'))
     stream.append(ToolCallRequest(id="1", name="f", arguments={"b": 1, "a": [0.1, 1e16, -0.0]}))

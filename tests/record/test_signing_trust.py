@@ -54,7 +54,7 @@ def keys() -> Keyring:
 def begin(keys: Keyring, base: Partial | None = None) -> tuple[Document, Trust]:
     """A new conversation, wired as a session does it."""
     document = Document.new(clock=utc_now, made="live", base_config=base)
-    trust = Trust(document, keys, ours=True)
+    trust = Trust(document, keys, is_local=True)
     wire(document, trust)
     return document, trust
 
@@ -69,7 +69,7 @@ def wire(document: Document, trust: Trust) -> None:
 def reopen(stored: JsonValue, keys: Keyring) -> tuple[Document, Trust]:
     """Load the notebook as a new process does."""
     document = Document.load(json.loads(json.dumps(stored)), clock=utc_now)
-    trust = Trust(document, keys, ours=False)
+    trust = Trust(document, keys, is_local=False)
     wire(document, trust)
     return document, trust
 
@@ -236,7 +236,7 @@ def test_replaced_conversation_is_not_signed(keys: Keyring) -> None:
 def test_signature_of_an_empty_new_conversation_is_dropped(keys: Keyring) -> None:
     document = Document.new(clock=utc_now, made="live")
     document.extra[SIGNATURE] = "1:" + "0" * 64
-    Trust(document, keys, ours=True)
+    Trust(document, keys, is_local=True)
     assert SIGNATURE not in document.extra
 
 
@@ -247,7 +247,7 @@ def test_deeply_nested_record_is_untrusted(keys: Keyring) -> None:
     document = Document.load(planted(signature="2:" + "0" * 64), clock=utc_now)
     keys.obtain()
     document.conversation.base_config["x"] = deep
-    trust = Trust(document, keys, ours=False)
+    trust = Trust(document, keys, is_local=False)
     assert "too deeply" in str(trust.why_not)
     with pytest.raises(StorageError, match="too deeply"):
         trust.accept()
@@ -302,12 +302,12 @@ def test_unusable_key_leaves_the_record_unsigned_with_a_reason(keys: Keyring) ->
     for _ in range(5):
         ask(document, MINE)
     assert trust.trusted  # in this process
-    assert trust.unsigned == keys.refuses
+    assert trust.unsigned_reason == keys.refuses
     assert SIGNATURE not in document.extra
     assert keys.asked == 1
     keys.refuses = ""
     trust.accept()
-    assert trust.unsigned is None
+    assert trust.unsigned_reason is None
     assert reopen(stored(document), keys)[1].trusted
 
 
@@ -332,12 +332,12 @@ def test_signature_is_not_valid_with_a_missing_or_another_key(keys: Keyring) -> 
 # --- several conversations -------------------------------------------------------------------
 
 
-def new(document: Document, trust: Trust, *raw: Any, ours: bool = True) -> None:
+def new(document: Document, trust: Trust, *raw: Any, is_local: bool = True) -> None:
     """Make another conversation as `%jp new` or a fork does."""
-    document.shelve()
+    document.archive_active()
     head = {"id": f"jp-c{len(document.others) + 100}", "made": "live"}
     document.conversation = ConversationStream(head, clock=utc_now, raw=copy.deepcopy(raw))
-    trust.follow(ours=ours)
+    trust.follow(is_local=is_local)
     wire(document, trust)
 
 
@@ -370,7 +370,7 @@ def test_fork_of_a_trusted_conversation_has_its_own_signature(keys: Keyring) -> 
     document, trust = begin(keys)
     ask(document, MINE)
     first = document.extra[SIGNATURE]
-    new(document, trust, *document.conversation.raw, ours=trust.trusted)
+    new(document, trust, *document.conversation.raw, is_local=trust.trusted)
     assert is_signature(document.extra[SIGNATURE])
     assert document.extra[SIGNATURE] != first
     assert reopen(stored(document), keys)[1].trusted
@@ -378,7 +378,7 @@ def test_fork_of_a_trusted_conversation_has_its_own_signature(keys: Keyring) -> 
 
 def test_fork_of_an_untrusted_conversation_is_untrusted(keys: Keyring) -> None:
     document, trust = reopen(planted(EVIL), keys)
-    new(document, trust, *document.conversation.raw, ours=trust.trusted)
+    new(document, trust, *document.conversation.raw, is_local=trust.trusted)
     assert not trust.trusted
     ask(document, MINE)
     assert SIGNATURE not in document.extra

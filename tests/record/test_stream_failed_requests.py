@@ -9,19 +9,19 @@ import pytest
 
 from jp_nb.interop.files import read_directory, write_directory
 from jp_nb.record.clock import utc_now
-from jp_nb.record.config_changes import set_before_first_request, set_since_last_turn
+from jp_nb.record.config_changes import changes_before_first_turn, changes_since_last_turn
 from jp_nb.record.config_history import Projection
-from jp_nb.record.context import thread_of
+from jp_nb.record.context import build_context
 from jp_nb.record.conversations import fork, undo
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.stream import (
     ConversationStream,
     NoAnswer,
-    TakenBack,
+    RevertedChanges,
     is_unanswered,
-    no_answer,
-    no_answer_mark,
+    make_no_answer,
+    read_no_answer,
 )
 from jp_nb.record.turns import Turn, read_turn
 from tests.support.entries import ASKED, SAID, START, FakeClock, called, new_stream, raw, result
@@ -37,7 +37,7 @@ def asking(text: str) -> list[dict[str, Any]]:
 
 def failed(takes_back: int = 0) -> dict[str, Any]:
     return {
-        **no_answer_mark(NoAnswer("failed", takes_back)).to_raw(),
+        **make_no_answer(NoAnswer("failed", takes_back)).to_raw(),
         "timestamp": START["timestamp"],
     }
 
@@ -46,7 +46,9 @@ THOUGHT = raw("chat_response", reasoning="hm")
 
 
 def sent(stream: ConversationStream) -> list[str]:
-    return [item.entry.content for item in thread_of(stream) if isinstance(item.entry, ChatRequest)]
+    return [
+        item.entry.content for item in build_context(stream) if isinstance(item.entry, ChatRequest)
+    ]
 
 
 def name(stream: ConversationStream) -> str | None:
@@ -112,7 +114,7 @@ def test_failed_turn_survives_a_reload_and_an_export() -> None:
 def test_fork_keeps_failed_turns_as_failed() -> None:
     for keep in (1, 2, 3):
         stream = new_stream(*FAILED)
-        other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", not_ids=())
+        other = fork(stream, keep_turns=keep, clock=FakeClock(), made="live", taken_ids=())
         assert sent(other) == ["first", "second"][: 1 + (keep == 3)]
         assert name(other) == "before"
         assert [turn.left_out for turn in turns(other)] == [False, True, False][:keep]
@@ -120,16 +122,18 @@ def test_fork_keeps_failed_turns_as_failed() -> None:
 
 def test_undo_removes_the_mark_with_its_turn() -> None:
     stream = new_stream(*FAILED[:-3])
-    other = undo(stream, clock=FakeClock(), made="live", not_ids=())
-    assert [no_answer(entry) for entry in other.entries] == [None] * len(other)
+    other = undo(stream, clock=FakeClock(), made="live", taken_ids=())
+    assert [read_no_answer(entry) for entry in other.entries] == [None] * len(other)
     assert name(other) == "before"
 
 
 def test_undo_of_the_first_turn_does_not_restore_reverted_changes() -> None:
     stream = new_stream(setting("before"), setting("wrong"), *asking("unanswered"), failed(1))
-    other = undo(stream, clock=FakeClock(), made="live", not_ids=())
+    other = undo(stream, clock=FakeClock(), made="live", taken_ids=())
     assert (name(stream), name(other)) == ("before", "before")
-    other = fork(new_stream(*FAILED[4:]), keep_turns=0, clock=FakeClock(), made="live", not_ids=())
+    other = fork(
+        new_stream(*FAILED[4:]), keep_turns=0, clock=FakeClock(), made="live", taken_ids=()
+    )
     assert name(other) == name(new_stream())
 
 
@@ -138,7 +142,7 @@ def test_reverted_changes_are_not_carried_to_another_conversation() -> None:
         setting("before"), setting("wrong"), *asking("unanswered"), failed(1),
         *asking("second"), SAID, setting("later"), setting("wrong too"), failed(1),
     )  # fmt: skip
-    first, since = set_before_first_request(stream), set_since_last_turn(stream)
+    first, since = changes_before_first_turn(stream), changes_since_last_turn(stream)
     expected: list[Any] = [{"assistant": {"name": name}} for name in ("before", "later")]
     assert [delta.delta for delta in (*first, *since)] == expected
 
@@ -146,7 +150,7 @@ def test_reverted_changes_are_not_carried_to_another_conversation() -> None:
 def test_turn_has_the_status_of_its_own_mark() -> None:
     never_began = [setting("wrong"), failed(1)]
     interrupted = {
-        **no_answer_mark(NoAnswer("interrupted", 1)).to_raw(),
+        **make_no_answer(NoAnswer("interrupted", 1)).to_raw(),
         "timestamp": START["timestamp"],
     }
     stream = new_stream(*never_began, setting("twice"), *asking("stopped"), interrupted)
@@ -160,10 +164,10 @@ def test_turn_has_the_status_of_its_own_mark() -> None:
 
 def test_appended_mark_reverts_changes_at_once() -> None:
     stream = new_stream(*FAILED[:6])
-    projection = Projection(stream, list, made_here=True)
+    projection = Projection(stream, list, is_local=True)
     stream.start_turn(ChatRequest(content="unanswered"))
     assert projection.config().assistant.name == "wrong"
-    stream.append(no_answer_mark(NoAnswer("failed", 2)))
+    stream.append(make_no_answer(NoAnswer("failed", 2)))
     assert projection.config().assistant.name == "before"
     [said] = projection.explain(["assistant.name"])["assistant.name"]
     assert said.value == "before"
@@ -173,10 +177,10 @@ def test_appended_mark_reverts_changes_at_once() -> None:
 
 def test_mark_applies_after_provenance_was_read() -> None:
     stream = new_stream(*FAILED[:-3])
-    projection = Projection(stream, list, made_here=True)
+    projection = Projection(stream, list, is_local=True)
     assert projection.config().assistant.name == "before"
     stream.append(ConfigDelta(delta={"assistant": {"name": "after"}}))
-    stream.append(no_answer_mark(NoAnswer("failed", 1)))
+    stream.append(make_no_answer(NoAnswer("failed", 1)))
     projection.explain(["assistant.name"])
     assert projection.config().assistant.name == "before"
 
@@ -191,9 +195,9 @@ def test_reverted_reset_has_no_effect() -> None:
 
 def test_mark_reverts_nothing_before_the_previous_mark() -> None:
     deltas = new_stream(setting("a"), failed(), setting("b"), failed(1 << 40)).deltas
-    assert TakenBack().follow(deltas) == {2}
+    assert RevertedChanges().follow(deltas) == {2}
     many = new_stream(*(failed(1 << 40) for _ in range(2000))).deltas
-    assert TakenBack().follow(many) == set()
+    assert RevertedChanges().follow(many) == set()
 
 
 def test_malformed_mark_is_ignored() -> None:
@@ -204,7 +208,7 @@ def test_malformed_mark_is_ignored() -> None:
     for value in rows:
         entry = raw("config_delta", delta={}, metadata={"no_answer": value})
         stream = new_stream(setting("a"), *asking("x"), SAID, entry)
-        assert no_answer(stream.entries[-1]) is None
+        assert read_no_answer(stream.entries[-1]) is None
         assert name(stream) == "a"
 
 

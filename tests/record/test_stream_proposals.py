@@ -13,7 +13,7 @@ from jp_nb.record.config_history import Projection
 from jp_nb.record.conversations import fork, undo
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta, decode
-from jp_nb.record.stream import ConversationStream, ProposedBy, metadata_of, proposed_by
+from jp_nb.record.stream import ConversationStream, ProposedBy, proposal_metadata, proposed_by
 from jp_nb.record.turns import ConfigChange, read_turn
 from tests.interop.jp_directories import imported
 from tests.support.entries import (
@@ -39,7 +39,7 @@ BY_TOOLS = ConfigDelta(
     delta=MODEL,
     unsets=("user.name",),
     claims=dict.fromkeys(TOUCHED),
-    metadata=metadata_of([PERSON, GRANT]),
+    metadata=proposal_metadata([PERSON, GRANT]),
 )
 FIRST = [START, ASKED, called(), result(), BY_TOOLS.to_raw(), SAID]
 SECOND = [START, ASKED, SAID]
@@ -76,7 +76,7 @@ WHOLE: dict[str, Any] = {"tool": "t", "call_id": "c", "paths": ["a"], "applied_b
 
 
 def test_malformed_proposals_are_ignored(subtests: pytest.Subtests) -> None:
-    assert metadata_of([]) == {}
+    assert proposal_metadata([]) == {}
     assert proposed_by(ConfigDelta()) == ()
     rows: list[Any] = [
         *(None, "text", {}, {"tool": "t"}, [None, 5, [], {}]),
@@ -122,7 +122,7 @@ def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
         (found,) = explained(new_stream(*SECOND, *FIRST), path)
         assert found == ("in turn 1", [tool])
     odd = ProposedBy("odd", "c", ("][", "", "user..name"), "grant")
-    delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=metadata_of([odd]))
+    delta = ConfigDelta(delta={"user": {"name": "x"}}, metadata=proposal_metadata([odd]))
     assert explained(new_stream(*FIRST[:-2], delta.to_raw(), SAID), "user.name") == [
         ("in turn 0", [])
     ]
@@ -130,7 +130,7 @@ def test_provenance_of_a_path_names_the_tools_that_set_it() -> None:
 
 def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> None:
     mine = raw("config_delta", delta={"user": {"name": "me"}})
-    tools = raw("config_delta", delta={"user": {"name": "t"}}, metadata=metadata_of([GRANT]))
+    tools = raw("config_delta", delta={"user": {"name": "t"}}, metadata=proposal_metadata([GRANT]))
     failed = FIRST[:-2]  # the turn ended with the change of the tool
     stream = new_stream(mine, *failed, tools, mine, START, ASKED, mine, tools, SAID, tools, mine)
     assert [when for when, _ in explained(stream, "user.name")] == [
@@ -145,7 +145,9 @@ def test_change_of_the_user_is_for_the_next_turn_and_of_a_tool_in_its_turn() -> 
 @pytest.mark.req("R078-138")
 def test_proposals_survive_a_fork_and_a_reload() -> None:
     clock, stream = FakeClock(), new_stream(*FIRST, *SECOND)
-    forked = fork(stream, keep_turns=1, clock=clock, made="live", not_ids=set(), draw=NumberedIds())
+    forked = fork(
+        stream, keep_turns=1, clock=clock, made="live", taken_ids=set(), new_id=NumberedIds()
+    )
     document = Document.new(clock=clock, made="live")
     document.conversation = forked
     loaded = Document.load(json.loads(json.dumps(document.to_json())), clock=clock).conversation
@@ -188,7 +190,7 @@ def test_change_of_a_tool_after_one_of_the_user_belongs_to_the_next_turn() -> No
         keep_turns=0,
         clock=FakeClock(),
         made="live",
-        not_ids=(),
+        taken_ids=(),
     )
     assert len(made.deltas) == 1
 
@@ -201,14 +203,14 @@ def test_number_of_proposals_read_is_bounded() -> None:
 
 def test_fork_keeps_the_change_of_a_tool_at_its_end() -> None:
     stream = new_stream(*STOPPED, BY_PERSON, *SECOND)
-    made = fork(stream, keep_turns=1, clock=FakeClock(), made="live", not_ids=(stream.id,))
+    made = fork(stream, keep_turns=1, clock=FakeClock(), made="live", taken_ids=(stream.id,))
     assert [delta.metadata for delta in made.deltas] == [BY_TOOLS.metadata]
 
 
 @pytest.mark.req("R078-138")
 def test_undo_drops_the_change_of_a_tool() -> None:
     stream = new_stream(*SECOND, *FIRST)
-    kept = undo(stream, clock=FakeClock(), made="live", not_ids=set(), draw=NumberedIds())
+    kept = undo(stream, clock=FakeClock(), made="live", taken_ids=set(), new_id=NumberedIds())
     assert not kept.deltas
     assert len(stream.deltas) == 1
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.record.events import Entry, ToolCallResponse, image_entry, shows
+from jp_nb.record.events import Entry, ToolCallResponse, image_entry, images_metadata
 from jp_nb.record.journal import (
     CallProgress,
     finished_entries,
-    later,
+    latest_progress,
     open_calls,
     read_progress,
 )
@@ -71,7 +71,7 @@ def test_image_that_two_results_show_is_appended_once() -> None:
     stream, image = new_stream(*ONE_BATCH), figure()
     first, second = ids(stream)
     response = ToolCallResponse(
-        timestamp=T, id="a", content="a plot", is_error=False, metadata=shows([image])
+        timestamp=T, id="a", content="a plot", is_error=False, metadata=images_metadata([image])
     )
     picture = image_entry(image).stamped(T)
     known = {
@@ -105,4 +105,8 @@ def test_progress_survives_json_and_malformed_progress_is_ignored() -> None:
     strange: list[Any] = [None, {}, {"event_id": "e1", "stage": "dreamt"}, {"event_id": 1}]
     strange += [{"event_id": "e1", "stage": "finished", "entries": [1]}]
     assert list(map(read_progress, strange)) == [None] * 5
-    assert later(CallProgress("asked"), done) == later(done, CallProgress("started")) == done
+    assert (
+        latest_progress(CallProgress("asked"), done)
+        == latest_progress(done, CallProgress("started"))
+        == done
+    )

@@ -18,7 +18,7 @@ from jp_nb.agent.provider import (
 from jp_nb.agent.tokens import estimate_image_tokens, estimate_text_tokens
 from jp_nb.images import Image
 from jp_nb.providers.registry import create_provider
-from jp_nb.record.context import ContextItem, thread_of
+from jp_nb.record.context import ContextItem, build_context
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.request_diff import request_difference
 from jp_nb.rendering.requests import TracedRequest, request_report
@@ -130,7 +130,7 @@ def test_no_text_of_a_message_becomes_markup(texts: list[str], full: bool) -> No
 
 @given(records, st.dictionaries(st.text(max_size=5), json_values, max_size=3), st.booleans())
 def test_any_conversation_has_a_report(raw: list[Any], schema: Any, full: bool) -> None:
-    thread = thread_of(new_stream(*raw), ("openai",), in_turn=True)
+    thread = build_context(new_stream(*raw), ("openai",), in_turn=True)
     tools = (ToolDefinition("t", "", schema), TODAY)
     request = ModelRequest("m", thread, tools=tools, schema=schema)
     sent = SentRequest("POST", "http://h", {}, json.dumps({"x": schema}).encode())

@@ -13,7 +13,7 @@ from jp_nb.cli import main
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ProposedBy, metadata_of
+from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.record.turns import ConfigChange, Inquiry, ToolCall, Turn, read_turn
 from jp_nb.rendering import turn as turn_module
 from jp_nb.rendering.report import Report
@@ -70,7 +70,7 @@ def test_log_names_the_collaborator_who_asked() -> None:
 
 def test_log_shows_events_in_their_order() -> None:
     delta = ConfigDelta(
-        timestamp=T, unsets=("user.name",), metadata=metadata_of([
+        timestamp=T, unsets=("user.name",), metadata=proposal_metadata([
             ProposedBy("t", "c1", ("user.name",), "grant")])
     )  # fmt: skip
     shown = log_of(
@@ -318,7 +318,7 @@ def test_show_command_prints_the_log(tmp_path: Path, capsys: pytest.CaptureFixtu
         timestamp=T,
         delta={"user": {"name": "t"}},
         unsets=("assistant.name",),
-        metadata=metadata_of([FORM, GRANT]),
+        metadata=proposal_metadata([FORM, GRANT]),
     )
     document = Document.new(clock=utc_now, made="live")
     document.conversation = new_stream(

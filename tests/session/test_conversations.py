@@ -17,7 +17,7 @@ from jp_nb.interop.directories import load_directory, save_directory
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ProposedBy, metadata_of
+from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.session.host import CellRun
 from jp_nb.session.session import Session
 from tests.support.fake_host import FakeHome, FakeHost
@@ -164,7 +164,7 @@ def test_change_proposed_by_a_tool_stays_in_its_conversation(
     cells.session.document.conversation.append(
         ConfigDelta(
             delta={"providers": {"llm": {"openai": {"base_url": "http://tool.example"}}}},
-            metadata=metadata_of([proposed]),
+            metadata=proposal_metadata([proposed]),
         )
     )
     assert cells.address == "http://tool.example"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jp_nb.json_values import JsonObject
-from jp_nb.record.journal import JournalHead, RunningMark, entry_lines, line_of
+from jp_nb.record.journal import EntriesDigest, JournalHead, format_entry_lines, format_line
 from jp_nb.session.journal import complete_document
 from jp_nb.storage.journal import JournalFolder
 
@@ -31,10 +31,12 @@ def made() -> str:
 def folder(tmp_path: Path, made: str) -> JournalFolder:
     """Has a journal of the second conversation, which begins with its second entry."""
     folder = JournalFolder(tmp_path / "journal")
-    file = folder.make("jp-c2", "/nb.ipynb")
-    mark = RunningMark().at(HAD, 1)
+    file = folder.create("jp-c2", "/nb.ipynb")
+    mark = EntriesDigest().at(HAD, 1)
     head = JournalHead({"id": "jp-c2", "made": made}, {}, 1, mark, notebook="/nb.ipynb")
-    file.append(head.line() + entry_lines([HAD[1], LATER]) + line_of(signature="2:of now"))
+    file.append(
+        head.line() + format_entry_lines([HAD[1], LATER]) + format_line(signature="2:of now")
+    )
     file.close()
     return folder
 

@@ -463,7 +463,7 @@ def test_removing_the_newest_line_invalidates_the_older_ones(
 def test_answers_stay_valid_after_archives_were_removed(
     notebook: AskedNotebook, folder: Path
 ) -> None:
-    log = QuestionLogFile(folder, keeps=1)
+    log = QuestionLogFile(folder, max_archives=1)
     sign = partial(notebook.session.active.questions._signed, log)
     for number in range(320):
         entry: LogEntry = {**OLD, "timestamp": OLD["datetime"], "answer": f"a{number}"}

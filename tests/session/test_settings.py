@@ -13,7 +13,7 @@ import pytest
 from jp_nb.config.directives import Directive
 from jp_nb.errors import UsageError
 from jp_nb.record.events import ConfigDelta
-from jp_nb.record.stream import ProposedBy, metadata_of
+from jp_nb.record.stream import ProposedBy, proposal_metadata
 from jp_nb.session.settings import Settings, base_config
 from jp_nb.storage import config_files
 from jp_nb.storage.config_files import ConfigFiles
@@ -42,7 +42,7 @@ class Talk:
     def __init__(self, folder: Path) -> None:
         files = ConfigFiles(folder)
         self.stream = new_stream(base_config=base_config(files))
-        self.settings = Settings(self.stream, files, trusted=True, made_here=True)
+        self.settings = Settings(self.stream, files, trusted=True, is_local=True)
 
     def change(self, kind: Any, text: str) -> list[str]:
         return self.settings.change(Directive(kind, text))
@@ -58,7 +58,7 @@ class Talk:
                 delta={"assistant": {"model": {"id": dict(model)}}} if model else {},
                 unsets=unsets,
                 claims=dict.fromkeys(touched, claims),
-                metadata=metadata_of([call]),
+                metadata=proposal_metadata([call]),
             )
         )
 

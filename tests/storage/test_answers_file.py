@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jp_nb.errors import ConfigError
 from jp_nb.storage.answers_file import (
     AnswersFile,
+    EnvironmentVariable,
     PreparedAnswer,
-    Variable,
     parse_answers,
     read_answers_file,
 )
@@ -37,8 +37,10 @@ def test_each_form_of_an_answer_is_read_with_its_line() -> None:
         PreparedAnswer(("questions", "u", "i"), 1, value=["p", "q"]),
         PreparedAnswer(("questions", "t", "a"), 4, value="x"),
         PreparedAnswer(("questions", "t", "b"), 6, skip=True),
-        PreparedAnswer(("questions", "t", "c"), 7, value=Variable("NAME")),
-        PreparedAnswer(("questions", "t", "d"), 8, value={"name": "Ada", "pin": Variable("PIN")}),
+        PreparedAnswer(("questions", "t", "c"), 7, value=EnvironmentVariable("NAME")),
+        PreparedAnswer(
+            ("questions", "t", "d"), 8, value={"name": "Ada", "pin": EnvironmentVariable("PIN")}
+        ),
         PreparedAnswer(("questions", "t", "e"), 9, value={"env": "a field of that name"}),
         PreparedAnswer(("questions", "t", "f"), 10, value="2026-11-23"),
         PreparedAnswer(("questions", "t", "g"), 11, value="[questions.t]\nh = 1\n"),

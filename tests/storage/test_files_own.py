@@ -15,7 +15,7 @@ from jp_nb.session.question_log import read_table
 from jp_nb.storage import answers_file, cassette, files
 from jp_nb.storage.answers_file import parse_answers, read_answers_file
 from jp_nb.storage.cassette import read_cassette
-from jp_nb.storage.files import NotOwnError, read_own
+from jp_nb.storage.files import ForeignFileError, read_owned_file
 from tests.support.notebook_runs import write_cells
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes")
@@ -26,10 +26,10 @@ GiveAway = Callable[[Path], None]
 def test_file_of_another_user_is_not_read(tmp_path: Path, give_away: GiveAway) -> None:
     file = tmp_path / "file"
     file.write_text("text")
-    assert read_own(file) == b"text"
+    assert read_owned_file(file) == b"text"
     give_away(file)
-    with pytest.raises(NotOwnError, match="belongs to another user"):
-        read_own(file)
+    with pytest.raises(ForeignFileError, match="belongs to another user"):
+        read_owned_file(file)
 
 
 def test_file_or_folder_that_others_may_change_is_not_read(tmp_path: Path) -> None:
@@ -39,10 +39,10 @@ def test_file_or_folder_that_others_may_change_is_not_read(tmp_path: Path) -> No
     for place, mode in ((file, 0o666), (file.parent, 0o777)):
         before = place.stat().st_mode
         place.chmod(mode)
-        with pytest.raises(NotOwnError, match="is writable for everyone"):
-            read_own(file)
+        with pytest.raises(ForeignFileError, match="is writable for everyone"):
+            read_owned_file(file)
         place.chmod(before)
-    assert read_own(file) == b"text"
+    assert read_owned_file(file) == b"text"
 
 
 def test_file_that_a_group_may_change_is_read_if_the_group_is_the_users_own(
@@ -52,10 +52,10 @@ def test_file_that_a_group_may_change_is_read_if_the_group_is_the_users_own(
     file.write_text("text")
     file.chmod(0o664)
     monkeypatch.setattr(files, "_is_private", lambda _: True)
-    assert read_own(file) == b"text"
+    assert read_owned_file(file) == b"text"
     monkeypatch.setattr(files, "_is_private", lambda _: False)
-    with pytest.raises(NotOwnError, match="is writable for its group"):
-        read_own(file)
+    with pytest.raises(ForeignFileError, match="is writable for its group"):
+        read_owned_file(file)
 
 
 def test_group_of_root_is_private_and_a_group_of_others_is_not() -> None:
@@ -72,10 +72,10 @@ def test_link_is_followed_if_it_and_its_target_are_the_users_own(
     target.write_text("text")
     link = tmp_path / "file"
     link.symlink_to(target)
-    assert read_own(link) == b"text"
+    assert read_owned_file(link) == b"text"
     give_away({"link": link, "target": target}.get(owned, target.parent))
-    with pytest.raises(NotOwnError, match=r"belongs to another user"):
-        read_own(link)
+    with pytest.raises(ForeignFileError, match=r"belongs to another user"):
+        read_owned_file(link)
 
 
 def test_pipe_device_and_long_file_are_not_read(tmp_path: Path) -> None:
@@ -83,10 +83,10 @@ def test_pipe_device_and_long_file_are_not_read(tmp_path: Path) -> None:
     (tmp_path / "long").write_text("x" * 101)
     for file in (tmp_path / "pipe", Path("/dev/zero"), tmp_path / "long"):
         refused = r"is not a file|has more than 100 bytes|is writable for"
-        with pytest.raises(NotOwnError, match=refused):
-            read_own(file, max_bytes=100)
+        with pytest.raises(ForeignFileError, match=refused):
+            read_owned_file(file, max_bytes=100)
     (tmp_path / "long").write_text("x" * 100)
-    assert len(read_own(tmp_path / "long", max_bytes=100)) == 100
+    assert len(read_owned_file(tmp_path / "long", max_bytes=100)) == 100
 
 
 def test_each_reader_refuses_a_foreign_file_and_one_that_is_too_long(

@@ -17,7 +17,7 @@ def test_sweep_tolerates_a_file_that_is_removed_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = JournalFolder(tmp_path / "journal")
-    own, other = folder.make("jp-c1"), folder.make("jp-c2")
+    own, other = folder.create("jp-c1"), folder.create("jp-c2")
     own.append(b"old")
     for file in (own, other):
         os.utime(file.path, (0, 0))
@@ -30,18 +30,18 @@ def test_sweep_tolerates_a_file_that_is_removed_meanwhile(
         return opens(path, flags, *mode)
 
     monkeypatch.setattr(os, "open", late)
-    folder.sweep()
+    folder.remove_old()
     assert list(folder.path.iterdir()) == []
 
 
 def test_old_temporary_files_are_swept(tmp_path: Path) -> None:
     folder = JournalFolder(tmp_path / "journal")
-    own = folder.make("jp-c1")
+    own = folder.create("jp-c1")
     old, fresh = own.path.with_name("jp-c2.0.new"), own.path.with_name("jp-c3.0.new")
     for path in (old, fresh):
         path.touch(0o600)
     os.utime(old, (0, 0))
-    folder.sweep()
+    folder.remove_old()
     assert sorted(folder.path.iterdir()) == sorted([own.path, fresh])
     own.close()
 
@@ -58,7 +58,7 @@ def test_failed_creation_without_locks_leaves_no_file(
     monkeypatch.setattr(fcntl, "flock", flock)
     folder = JournalFolder(tmp_path / "journal")
     with pytest.raises(OSError, match=os.strerror(errno.ENOLCK)):
-        folder.make("jp-c1")
+        folder.create("jp-c1")
     assert list(folder.path.iterdir()) == []
     with pytest.raises(OSError, match=os.strerror(errno.EBADF)):
         os.fstat(made[0])

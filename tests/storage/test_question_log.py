@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from jp_nb.errors import StorageError
 from jp_nb.storage import question_log
-from jp_nb.storage.files import locked
+from jp_nb.storage.files import file_lock
 from jp_nb.storage.question_log import EntryTooLongError, LogContents, LogEntry, QuestionLogFile
 from tests.storage.log_writers import Writer, check, entry
 
@@ -124,7 +124,7 @@ def test_file_that_cannot_be_archived_grows_and_is_reported(
 
 @pytest.mark.req("RCP-47")
 def test_configured_number_of_archives_is_kept(tmp_path: Path) -> None:
-    log = QuestionLogFile(tmp_path, keeps=2)
+    log = QuestionLogFile(tmp_path, max_archives=2)
     add(log, *range(450))
     assert names(log) == ["qna.jsonl", "qna_0003.jsonl", "qna_0004.jsonl"]
     assert [number for number, _ in answered(log)] == list(range(201, 451))
@@ -336,11 +336,11 @@ def test_lock_of_another_process_is_awaited_and_then_reported(tmp_path: Path) ->
         assert other.stdout.readline() == "held\n"
         with (
             pytest.raises(StorageError, match="another process has locked"),
-            locked(path, patience=0.05),
+            file_lock(path, timeout_s=0.05),
         ):
             pytest.fail("two had the lock")
         threading.Timer(0.2, other.kill).start()
-        with locked(path):  # a killed process gives it back
+        with file_lock(path):  # a killed process gives it back
             assert other.wait() != 0
 
 

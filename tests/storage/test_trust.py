@@ -72,7 +72,7 @@ def test_pending_settings_of_a_file_are_listed_with_their_values(bare_folder: Pa
     assert listed["conversation.attachments"] == ["file:~/.ssh/id_rsa"]
     assert (listed[f"{TOOL}.command.program"], listed[f"{TOOL}.run"]) == ("sh", "unattended")
     assert listed[f"{TOOL}.access.config"]
-    files.agree([pending])
+    files.consent([pending])
     assert get_path(merge_layers(files.layers()), f"{TOOL}.run") == "unattended"
 
 
@@ -152,7 +152,7 @@ def test_user_agrees_to_the_content_that_was_shown(bare_folder: Path) -> None:
     shown = files.pending()
     assert [leaf[:2] for leaf in shown[0].leaves] == [(URL, "http://evil.example")]
     file.write_text(EVIL.replace("evil", "other"))  # while the person reads
-    files.agree(shown)
+    files.consent(shown)
     assert get_path(merge_layers(files.layers()), URL) is None
     assert get_path(merge_layers(ConfigFiles(bare_folder, FolderTrust()).layers()), URL) is None
 
@@ -247,7 +247,7 @@ def test_damaged_consents_are_ignored_and_replaced(
             consents_path().write_text(damage, errors="surrogateescape")
             files = ConfigFiles(bare_folder, FolderTrust())
             assert merge_layers(files.layers()) == {}
-            files.agree(files.pending())
+            files.consent(files.pending())
             assert merge_layers(files.layers())
 
 

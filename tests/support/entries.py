@@ -90,7 +90,7 @@ def new_stream(
         clock=FakeClock(),
         base_config=base_config,
         raw=[dict(entry) for entry in raw],
-        draw=NumberedIds(),
+        new_id=NumberedIds(),
         tolerant=tolerant,
     )
 

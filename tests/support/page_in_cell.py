@@ -63,11 +63,11 @@ def new() -> None:
     """What `%jp new` does."""
     document = opened.document
     taken, made = document.ids(), document.conversation.head["made"]
-    document.shelve()
+    document.archive_active()
     document.conversation = ConversationStream.new(
         clock=utc_now,
         made=made,  # type: ignore[arg-type]  # it was made with one of these
-        not_ids=taken,
+        taken_ids=taken,
     )
     document.conversation.on_change = opened.store.changed
     opened.store.replaced()

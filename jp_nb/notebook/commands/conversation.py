@@ -19,9 +19,9 @@ from jp_nb.interop.directories import folder_at, load_directory, save_directory
 from jp_nb.interop.files import Dialect
 from jp_nb.notebook.commands import Invocation
 from jp_nb.record.clock import utc_now
-from jp_nb.record.compaction import in_words
+from jp_nb.record.compaction import format_compactions
 from jp_nb.record.config_history import NOT_FOLLOWED
-from jp_nb.record.conversations import Listed, first_words, listing
+from jp_nb.record.conversations import ConversationInfo, list_conversations, make_title
 from jp_nb.record.document import Document
 from jp_nb.record.events import ChatRequest
 from jp_nb.rendering.report import table
@@ -54,7 +54,7 @@ def undo(call: Invocation) -> None:
     last = call.session.document.conversation.last_turn()
     asked = (each.content for each in last.entries if isinstance(each, ChatRequest)) if last else ()
     call.session.conversations.undo()
-    title = _quoted(first_words(next(iter(asked), "")))
+    title = _quoted(make_title(next(iter(asked), "")))
     _report(call, f"Undid turn {left.turns - 1}{title and f', {title}'}", left)
 
 
@@ -77,13 +77,13 @@ def drop(call: Invocation) -> None:
     _say_active(call)
 
 
-def _report(call: Invocation, done: str, left: Listed) -> None:
+def _report(call: Invocation, done: str, left: ConversationInfo) -> None:
     """Print what was done, how to go back to the conversation `left`, and the active one."""
     print(f"jp_nb: {done}{_way_back(call, left)}")
     _say_active(call)
 
 
-def _way_back(call: Invocation, left: Listed) -> str:
+def _way_back(call: Invocation, left: ConversationInfo) -> str:
     if left.id not in call.session.document.ids():
         return ""  # it was empty
     if call.session.active.headless:  # the output is the same in each run
@@ -96,11 +96,11 @@ def _say_active(call: Invocation) -> None:
     print(f"jp_nb: Active: {title and f'{title} · '}{plain(call.session.format_status())}")
 
 
-def _active(call: Invocation) -> Listed:
-    return listing(call.session.document)[0]
+def _active(call: Invocation) -> ConversationInfo:
+    return list_conversations(call.session.document)[0]
 
 
-def _name(listed: Listed) -> str:
+def _name(listed: ConversationInfo) -> str:
     if listed.damaged:
         return f"the damaged conversation {one_line(listed.id, limit=80)}"
     if not listed.turns:
@@ -195,7 +195,7 @@ def _undo(call: Invocation, compacting: ManualCompaction) -> None:
     if not found:
         print("jp_nb: There is no compaction to undo. All turns are sent in full.")
         return
-    words = in_words(found)
+    words = format_compactions(found)
     if dry:
         print(f"jp_nb: This would undo the last compaction ({words}).")
     else:
@@ -306,15 +306,15 @@ def trust(call: Invocation) -> None:
 def _trust_workspace(call: Invocation) -> None:
     files = call.session.files
     if call.options.revoke:
-        for line in trust_module.revoked(files.folder):
+        for line in trust_module.revoke_consent(files.folder):
             print(f"jp_nb: {one_line(line, limit=MAX_LINE)}")
         return
     pending = call.session.pending()
     if not pending:
-        print(f"jp_nb: {one_line(files.why_nothing_waits(), limit=MAX_LINE)}")
+        print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_LINE)}")
         return
     rows = pending_rows(pending)
-    with files.unsaid():  # that an answers file is ignored until the user agrees, which happens now
+    with files.discard_notices():  # the user decides about the answers file now
         agrees = call.options.yes or _may_count(call, PENDING_HEAD, rows)
     if not agrees:
         raise PromptCancelled("The files of this folder remain untrusted", end="declined")

@@ -20,7 +20,7 @@ from jp_nb.notebook.commands import MAX_DIGITS, NOT_A_NAME, Invocation, refusal,
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.locate import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
-from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, checked_limit
+from jp_nb.record.question_log import DEFAULT_LIMIT, NO_HISTORY, QuestionHistory, validate_limit
 from jp_nb.rendering import report, tables, turn
 from jp_nb.rendering import tools as tools_module
 from jp_nb.rendering.questions import question_sheets, question_table, with_note
@@ -37,7 +37,7 @@ from jp_nb.rendering.tables import exchange_in_words, exchanges, model_table
 from jp_nb.session.cassettes import Cassettes
 from jp_nb.session.requests import PastRequests
 from jp_nb.session.session import Session
-from jp_nb.storage.config_files import listed, workspace_files
+from jp_nb.storage.config_files import format_paths, workspace_files
 from jp_nb.text import one_line, plain
 from jp_nb.versions import list_versions
 
@@ -133,10 +133,10 @@ def models(call: Invocation) -> None:
     name, *words = call.options.words or [model.provider]
     if name not in AVAILABLE_PROVIDERS:
         raise UsageError(_unknown_model(name, call.subcommand.usage))
-    listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
+    format_paths = session.turns.catalog.models(name, config, refresh=call.options.refresh)
     in_force = model.name if name == model.provider else ""
     shown = model_table(
-        listed, name, in_force=in_force, aliases=_aliases(name, config), words=words
+        format_paths, name, in_force=in_force, aliases=_aliases(name, config), words=words
     )
     others = [] if call.options.words else list(_set_up(config, model.provider))
     if others:
@@ -225,7 +225,7 @@ def _get(call: Invocation, words: Sequence[str]) -> None:
         return
     found = history.get(int(words[0]))
     if not found:
-        raise UsageError(history.nothing_at(int(words[0])))
+        raise UsageError(history.format_unknown_id(int(words[0])))
     call.show(question_sheets(found))
 
 
@@ -237,7 +237,7 @@ def _search(call: Invocation, words: Sequence[str]) -> None:
         return
     found = history.containing(text)
     if not found:
-        print(f"jp_nb: {one_line(history.nothing_like(text))}")
+        print(f"jp_nb: {one_line(history.format_no_match(text))}")
         return
     shown = found[-limit:]
     earlier = len(found) - len(shown)
@@ -289,7 +289,7 @@ def _noted(shown: Report, history: QuestionHistory, note: str) -> Report:
 
 def _limit(call: Invocation) -> int:
     given = call.options.limit
-    return checked_limit(
+    return validate_limit(
         DEFAULT_LIMIT if given is None else int(given) if _is_number(given) else given
     )
 
@@ -414,7 +414,7 @@ def _folder(session: Session) -> str:
     found = ", ".join(map(str, workspace_files(files.folder))) or "no configuration file"
     if not pending:
         return found
-    paths = listed({path for each in pending for path, _, _ in each.leaves})
+    paths = format_paths({path for each in pending for path, _, _ in each.leaves})
     return f"{found}; ignored until `%jp trust --workspace`: {paths}"
 
 

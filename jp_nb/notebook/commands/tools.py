@@ -289,7 +289,7 @@ def _explain(call: Invocation, paths: Sequence[str]) -> None:
         applies = default if default and value_at(path) == "null" else None
         for each in (path, applies) if applies else (path,):
             rows += [
-                (each, _who(x, each), "reverted" if x.taken_back else format_masked(each, x.value))
+                (each, _who(x, each), "reverted" if x.is_reverted else format_masked(each, x.value))
                 for x in settings.explain([each])[each]
             ]
         rows.append((path, "effective", value_at(applies or path)))
@@ -323,7 +323,7 @@ def _decider(said: Sequence[Provenance]) -> Provenance | None:
     """
     last = said[-1] if said else None
     below = [x for x in said if x.source not in (BASE, CONVERSATION)]
-    if last is None or last.taken_back:
+    if last is None or last.is_reverted:
         return below[-1] if below else None
     begun = last.source == BASE and below and below[-1].value == last.value
     return below[-1] if begun else last

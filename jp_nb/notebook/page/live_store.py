@@ -33,11 +33,11 @@ from jp_nb.record.document import (
     Document,
     NewerVersionError,
     all_conversations,
-    apart,
+    as_other,
     conversation_id,
     events_of,
     shape_of,
-    shelved,
+    split_damaged,
 )
 from jp_nb.record.merge import unknown_to
 
@@ -261,7 +261,7 @@ class LiveStore:
                 return
             self._saving.in_file = "", 0  # the entries may have changed
             if refusal and refusal.conversation not in (None, document.conversation.id):
-                document.others += apart(refusal.preserved)
+                document.others += split_damaged(refusal.preserved)
                 self._delivery.page_holds_other(conversation_id(refusal.preserved))
                 self._refusal = None
             self._delivery.replaced(document)
@@ -534,7 +534,7 @@ class LiveStore:
             self._adopt(stored, document)
             self._delivery.page_holds_other(stream, stored)
         elif not self._delivery.page_holds(stored):
-            self._refusal = PageRefusal(DIVERGED, ours, shelved(stored))
+            self._refusal = PageRefusal(DIVERGED, ours, as_other(stored))
 
     def _adopt(self, stored: JsonObject, document: Document) -> None:
         """Add conversations that only the page has to the document's other conversations."""

@@ -20,14 +20,14 @@ from jp_nb.notebook.page.live_store import NO_PAGE, LiveStore
 from jp_nb.notebook.page.protocol import Hello
 from jp_nb.notebook.page.stores import CarrierStore, MemoryStore
 from jp_nb.record import merge
-from jp_nb.record.clock import Clock, PositionClock, utc_now
+from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
 from jp_nb.record.document import (
     Document,
     NewerVersionError,
-    apart,
     conversation_id,
     entry_counts,
-    made_headless,
+    is_headless_conversation,
+    split_damaged,
 )
 from jp_nb.record.stream import ConversationStream, Made
 from jp_nb.session.host import OpenedConversation, RecordStore
@@ -153,7 +153,7 @@ class PageStorage:
         if loaded is not None and not len(loaded.conversation):
             # A conversation without entries does not keep its base configuration.
             loaded.conversation = ConversationStream.new(
-                clock=clock, made="live", base_config=base_config, not_ids=loaded.ids()
+                clock=clock, made="live", base_config=base_config, taken_ids=loaded.ids()
             )
         document = loaded or Document.new(clock=clock, made="live", base_config=base_config)
         self.store.attach(document)
@@ -193,7 +193,7 @@ class HeadlessStorage:
             notices.append(
                 f"The record is damaged ({exc}). It is kept, and a new conversation starts."
             )
-            damaged += apart(stored)
+            damaged += split_damaged(stored)
         if continues and self.path is None:
             notices.append("No conversation is continued: the runner does not name the notebook.")
         if loaded is not None and continues and len(loaded.conversation):
@@ -238,13 +238,13 @@ def begin_headless(
         return Document.new(clock=clock, made=made, base_config=base_config)
     used_ids = loaded.ids()
     if loaded.conversation.head.get("made") != made:
-        loaded.shelve()
-    others = [other for other in loaded.others if not made_headless(other)]
-    if isinstance(clock, PositionClock):  # a repeated run reuses the id of the replaced one
+        loaded.archive_active()
+    others = [other for other in loaded.others if not is_headless_conversation(other)]
+    if isinstance(clock, ReproducibleClock):  # a repeated run reuses the id of the replaced one
         used_ids = set(map(conversation_id, others))
     extra = {key: item for key, item in loaded.extra.items() if key != "signature"}
     stream = ConversationStream.new(
-        clock=clock, made=made, base_config=base_config, not_ids=used_ids
+        clock=clock, made=made, base_config=base_config, taken_ids=used_ids
     )
     return Document(stream, others, extra)
 

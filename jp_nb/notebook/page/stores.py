@@ -19,7 +19,7 @@ from pydantic import JsonValue
 from jp_nb.errors import StorageError
 from jp_nb.json_values import JsonObject, make_storable, make_storable_with_size
 from jp_nb.notebook.page.protocol import CellContext
-from jp_nb.record.clock import Clock, PositionClock, utc_now
+from jp_nb.record.clock import Clock, ReproducibleClock, utc_now
 from jp_nb.record.document import Document
 from jp_nb.record.merge import MODEL, MODULE
 
@@ -96,7 +96,7 @@ def _open_widget(state: JsonObject, cell: CellContext, clock: Clock) -> Send:
     comm = cell.run(
         create_comm,
         comm_id=clock.widget_id(next(_WIDGET_NUMBERS))
-        if isinstance(clock, PositionClock)
+        if isinstance(clock, ReproducibleClock)
         else None,
         target_name="jupyter.widget",
         data={"state": state, "buffer_paths": []},

@@ -23,7 +23,7 @@ from jp_nb.record.question_log import (
     UNTRUSTED,
     LoggedAnswer,
     QuestionHistory,
-    checked_limit,
+    validate_limit,
 )
 from jp_nb.tools.answer_types import AnswerType
 from jp_nb.tools.base import CellThread, ToolContext, ToolDefaults
@@ -231,7 +231,7 @@ def _wrong(given: Mapping[str, JsonValue]) -> str | None:
     if action == "query" and not (isinstance(text := given.get("text"), str) and text.strip()):
         return 'The action "query" needs `text`: the text to search for, not blank.'
     try:
-        checked_limit(given.get("limit", DEFAULT_LIMIT))
+        validate_limit(given.get("limit", DEFAULT_LIMIT))
     except UsageError as exc:
         return f"The `limit` argument is wrong: {exc}."
     return None
@@ -239,16 +239,16 @@ def _wrong(given: Mapping[str, JsonValue]) -> str | None:
 
 def _found(history: QuestionHistory, given: Mapping[str, JsonValue]) -> Outcome:
     """Return what of `history` a call asks for; the arguments are as they should be."""
-    limit = checked_limit(given.get("limit", DEFAULT_LIMIT))
+    limit = validate_limit(given.get("limit", DEFAULT_LIMIT))
     if given["action"] == "get":
         number = int(str(given["id"]))
         if not (one := history.get(number)):
-            return Failure(history.nothing_at(number))
+            return Failure(history.format_unknown_id(number))
         return _result(history, one, len(one), "")
     if given["action"] == "query":
         text = str(given["text"])
         found = history.containing(text)
-        message = "" if found else history.nothing_like(text)
+        message = "" if found else history.format_no_match(text)
         return _result(history, found[-limit:], len(found), message)
     message = "" if history.answers else NO_HISTORY
     return _result(history, history.latest(limit), len(history.answers), message)
@@ -271,7 +271,7 @@ def _result(
         entries.append(entry)
     entries.reverse()
     body: dict[str, JsonValue] = {"message": message} if message else {}
-    body |= {"of": _KEPT_IN[history.kept_in], "total": total, "entries": entries}
+    body |= {"of": _KEPT_IN[history.source], "total": total, "entries": entries}
     if len(entries) < len(answers):
         body["shortened"] = (
             f"only the newest {len(entries)} of {len(answers)}: the others are too long"

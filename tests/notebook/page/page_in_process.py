@@ -125,8 +125,8 @@ class Pages:
         """Begin another conversation, as `%jp new` does."""
         document = self.document
         taken = document.ids()
-        document.shelve()
-        document.conversation = ConversationStream.new(clock=utc_now, made="live", not_ids=taken)
+        document.archive_active()
+        document.conversation = ConversationStream.new(clock=utc_now, made="live", taken_ids=taken)
         document.conversation.on_change = self.store.changed
         self.store.replaced()
 

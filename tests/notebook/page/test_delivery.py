@@ -320,7 +320,7 @@ def holder(delivery: PageDelivery, document: Document) -> Holder:
 
 
 def begin(document: Document, name: str) -> None:
-    document.shelve()
+    document.archive_active()
     document.conversation = new_stream()
     document.conversation.head["id"] = name
 

@@ -98,9 +98,9 @@ def test_shorter_conversation_replaces_the_longer_one() -> None:
     document, store = begin(executor)
     for _ in range(50):
         document.conversation.start_turn(ChatRequest(content="x" * 4000))
-    document.shelve()
+    document.archive_active()
     document.conversation = ConversationStream.new(
-        clock=utc_now, made="headless", not_ids=document.ids()
+        clock=utc_now, made="headless", taken_ids=document.ids()
     )
     document.conversation.on_change = store.changed
     store.replaced()

@@ -15,7 +15,7 @@ from jp_nb.json_values import make_storable
 from jp_nb.notebook.page.stores import CarrierStore
 from jp_nb.record import merge
 from jp_nb.record.clock import utc_now
-from jp_nb.record.conversations import drop, listing, switch
+from jp_nb.record.conversations import drop, list_conversations, switch
 from jp_nb.record.document import Document, entry_counts
 from jp_nb.record.events import ChatRequest, ConfigDelta
 from jp_nb.record.signing import SIGNATURE, Trust, is_signature
@@ -33,7 +33,7 @@ MINE: dict[str, JsonValue] = {"conversation": {"tools": {"rm": {"run": "unattend
 def trust_in(value: JsonValue, key: Path) -> Trust:
     """What a new process makes of the stored record `value`."""
     document = Document.load(json.loads(json.dumps(value)), clock=utc_now)
-    return Trust(document, KeyFile(key), ours=False)
+    return Trust(document, KeyFile(key), is_local=False)
 
 
 # --- the headless carrier --------------------------------------------------------------------
@@ -54,7 +54,7 @@ class Run:
         self.store = CarrierStore(
             self.document, seen=entry_counts(loaded), open_widget=self.executor.open
         )
-        self.trust = Trust(self.document, KeyFile(key), ours=loaded is None)
+        self.trust = Trust(self.document, KeyFile(key), is_local=loaded is None)
         self.wire()
 
     def wire(self) -> None:
@@ -71,11 +71,11 @@ class Run:
 
     def new(self) -> None:
         taken = self.document.ids()
-        self.document.shelve()
+        self.document.archive_active()
         self.document.conversation = ConversationStream.new(
-            clock=utc_now, made="live", not_ids=taken
+            clock=utc_now, made="live", taken_ids=taken
         )
-        self.trust.follow(ours=True)
+        self.trust.follow(is_local=True)
         self.wire()
         self.store.replaced()
 
@@ -137,7 +137,7 @@ def test_switching_and_dropping_reach_the_carrier(tmp_path: Path) -> None:
     drop(again.document, first)
     again.store.replaced()
     found = again.lifted()  # what was read and dropped does not come back from the file
-    assert [x.id for x in listing(Run(key, found).document)] == [second]
+    assert [x.id for x in list_conversations(Run(key, found).document)] == [second]
     assert Run(key, found).trust.trusted
 
 
@@ -181,7 +181,7 @@ def test_key_that_others_can_read_neither_signs_nor_verifies(tmp_path: Path, sig
     assert "accessible to other users" in str(trust_in(signed, tmp_path / "key").why_not)
     run = Run(tmp_path / "key")
     run.ask(MINE)
-    assert "accessible to other users" in str(run.trust.unsigned)
+    assert "accessible to other users" in str(run.trust.unsigned_reason)
     assert SIGNATURE not in run.lifted()["jp"]
 
 
@@ -214,7 +214,7 @@ class SignedPages:
         if hasattr(pages, "opened"):
             pages.store.close()
         pages.begin()
-        self.trust = Trust(pages.document, KeyFile(self.key), ours=not pages.opened.restored)
+        self.trust = Trust(pages.document, KeyFile(self.key), is_local=not pages.opened.restored)
         self.wire()
         return self.trust.why_not
 
@@ -330,7 +330,7 @@ def test_switch_and_drop_are_sent_to_the_page(signing: SignedPages, pages: Pages
     pages.tell("one")
     first = pages.view.jp["conversation"]["id"]
     pages.new()
-    signing.trust.follow(ours=True)
+    signing.trust.follow(is_local=True)
     signing.wire()
     pages.tell("two")
     second = pages.view.jp["conversation"]["id"]
