@@ -239,8 +239,8 @@ def test_config_tutorial_shows_the_ends_of_proposals(
 @pytest.mark.parametrize(
     ("button", "verdict", "answer"),
     [
-        ("Apply", "applied by you (form)", "`scripted/strong` here."),
-        ("Reject", "rejected by you (form)", "You want my answer, then"),
+        ("Apply changes", "applied by you (form)", "`scripted/strong` here."),
+        ("Reject changes", "rejected by you (form)", "You want my answer, then"),
     ],
 )
 def test_config_tutorial_works_with_any_decision_of_its_reader(
@@ -320,7 +320,7 @@ def test_ci_tutorial_replays_on_a_page_and_then_asks_its_reader(
                     reader.click("Yes")
                 elif cell.id == "ci-call":
                     reader.form("Run Python publish tool?")
-                    reader.click("Run")
+                    reader.click("Run publish")
                     beacon = reader.form("Who reads it?")
                     reader.send(beacon, {"type": "submit", "index": 1})
                 shown[cell.id] = _shown_by(reader, request)

@@ -509,7 +509,7 @@ class Compactor:
     async def _chosen(self, plans: dict[str, CompactionPlan]) -> CompactionPlan | None:
         """Ask the person what to do about the length; None: nothing."""
         actions = [Action(_KEYS[way], f"{_NAMES[way]} and try again", way) for way in plans]
-        actions.append(Action("s", "Stop", "stop"))
+        actions.append(Action("s", "End the turn", "stop"))
         prompt = ActionPrompt(
             _TOO_LONG,
             tuple(actions),

@@ -18,6 +18,7 @@ from jp_nb.agent.prompts import (
     NotAnswered,
     Prompter,
     QuestionPrompt,
+    label_name,
 )
 from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.text import one_line, spell_invisible
@@ -162,7 +163,7 @@ def tool_menu(
 
 
 def _format_names(tools: Sequence[str]) -> str:
-    shown = [f"`{one_line(spell_invisible(name), limit=60)}`" for name in tools[:MAX_NAMED_CALLS]]
+    shown = [label_name(name) for name in tools[:MAX_NAMED_CALLS]]
     if more := len(tools) - len(shown):
         return f"{', '.join(shown)} and {more} more"
     return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))

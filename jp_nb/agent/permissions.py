@@ -33,6 +33,7 @@ from jp_nb.agent.prompts import (
     ProposedChange,
     QuestionPrompt,
     Unavailable,
+    label_name,
 )
 from jp_nb.agent.questions import TurnState
 from jp_nb.agent.tool_call import Call, CallCallbacks, prepare_arguments
@@ -46,32 +47,28 @@ from jp_nb.tools.outcome import Failure
 from jp_nb.tools.parameters import TextArgument, text_arguments
 from jp_nb.tools.question import Question
 
-RUN_FOR_TURN: Mapping[Covers, str] = {
-    "tool": "Run all its calls this turn",
-    "arguments": "Run this exact call this turn",
-}
-"""Button for a permission for the rest of the turn, by the calls that it covers."""
 
-
-def permission_actions(covers: Covers) -> tuple[Action, ...]:
-    """Return the choices for a call. Labels name the calls that a choice covers."""
+def permission_actions(tool: str, covers: Covers) -> tuple[Action, ...]:
+    """Return the choices about a call of `tool`; their labels name the calls that they cover."""
+    name = label_name(tool)
+    allowed = {"tool": name, "arguments": "this exact call"}[covers]
     return (
-        Action("y", "Run", "run"),
-        Action("Y", RUN_FOR_TURN[covers], "run_turn"),
-        Action("n", "Skip", "skip"),
-        Action("N", "Skip all its calls this turn", "skip_turn"),
-        Action("p", "Print arguments", "print", on_form=False),
-        Action("r", "Reason", "reason"),
-        Action("e", "Edit", "edit"),
+        Action("y", f"Run {name}", "run"),
+        Action("Y", f"Allow {allowed} for this turn", "run_turn"),
+        Action("n", f"Skip {name}", "skip"),
+        Action("N", f"Skip all calls of {name} in this turn", "skip_turn"),
+        Action("p", "Print the arguments", "print", on_form=False),
+        Action("r", "Skip and say why …", "reason"),
+        Action("e", "Edit the arguments …", "edit"),
     )
 
 
 DELIVERY = (
-    Action("y", "Deliver", "deliver"),
-    Action("n", "Skip", "skip"),
-    Action("e", "Edit", "edit"),
+    Action("y", "Deliver the result", "deliver"),
+    Action("n", "Withhold the result", "skip"),
+    Action("e", "Edit the result …", "edit"),
 )
-APPROVAL = (Action("y", "Apply", "apply"), Action("n", "Reject", "reject"))
+APPROVAL = (Action("y", "Apply changes", "apply"), Action("n", "Reject changes", "reject"))
 APPROVAL_HELP = "Either all of the changes are applied or none. The tool gets your decision."
 
 SKIPPED = "Tool skipped by user."
@@ -222,7 +219,7 @@ class _PendingCall:
     def prompt(self) -> ActionPrompt:
         return ActionPrompt(
             text=f"Run {self.tool.origin} {spell_invisible(self.tool.name)} tool?",
-            actions=permission_actions(self.tool.covers),
+            actions=permission_actions(self.tool.name, self.tool.covers),
             exhibits=tuple(self.details()),
             only_buttons=True,
         )

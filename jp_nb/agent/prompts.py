@@ -15,6 +15,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 from pydantic import JsonValue
 
 from jp_nb.record.events import AnswerMark
+from jp_nb.text import one_line, spell_invisible
 from jp_nb.tools.base import error_summary
 from jp_nb.tools.question import FormAnswer, Question
 
@@ -30,6 +31,11 @@ class Action:
     label: str
     value: str
     on_form: bool = True
+
+
+def label_name(tool: str) -> str:
+    """Return the name of a tool for a button or a title: one line, bounded, nothing unseen."""
+    return one_line(spell_invisible(tool), limit=60)
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,7 +281,7 @@ class ToolBench:
 def untrusted_call(name: str, doubt: str) -> str:
     """Return the beginning of a question about a call of `name` in an untrusted record."""
     return (
-        f"This notebook's history is not trusted ({doubt}), so the call of `{one_name(name)}` may "
+        f"This notebook's history is not trusted ({doubt}), so the call of {one_name(name)} may "
         "have been added by someone else"
     )
 

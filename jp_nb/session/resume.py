@@ -186,5 +186,5 @@ def resume_prompt(
         return ActionPrompt(
             text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"
         )
-    text = f"`{name}` was interrupted{which} and may already have run, fully or partly."
+    text = f"{name} was interrupted{which} and may already have run, fully or partly."
     return ActionPrompt(text, (_RUN, _SKIP, _LATER), exhibits=exhibits, last_line="Run it again?")

@@ -142,7 +142,7 @@ def cutting(person: FakePrompter, *calls: Any, config: Partial | None = None) ->
 
 
 async def cut(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnEnd:
-    """Run the turn, interrupt it when `ready` holds, and cut the functions in the cell."""
+    """Run the turn, interrupt it when ready holds, and cut the functions in the cell."""
     task = asyncio.create_task(bench.run())
     await until(lambda: cell.heard and ready())
     bench.loop.interrupt()
@@ -155,7 +155,7 @@ async def cut(bench: Bench, cell: CutCell, ready: Callable[[], object]) -> TurnE
 HOLD, SLOW = call("hold", "c1", index=1), call("slow", "c2", index=2)
 
 
-ALONE = ["Tell the model something …", "Run `hold` again", "End the turn"]
+ALONE = ["Tell the model something …", "Run hold again", "End the turn"]
 
 
 @pytest.mark.parametrize("closed", [False, True], ids=["chosen", "closed"])

@@ -45,7 +45,7 @@ from tests.agent.turn_bench import (
 )
 from tests.support.fakes import FakePrompter, for_tool, forever, until, yes
 
-SLOW_RUNS = ["Continue", "Tell the model something …", "Run `slow` again", "End the turn"]
+SLOW_RUNS = ["Continue", "Tell the model something …", "Run slow again", "End the turn"]
 
 
 CALLS = reply(call("slow", "c1", index=1), call("fast", "c2", index=2))
@@ -174,7 +174,7 @@ async def test_open_prompt_is_closed_before_the_menu_and_the_next_one_waits() ->
     end = await one_interrupt(bench, lambda: person.asked)
     assert end.status == "completed"
     shown = [p.text if isinstance(p, ActionPrompt) else p.tool for p in person.asked]
-    assert shown == ["a", "Interrupted: `a` and `b`", "b"]
+    assert shown == ["a", "Interrupted: a and b", "b"]
     assert person.most_at_once == 1
     assert contents(bench) == [("c1", REASON_NOT_ANSWERED["interrupted"]), ("c2", "sure: True")]
     [first, second] = bench.of(InquiryResponse)
@@ -187,7 +187,7 @@ async def test_menu_names_the_call_whose_question_was_closed() -> None:
     calls = reply(call("a"))
     bench = Bench([calls, DONE], tools=[asking_tool("a")], person=person, config=acting())
     await one_interrupt(bench, lambda: person.asked)
-    assert person.asked[-1].text == "Interrupted: `a`"
+    assert person.asked[-1].text == "Interrupted: a"
     assert menus(person) == [["Continue", "Tell the model something …", "End the turn"]]
 
 

@@ -266,7 +266,7 @@ async def test_interrupted_change_prompt_returns_before_later_questions() -> Non
     await bench.run()
     texts = shown_texts(person)
     assert ["delta" in text for text in texts] == [True, False, True, False]
-    assert texts[1] == "Interrupted: `first` and `second`"
+    assert texts[1] == "Interrupted: first and second"
 
 
 @pytest.mark.parametrize("rule", [FULL, UNATTENDED], ids=["ask", "unattended"])

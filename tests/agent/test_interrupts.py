@@ -36,11 +36,11 @@ def test_interrupt_within_the_cool_down_or_the_menu_escalates() -> None:
 
 
 MENUS: list[tuple[list[str], str, str]] = [
-    (["slow"], "Interrupted: `slow`", "Run `slow` again"),
-    (["a", "b"], "Interrupted: `a` and `b`", "Run these 2 calls again"),
-    (["a", "b", "c"], "Interrupted: `a`, `b` and `c`", "Run these 3 calls again"),
-    (["a"] * 5, "Interrupted: `a`, `a`, `a` and 2 more", "Run these 5 calls again"),
-    (["a\u202eb"], "Interrupted: `a⟨U+202E⟩b`", "Run `a⟨U+202E⟩b` again"),
+    (["slow"], "Interrupted: slow", "Run slow again"),
+    (["a", "b"], "Interrupted: a and b", "Run these 2 calls again"),
+    (["a", "b", "c"], "Interrupted: a, b and c", "Run these 3 calls again"),
+    (["a"] * 5, "Interrupted: a, a, a and 2 more", "Run these 5 calls again"),
+    (["a\u202eb"], "Interrupted: a⟨U+202E⟩b", "Run a⟨U+202E⟩b again"),
     ([], "Interrupted", "Run the calls again"),
 ]
 

@@ -93,13 +93,13 @@ async def test_permission_prompt_shows_arguments_and_choices() -> None:
     assert isinstance(prompt, ActionPrompt)
     assert prompt.exhibits == (PromptDetail("Arguments", {"city": "Delft"}),)
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
-        ("y", "Run", True),
-        ("Y", "Run all its calls this turn", True),
-        ("n", "Skip", True),
-        ("N", "Skip all its calls this turn", True),
-        ("p", "Print arguments", False),
-        ("r", "Reason", True),
-        ("e", "Edit", True),
+        ("y", "Run weather", True),
+        ("Y", "Allow weather for this turn", True),
+        ("n", "Skip weather", True),
+        ("N", "Skip all calls of weather in this turn", True),
+        ("p", "Print the arguments", False),
+        ("r", "Skip and say why …", True),
+        ("e", "Edit the arguments …", True),
     ]
 
 
@@ -236,9 +236,9 @@ async def test_delivery_prompt_shows_the_whole_result() -> None:
     assert prompt.text == "Deliver t result to assistant?"
     assert prompt.exhibits == (PromptDetail("Result", "a secret"),)
     assert [(a.key, a.label) for a in prompt.actions] == [
-        ("y", "Deliver"),
-        ("n", "Skip"),
-        ("e", "Edit"),
+        ("y", "Deliver the result"),
+        ("n", "Withhold the result"),
+        ("e", "Edit the result …"),
     ]
     assert delivered_.content == "a secret"
 
@@ -309,8 +309,8 @@ async def test_one_prompt_about_all_changes_names_the_tool() -> None:
     assert prompt.changes == tuple(CHANGES)
     assert prompt.text == "⟳ Configuration delta proposed by tool 'change_model'"
     assert [(a.key, a.label, a.on_form) for a in prompt.actions] == [
-        ("y", "Apply", True),
-        ("n", "Reject", True),
+        ("y", "Apply changes", True),
+        ("n", "Reject changes", True),
     ]
 
 
@@ -482,7 +482,7 @@ async def test_permission_for_the_turn_may_cover_the_same_arguments_alone() -> N
         {"query": "drop table a"},
     ]
     assert seen == ["select 1", "select 1"]
-    assert asked[0].actions[1].label == "Run this exact call this turn"
+    assert asked[0].actions[1].label == "Allow this exact call for this turn"
 
 
 async def test_refusal_for_the_turn_covers_all_calls_of_the_tool() -> None:
@@ -495,7 +495,7 @@ async def test_calls_covered_by_a_permission_are_configurable() -> None:
     codes = ("select 1", "drop table a")
     asked, seen = await asked_about_code(*codes, ends=[yes("run_turn")], covers="tool")
     assert (len(asked), seen) == (1, ["select 1", "drop table a"])
-    assert asked[0].actions[1].label == "Run all its calls this turn"
+    assert asked[0].actions[1].label == "Allow run_sql for this turn"
 
 
 async def test_permission_for_the_turn_covers_one_command_line() -> None:

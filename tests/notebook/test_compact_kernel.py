@@ -106,7 +106,7 @@ def test_stopped_turn_has_the_error_and_can_be_resumed(user: FrontEnd) -> None:
     have_long_one(user, "long")
     request = user.start("%%jp\nAnd now?")
     user.form(LONGER)
-    user.click("Stop")
+    user.click("End the turn")
     user.finish(request)
     said = error(user, request)
     assert said is not None

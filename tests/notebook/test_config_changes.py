@@ -67,8 +67,8 @@ SECTION_8_5 = f"""\
 
 """
 EXPLAINED = """\
-  y  Apply
-  n  Reject
+  y  Apply changes
+  n  Reject changes
   Either all of the changes are applied or none. The tool gets your decision.
 """
 APPLIED = """[
@@ -150,7 +150,7 @@ def model(user: FrontEnd) -> tuple[str, str]:
 
 @pytest.mark.req("R078-128", "R078-129")
 def test_tool_changes_the_model_within_a_turn(user: FrontEnd) -> None:
-    request = decided(user, "Apply")
+    request = decided(user, "Apply changes")
     assert error(user, request) is None
     shown = static(user, request)
     assert shown["text/plain"].splitlines() == [
@@ -168,7 +168,7 @@ def test_tool_changes_the_model_within_a_turn(user: FrontEnd) -> None:
 
 
 def test_turn_and_commands_name_the_tool_that_changed_a_setting(user: FrontEnd) -> None:
-    decided(user, "Apply")
+    decided(user, "Apply changes")
     [(delta, proposed_by)] = value(user, APPLIED)
     assert delta == {"assistant": {"model": {"id": {"provider": "scripted", "name": "second"}}}}
     assert proposed_by == [["change_model", PATHS, "person", "form"]]
@@ -190,7 +190,7 @@ def test_turn_and_commands_name_the_tool_that_changed_a_setting(user: FrontEnd) 
 
 
 def test_rejected_change_is_shown_in_the_cell_and_not_recorded(user: FrontEnd) -> None:
-    request = decided(user, "Reject")
+    request = decided(user, "Reject changes")
     assert error(user, request) is None
     shown = static(user, request)
     assert shown["text/plain"].splitlines() == [
@@ -258,7 +258,7 @@ def test_change_is_asked_again_after_an_interrupt_of_the_form(user: FrontEnd) ->
     user.forget(widgets=False)
     user.click("Continue")
     user.form(PROPOSED)
-    user.click("Apply")
+    user.click("Apply changes")
     user.finish(request)
     assert error(user, request) is None
     assert told(user) == []
@@ -291,7 +291,7 @@ def test_turn_stopped_at_the_form_changes_nothing(user: FrontEnd) -> None:
 def test_unavailable_model_ends_the_turn_and_another_setting_fixes_it(
     user: FrontEnd,
 ) -> None:
-    request = decided(user, "Apply", "google")
+    request = decided(user, "Apply changes", "google")
     failure = error(user, request)
     assert failure is not None
     assert failure["ename"] == "ConfigError"
@@ -308,7 +308,7 @@ def test_unavailable_model_ends_the_turn_and_another_setting_fixes_it(
 
 @pytest.mark.req("R078-138")
 def test_change_is_kept_when_a_later_turn_is_undone(user: FrontEnd) -> None:
-    decided(user, "Apply")
+    decided(user, "Apply changes")
     assert goes_on(user) == "Still the second."
     user.run("%jp undo", cell_id=None)
     assert value(user, "len(jp.conversation().turns)") == 1
@@ -319,7 +319,7 @@ def test_change_is_kept_when_a_later_turn_is_undone(user: FrontEnd) -> None:
 
 @pytest.mark.req("R078-138")
 def test_change_is_undone_with_its_turn(user: FrontEnd) -> None:
-    decided(user, "Apply")
+    decided(user, "Apply changes")
     user.run("%jp undo", cell_id=None)
     assert deltas(user) == []
     assert model(user)[0] == "scripted/first"  # as -m says, which was not the tool

@@ -147,7 +147,7 @@ def assert_left(page: NotebookPage) -> None:
     page.page.wait_for_function(
         "document.activeElement === document.querySelectorAll('.jp-Notebook .jp-Cell')[1]"
     )
-    assert change_form(page).get_by_role("button", name="Apply", exact=True).is_visible()
+    assert change_form(page).get_by_role("button", name="Apply changes", exact=True).is_visible()
 
 
 @pytest.mark.req("R078-75", "R078-77", "R078-128", "R078-129")
@@ -164,7 +164,7 @@ def test_change_is_rejected_or_applied_and_the_turn_continues_with_the_other_mod
     picture(page, "changes-form")
     keys(page, "Escape")  # leaves the form and decides nothing
     assert_left(page)
-    form.get_by_role("button", name="Reject", exact=True).focus()
+    form.get_by_role("button", name="Reject changes", exact=True).focus()
     page.page.keyboard.press("Escape")
     assert_left(page)
     form.locator(".jp-nb-question").click()
@@ -177,7 +177,7 @@ def test_change_is_rejected_or_applied_and_the_turn_continues_with_the_other_mod
     change_form(page)
     last_turn(page, *ASKED)
     assert_nothing_is_kept(page)
-    click(page, "Reject")
+    click(page, "Reject changes")
     text = page.output_text(1, contains="I go on myself.")
     assert f"⟳ {CHANGE} — rejected by you (form)" in text
     *_, response, _ = last_turn(page, *REJECTED)
@@ -234,7 +234,7 @@ def test_hostile_values_run_nothing_and_are_shown_exactly(opened: Opened) -> Non
     picture(page, "changes-evil")
     prompt = form.locator("bdi", has_text="THE END").last
     assert prompt.evaluate(IN_SIGHT)
-    click(page, "Apply")
+    click(page, "Apply changes")
     text = page.output_text(1, contains="The end.")
     assert "<img src=x onerror=" in text
     assert KEY in text
@@ -269,7 +269,7 @@ def test_code_is_shown_edited_restored_and_run(opened: Opened) -> None:
     assert form.locator(".jp-nb-code-keyword").first.text_content() == "from"
     assert page.cell(1).get_by_text("run_python(code=…5 lines)").is_visible()
     picture(page, "run-python-asked")
-    press_button(page, "Edit")
+    press_button(page, "Edit the arguments …")
     area = page.form().locator("textarea")
     area.wait_for()
     assert area.input_value() == CODE
@@ -279,7 +279,7 @@ def test_code_is_shown_edited_restored_and_run(opened: Opened) -> None:
     page.form().locator(".jp-nb-exact").wait_for()
     lines = page.form().locator(".jp-nb-exact .widget-html-content > div").all_text_contents()
     assert lines == CODE.split("\n")
-    click(page, "Edit")
+    click(page, "Edit the arguments …")
     area.fill(CODE.replace("6 * 7", "6 * 8"))
     keys(page, "Control+Enter")
     text = page.output_text(1, contains="That is all.")
@@ -311,7 +311,7 @@ def test_only_a_click_permits_a_call_while_a_function_keeps_the_kernel_busy(
     with busy_processor():
         page.run_cell(1)
         page.form()
-        click(page, "Run")
+        click(page, "Run publish")
         page.form().get_by_text("Sent.").wait_for()
         worked.touch()
         assert "✓ publish()" in page.output_text(1, contains="That is all.")
@@ -335,7 +335,7 @@ def test_only_a_click_permits_a_call_while_a_function_keeps_the_kernel_busy(
         keys(page, "Enter")
         form.get_by_text("Nothing is chosen yet").wait_for()  # the kernel handles messages again
         assert page.page.locator(BOX).count() == 0
-        click(page, "Skip")
+        click(page, "Skip publish")
         page.output_text(1, contains="That is all.")
     page.run_cell(3)
     page.output_text(3, contains="published 1")

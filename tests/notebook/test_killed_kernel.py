@@ -341,7 +341,7 @@ def the_other_change_is_on_screen(notebook: Notebook) -> None:
 
 
 def both_are_approved_and_others_run(notebook: Notebook) -> None:
-    notebook.click("Apply")
+    notebook.click("Apply changes")
     notebook.shows(f'assistant.name: "Before" → "{notebook.value}" — applied by you (form)')
 
 
@@ -351,7 +351,7 @@ def a_result_is_on_screen(notebook: Notebook) -> None:
 
 
 def one_response_is_missing(notebook: Notebook) -> None:
-    notebook.click("Deliver")
+    notebook.click("Deliver the result")
     notebook.shows("✓ look")
 
 
@@ -467,7 +467,7 @@ def assert_the_next_kernel_continues(notebook: Notebook, name: str) -> None:
     assert f'"{name}"' in notebook.displays(in_force)[0]["text/plain"]
     turn = notebook.start("%%jp -m scripted/after\nName yourself.", cell_id="another cell")
     notebook.form("Configuration delta proposed by tool 'rename'")
-    notebook.click("Apply")
+    notebook.click("Apply changes")
     notebook.finish(turn)
     assert error(notebook, turn) is None, error(notebook, turn)
     shown = notebook.displays(turn)[-1]["text/plain"]
@@ -512,7 +512,7 @@ def test_finished_result_survives_the_kernel_while_another_call_waits(kernels: K
     heir.run(MARKING)
     resumed = heir.start("%jp resume")
     heir.form("Run Python deploy tool?")
-    heir.click("Run")
+    heir.click("Run deploy")
     heir.finish(resumed)
     assert error(heir, resumed) is None
     assert "measure has finished: the result is kept" in heir.printed(resumed)

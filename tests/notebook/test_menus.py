@@ -307,9 +307,9 @@ def test_menu_offers_to_run_an_interrupted_function_again_and_not_to_continue(
 ) -> None:
     request = begun(user, "alone", "hold begins")
     interrupted(user)
-    assert labels(user) == ["Tell the model something …", "Run `hold` again", "End the turn"]
+    assert labels(user) == ["Tell the model something …", "Run hold again", "End the turn"]
     (folder / "gate").touch()
-    user.click("Run `hold` again")
+    user.click("Run hold again")
     user.finish(request)
     assert error(user, request) is None
     assert contents(user) == ["held"]

@@ -82,7 +82,7 @@ def test_forms_are_answered_and_a_block_becomes_a_cell(lab: Lab, opened: Opened)
     page.run_cell(2)  # a permission, a configuration change and the menu of an interrupt
     page.form().get_by_text("Run Python send tool?").wait_for()
     keys(page, "ArrowRight", "ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp")
-    assert page.page.evaluate("document.activeElement.textContent") == "Run"
+    assert page.page.evaluate("document.activeElement.textContent") == "Run send"
     keys(page, "Enter")
     page.form().get_by_text("Configuration delta").wait_for()
     keys(page, "Tab", "Space")

@@ -177,10 +177,10 @@ def test_one_form_is_live_while_tools_show_something_beside_it(opened: Opened, l
         wait_for_end(page, kind)
         assert_one_form(page)
         assert page.form().evaluate("form => form.isMarked"), f"drawn anew: {kind}"
-        click(page, "Run")
+        click(page, "Run *")
     wait_for_end(page, "print_around", "show_in_thread")
     assert_one_form(page)
-    click(page, "Run")
+    click(page, "Run *")
     text = page.output_text(2, contains="That is all.")
     for number, kind in enumerate(KINDS):
         assert text.count(f'show(kind="{kind}")') == text.count(f"deployed {number}") == 1
@@ -198,7 +198,7 @@ def test_form_and_one_line_for_each_call_are_left_when_a_tool_clears_the_cell(
         assert_one_form(page)
         text = page.output_text(2)
         assert text.count(f'show(kind="{kind}")') == 1
-        click(page, "Run")
+        click(page, "Run *")
     text = page.output_text(2, contains="That is all.")
     page.wait_for_kernel_status("idle")
     page.save()
@@ -222,12 +222,12 @@ def test_reopened_page_second_tab_and_second_view_have_one_form_and_one_record(
     other = NotebookPage(context.new_page(), page.path, page._url, status="busy")
     for each in (page, other):
         assert_one_form(each)
-    click(other, "Run")
+    click(other, "Run *")
     page.page.locator("text=clear_now").first.wait_for()
     for each in (page, other):
         wait_for_end(each, "clear_now")
         assert_one_form(each)
-    click(page, "Run")
+    click(page, "Run *")
     for each in (page, other):
         text = each.output_text(2, contains="That is all.")
         assert text.count("That is all.") == text.count('show(kind="clear_now")') == 1
@@ -309,7 +309,7 @@ def run_all(page: NotebookPage, lab: Lab, size: ViewportSize, words: str) -> dic
     page.replace_cells(TOOLS, FILLER, FILLER, ask, *[FILLER] * 4)
     page.page.set_viewport_size(size)
     page.command("notebook:run-all-cells", wait=False)
-    click(page, "Run")
+    click(page, "Run *")
     page.output_text(4, contains="Done.")
     page.page.wait_for_function(NONE_QUEUED)
     page.command("notebook:run-all-cells", wait=False)
@@ -317,7 +317,7 @@ def run_all(page: NotebookPage, lab: Lab, size: ViewportSize, words: str) -> dic
     page.page.wait_for_function(STEADY)
     found: dict[str, float] = page.cell(4).evaluate(IN_VIEW)
     picture(page, f"run-all-{size['width']}")
-    click(page, "Run")
+    click(page, "Run *")
     page.page.wait_for_function(NONE_QUEUED)
     return found
 

@@ -99,7 +99,7 @@ def test_call_is_edited_and_permitted(opened: Opened) -> None:
     page.form().get_by_text("Run Python send tool?").wait_for()
     keys(page, "Enter", "Control+Enter")  # nothing is chosen
     page.form().get_by_text("Nothing is chosen yet").wait_for()
-    click(page, "Edit")
+    click(page, "Edit the arguments …")
     page.form().locator("textarea").fill('{"to": }')
     click(page, "Submit")
     page.form().get_by_text("Invalid JSON").wait_for()

@@ -64,37 +64,41 @@ def play(user: FrontEnd, options: str, steps: Steps) -> str:
 @pytest.mark.parametrize(
     ("options", "steps", "told", "shown"),
     [
-        ("", [(ASK, "Run all its calls this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
+        ("", [(ASK, "Allow send for this turn")], ["sent to Ada", "sent to Bob"], ["✓", "✓"]),
         (
             "",
-            [(ASK, "Reason"), ("Why should send not run?", "=Not her."), (ASK, "Run")],
+            [
+                (ASK, "Skip and say why …"),
+                ("Why should send not run?", "=Not her."),
+                (ASK, "Run send"),
+            ],
             [f"{SKIPPED}: Not her.", "sent to Bob"],
             ["⊘", "✓"],
         ),
         (
             "",
             [
-                (ASK, "Edit"),
+                (ASK, "Edit the arguments …"),
                 (EDIT, '={"to": }'),
                 (EDIT, '={"to": "Eve"}'),
-                (ASK, "Edit"),
+                (ASK, "Edit the arguments …"),
                 (EDIT, None),
-                (ASK, "Edit"),
+                (ASK, "Edit the arguments …"),
                 (EDIT, "= "),
-                (ASK, "Run"),
+                (ASK, "Run send"),
             ],
             ["sent to Eve", "sent to Bob"],
             ['✓ send(to="Eve") (arguments edited by you)', "✓"],
         ),
         (
             RESULT + "ask",
-            [(DELIVER, "Edit"), (EDIT_RESULT, "=more or less"), (DELIVER, None)],
+            [(DELIVER, "Edit the result …"), (EDIT_RESULT, "=more or less"), (DELIVER, None)],
             ["more or less", "Result delivery skipped by user."],
             ["✓", "⊘"],
         ),
         (
             RESULT + "edit",
-            [(EDIT_RESULT, "=edited"), (EDIT_RESULT, None), (DELIVER, "Deliver")],
+            [(EDIT_RESULT, "=edited"), (EDIT_RESULT, None), (DELIVER, "Deliver the result")],
             ["edited", "sent to Bob"],
             ["✓", "✓"],
         ),
@@ -131,7 +135,7 @@ def test_every_character_of_the_arguments_is_printed_on_stdin(kernel: FrontEnd) 
 
 def test_edited_call_is_marked_in_the_cell_the_log_and_the_turn(kernel: FrontEnd) -> None:
     text = play(
-        kernel, "", [(ASK, "Edit"), (EDIT, '={"to": "Eve"}'), (ASK, "Run")]
+        kernel, "", [(ASK, "Edit the arguments …"), (EDIT, '={"to": "Eve"}'), (ASK, "Run send")]
     )  # and the second as it was
     assert text.splitlines()[:2] == [
         '✓ send(to="Eve") (arguments edited by you)',

@@ -66,7 +66,7 @@ def shown(user: FrontEnd, request: str) -> str:
 def test_form_asks_whether_an_open_call_runs_again(user: FrontEnd, label: str) -> None:
     user.run("interrupt_turn()")
     request = user.start("%jp resume")
-    user.form("`add` was interrupted and may already have run, fully or partly.")
+    user.form("add was interrupted and may already have run, fully or partly.")
     names = [str(known.get("description")) for known in user.models.values()]
     [button] = [name for name in names if name.startswith(label)]
     assert "asked by" not in str(user.models)  # the tool asks nothing: it may be gone

@@ -92,11 +92,11 @@ def test_permission_for_the_turn_covers_only_the_code_that_the_form_showed(
         kernel, "ran = ['a']", "ran = ['b']", "ran = ['a']", options="-t run_python"
     )
     kernel.form("Run built-in run_python tool?")
-    assert "Run this exact call this turn" in str(kernel.models)
+    assert "Allow this exact call for this turn" in str(kernel.models)
     kernel.forget(widgets=False)
-    kernel.click("Run this exact call this turn")
+    kernel.click("Allow this exact call for this turn")
     kernel.form("Run built-in run_python tool?")
-    kernel.click("Skip")
+    kernel.click("Skip run_python")
     kernel.finish(request)
     assert [content for content, _ in responses(kernel)] == [
         NOTHING,

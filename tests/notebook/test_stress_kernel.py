@@ -153,8 +153,8 @@ class Disturber:
             labels = self._labels(beacon)
             if labels & (MENU.keys() | STREAMING.keys()):
                 self._choose(labels)
-            elif "Skip" in labels:
-                self._click({"Run": 2, "Skip": 1, "Run all its calls this turn": 1})
+            elif "Skip and say why …" in labels:
+                self._click({"Run *": 2, "Skip *": 1, "Allow * for this turn": 1})
             elif "Yes" in labels:
                 self._click({"Yes": 1, "No": 1})
             else:

@@ -98,7 +98,7 @@ def test_status_shows_the_awaited_tool_and_the_tokens(
     page.output_text(2, contains="· 12,300 tokens in, 480 out")
     picture(page, "tokens")
     page.interrupt()
-    page.form().get_by_role("button", name="Run `hold` again").click()
+    page.form().get_by_role("button", name="Run hold again").click()
     clicked = monotonic()
     page.page.wait_for_function(WAITING)
     shown = page.page.evaluate(WAITING)

@@ -105,7 +105,7 @@ def test_call_shows_its_arguments_before_it_runs(clean_folder: Path) -> None:
     session = opened(clean_folder, yes("run"))
     jp(session, "call --id c2 word=z")
     [prompt] = asked(session)
-    assert "the call of `leave_mark` may have been added by someone else" in prompt.text
+    assert "the call of leave_mark may have been added by someone else" in prompt.text
     assert [each.value for each in prompt.exhibits] == [{"word": "z"}]
     assert marks(clean_folder) == ["z"]
     session.close()

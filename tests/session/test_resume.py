@@ -88,7 +88,7 @@ def test_call_that_had_not_started_runs_without_a_question(left_folder: Path) ->
     )
     assert resumed(session).text.endswith("two")
     [prompt] = asked(session)
-    assert prompt.text == "`leave_mark` was interrupted and may already have run, fully or partly."
+    assert prompt.text == "leave_mark was interrupted and may already have run, fully or partly."
     assert prompt.exhibits[0].value == {"word": "a"}
     assert sorted(marks(left_folder)) == ["a", "a", "b"]
     session.close()
@@ -239,7 +239,7 @@ def test_question_about_an_untrusted_call_names_the_doubt(left_folder: Path, cho
     assert marks(left_folder) == (["a", "x"] if choice == "run" else ["a"])
     [prompt] = asked(session)
     assert prompt.text.startswith("This notebook's history is not trusted (it is not signed)")
-    assert "the call of `leave_mark`" in prompt.text
+    assert "the call of leave_mark" in prompt.text
     assert prompt.exhibits[0].value == {"word": "x"}
     assert [action.value for action in prompt.actions] == ["skip", "later", "run"]
     session.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,11 @@ Message = dict[str, Any]
 
 
 NEW = "(a new cell)"
+
+
+def label_pattern(label: str) -> re.Pattern[str]:
+    """Return the pattern of a button's whole label; `*` in `label` stands for a tool name."""
+    return re.compile(rf"^{re.escape(label).replace(re.escape('*'), '.+')}$")
 
 
 class FrontEnd:
@@ -194,8 +200,12 @@ class FrontEnd:
         return self.comm(model_id, {"method": "custom", "content": content})
 
     def click(self, label: str) -> str:
-        """Click the newest button with `label`, as the stock button does."""
-        return self.send(self.model("Button", description=label), {"event": "click"})
+        """Click the newest button that `label` describes, as the stock button does."""
+        pattern = label_pattern(label)
+        for model_id, known in reversed(self.models.items()):
+            if known.get("_model_name") == "ButtonModel" and pattern.search(known["description"]):
+                return self.send(model_id, {"event": "click"})
+        raise LookupError(f"no button {label!r}")
 
     def set(self, model_id: str, **state: object) -> str:
         """Change a widget's state in the page."""

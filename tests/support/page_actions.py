@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tests.support.browser import (
-    NotebookPage,
-)
-
-if TYPE_CHECKING:
-    pass
-
-
-import os
+from tests.support.browser import NotebookPage
+from tests.support.kernel_client import label_pattern
 
 
 @contextmanager
@@ -55,8 +49,8 @@ def keys(page: NotebookPage, *pressed: str) -> None:
 
 
 def click(page: NotebookPage, label: str) -> None:
-    """Click a button of the form."""
-    page.form().get_by_role("button", name=label, exact=True).click()
+    """Click the button of the form that `label` describes."""
+    page.form().get_by_role("button", name=label_pattern(label)).click()
 
 
 def picture(page: NotebookPage, name: str) -> None:

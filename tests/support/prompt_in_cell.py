@@ -10,8 +10,9 @@ from typing import Any
 
 from IPython import get_ipython
 
+from jp_nb.agent.permissions import permission_actions
 from jp_nb.agent.prompts import (
-    Action,
+    Action,  # noqa: F401
     ActionPrompt,
     FormPrompt,
     FormPromptEnd,
@@ -35,11 +36,7 @@ threading.Thread(target=agent.run_forever, daemon=True, name="agent").start()
 
 PERMISSION = ActionPrompt(
     "Run local rename tool?",
-    actions=(
-        Action("y", "Run", "run"),
-        Action("Y", "Run all its calls this turn", "run_turn"),
-        Action("n", "Skip", "skip"),
-    ),
+    actions=permission_actions("rename", "tool"),
     exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
 )
 

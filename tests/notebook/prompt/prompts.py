@@ -43,7 +43,7 @@ def prompt_of(kind: str, persistence: Persistence, label: str | None) -> Questio
 ARGUMENTS = json.dumps({"path": "notes.txt", "lines": [1, 2]}, indent=2)
 PERMISSION = ActionPrompt(
     "Run local fs_read tool?",
-    actions=permissions.permission_actions("tool"),
+    actions=permissions.permission_actions("fs_read", "tool"),
     exhibits=(PromptDetail("Arguments", json.loads(ARGUMENTS)),),
 )
 DELIVERY = ActionPrompt(

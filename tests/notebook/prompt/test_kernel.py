@@ -122,10 +122,10 @@ def test_key_answers_nothing_that_the_user_did_not_choose(user: FrontEnd) -> Non
 def test_button_of_a_permission_answers_at_once(user: FrontEnd) -> None:
     cell = user.start("print(prompter.ask_here(PERMISSION))")
     user.form("Run local rename tool?")
-    user.click("Run all its calls this turn")
+    user.click("Allow rename for this turn")
     user.finish(cell)
     assert "Answered(value='run_turn'" in user.printed(cell)
-    record = "Run local rename tool? → Run all its calls this turn"
+    record = "Run local rename tool? → Allow rename for this turn"
     assert user.displays(cell)[0]["text/plain"] == record
 
 
@@ -135,7 +135,7 @@ def test_click_counts_while_a_function_keeps_the_kernel_busy(user: FrontEnd) -> 
         user.run("" if known else "forget_pages()")
         cell = user.start("print(permit_beside(2.0, rendered_timeout=0.5))")
         user.form("Run local rename tool?")
-        user.click("Run")
+        user.click("Run rename")
         user.finish(cell)
         assert "Answered(value='run', channel='form', " in user.printed(cell)
         assert not user.wants_input()
@@ -149,7 +149,7 @@ def test_time_to_answer_is_paused_while_a_function_keeps_the_kernel_busy(
 ) -> None:
     cell = user.start("print(permit_beside(2.0, timeout=1.0))")
     user.form("Run local rename tool?")
-    user.click("Skip")
+    user.click("Skip rename")
     user.finish(cell)
     assert "Answered(value='skip', channel='form', " in user.printed(cell)
 

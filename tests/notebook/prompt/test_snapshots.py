@@ -219,7 +219,7 @@ def test_change_is_shown_whole_before_it_is_approved(
 def test_record_of_many_changes_is_truncated_with_a_note() -> None:
     many = [ProposedChange(f"options.k{n}", None, '"x"') for n in range(60)]
     record = static_record(approval_of(*many), Answered("apply", "form")).plain
-    assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply')
+    assert record.endswith('options.k49: (unset) → "x"; … 10 more changes → Apply changes')
 
 
 def test_notebook_saved_while_it_waits_does_not_claim_to_be_open() -> None:

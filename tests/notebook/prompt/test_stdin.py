@@ -27,7 +27,7 @@ TEXT = QuestionPrompt(Question.text("q", "Why?"))
 SECRET = QuestionPrompt(Question.secret("q", "Key?"))
 PERMISSION = ActionPrompt(
     "Run local rename tool?",
-    actions=(Action("y", "Run", "run"), Action("Y", "Run all its calls this turn", "run_turn")),
+    actions=(Action("y", "Run", "run"), Action("Y", "Run all", "run_turn")),
     exhibits=(PromptDetail("Arguments", {"path": "a.txt"}),),
 )
 DELTA = ActionPrompt(
@@ -308,8 +308,8 @@ def test_choices_about_a_configuration_change_are_explained_and_it_asks_again() 
     assert ask_on_stdin(APPROVAL, typist, "stdin") == Answered("apply", "stdin")
     assert typist.shown[-7:] == [
         "Apply delta? [y/n/?] ",
-        "  y  Apply",
-        "  n  Reject",
+        "  y  Apply changes",
+        "  n  Reject changes",
         "  Either all of the changes are applied or none. The tool gets your decision.",
         "Apply delta? [y/n/?] ",
         "Please type one of y, n, or ? for help.",
