@@ -156,7 +156,7 @@ JP: Table = {
         "command": {"*": {**_plain("install", "run", "checksum"), "options": FREE}},
     },
 }
-"""JP's configuration: what a place may hold."""
+"""The settings that JP knows, with the shape of each value."""
 
 DEFAULTS: dict[tuple[str, ...], JsonValue] = {
     ("assistant", "system_prompt"): "You are a helpful assistant.",
@@ -170,7 +170,7 @@ DEFAULTS: dict[tuple[str, ...], JsonValue] = {
     ("conversation", "title", "generate", "auto"): True,
     ("conversation", "title", "from_heading"): True,
 }
-"""Values whose default says the same as unsetting them, which JP cannot."""
+"""JP's defaults. JP cannot unset a setting, so an unset one is written as its default."""
 
 
 NO_MODEL = (
@@ -188,12 +188,12 @@ _MODEL_ID = ("assistant", "model", "id")
 _STAR_RUN = ("conversation", "tools", "*", "run")
 _STRATEGY = frozenset({"value", "strategy", "separator", "dedup", "discard_when_merged"})
 
-# --- what was left out -----------------------------------------------------------------------
+# --- the list of omissions -------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Report:
-    """A list of what was left out or changed: place and reason, several entries in one line."""
+class _Omissions:
+    """Collects omissions and conversions by path and reason, one line each."""
 
     _found: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
@@ -216,7 +216,7 @@ class _Report:
 
 
 def _runs(indexes: Sequence[int]) -> list[str]:
-    """Return `0-3`, `7` of 0, 1, 2, 3, 7."""
+    """Join consecutive numbers: 0, 1, 2, 3, 7 become `0-3` and `7`."""
     runs: list[list[int]] = []
     for index in indexes:
         if runs and index <= runs[-1][1] + 1:
@@ -229,23 +229,23 @@ def _runs(indexes: Sequence[int]) -> list[str]:
 # --- the conversation ------------------------------------------------------------------------
 
 
-class ForHead(NamedTuple):
-    """A base configuration and entries that JP loads, and what is not in them."""
+class HeadConversation(NamedTuple):
+    """A base configuration and entries that JP can load, and one line for each omission."""
 
     base_config: JsonObject
     entries: list[JsonObject]
     dropped: list[str]
 
 
-def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
-    """Return the part of a conversation, in plain text, that JP can load.
+def convert_for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> HeadConversation:
+    """Convert a conversation, in plain text, to the form that today's JP can load.
 
-    An entry that JP reads as it is stays the same object.
+    Entries that need no change stay the same objects.
 
     Raises:
-        StorageError: If JP could load nothing because no model is left that it knows.
+        StorageError: The conversation names no model that JP supports, so JP could not load it.
     """
-    report = _Report()
+    report = _Omissions()
     config = _Config(base_config, report)
     unreadable = _unreadable(entries)
     kept: list[JsonObject] = []
@@ -258,19 +258,19 @@ def for_head(base_config: JsonObject, entries: Sequence[JsonObject]) -> ForHead:
         converted: JsonObject | None = entry
         if kind == "config_delta":
             converted = config.change(entry, index)
-            models.append(_at(as_object(converted or {}).get("delta"), _MODEL_ID))
+            models.append(_value_at(as_object(converted or {}).get("delta"), _MODEL_ID))
         elif kind == "image":
             converted = None
             report.entry(index, "", "JP has no images: omitted")
         elif isinstance(kind, str) and kind in KNOWN:
-            converted = _without_ours(entry, index, report)
+            converted = _without_unsupported_fields(entry, index, report)
         if converted is not None:
             kept.append(converted)
-    return ForHead(config.finished_base(models), kept, report.lines())
+    return HeadConversation(config.finished_base(models), kept, report.lines())
 
 
 def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
-    """Return entries that would keep JP from loading any, with the reason; inquiries in pairs."""
+    """Return the entries with which JP refuses a conversation, with reasons; inquiries in pairs."""
     found: dict[int, str] = {}
     waiting: dict[str, list[int]] = {}
     views: list[Entry] = []
@@ -295,17 +295,17 @@ def _unreadable(entries: Sequence[JsonObject]) -> dict[int, str]:
             why = why or _unreadable_answer(view, entry)
             if why is not None:
                 found |= {index: why} if request is None else {request: why, index: why}
-    return found | dict.fromkeys(_taken_back(views), TAKEN_BACK)
+    return found | dict.fromkeys(_undone_compactions(views), TAKEN_BACK)
 
 
-def _taken_back(views: Sequence[Entry]) -> list[int]:
-    """Return the places of compactions that were taken back, and of what takes them back."""
-    gone = [placed.position for placed in find_compactions(views) if placed.is_reverted]
-    return gone + [index for index, view in enumerate(views) if is_revert(view)]
+def _undone_compactions(views: Sequence[Entry]) -> list[int]:
+    """Return the indexes of undone compactions and of the entries that undo them."""
+    undone = [placed.position for placed in find_compactions(views) if placed.is_reverted]
+    return undone + [index for index, view in enumerate(views) if is_revert(view)]
 
 
 def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
-    """Return why JP could not read that answer; None if it can."""
+    """Return the reason if JP cannot read the answer, else None."""
     if view.outcome != "answered" or "answer" not in entry:
         outcome = view.outcome if view.outcome != "answered" else "closed"
         return f"JP reads only answered inquiries; this one was {outcome} ({view.id})"
@@ -317,8 +317,8 @@ def _unreadable_answer(view: InquiryResponse, entry: JsonObject) -> str | None:
     return None
 
 
-def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
-    """Return the entry without the fields that JP would ignore and then lose."""
+def _without_unsupported_fields(entry: JsonObject, index: int, report: _Omissions) -> JsonObject:
+    """Return the entry without the fields that JP ignores and drops when it saves."""
     changed = dict(entry)
     unknown = ["event_id", "request_id", "claims"]
     unknown += ["outcome"] if entry.get("type") == "inquiry_response" else []
@@ -339,14 +339,15 @@ def _without_ours(entry: JsonObject, index: int, report: _Report) -> JsonObject:
             if key in question:
                 report.entry(index, f"question.{key}", "JP has no such field")
                 question = {k: v for k, v in question.items() if k != key}
-        changed["question"] = _with_plain_kind(
+        changed["question"] = _with_supported_answer_type(
             question, lambda path, why: report.entry(index, f"question.answer_type.{path}", why)
         )
-    return entry if changed == entry else _respelled(changed)
+    return entry if changed == entry else _without_spelling(changed)
 
 
-def _with_plain_kind(question: JsonObject, note: Callable[[str, str], None]) -> JsonObject:
-    """Return `question` with a kind that JP has; what it has not is noted."""
+def _with_supported_answer_type(
+    question: JsonObject, note: Callable[[str, str], None]
+) -> JsonObject:
     answer_type = question.get("answer_type")
     if not isinstance(answer_type, dict):
         return question
@@ -355,12 +356,12 @@ def _with_plain_kind(question: JsonObject, note: Callable[[str, str], None]) -> 
         if key not in plain:
             note(key, "JP has no such field")
     if isinstance(options := plain.get("options"), list):
-        plain["options"] = [_plain_option(option, note) for option in options]
+        plain["options"] = [_without_label(option, note) for option in options]
     return {**question, "answer_type": plain}
 
 
-def _plain_option(option: JsonValue, note: Callable[[str, str], None]) -> JsonValue:
-    """Return an option as JP has it: its label, if it has one, begins its description."""
+def _without_label(option: JsonValue, note: Callable[[str, str], None]) -> JsonValue:
+    """Return an option without a label: the label becomes the first line of the description."""
     if not isinstance(option, dict) or "value" not in option:
         return {"value": option}
     label, description = option.get("label"), option.get("description")
@@ -372,8 +373,7 @@ def _plain_option(option: JsonValue, note: Callable[[str, str], None]) -> JsonVa
     return {**rest, "description": "\n".join(texts)}
 
 
-def _respelled(entry: JsonObject) -> JsonObject:
-    """Return a changed entry: how the old one was written says nothing about it."""
+def _without_spelling(entry: JsonObject) -> JsonObject:
     return {key: item for key, item in entry.items() if key != "spelling"}
 
 
@@ -381,9 +381,9 @@ def _respelled(entry: JsonObject) -> JsonObject:
 
 
 class _Config:
-    """The configuration as the conversation goes on: as it is, and as JP will fold it."""
+    """Follows the configuration through the entries, as `jp_nb` and as JP merge it."""
 
-    def __init__(self, base: JsonObject, report: _Report) -> None:
+    def __init__(self, base: JsonObject, report: _Omissions) -> None:
         self._report = report
         self._ours: Partial = merge({}, base)
         admitted = _Admission(self._ours, report.base).table(JP, base, ())
@@ -391,11 +391,11 @@ class _Config:
         self._jp: Partial = merge({}, self._base)
 
     def change(self, entry: JsonObject, index: int) -> JsonObject | None:
-        """Return the entry that makes JP's configuration follow; None if nothing is left of it."""
+        """Return the entry that makes the same change in JP; None if nothing remains of it."""
 
         def note(keys: tuple[str, ...], why: str) -> None:
-            # What is there and was not admitted has been mentioned.
-            if why != UNSETTABLE or _at(self._ours, keys) is None:
+            # A value that was not admitted has been reported already.
+            if why != UNSETTABLE or _value_at(self._ours, keys) is None:
                 self._report.entry(index, f"delta.{format_path(keys)}", why)
 
         if entry.get("op") not in (None, "reset"):
@@ -409,32 +409,32 @@ class _Config:
             self._report.entry(index, "op", "JP has no reset: replaced by values where possible")
         else:
             self._ours = apply(before, Change(delta, unsets))
-            touched = _touched(JP, delta)
+            touched = _touched_keys(JP, delta)
             for path in unsets:
-                _touch(touched, parse_path(path))
+                _add_touched(touched, parse_path(path))
             if unsets:
                 self._report.entry(
                     index, "unsets", "JP cannot unset: replaced by values where possible"
                 )
-        stripped = _without_ours(entry, index, self._report)
+        stripped = _without_unsupported_fields(entry, index, self._report)
         admission = _Admission(self._ours, note)
         admitted = admission.table(JP, delta, ())
         simple = not unsets and entry.get("op") is None and admitted == delta
         if simple and not self._must_be_whole(delta, before):
             self._jp = merge(self._jp, delta)
             plain = as_object(entry.get("spelling")).get("flat") is not True
-            return stripped if plain else _respelled(stripped)
-        concerned = _only(self._ours, touched)
+            return stripped if plain else _without_spelling(stripped)
+        concerned = _select_keys(self._ours, touched)
         wanted = _Admission(self._ours, lambda *_: None).table(JP, concerned, ())
         found = _difference(JP, self._jp, wanted, touched, (), note)
         if not found and (delta or unsets or entry.get("op") == "reset"):
             return None
         self._jp = merge(self._jp, found)
         rest = {k: v for k, v in stripped.items() if k not in ("op", "unsets", "delta")}
-        return _respelled({**rest, "delta": found})
+        return _without_spelling({**rest, "delta": found})
 
     def _unsets(self, entry: JsonObject, index: int) -> tuple[str, ...]:
-        """Return the paths that the entry unsets, without those that are not paths."""
+        """Return the valid paths that the entry unsets; invalid ones are reported."""
         listed = entry.get("unsets")
         found: list[str] = []
         for path in listed if isinstance(listed, list) else ():
@@ -447,44 +447,45 @@ class _Config:
         return tuple(found)
 
     def _must_be_whole(self, delta: JsonObject, before: Partial) -> bool:
-        """Return True if JP needs more than the delta: half a model, or a tool it did not know."""
+        """Return True if JP needs complete values: for a partial model id, or a tool new to JP."""
         for value in _models(JP, delta):
             if isinstance(value, dict) and not {"provider", "name"} <= value.keys():
                 return True
         tools = ("conversation", "tools")
-        here, known = as_object(_at(before, tools)), as_object(_at(self._jp, tools))
-        return any(name in here and name not in known for name in as_object(_at(delta, tools)))
+        here, known = as_object(_value_at(before, tools)), as_object(_value_at(self._jp, tools))
+        return any(
+            name in here and name not in known for name in as_object(_value_at(delta, tools))
+        )
 
     def finished_base(self, models: Sequence[JsonValue]) -> JsonObject:
-        """Return the base configuration, with what JP cannot do without."""
+        """Return the base configuration with the settings that JP requires."""
         base = self._base
-        if not _is_model(_at(base, _MODEL_ID)):
+        if not _is_model(_value_at(base, _MODEL_ID)):
             known = [model for model in models if _is_model(model)]
             if not known:
                 raise StorageError(NO_MODEL, place=format_path(_MODEL_ID))
-            base = _put(base, _MODEL_ID, known[-1])
+            base = _set_at(base, _MODEL_ID, known[-1])
             why = f"JP needs a model here: set to {_model_text(known[-1])}, the last supported one"
             self._report.base(_MODEL_ID, why)
-        if _at(base, _STAR_RUN) is None:
-            base = _put(base, _STAR_RUN, "ask")
+        if _value_at(base, _STAR_RUN) is None:
+            base = _set_at(base, _STAR_RUN, "ask")
             self._report.base(_STAR_RUN, "JP needs a value here: set to ask")
         return base
 
 
 Note = Callable[[tuple[str, ...], str], None]
-"""Called with the place and what there is to say."""
+"""Called with the keys of a setting and the reason for its omission or conversion."""
 
 
 class _Admission:
-    """Takes out of a partial what JP does not know. `config` is the whole that it belongs to."""
+    """Removes settings that JP does not know from a partial of `config`."""
 
     def __init__(self, config: Partial, note: Note) -> None:
         self._config = config
         self._note = note
-        self._aliases = as_object(_at(config, ("providers", "llm", "aliases")))
+        self._aliases = as_object(_value_at(config, ("providers", "llm", "aliases")))
 
     def table(self, shape: Table, value: JsonObject, above: tuple[str, ...]) -> JsonObject:
-        """Return `value` with the keys that `shape` has."""
         result: JsonObject = {}
         for key, item in value.items():
             keys = (*above, key)
@@ -524,7 +525,7 @@ class _Admission:
         if keys[-1] == "*":
             found = self.table(ALL_TOOLS, value, keys)
             return found if found or not value else None
-        source = _at(self._config, (*keys, "source"))
+        source = _value_at(self._config, (*keys, "source"))
         why = "JP has no tools in Python"
         if not isinstance(source, str):
             why = "JP needs the `source` of a tool"
@@ -535,7 +536,7 @@ class _Admission:
         return None
 
     def _model(self, value: JsonValue, keys: tuple[str, ...]) -> JsonValue:
-        whole = _at(self._config, keys)
+        whole = _value_at(self._config, keys)
         provider = self._provider(value if whole is None else whole, ())
         if provider is None or provider in PROVIDERS:
             return value
@@ -543,7 +544,7 @@ class _Admission:
         return None
 
     def _provider(self, value: JsonValue, seen: tuple[str, ...]) -> str | None:
-        """Return the provider of a model, through aliases; None if the configuration names none."""
+        """Return the provider of a model, with aliases resolved; None if there is none."""
         if isinstance(value, dict):
             found = value.get("provider")
             return found if isinstance(found, str) else None
@@ -556,7 +557,7 @@ class _Admission:
 
 
 def _sections(value: JsonValue) -> JsonValue:
-    """Return sections of the system prompt; JP reads no bare texts."""
+    """Return sections of the system prompt as tables, because JP reads no plain texts."""
     if _is_wrapper(value):
         return {**value, "value": _sections(value["value"])}
     if not isinstance(value, list):
@@ -565,7 +566,7 @@ def _sections(value: JsonValue) -> JsonValue:
 
 
 def _parameters(value: JsonObject) -> JsonObject:
-    """Return parameters of a model; JP reads an effort in a table alone."""
+    """Return parameters of a model, with an effort as a table, because JP reads no plain value."""
     reasoning = value.get("reasoning")
     if reasoning in (None, "off", "auto"):
         return value
@@ -587,7 +588,7 @@ def _difference(
     above: tuple[str, ...],
     note: Note,
 ) -> JsonObject:
-    """Return the delta that makes `wanted` of `had` in JP, at the places in `touched` or all."""
+    """Return the delta that changes `had` to `wanted` in JP, limited to the keys in `touched`."""
     result: JsonObject = {}
     for key in touched:
         below = shape.get(key) or shape.get("*")
@@ -605,7 +606,7 @@ def _difference(
         elif _unwrapped(old) == _unwrapped(new):
             continue
         elif new is None:
-            step = _gone(below, old, keys, note)
+            step = _unset_value(below, old, keys, note)
         else:
             step = _step(below, old, new, keys, note)
         if step is not None:
@@ -631,7 +632,7 @@ def _step(
 
 
 def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
-    """Return the same where any JSON stands: JP merges objects and replaces all else."""
+    """Return the step for free JSON: JP merges objects and replaces other values."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     for key in sorted(old.keys() - new.keys()):
@@ -642,8 +643,8 @@ def _free_step(old: JsonValue, new: JsonValue, keys: tuple[str, ...], note: Note
     return steps or None
 
 
-def _gone(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
-    """Return what unsets a value in JP, if anything does."""
+def _unset_value(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) -> JsonValue:
+    """Return the value that has the effect of unsetting in JP; None if there is none."""
     if keys in DEFAULTS:
         return DEFAULTS[keys]
     if shape == LIST:
@@ -654,36 +655,35 @@ def _gone(shape: str, old: JsonValue, keys: tuple[str, ...], note: Note) -> Json
     return None
 
 
-def _touched(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the places that `delta` sets; a tool, as everything that has no table, as a whole."""
+def _touched_keys(shape: Table, delta: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the keys that `delta` sets, nested; None marks a tool or a value that counts whole."""
     found: JsonObject = {}
     for key, value in delta.items():
         below = shape.get(key) or shape.get("*")
         inner = isinstance(below, dict) and below is not TOOL and isinstance(value, dict)
-        found[key] = _touched(below, value) if inner else None  # type: ignore[arg-type]
+        found[key] = _touched_keys(below, value) if inner else None  # type: ignore[arg-type]
     return found
 
 
-def _only(config: Mapping[str, JsonValue], touched: Mapping[str, JsonValue]) -> JsonObject:
-    """Return what `config` holds at the places in `touched`."""
+def _select_keys(config: Mapping[str, JsonValue], touched: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the part of `config` at the keys in `touched`."""
     found: JsonObject = {}
     for key, inside in touched.items():
         value = config.get(key)
         if isinstance(inside, dict) and isinstance(value, dict):
-            found[key] = _only(value, inside)
+            found[key] = _select_keys(value, inside)
         elif value is not None:
             found[key] = value
     return found
 
 
-def _touch(touched: JsonObject, keys: Sequence[str]) -> None:
-    """Add the place `keys` to `touched`."""
+def _add_touched(touched: JsonObject, keys: Sequence[str]) -> None:
     shape: Shape | None = JP
     for index, key in enumerate(keys):
         shape = shape.get(key) or shape.get("*") if isinstance(shape, dict) else None
         last = index == len(keys) - 1 or not isinstance(shape, dict) or shape is TOOL
         below = None if last else touched.setdefault(str(key), {})
-        if not isinstance(below, dict):  # all of it
+        if not isinstance(below, dict):  # the whole value is touched
             touched[str(key)] = None
             return
         touched = below
@@ -693,7 +693,6 @@ def _touch(touched: JsonObject, keys: Sequence[str]) -> None:
 
 
 def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]:
-    """Yield the models that a partial names."""
     for key, item in value.items():
         below = shape.get(key) or shape.get("*")
         if below == MODEL:
@@ -703,7 +702,7 @@ def _models(shape: Table, value: Mapping[str, JsonValue]) -> Iterator[JsonValue]
 
 
 def _is_model(value: JsonValue) -> bool:
-    """Return True if JP takes `value` for a model: an alias, or a whole id."""
+    """Return True if JP accepts `value` as a model: an alias or a complete id."""
     if isinstance(value, dict):
         return all(isinstance(value.get(key), str) for key in ("provider", "name"))
     return isinstance(value, str) and bool(value)
@@ -721,13 +720,12 @@ def _unwrapped(value: JsonValue) -> JsonValue:
     return value["value"] if _is_wrapper(value) else value
 
 
-def _at(value: JsonValue, keys: Sequence[str]) -> JsonValue:
+def _value_at(value: JsonValue, keys: Sequence[str]) -> JsonValue:
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
-def _put(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:
-    """Return a copy of `value` with `item` at `keys`."""
+def _set_at(value: JsonObject, keys: Sequence[str], item: JsonValue) -> JsonObject:
     key, rest = keys[0], keys[1:]
-    return {**value, key: _put(as_object(value.get(key)), rest, item) if rest else item}
+    return {**value, key: _set_at(as_object(value.get(key)), rest, item) if rest else item}

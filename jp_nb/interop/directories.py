@@ -1,4 +1,4 @@
-"""JP's conversation directories on disk, for a kernel and for the command line alike.
+"""Load and save JP's conversation directories.
 
 Source: `docs/record.md`.
 """
@@ -40,10 +40,10 @@ _READ: int = os.O_RDONLY | _NO_FOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(o
 
 
 def folder_at(text: str | Path, below: Path) -> Path:
-    """Return the folder that a person named: `~` is a home, and what is relative lies `below`.
+    """Return the path of a folder: `~` is expanded, and a relative path starts at `below`.
 
     Raises:
-        UsageError: If there can be no such path.
+        UsageError: The path is not possible.
     """
     try:
         return possible_path(below / Path(text).expanduser())
@@ -52,7 +52,7 @@ def folder_at(text: str | Path, below: Path) -> Path:
 
 
 def possible_path(path: Path) -> Path:
-    """Return `path`; raise `UsageError` if no system can have such a one."""
+    """Return `path`; raise `UsageError` if it contains NUL, which no file system allows."""
     if "\0" in str(path):
         raise UsageError(f"a path cannot contain NUL: {str(path)!r}")
     return path
@@ -61,44 +61,44 @@ def possible_path(path: Path) -> Path:
 # --- reading ---------------------------------------------------------------------------------
 
 
-class Found(NamedTuple):
-    """The files that lie directly in a folder; temporary files are nobody's.
+class FolderContent(NamedTuple):
+    """The files directly in a folder, without temporary files.
 
     Attributes:
-        files: Content by name. Of one of JP's files that is too large, the beginning.
-        left_out: Names of what else is there: folders, links, and what is hidden or too much.
+        files: Content by name. A file of JP that is too large is truncated.
+        skipped: Names of skipped entries: folders, links, hidden files, and files over the limits.
     """
 
     files: dict[str, bytes]
-    left_out: list[str]
+    skipped: list[str]
 
 
 def load_directory(folder: Path, *, clock: Clock) -> JsonObject:
     """Return the `jp` object of the conversation in `folder`; see `jp_nb.interop.files`.
 
     Raises:
-        UsageError: If there is no such folder.
-        StorageError: If it holds no conversation, or one that cannot be read.
+        UsageError: The folder does not exist.
+        StorageError: The folder contains no conversation, or one that cannot be read.
     """
     if not _is_folder(possible_path(folder)):
         raise UsageError(f"there is no folder {folder}")
     try:
-        files, left_out = read_files(folder)
-        # Not `name`: that of `.` is empty.
+        files, skipped = read_files(folder)
+        # `Path(".").name` is empty.
         name = folder.resolve().name
-        return read_directory(name, files, clock=clock, left_out=left_out)
+        return read_directory(name, files, clock=clock, skipped=skipped)
     except StorageError as exc:
         raise StorageError(f"{folder}: {exc}") from exc
 
 
-def read_files(folder: Path) -> Found:
-    """Return the files directly in `folder`. Links are not followed: they may lead anywhere.
+def read_files(folder: Path) -> FolderContent:
+    """Read the files directly in `folder`. Links are not followed, because they may lead anywhere.
 
     Raises:
-        StorageError: If it cannot be read, or one of JP's files is not a regular one.
+        StorageError: The folder cannot be read, or one of JP's files is not a regular file.
     """
     files: dict[str, bytes] = {}
-    left_out: list[str] = []
+    skipped: list[str] = []
     room = MAX_OTHER_BYTES
     try:
         for path in sorted(folder.iterdir()):
@@ -111,23 +111,23 @@ def read_files(folder: Path) -> Found:
             elif not is_temporary(name):
                 content = _read_file(path, room) if room and is_other_name(name) else None
                 if content is None or len(content) > room or not _is_text(content):
-                    left_out.append(name)
+                    skipped.append(name)
                 else:
                     files[name] = content
                     room -= len(content)
     except OSError as exc:
         raise StorageError(f"{exc.filename or folder}: {exc.strerror or exc}") from exc
-    return Found(files, left_out)
+    return FolderContent(files, skipped)
 
 
 def _read_file(path: Path, limit: int) -> bytes | None:
-    """Return at most one byte more than `limit`; None if `path` is a link or no file."""
+    """Return at most `limit + 1` bytes; None if `path` is not a regular file."""
     if not stat.S_ISREG(path.lstat().st_mode):
         return None
     try:
         opened = os.open(path, _READ)
     except OSError as exc:
-        if exc.errno == errno.ELOOP:  # it has become a link
+        if exc.errno == errno.ELOOP:  # a link has replaced the file since `lstat`
             return None
         raise
     with os.fdopen(opened, "rb") as file:
@@ -145,7 +145,7 @@ def _is_text(content: bytes) -> bool:
 def _is_folder(folder: Path) -> bool:
     try:
         return folder.is_dir()
-    except OSError as exc:  # too long, or in a folder that is closed
+    except OSError as exc:  # a name that is too long, or a parent without permission
         raise StorageError(f"{folder}: {exc.strerror or exc}") from exc
 
 
@@ -153,7 +153,12 @@ def _is_folder(folder: Path) -> bool:
 
 
 class Saved(NamedTuple):
-    """The result of an export: what could not be said, and which files of others it wrote."""
+    """Result of an export.
+
+    Attributes:
+        dropped: One line for each part that JP does not support.
+        others: Names of the files written in addition to JP's own.
+    """
 
     dropped: list[str]
     others: list[str]
@@ -162,24 +167,24 @@ class Saved(NamedTuple):
 def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") -> Saved:
     """Write the conversation at the top of `jp` into `folder`.
 
-    A folder that holds something else is left alone, and so is one where an entry or the base
-    configuration is not as `jp` has it: somebody went on there. Of its `metadata.json`, the title
-    and the time alone change. Files that would be the same are not written, nor is one of the
-    others that is there; none is deleted.
+    A folder with other content is refused, and so is one whose entries or base configuration differ
+    from `jp`, because the conversation was continued there. In an existing `metadata.json`, only
+    the title and the time change. Unchanged files and existing other files are not written again.
+    No file is deleted.
 
     Raises:
-        UsageError: If there can be no such folder.
-        StorageError: If the conversation cannot be put in that dialect, or not be written there.
-            Unless the disk failed, nothing was written.
+        UsageError: The path is not possible.
+        StorageError: The dialect cannot express the conversation, or the folder is refused or not
+            writable. Nothing was written, unless the disk failed.
     """
-    there = _there(possible_path(folder))
+    there = _read_existing(possible_path(folder))
     metadata = there.files.get(METADATA) if there is not None else None
     written = write_directory(jp, dialect=dialect, metadata=metadata)
     files = dict(written.files)
     if there is not None:
         base = _refuse_foreign(jp, folder, there, files)
-        if base is not None and same_json(base, _value(files[BASE_CONFIG])):
-            del files[BASE_CONFIG]  # written once
+        if base is not None and same_json(base, _json_value(files[BASE_CONFIG])):
+            del files[BASE_CONFIG]  # JP writes it once and never changes it
     try:
         return Saved(written.dropped, _write_files(folder, files))
     except OSError as exc:
@@ -187,8 +192,8 @@ def save_directory(jp: JsonObject, folder: Path, dialect: Dialect = "native") ->
 
 
 @dataclass(frozen=True, slots=True)
-class _There:
-    """A folder with something in it: its files, all names, and what the files of JP say."""
+class _ExistingFolder:
+    """A folder that is not empty, with its conversation."""
 
     files: dict[str, bytes]
     names: frozenset[str]
@@ -196,44 +201,46 @@ class _There:
     base: JsonValue
 
 
-def _there(folder: Path) -> _There | None:
-    """Return what is in `folder`; None if nothing is, or there is no such folder."""
+def _read_existing(folder: Path) -> _ExistingFolder | None:
+    """Return None if the folder is empty or does not exist."""
     if not _is_folder(folder):
         if os.path.lexists(folder):
             raise StorageError(f"{folder} is not a folder")
         return None
     try:
-        files, left_out = read_files(folder)
+        files, skipped = read_files(folder)
     except StorageError as exc:
         raise StorageError(f"{folder}: {exc}") from exc
-    if not files and not left_out:
+    if not files and not skipped:
         return None
     try:
         for name in FILES:
-            if name != EVENTS and not isinstance(_value(files.get(name, b"{}"), name), dict):
+            if name != EVENTS and not isinstance(_json_value(files.get(name, b"{}"), name), dict):
                 raise StorageError("expected an object", place=name)
-        entries, base = _values(files.get(EVENTS)), _value(files.get(BASE_CONFIG))
+        entries, base = _json_items(files.get(EVENTS)), _json_value(files.get(BASE_CONFIG))
     except (StorageError, UnicodeDecodeError) as exc:
         raise StorageError(
             f"{folder} is not empty and contains no conversation ({exc}): export to another folder"
         ) from exc
-    return _There(files, frozenset([*files, *left_out]), entries, base)
+    return _ExistingFolder(files, frozenset([*files, *skipped]), entries, base)
 
 
 Files = Mapping[str, bytes]
 
 
-def _refuse_foreign(jp: JsonObject, folder: Path, there: _There, written: Files) -> JsonValue:
-    """Raise unless `there` is the same conversation and says nothing that it does not say.
+def _refuse_foreign(
+    jp: JsonObject, folder: Path, there: _ExistingFolder, written: Files
+) -> JsonValue:
+    """Raise an error unless `there` holds the same conversation and nothing else.
 
-    In either dialect: what the other one left out or put otherwise is not lost. Returns the base
-    configuration that is there.
+    Each dialect is tried, because an earlier export in another dialect loses nothing. Returns the
+    existing base configuration.
     """
     known = {name: content for name, content in there.files.items() if name in FILES}
     if known and known.items() <= written.items() and there.names <= written.keys():
-        return there.base  # an export that was interrupted, or that was made before
-    forms = list(_forms(jp, written))
-    index = max(_first_missing(there.entries, _values(form[EVENTS])) for form in forms)
+        return there.base  # an earlier or interrupted export
+    forms = list(_written_in_dialects(jp, written))
+    index = max(_first_missing(there.entries, _json_items(form[EVENTS])) for form in forms)
     number = folder.resolve().name.partition("-")[0]
     same_id = conversation_id(jp) == f"jp-c{number}"
     if not same_id and not index:
@@ -241,42 +248,41 @@ def _refuse_foreign(jp: JsonObject, folder: Path, there: _There, written: Files)
             f"{folder} is not empty and contains something else: export to another folder"
         )
     if index < len(there.entries):
-        raise _went_on(folder, f"events[{index}]")
+        raise _changed_there_error(folder, f"events[{index}]")
     if there.base is not None:
-        ours = [_value(form.get(BASE_CONFIG)) for form in forms]
+        ours = [_json_value(form.get(BASE_CONFIG)) for form in forms]
         if BASE_CONFIG not in written or not any(same_json(there.base, base) for base in ours):
-            raise _went_on(folder, BASE_CONFIG)
+            raise _changed_there_error(folder, BASE_CONFIG)
     return there.base
 
 
-def _forms(jp: JsonObject, written: Files) -> Iterator[Files]:
+def _written_in_dialects(jp: JsonObject, written: Files) -> Iterator[Files]:
     yield written
     dialects: tuple[Dialect, ...] = ("native", "jp-head")
     for dialect in dialects:
         try:
             yield write_directory(jp, dialect=dialect).files
-        except StorageError:  # not every conversation can be put so
+        except StorageError:  # the dialect cannot express this conversation
             continue
 
 
-def _went_on(folder: Path, place: str) -> StorageError:
+def _changed_there_error(folder: Path, place: str) -> StorageError:
     return StorageError(
         f"{folder} and this notebook differ at {place}, because the conversation was changed "
         "there: export to another folder, or import that one"
     )
 
 
-def _values(content: bytes | None) -> list[JsonValue]:
-    """Return the entries in a file, as they are stored."""
+def _json_items(content: bytes | None) -> list[JsonValue]:
     return [] if content is None else [s.value for s in read_list(content.decode(), EVENTS)[0]]
 
 
-def _value(content: bytes | None, name: str = BASE_CONFIG) -> JsonValue:
+def _json_value(content: bytes | None, name: str = BASE_CONFIG) -> JsonValue:
     return None if content is None else read_value(content.decode(), name).value
 
 
 def _first_missing(entries: Sequence[JsonValue], ours: Sequence[JsonValue]) -> int:
-    """Return the index of the first of `entries` that `ours` lack in this order; else the end."""
+    """Return the index of the first entry that is not in `ours`, in order; else the length."""
     rest = iter(ours)
     for index, entry in enumerate(entries):
         if not any(same_json(entry, mine) for mine in rest):
@@ -285,7 +291,7 @@ def _first_missing(entries: Sequence[JsonValue], ours: Sequence[JsonValue]) -> i
 
 
 def _write_files(folder: Path, files: Files) -> list[str]:
-    """Write those that differ; returns the names of the others among them."""
+    """Write the files that differ. Return the names of those that are not JP's."""
     resolve_write_target(folder / EVENTS, folder=folder.parent)  # the folder itself may be a link
     folder.mkdir(parents=True, exist_ok=True)
     changed = False
@@ -294,7 +300,7 @@ def _write_files(folder: Path, files: Files) -> list[str]:
         if name in files:
             changed |= _write_file(folder / name, files[name])
     for name in sorted(files.keys() - set(FILES)):
-        # Somebody may have gone on in one that is there.
+        # An existing file may have newer content.
         if is_other_name(name) and not os.path.lexists(folder / name):
             changed |= _write_file(folder / name, files[name])
             others.append(name)
@@ -304,7 +310,7 @@ def _write_files(folder: Path, files: Files) -> list[str]:
 
 
 def _write_file(path: Path, content: bytes) -> bool:
-    """Replace the file at `path` at once or not at all; returns whether it was another one."""
+    """Replace the file at `path` atomically. Return False if it already has that content."""
     if os.path.lexists(path) and _read_file(path, len(content)) == content:
         return False
     path.with_name(f"{path.name}.tmp").unlink(missing_ok=True)  # of an export that was killed
@@ -313,10 +319,9 @@ def _write_file(path: Path, content: bytes) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new names last; where a folder cannot be opened, the system does so by itself."""
     try:
         opened = os.open(folder, os.O_RDONLY)
-    except OSError:
+    except OSError:  # Windows cannot open a folder, and needs no fsync of it
         return
     try:
         os.fsync(opened)

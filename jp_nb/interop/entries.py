@@ -1,14 +1,13 @@
-"""One entry of a conversation: as JP stores it, and in plain text as a notebook keeps it. Pure.
+"""Convert one entry of a conversation between JP's encoding and plain text. No I/O.
 
-JP encodes tool arguments, tool results and metadata in base64. What does not survive decoding and
-encoding is kept as found, and the entry says where: `verbatim`, a list of JSON pointers. How the
-text of an entry differs from the usual one is its `spelling` (`jp_nb.interop.json_text`), with,
-where that applies,
+JP encodes tool arguments, tool results, and metadata in base64. A text that base64 cannot restore
+is stored unchanged, and `verbatim` lists its JSON pointer. The `spelling` of an entry
+(`jp_nb.interop.json_text`) holds the differences from JP's usual text. It may also have:
 
-- `flat`: the configuration of the delta stood on the entry itself;
-- `fields`: keys of the entry that are called like these two;
-- `gap`: what stood in front of it;
-- `element`: it is not an object at all, its `text` is all there is.
+- `flat`: true if the entry of a delta held the settings directly, not under `delta`;
+- `fields`: keys of JP's entry named `verbatim` or `spelling`;
+- `gap`: the text before the entry;
+- `element`: true if the list item is not an object; `text` is then the whole item.
 
 Source: `docs/record.md`, `docs/decisions.md` D7, D28.
 """
@@ -35,9 +34,9 @@ from jp_nb.json_values import JsonObject, as_object, replace_surrogates
 from jp_nb.record.events import CONVERSATION_KINDS, NON_CONFIG_KEYS
 
 PAD = "  "
-"""How far an entry is indented in its file."""
+"""Indentation of an entry in its file."""
 FIRST_GAP, GAP = f"[\n{PAD}", f",\n{PAD}"
-"""What stands in front of the first entry, and of the others."""
+"""The text before the first entry, and before each other entry."""
 
 _OURS = ("verbatim", "spelling")
 
@@ -45,7 +44,7 @@ _OURS = ("verbatim", "spelling")
 
 
 def read_entry(source: JsonText, *, first: bool) -> JsonObject:
-    """Return the entry as a notebook keeps it."""
+    """Return the entry as it is stored in a notebook."""
     how: JsonObject = {}
     entry: JsonObject = {}
     if isinstance(source.value, dict):
@@ -64,7 +63,7 @@ def read_entry(source: JsonText, *, first: bool) -> JsonObject:
 
 
 def decode_entry(raw: JsonObject) -> JsonObject:
-    """Return an entry of JP with everything that is encoded in it as plain text."""
+    """Return an entry of JP with its base64 texts decoded."""
     how: JsonObject = {}
     entry = {key: item for key, item in raw.items() if key not in _OURS}
     if fields := {key: raw[key] for key in _OURS if key in raw}:
@@ -82,7 +81,7 @@ def decode_entry(raw: JsonObject) -> JsonObject:
             verbatim.append(pointer)
         return text if decoded is None else decoded
 
-    _convert(entry, decode)
+    _map_encoded_texts(entry, decode)
     if verbatim:
         entry["verbatim"] = verbatim
     if how:
@@ -91,17 +90,17 @@ def decode_entry(raw: JsonObject) -> JsonObject:
 
 
 def _is_flat(raw: Mapping[str, JsonValue]) -> bool:
-    """Return True if the configuration stands on the delta itself, as in 2025."""
+    # JP wrote deltas without a key `delta` until 2025.
     if raw.get("type") != "config_delta" or "delta" in raw or raw.get("op") is not None:
         return False
     return not raw.keys() <= NON_CONFIG_KEYS
 
 
 def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
-    """Return the entry as JP stores it: `decode_entry` undone.
+    """Return the entry as JP stores it; the reverse of `decode_entry`.
 
-    Anybody may have written the hints. One that would make the entry say something else is passed
-    over.
+    The hints `verbatim` and `spelling` may come from an untrusted notebook, so a hint that would
+    change the content is ignored.
     """
     how = entry_spelling(entry)
     verbatim = entry.get("verbatim")
@@ -109,10 +108,10 @@ def encode_entry(entry: Mapping[str, JsonValue]) -> JsonObject:
     raw = {key: item for key, item in entry.items() if key not in _OURS}
 
     def encode(text: str, pointer: str) -> str:
-        # A text that could be decoded would be read back as something else.
+        # JP would decode a text that is valid base64, so such a text is always encoded.
         return text if pointer in kept and from_base64(text) is None else to_base64(text)
 
-    _convert(raw, encode)
+    _map_encoded_texts(raw, encode)
     if how.get("flat") is True and isinstance(delta := raw.get("delta"), dict):
         rest = {key: item for key, item in raw.items() if key != "delta"}
         alone = rest.keys() <= NON_CONFIG_KEYS and not delta.keys() & (NON_CONFIG_KEYS | {"delta"})
@@ -129,36 +128,36 @@ def _is_text(value: JsonValue) -> bool:
 
 
 def entry_spelling(entry: Mapping[str, JsonValue]) -> JsonObject:
-    """Return how the text of `entry` differs from the usual one."""
+    """Return the spelling of `entry`, an empty object if it has none."""
     return as_object(entry.get("spelling"))
 
 
-def _convert(entry: JsonObject, change: Callable[[str, str], str]) -> None:
-    """Put every text of `entry` that JP encodes through `change`, with its pointer."""
+def _map_encoded_texts(entry: JsonObject, change: Callable[[str, str], str]) -> None:
+    """Apply `change(text, pointer)` in place to each text of `entry` that JP encodes."""
     kind = entry.get("type")
     if not isinstance(kind, str) or kind not in CONVERSATION_KINDS:
         return
     if "metadata" in entry:
-        entry["metadata"] = _leaves(entry["metadata"], "/metadata", change)
+        entry["metadata"] = _map_texts(entry["metadata"], "/metadata", change)
     if kind == "tool_call_request" and "arguments" in entry:
-        entry["arguments"] = _leaves(entry["arguments"], "/arguments", change)
+        entry["arguments"] = _map_texts(entry["arguments"], "/arguments", change)
     if kind == "tool_call_response" and isinstance(content := entry.get("content"), str):
         entry["content"] = change(content, "/content")
 
 
-def _leaves(value: JsonValue, pointer: str, change: Callable[[str, str], str]) -> JsonValue:
+def _map_texts(value: JsonValue, pointer: str, change: Callable[[str, str], str]) -> JsonValue:
     match value:
         case str():
             return change(value, pointer)
         case dict():
-            return {k: _leaves(v, pointer_below(pointer, k), change) for k, v in value.items()}
+            return {k: _map_texts(v, pointer_below(pointer, k), change) for k, v in value.items()}
         case list():
-            return [_leaves(v, f"{pointer}/{i}", change) for i, v in enumerate(value)]
+            return [_map_texts(v, f"{pointer}/{i}", change) for i, v in enumerate(value)]
     return value
 
 
 def from_base64(text: str) -> str | None:
-    """Return what `text` encodes in base64; None if it is not the one encoding of some text."""
+    """Decode base64; return None unless `text` is the canonical encoding of UTF-8 text."""
     try:
         decoded = base64.b64decode(text, validate=True)
         return decoded.decode() if base64.b64encode(decoded).decode() == text else None
@@ -202,7 +201,7 @@ _ORDER_BELOW: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 def usual_order(raw: Mapping[str, JsonValue]) -> JsonObject:
-    """Return a copy of an entry with its keys as JP puts them, sorted where JP has no order."""
+    """Return a copy of an entry with its keys in JP's order, other keys sorted."""
     entry = sort_keys(dict(raw))
     assert isinstance(entry, dict)
     kind = entry.get("type")
@@ -211,11 +210,11 @@ def usual_order(raw: Mapping[str, JsonValue]) -> JsonObject:
     stamp = ("timestamp", "type") if kind in CONVERSATION_KINDS else ("type", "timestamp")
     for key, order in _ORDER_BELOW.get(kind, {}).items():
         if isinstance(part := entry.get(key), dict):
-            entry[key] = _arranged(part, order)
+            entry[key] = _with_key_order(part, order)
     if kind == "inquiry_request":  # objects within lists, which `_ORDER_BELOW` cannot name
         _arrange_options(entry.get("question"))
     before = ("event_id", "request_id", *stamp, *_ORDER.get(kind, ()))
-    return _arranged(entry, before, last=("metadata",))
+    return _with_key_order(entry, before, last=("metadata",))
 
 
 def _arrange_options(question: JsonValue) -> None:
@@ -225,13 +224,13 @@ def _arrange_options(question: JsonValue) -> None:
     options = answer_type.get("options")
     if isinstance(options, list):
         answer_type["options"] = [
-            _arranged(o, ("value", "label", "description")) if isinstance(o, dict) else o
+            _with_key_order(o, ("value", "label", "description")) if isinstance(o, dict) else o
             for o in options
         ]
-    question["answer_type"] = _arranged(answer_type, ("type", "options"))
+    question["answer_type"] = _with_key_order(answer_type, ("type", "options"))
 
 
-def _arranged(
+def _with_key_order(
     value: JsonObject, first: Sequence[str], last: Collection[str] = ()
 ) -> dict[str, JsonValue]:
     head = [key for key in first if key in value]
@@ -244,16 +243,15 @@ def _arranged(
 
 
 def entry_text(entry: JsonObject, index: int) -> str:
-    """Return the text of entry number `index`: as read if it still says that, else as JP writes."""
+    """Return the text of entry `index`: the original text if it is still right, else JP's form."""
     how = entry_spelling(entry)
     text = how.get("text")
-    if isinstance(text, str) and _says(text, entry, index):
+    if isinstance(text, str) and _is_current_text(text, entry, index):
         return text
     return apply_spelling(usual_order(encode_entry(entry)), how, PAD)
 
 
-def _says(text: str, entry: JsonObject, index: int) -> bool:
-    """Return True if `text` is still what the entry should say."""
+def _is_current_text(text: str, entry: JsonObject, index: int) -> bool:
     try:
         source = read_value(text, f"events[{index}]")
     except StorageError:

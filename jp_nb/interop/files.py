@@ -1,17 +1,17 @@
-"""JP's own conversation directories, read and written byte for byte. Pure: no file system.
+"""Convert the files of JP's conversation directories from and to `jp` objects. No I/O.
 
-What JP stores comes as file name -> content and becomes a `jp` object (`jp_nb.record.document`),
-in plain text. What such an object cannot say stays beside it, so that what nobody changed is
-written back as it was read: on the entries (`jp_nb.interop.entries`) and in
-`conversation.origin`:
+A `jp` object (`jp_nb.record.document`) stores the conversation in plain text. Further details are
+stored on the entries (`jp_nb.interop.entries`) and in `conversation.origin`, so that unchanged
+parts are written back byte for byte:
 
-- `directory`: its name, for the reader; `entries`: how many came from there;
-- `metadata`: the text of that file;
-- `base_config`: the spelling of that file; in the shape `{base, init}` also `init`, the number of
-  entries at the front of `events` that stand there (None: no such key), and `extra` keys;
-- `leading`, in the older layout without that file: the first `entry`; `delta` is true if its
-  delta is missing because that is `base_config` now;
-- `after`: what follows the last entry; `files`: other files, as text; `left_out`: names of others.
+- `directory`: its name, for information; `entries`: the number of imported entries;
+- `metadata`: the text of `metadata.json`;
+- `base_config`: the spelling of `base_config.json`; if the file has the form `{base, init}`, also
+  `init`, the number of leading `events` that it contains (null: no key `init`), and `extra` keys;
+- `leading`: the first entry of the older layout without `base_config.json`, as `entry`; `delta` is
+  true if its delta was moved to `base_config`;
+- `after`: the text after the last entry; `files`: other text files; `left_out`: names of files
+  that were skipped.
 
 Source: `docs/record.md`; `docs/decisions.md` D7, D28.
 """
@@ -26,7 +26,7 @@ from typing import Literal, NamedTuple
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError
-from jp_nb.interop.dialect import for_head
+from jp_nb.interop.dialect import convert_for_head
 from jp_nb.interop.entries import (
     FIRST_GAP,
     GAP,
@@ -53,14 +53,14 @@ METADATA = "metadata.json"
 BASE_CONFIG = "base_config.json"
 EVENTS = "events.json"
 FILES = (METADATA, BASE_CONFIG, EVENTS)
-"""In the order in which they are written: an interrupted write leaves a readable directory."""
+"""In write order: an interrupted export leaves a readable directory."""
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_OTHER_BYTES = 64 * 1024
-"""All other files of a directory together: they travel with the head of the conversation."""
+"""Limit for all other files together, because they are stored in the notebook."""
 
 MAX_NAME_BYTES = 200
-"""Longest name of another file: beside it stands a temporary one whose name is longer."""
+"""Longest name of another file; leaves room for the suffix of a temporary file."""
 
 Dialect = Literal["native", "jp-head"]
 
@@ -73,7 +73,7 @@ _BEHIND = re.compile("[ \t\r\n]*\\][ \t\r\n]*")
 
 
 class Directory(NamedTuple):
-    """A conversation directory: its files, and what could not be said in them."""
+    """Files of a conversation directory, and one line for each part that they cannot express."""
 
     files: dict[str, bytes]
     dropped: list[str]
@@ -83,38 +83,38 @@ class Directory(NamedTuple):
 
 
 def read_directory(
-    name: str, files: Mapping[str, bytes], *, clock: Clock, left_out: Iterable[str] = ()
+    name: str, files: Mapping[str, bytes], *, clock: Clock, skipped: Iterable[str] = ()
 ) -> JsonObject:
-    """Return the `jp` object of the conversation that JP keeps in the directory `name`.
+    """Return the `jp` object of the conversation in JP's directory `name`.
 
-    Its id comes from the name; if that names none, from the first entry's time, else the clock.
-    `left_out` are names of what else is there and was not read.
+    The id comes from the directory's name, else from the first timestamp, else from the clock.
+    `skipped` are the names of files in the directory that were not read.
 
     Raises:
-        StorageError: If a file is missing, is not UTF-8 or not the JSON of a conversation; the
-            message names it.
+        StorageError: A file is missing, is not UTF-8, or is not the JSON of a conversation. The
+            message names the file.
     """
     try:
-        return _read(name, files, clock, left_out)
+        return _read(name, files, clock, skipped)
     except RecursionError as exc:
         raise StorageError("nested too deeply", place=name) from exc
 
 
 def _read(
-    name: str, files: Mapping[str, bytes], clock: Clock, left_out: Iterable[str]
+    name: str, files: Mapping[str, bytes], clock: Clock, skipped: Iterable[str]
 ) -> JsonObject:
     if EVENTS not in files:
         older = " (JP itself no longer reads messages.json)" if "messages.json" in files else ""
         raise StorageError(f"not a conversation of JP: {EVENTS} is missing{older}", place=name)
-    sources, after = read_list(_text(files, EVENTS), EVENTS)
+    sources, after = read_list(_decode_file(files, EVENTS), EVENTS)
     events = [read_entry(source, first=not i) for i, source in enumerate(sources)]
     origin: JsonObject = {"directory": name}
     title: JsonValue = None
     if METADATA in files:
-        origin["metadata"] = text = _text(files, METADATA)
+        origin["metadata"] = text = _decode_file(files, METADATA)
         title = _metadata(text).get("title")
     if BASE_CONFIG in files:
-        config, init, kept = _read_base(_text(files, BASE_CONFIG))
+        config, init, kept = _read_base(_decode_file(files, BASE_CONFIG))
         events = [*init, *events]
         origin["base_config"] = kept
     elif events and events[0].get("type") == "config_delta":
@@ -128,7 +128,7 @@ def _read(
     if after != (_AFTER if sources else _EMPTY):
         origin["after"] = after
     origin["entries"] = len(events)
-    origin |= _others(files, left_out)
+    origin |= _other_files(files, skipped)
     head: JsonObject = {"id": _identifier(name, events, clock)}
     if isinstance(title, str) and title:
         head["title"] = title
@@ -140,7 +140,7 @@ def _read(
     }
 
 
-def _text(files: Mapping[str, bytes], file: str) -> str:
+def _decode_file(files: Mapping[str, bytes], file: str) -> str:
     content = files[file]
     if len(content) > MAX_FILE_BYTES:
         raise StorageError(f"more than {MAX_FILE_BYTES // 1024**2} MB", place=file)
@@ -156,10 +156,10 @@ def _object(value: JsonValue, place: str) -> JsonObject:
     return value
 
 
-def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
-    """Return the files that JP knows nothing of; temporary ones are nobody's."""
+def _other_files(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
+    """Return `files` and `left_out` of the origin: the files that are not JP's."""
     kept: JsonObject = {}
-    left_out: set[str] = {file for file in unread if not is_temporary(file)}
+    skipped: set[str] = {file for file in unread if not is_temporary(file)}
     room = MAX_OTHER_BYTES
     for file in sorted(files.keys() - set(FILES)):
         if is_temporary(file):
@@ -171,24 +171,24 @@ def _others(files: Mapping[str, bytes], unread: Iterable[str]) -> JsonObject:
             kept[file] = content.decode()
             room -= len(content)
         except ValueError:
-            left_out.add(file)
+            skipped.add(file)
     found: JsonObject = {}
     if kept:
         found["files"] = kept
-    if left_out:
-        found["left_out"] = list[JsonValue](sorted(left_out))
+    if skipped:
+        found["left_out"] = list[JsonValue](sorted(skipped))
     return found
 
 
 def is_other_name(file: str) -> bool:
-    """Return True if a conversation may bring a file of that name: a plain one, and not hidden."""
+    """Return True if a conversation may contain another file of this name."""
     is_plain = _OTHER_NAME.fullmatch(file) is not None and not file.endswith((".", " "))
     short = len(replace_surrogates(file).encode()) <= MAX_NAME_BYTES
     return is_plain and short and file.casefold() not in FILES and not is_temporary(file)
 
 
 def is_temporary(file: str) -> bool:
-    """Return True if that is the name of a file that JP has not finished."""
+    """Return True if `file` is a temporary file of JP, left by an interrupted write."""
     return file.casefold().endswith(".tmp")
 
 
@@ -196,18 +196,18 @@ def _identifier(name: str, events: Iterable[JsonObject], clock: Clock) -> str:
     digits = name.partition("-")[0]
     if digits.isascii() and digits.isdecimal():
         return f"jp-c{digits}"
-    moments = (_moment(entry.get("timestamp")) for entry in events)
+    moments = (_parse_moment(entry.get("timestamp")) for entry in events)
     return conversation_id(next((m for m in moments if m is not None), None) or clock())
 
 
-def _moment(timestamp: JsonValue) -> datetime | None:
-    """Return the moment that a stored timestamp means; None if JP cannot have seen that one."""
+def _parse_moment(timestamp: JsonValue) -> datetime | None:
+    """Parse a stored timestamp. Return None if it is invalid or before 1970."""
     found = parse_timestamp(timestamp) if isinstance(timestamp, str) else None
     return found if found is not None and found.year >= 1970 else None
 
 
 def _read_base(text: str) -> tuple[JsonObject, list[JsonObject], JsonObject]:
-    """Return the configuration, the changes that come with it, and what else that file says."""
+    """Return the configuration, its `init` changes, and the spelling of the file."""
     source = read_value(text, BASE_CONFIG)
     value = _object(source.value, BASE_CONFIG)
     kept: JsonObject = {}
@@ -241,7 +241,7 @@ def _delta(value: JsonValue, index: int) -> JsonObject:
 def _base_value(
     config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
 ) -> JsonObject:
-    """Return what `base_config.json` says, as a value."""
+    """Return the JSON value of `base_config.json`."""
     if "init" not in kept and "base" not in config:
         return config
     extra = as_object(kept.get("extra"))
@@ -252,7 +252,7 @@ def _base_value(
 
 
 def _without_delta(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
-    """Return the configuration in the `entry` that leads the older layout, and the rest of it."""
+    """Split the first entry of the older layout into its configuration and `origin.leading`."""
     delta = entry.get("delta")
     if not isinstance(delta, dict):
         return {}, {"entry": entry}
@@ -260,7 +260,7 @@ def _without_delta(entry: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 
 def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None:
-    """Return the entry that led the older layout; None if it would not say that `config` alone."""
+    """Return the first entry of the older layout; None if it cannot express `config` exactly."""
     entry = as_object(leading.get("entry"))
     if leading.get("delta") or config:
         entry = {**entry, "delta": config}
@@ -275,19 +275,18 @@ def _leading_entry(leading: JsonObject, config: JsonObject) -> JsonObject | None
 def write_directory(
     jp: Mapping[str, JsonValue], *, dialect: Dialect = "native", metadata: bytes | None = None
 ) -> Directory:
-    """Return the directory of the conversation at the top of `jp` (or of one of its `others`).
+    """Return the directory of the active conversation of `jp`.
 
-    `metadata` is that file as it is there now: what it says else stays.
-
-    `native` gives what was read byte for byte, and what was added in JP's form. `jp-head` is what
-    JP reads today: what it cannot read is left out or put in another way, and listed.
+    `native` reproduces imported entries byte for byte, and writes new ones in JP's form. `jp-head`
+    omits or converts the parts that today's JP does not read, and lists them. `metadata` is the
+    existing `metadata.json`, whose other keys are kept.
 
     Raises:
-        StorageError: If `jp` holds no conversation, or `metadata` cannot be read; for `jp-head`
-            also if JP could not load it whatever is left out.
+        StorageError: `jp` contains no conversation, `metadata` cannot be read, or, for `jp-head`,
+            JP could not load the conversation even without the unsupported parts.
     """
     try:
-        there = None if metadata is None else _text({METADATA: metadata}, METADATA)
+        there = None if metadata is None else _decode_file({METADATA: metadata}, METADATA)
         return _write(jp, dialect, there)
     except RecursionError as exc:
         raise StorageError("nested too deeply") from exc
@@ -307,7 +306,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> 
         texts[METADATA] = metadata
     kept, leading = as_object(origin.get("base_config")), as_object(origin.get("leading"))
     if dialect == "jp-head":
-        base, entries, dropped = for_head(config, entries)
+        base, entries, dropped = convert_for_head(config, entries)
         unchanged = "init" not in kept and base == config
         texts[BASE_CONFIG] = _base_text(base, [], kept if unchanged else {})
     elif leading and (first := _leading_entry(leading, config)) is not None:
@@ -326,7 +325,7 @@ def _write(jp: Mapping[str, JsonValue], dialect: Dialect, there: str | None) -> 
 
 
 def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) -> int:
-    """Return how many of the first entries stand in `base_config.json`."""
+    """Return the number of leading entries that belong into `base_config.json`."""
     said = kept.get("init")
     count = 0
     while isinstance(said, int) and count < min(said, len(entries)):
@@ -337,7 +336,7 @@ def _init_count(kept: Mapping[str, JsonValue], entries: Sequence[JsonObject]) ->
 
 
 def _origin(head: Mapping[str, JsonValue]) -> JsonObject:
-    """Return where the conversation came from; a fork that brought it along came from nowhere."""
+    # A fork copies `origin`, but is a new conversation.
     origin = head.get("origin")
     if not isinstance(origin, dict) or head.get("parent") is not None:
         return {}
@@ -350,10 +349,10 @@ def _metadata_text(
     entries: Sequence[JsonObject],
     there: str | None,
 ) -> str | None:
-    """Return `metadata.json`; None if there was none and nothing has changed since.
+    """Return the text of `metadata.json`; None if there is none to write.
 
-    Of the text that is `there` (else: that was read) nothing else is changed than the title, if
-    it was changed here, and the time, if that is later.
+    The text `there`, else the imported text, keeps its other keys. The title changes if it was
+    changed in the notebook, and the time only to a later one.
     """
     kept = origin.get("metadata")
     read = _metadata(kept) if isinstance(kept, str) else {}
@@ -363,13 +362,13 @@ def _metadata_text(
     grown = not isinstance(known, int) or len(entries) > known
     title = head.get("title")
     if not isinstance(title, str) or not title or same_json(title, read.get("title")):
-        title = None  # nobody gave it another one here
+        title = None  # not changed in this notebook
     if same_json(title, old.get("title")):
         title = None
-    moments = (_moment(entry.get("timestamp")) for entry in reversed(entries))
+    moments = (_parse_moment(entry.get("timestamp")) for entry in reversed(entries))
     moment = next((found for found in moments if found is not None), None)
-    before = _moment(old.get("last_activated_at"))
-    # JP may have used the conversation since: this time is never set back.
+    before = _parse_moment(old.get("last_activated_at"))
+    # JP may have used the conversation since, so this time never moves back.
     later = grown and (before is None or (moment is not None and moment > before))
     if title is None and not later and isinstance(text, str):
         return text
@@ -388,7 +387,7 @@ def _metadata(text: str) -> JsonObject:
 
 
 def _created(head: Mapping[str, JsonValue]) -> datetime:
-    """Return the moment that the conversation's id names."""
+    # The id is `jp-c` and the time in tenths of a second.
     digits = str(head.get("id", "")).removeprefix("jp-c")
     try:
         return datetime.fromtimestamp(int(digits) / 10, UTC)
@@ -400,15 +399,14 @@ def _base_text(
     config: JsonObject, init: Sequence[JsonObject], kept: Mapping[str, JsonValue]
 ) -> str:
     text = kept.get("text")
-    if isinstance(text, str) and _says_base(text, config, init):
+    if isinstance(text, str) and _is_current_base_text(text, config, init):
         return text
     after = kept.get("after")
     end = after if isinstance(after, str) and not after.strip(" \t\r\n") else "\n"
     return apply_spelling(sort_keys(_base_value(config, init, kept)), dict(kept)) + end
 
 
-def _says_base(text: str, config: JsonObject, init: Sequence[JsonObject]) -> bool:
-    """Return True if `text` is still what the file should say."""
+def _is_current_base_text(text: str, config: JsonObject, init: Sequence[JsonObject]) -> bool:
     try:
         read_config, read_init, _ = _read_base(text)
     except StorageError:

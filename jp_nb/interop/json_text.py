@@ -1,13 +1,13 @@
-"""JSON text as JP writes it, and what it takes to write a foreign text again byte for byte. Pure.
+"""JSON text as JP writes it, and the spelling that reproduces another text byte for byte. No I/O.
 
-A notebook keeps values, not texts: it sorts keys and a page turns `1.0` into `1`. So whatever a
-text has beyond its values is kept beside them as its *spelling*:
+A notebook stores values, not texts: it sorts keys, and a page turns `1.0` into `1`. The *spelling*
+of a text is stored with its value and holds the differences from JP's form:
 
-    {"order": [[1, 0], 0, …],       the keys of each object of two or more, outermost first, as
-                                    places in their usual order; 0 is the usual order itself
-     "numbers": {"/a/b": "1e-7"}}   numbers that are written in another way, by JSON pointer
+    {"order": [[1, 0], 0, …],       for each object with two or more keys, outermost first: the
+                                    indexes of its keys in JP's order; 0 for JP's order
+     "numbers": {"/a/b": "1e-7"}}   numbers in another notation, by JSON pointer
 
-or, where even that gives other bytes (escapes, white space, a key that comes twice), the text
+If these do not reproduce the text (escapes, white space, duplicate keys), the spelling is the text
 itself: {"text": "…"}.
 
 Source: `docs/record.md`.
@@ -37,9 +37,11 @@ _SAFE_INTEGER = 2**53 - 1
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """A value, its text, and the numbers in it that would be written otherwise, by pointer.
+    """A value and its text.
 
-    `gap` is what stands in front of an item of a list: white space and a bracket or a comma.
+    Attributes:
+        numbers: The notation of each number that JP writes differently, by JSON pointer.
+        gap: The text before an item of a list: white space, and a bracket or a comma.
     """
 
     text: str
@@ -48,9 +50,7 @@ class JsonText:
     gap: str = ""
 
 
-class _Token(str):
-    """A number as it is written."""
-
+class _NumberText(str):
     __slots__ = ()
 
 
@@ -58,7 +58,7 @@ def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=_Token, parse_int=_Token, parse_constant=_refuse)
+_DECODER = json.JSONDecoder(parse_float=_NumberText, parse_int=_NumberText, parse_constant=_refuse)
 
 _TOO_DEEP: Final = f"nested too deeply: more than {MAX_LEVELS} levels"
 
@@ -66,45 +66,45 @@ _TOO_DEEP: Final = f"nested too deeply: more than {MAX_LEVELS} levels"
 
 
 def read_value(text: str, file: str) -> JsonText:
-    """Return the one value in the `text` of `file`, without the white space around it.
+    """Parse the `text` of `file` as one JSON value, and ignore white space around it.
 
     Raises:
-        StorageError: If it is not JSON; the message names file and place.
+        StorageError: The text is not JSON. The message names the file, line, and column.
     """
-    start = _skip(text, len(BOM) if text.startswith(BOM) else 0)
+    start = _skip_space(text, len(BOM) if text.startswith(BOM) else 0)
     value, end = _scan(text, start, file)
-    if _skip(text, end) != len(text):
+    if _skip_space(text, end) != len(text):
         raise _not_json(file, text, end, "expected the end of the file")
     return _source(text[start:end], value, "", file)
 
 
 def read_list(text: str, file: str) -> tuple[list[JsonText], str]:
-    """Return the items of the list in the `text` of `file`, and what follows the last of them.
+    """Parse the `text` of `file` as a JSON list. Return its items and the text after the last one.
 
     Raises:
-        StorageError: If it is not a list; the message names file and place.
+        StorageError: The text is not a JSON list. The message names the file, line, and column.
     """
-    start = _skip(text, len(BOM) if text.startswith(BOM) else 0)
+    start = _skip_space(text, len(BOM) if text.startswith(BOM) else 0)
     if text[start : start + 1] != "[":
         raise _not_json(file, text, start, "expected a list")
     found: list[JsonText] = []
-    last, place = 0, _skip(text, start + 1)
+    last, place = 0, _skip_space(text, start + 1)
     closed = text[place : place + 1] == "]"
     while not closed:
         value, end = _scan(text, place, file)
         found.append(_source(text[place:end], value, text[last:place], file))
-        last, place = end, _skip(text, end)
+        last, place = end, _skip_space(text, end)
         closed = text[place : place + 1] == "]"
         if not closed:
             if text[place : place + 1] != ",":
                 raise _not_json(file, text, place, "expected `,` or `]`")
-            place = _skip(text, place + 1)
-    if _skip(text, place + 1) != len(text):
+            place = _skip_space(text, place + 1)
+    if _skip_space(text, place + 1) != len(text):
         raise _not_json(file, text, place + 1, "expected the end of the file")
     return found, text[last:]
 
 
-def _skip(text: str, place: int) -> int:
+def _skip_space(text: str, place: int) -> int:
     found = _SPACE.match(text, place)
     assert found is not None
     return found.end()
@@ -127,7 +127,7 @@ def _not_json(file: str, text: str, place: int, why: str) -> StorageError:
 
 
 def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
-    if is_deeper(scanned, MAX_LEVELS):  # how deep a parser goes depends on the Python
+    if is_deeper(scanned, MAX_LEVELS):  # the parser's own limit depends on the Python version
         raise StorageError(_TOO_DEEP, place=file)
     numbers: dict[str, str] = {}
     try:
@@ -138,28 +138,28 @@ def _source(text: str, scanned: Any, gap: str, file: str) -> JsonText:
 
 def _plain(value: Any, pointer: str, numbers: dict[str, str]) -> JsonValue:
     match value:
-        case _Token():
+        case _NumberText():
             number = _number(value)
-            if number_text(number) != value or not _survives(number):
+            if number_text(number) != value or not _is_exact_in_page(number):
                 numbers[pointer] = str(value)
             return number
         case dict():
             return {k: _plain(v, pointer_below(pointer, k), numbers) for k, v in value.items()}
         case list():
             return [_plain(v, f"{pointer}/{i}", numbers) for i, v in enumerate(value)]
-    return value  # type: ignore[no-any-return]  # the decoder gives nothing else
+    return value  # type: ignore[no-any-return]  # the decoder returns no other types
 
 
 def _number(token: str) -> int | float:
-    # `1e5` and `1.0` are floats although they equal integers: they are written otherwise.
+    # `1e5` and `1.0` equal integers, but JP writes them as floats.
     number = float(token) if token.strip("-0123456789") else int(token)
     if not math.isfinite(number):
         raise ValueError(f"the number {token} is too large")
     return number
 
 
-def _survives(number: int | float) -> bool:
-    """Return True if a page, which has floats alone, gives the same number back."""
+def _is_exact_in_page(number: int | float) -> bool:
+    """Return True if the number is unchanged in a page, where every number is a float."""
     if isinstance(number, float):
         return not number.is_integer()
     return abs(number) <= _SAFE_INTEGER
@@ -174,18 +174,18 @@ def pointer_below(pointer: str, key: str) -> str:
 
 
 def _replace(value: JsonValue, pointer: str, token: str) -> None:
-    """Put `token` at `pointer`, if it is the number that stands there."""
+    # The spelling may come from someone else: it replaces only a number of equal value.
     *keys, last = [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")[1:]] or [""]
     holder: JsonValue = value
     for key in keys:
-        holder = _at(holder, key)
-    old = _at(holder, last)
+        holder = _value_at(holder, key)
+    old = _value_at(holder, last)
     if isinstance(old, bool) or not isinstance(old, (int, float)) or not _is_number(token, old):
         return
     if isinstance(holder, list):
-        holder[int(last)] = _Token(token)
+        holder[int(last)] = _NumberText(token)
     elif isinstance(holder, dict):
-        holder[last] = _Token(token)
+        holder[last] = _NumberText(token)
 
 
 def _is_number(token: str, number: int | float) -> bool:
@@ -195,7 +195,7 @@ def _is_number(token: str, number: int | float) -> bool:
         return False
 
 
-def _at(value: JsonValue, key: str) -> JsonValue:
+def _value_at(value: JsonValue, key: str) -> JsonValue:
     if isinstance(value, list):
         return value[int(key)] if key.isdecimal() and int(key) < len(value) else None
     return value.get(key) if isinstance(value, dict) else None
@@ -205,9 +205,9 @@ def _at(value: JsonValue, key: str) -> JsonValue:
 
 
 def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObject:
-    """Return what `apply_spelling` needs to make the text of `source` from `usual`.
+    """Return the spelling with which `apply_spelling` reproduces the text of `source`.
 
-    `usual` is its value, keys in the usual order.
+    `usual` is the value of `source` with its keys in JP's order.
     """
     found: JsonObject = {}
     if usual == source.value:
@@ -221,7 +221,7 @@ def find_spelling(source: JsonText, usual: JsonValue, pad: str = "") -> JsonObje
 
 
 def apply_spelling(usual: JsonValue, how: JsonValue, pad: str = "") -> str:
-    """Return the text of `usual` with the spelling `how`, but for what in that does not fit."""
+    """Return the text of `usual` with the spelling `how`; parts that do not fit are ignored."""
     how = how if isinstance(how, dict) else {}
     order = how.get("order")
     value = _ordered(usual, iter(order if isinstance(order, list) else ()))
@@ -257,7 +257,6 @@ def _compare(value: JsonValue, usual: Any, found: list[JsonValue]) -> None:
 
 
 def _ordered(usual: JsonValue, order: Iterator[JsonValue]) -> JsonValue:
-    """Return a copy of `usual` in the given order."""
     if isinstance(usual, dict):
         keys = list(usual)
         said = next(order, 0) if len(keys) > 1 else 0
@@ -278,7 +277,7 @@ def _is_permutation(places: Sequence[JsonValue], count: int) -> bool:
 
 
 def render_json(value: JsonValue, pad: str = "") -> str:
-    """Return the text of `value` as JP writes it: two spaces, keys as they come."""
+    """Return `value` as JP writes it: indented by two spaces, keys in their current order."""
     return apply_spelling(value, {}, pad)
 
 
@@ -309,7 +308,7 @@ def _render(value: JsonValue, pad: str, parts: list[str]) -> None:
 
 def _scalar(value: JsonValue) -> str:
     match value:
-        case _Token():
+        case _NumberText():
             return str(value)
         case str():
             return encode_basestring(value)
@@ -337,7 +336,7 @@ def number_text(number: int | float) -> str:
 
 
 def sort_keys(value: JsonValue) -> JsonValue:
-    """Return a copy of `value` with the keys of all objects sorted, as a notebook keeps them."""
+    """Return a copy of `value` with the keys of all objects sorted, as in a notebook file."""
     if isinstance(value, dict):
         return {key: sort_keys(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -346,9 +345,9 @@ def sort_keys(value: JsonValue) -> JsonValue:
 
 
 def same_json(one: JsonValue, other: JsonValue) -> bool:
-    """Return True if two values are equal, as far as a page can tell.
+    """Return True if two values are equal after a page has stored them.
 
-    To it `1.0` is `1`, and half a character is U+FFFD.
+    A page turns `1.0` into `1`, and an unpaired surrogate into U+FFFD.
     """
     if isinstance(one, dict) and isinstance(other, dict):
         if one.keys() != other.keys():

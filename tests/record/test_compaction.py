@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jp_nb.config.tree.app import TurnBound, parse_bound
-from jp_nb.interop.dialect import for_head
+from jp_nb.interop.dialect import convert_for_head
 from jp_nb.record.compaction import (
     TurnRange,
     active_compactions,
@@ -122,7 +122,7 @@ def test_export_to_jp_omits_reverted_compactions() -> None:
     stream.append(summarized(0, 0, "gone"), summarized(1, 1, "stays"))
     stream.append(make_revert(summarized(0, 0)))
     model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
-    _, entries, dropped = for_head(model, stream.raw)  # type: ignore[arg-type]  # JSON
+    _, entries, dropped = convert_for_head(model, stream.raw)  # type: ignore[arg-type]  # JSON
     found = [entry for entry in entries if entry["type"] == "compaction"]
     assert [entry["summary"] for entry in found] == [{"summary": "stays"}]
     assert any("undone" in line for line in dropped)
@@ -133,7 +133,7 @@ def test_export_to_jp_has_only_fields_of_jp() -> None:
     used = {"usage": {"model": "openai/m", "input_tokens": 7}}
     stream.append(summarized(0, 1).model_copy(update={"metadata": used}))
     model = {"assistant": {"model": {"id": {"provider": "anthropic", "name": "m"}}}}
-    entry = for_head(model, stream.raw).entries[-1]  # type: ignore[arg-type]  # JSON
+    entry = convert_for_head(model, stream.raw).entries[-1]  # type: ignore[arg-type]  # JSON
     assert list(entry) == ["type", "timestamp", "from_turn", "to_turn", "summary"]
     assert entry["summary"] == {"summary": "S"}
 
