@@ -1,1 +1,1 @@
-"""Runners for notebooks with nobody there."""
+"""The `jp-nb` command, and runners of notebooks without a user."""

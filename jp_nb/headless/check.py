@@ -1,7 +1,7 @@
-"""`jp-nb check`: find secrets in a notebook, and check its record and its cassette.
+"""Command `jp-nb check`: find secrets, and check the record and the cassette of a notebook.
 
-Only a replay shows for certain whether a cassette is complete. Nothing runs here: the requests in
-cells, and those in the record of a headless run, must be on the cassette.
+Nothing runs here. The requests of cells and of the record of a headless run must be on the
+cassette, but only a replay shows that the cassette is complete.
 
 Source: `docs/ci.md`, `docs/cassettes.md`.
 """
@@ -39,30 +39,21 @@ from jp_nb.record.stream import ConversationStream
 from jp_nb.storage import answers_file
 from jp_nb.storage import cassette as cassette_module
 from jp_nb.storage.answers_file import decode_answers, parse_answers, read_answers
-from jp_nb.storage.cassette import (
-    CassetteContent,
-    parse_cassette,
-    read_bytes,
-    read_cassette,
-)
+from jp_nb.storage.cassette import CassetteContent, parse_cassette, read_bytes, read_cassette
 from jp_nb.text import one_line, plain
 from jp_nb.tools.secrets import SecretAnswers
 
 SHORTEST_VALUE: Final = 8
-"""Characters of a variable's value: a shorter one may stand in any text by chance."""
-SHOWN: Final = 4
-"""Characters of a key that are shown: enough to tell whose it is."""
+"""Minimum length of a variable's value. A shorter one may occur in a text by chance."""
+SHOWN_KEY_CHARS: Final = 4
+"""Number of characters of a key that identify it in a finding."""
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{60,}+\n?)*+[A-Za-z0-9+/]*+={0,2}\n?")
 MIN_BASE64: Final = 200
-"""Characters of what may be the bytes of a picture: some run of its letters looks like a key."""
+"""Minimum length of image data, which may look like it contains keys."""
 
 
 class KeySearch:
-    """Finds keys in texts.
-
-    Args:
-        environment: Its variables that are called like secrets are looked for, too.
-    """
+    """Finds API keys, and values of environment variables with the name of a secret."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._secrets: dict[str, SecretAnswers] = {}
@@ -75,19 +66,19 @@ class KeySearch:
                 secrets = self._secrets[name] = SecretAnswers()
                 secrets.add(value)
 
-    def found_in(self, text: str) -> Iterator[str]:
-        """Yield for each key in `text` what it is, in words that do not tell it."""
+    def find(self, text: str) -> Iterator[str]:
+        """Yield a description of each key in `text`, without the key itself."""
         if len(text) < MIN_BASE64 or not _BASE64.fullmatch(text):
             shown = plain(text, limit=len(text)) if "\x1b" in text else text
             for key in dict.fromkeys(find_api_keys(shown)):
-                begin = plain(key[:SHOWN]).replace("\n", " ")
+                begin = plain(key[:SHOWN_KEY_CHARS]).replace("\n", " ")
                 yield f"a possible API key: {begin}… ({len(key)} characters)"
         for name, secrets in self._secrets.items():
             if secrets.hide(text) != text:
                 yield f"the value of the environment variable {name}"
 
     def hide(self, text: str) -> str:
-        """Return `text` made plain, without the keys in it. What is cut first may keep a part."""
+        """Return `text` without keys and control characters. Hide keys before a text is cut."""
         text = hide_api_keys(plain(text, limit=len(text)))
         for secrets in self._secrets.values():
             text = secrets.hide(text)
@@ -102,17 +93,17 @@ def _is_path(value: str) -> bool:
 
 
 MAX_NAME: Final = 80
-"""Characters of a key of an object, where it is part of a place."""
+"""Maximum length of an object's key in a location."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is wrong.
+    """A problem in a file.
 
     Attributes:
         path: The file.
-        place: Where in it, such as `cells[3].outputs[0].text`; "" if it is the file as a whole.
-        message: What is wrong, without any secret.
+        place: Location, such as `cells[3].outputs[0].text`; "" for the whole file.
+        message: Description, without secrets.
     """
 
     path: Path
@@ -125,28 +116,28 @@ class Finding:
 
 
 def check_notebook(path: Path, keys: KeySearch) -> Iterator[Finding]:
-    """Yield what is wrong with the notebook at `path`; a cassette beside it is not looked at."""
+    """Yield the problems of a notebook: secrets, and errors of its record."""
     try:
         notebook = read_notebook(path)
     except StorageError as exc:
         yield Finding(path, "", str(exc).removeprefix(f"{path}: ").removeprefix(f"{path} "))
         return
-    for place, text in all_texts(notebook, keys):
-        for found in keys.found_in(text):
+    for place, text in iter_texts(notebook, keys):
+        for found in keys.find(text):
             yield Finding(path, place, f"contains {found}")
-    for place, message in _of_record(notebook.metadata, keys):
+    for place, message in _check_record(notebook.metadata, keys):
         yield Finding(path, place, message)
 
 
-def cells_of(notebook: Any) -> list[Mapping[str, Any]]:
-    """Return the cells of a notebook that anybody may have written; [] in place of what is none."""
+def list_cells(notebook: Any) -> list[Mapping[str, Any]]:
+    """Return the cells of an untrusted notebook, with {} for each invalid one."""
     cells = notebook.get("cells")
     found = cells if isinstance(cells, list) else []
     return [cell if isinstance(cell, Mapping) else {} for cell in found]
 
 
-def all_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
-    """Yield each text in JSON `value`, names included, with its place, in which no key is told."""
+def iter_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
+    """Yield each text in a JSON value, names included, with its location, which contains no key."""
     waiting = [("", value)]
     while waiting:
         place, value = waiting.pop()
@@ -154,13 +145,13 @@ def all_texts(value: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
             yield place, value
         elif isinstance(value, Mapping):
             yield from ((place, str(name)) for name in value)
-            below = [(_below(place, str(name), keys), item) for name, item in value.items()]
+            below = [(_join_place(place, str(name), keys), item) for name, item in value.items()]
             waiting += reversed(below)
         elif isinstance(value, list):
             waiting += reversed([(f"{place}[{i}]", item) for i, item in enumerate(value)])
 
 
-def _below(place: str, name: str, keys: KeySearch) -> str:
+def _join_place(place: str, name: str, keys: KeySearch) -> str:
     name = one_line(keys.hide(name), limit=MAX_NAME)
     return f"{place}.{name}" if place else name
 
@@ -168,32 +159,33 @@ def _below(place: str, name: str, keys: KeySearch) -> str:
 # --- the record ------------------------------------------------------------------------------
 
 
-def _of_record(metadata: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
-    """Yield place and message for what is wrong with the record in a notebook's `metadata`."""
+def _check_record(metadata: Any, keys: KeySearch) -> Iterator[tuple[str, str]]:
     if merge.unreadable_carrier(metadata):
         yield "metadata.widgets", merge.DAMAGED
     stored = merge.read_carrier(metadata)
     if stored is None:
         return
-    yield from _of_conversation(stored, "", keys)
+    yield from _check_conversation(stored, "", keys)
     others = others_of(stored)
     if not others and isinstance(stored, dict) and not events_of(stored):
         yield f"metadata.{KEY}", "the record is empty: remove it with `jp-nb strip --record`"
     for number, other in enumerate(others):
         shape = as_object(other)
         alone: JsonObject = {key: shape[key] for key in CONVERSATION_KEYS if key in shape}
-        yield from _of_conversation({**alone, "version": VERSION}, f"others[{number}].", keys)
+        yield from _check_conversation({**alone, "version": VERSION}, f"others[{number}].", keys)
 
 
-def _of_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterator[tuple[str, str]]:
+def _check_conversation(
+    stored: JsonValue, prefix: str, keys: KeySearch
+) -> Iterator[tuple[str, str]]:
     place = f"metadata.{KEY}"
     try:
         stream = Document.load(stored, clock=utc_now, tolerant=True).conversation
     except StorageError as exc:
         yield place, f"{prefix}{exc}"
         return
-    named = (*_ids(stream, keys), *_times(stream, keys))
-    for notice in (*notices(stream), *named, *_loose_ends(stream)):
+    named = (*_check_ids(stream, keys), *_check_times(stream, keys))
+    for notice in (*notices(stream), *named, *_check_pairs(stream)):
         yield place, f"{prefix}{notice}"
     if stream.damage:
         return
@@ -210,7 +202,7 @@ def _of_conversation(stored: JsonValue, prefix: str, keys: KeySearch) -> Iterato
         )
 
 
-def _ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
+def _check_ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     counts = Counter(filter(None, map(stored_id, stream.raw)))
     for index, raw in enumerate(stream.raw):
         identifier = stored_id(raw)
@@ -219,49 +211,48 @@ def _ids(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
             yield f"events[{index}].event_id: {shown} is the id of several entries"
 
 
-def _times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
+def _check_times(stream: ConversationStream, keys: KeySearch) -> Iterator[str]:
     for index, entry in enumerate(stream.entries):
         text = entry.timestamp
         if text and parse_timestamp(text) is None:
             yield f"events[{index}].timestamp: {keys.hide(text)!r:.80} is not a timestamp"
 
 
-def _loose_ends(stream: ConversationStream) -> Iterator[str]:
-    """Yield what a kernel left open that ended in the middle of a turn."""
+def _check_pairs(stream: ConversationStream) -> Iterator[str]:
     turn: list[tuple[int, Entry]] = []
     number = 0
     for event in stream.events():
         if event.turn != number:
-            yield from _of_turn(turn)
+            yield from _check_turn_pairs(turn)
             turn, number = [], event.turn
         turn.append((event.position, event.entry))
-    yield from _of_turn(turn)
+    yield from _check_turn_pairs(turn)
 
 
-def _of_turn(turn: list[tuple[int, Entry]]) -> Iterator[str]:
+def _check_turn_pairs(turn: list[tuple[int, Entry]]) -> Iterator[str]:
     _, open_, loose = match_pairs(turn)
     for index, entry in turn:
         if index in open_:
-            what = "this tool call" if isinstance(entry, ToolCallRequest) else "this question"
-            yield f"events[{index}]: {what} has no response: the kernel ended first"
+            event = "this tool call" if isinstance(entry, ToolCallRequest) else "this question"
+            yield f"events[{index}]: {event} has no response: the kernel ended first"
         elif index in loose:
             yield f"events[{index}]: this response has no request before it"
 
 
 MAGIC: Final = "%%jp"
 NOTE: Final = "\n["
-"""Begins what is said behind a request of images that it shows (`record/events.py`)."""
-NOT_RUN: Final = "skip-execution"
-"""The tag of a cell that runners of Jupyter pass over."""
+"""Start of the notes on images that follow a request (`record/events.py`)."""
+SKIP_TAG: Final = "skip-execution"
+"""Tag of a cell that Jupyter's runners skip."""
 VALUE: Final = "{{"
-"""Begins a name that is replaced by what only a kernel knows."""
+"""Start of a `{{name}}` that only a kernel can replace."""
 MAX_PROVIDERS: Final = 8
-"""Of one conversation, whose point of view is tried."""
-AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-record`)"
+"""Maximum number of providers of a conversation whose messages are compared."""
+RECORD_AGAIN: Final = "record it again (`jp-nb run NB --record`, `pytest --jp-record`)"
 
 
 def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
-    """Yield what is wrong with the cassette at `path` alone: damage, and keys in it."""
+    """Yield the problems of a cassette: damage and secrets."""
     try:
         content = read_bytes(path)
     except StorageError as exc:
@@ -273,18 +264,18 @@ def check_cassette_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         line, _, message = str(exc).removeprefix(f"{path.name}:").partition(": ")
         known = line.isdecimal()
         yield Finding(path, f"line {line}" if known else "", message if known else str(exc))
-    yield from keys_in_lines(path, content, keys)
+    yield from find_keys_in_lines(path, content, keys)
 
 
-def keys_in_lines(path: Path, content: bytes, keys: KeySearch) -> Iterator[Finding]:
-    """Yield the keys in `content` of the file at `path`, each with its line."""
+def find_keys_in_lines(path: Path, content: bytes, keys: KeySearch) -> Iterator[Finding]:
+    """Yield the secrets in `content`, each with its line."""
     for number, line in enumerate(content.split(b"\n"), 1):
-        for found in keys.found_in(line.decode("utf-8", "replace")):
+        for found in keys.find(line.decode("utf-8", "replace")):
             yield Finding(path, f"line {number}", f"contains {found}")
 
 
 def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
-    """Yield what is wrong with the answers file at `path`: what it means, and keys in it."""
+    """Yield the problems of an answers file: errors and secrets."""
     try:
         content = read_answers(path)
     except ConfigError as exc:
@@ -297,41 +288,40 @@ def check_answers_file(path: Path, keys: KeySearch) -> Iterator[Finding]:
         known = place.startswith("line ")
         message = "; ".join(problem.message for problem in exc.problems)
         yield Finding(path, place if known else "", message)
-    yield from keys_in_lines(path, content, keys)
+    yield from find_keys_in_lines(path, content, keys)
 
 
 def check_up_to_date(notebook: Path, cassette: Path, keys: KeySearch) -> Iterator[Finding]:
-    """Yield what the notebook asks, or its last headless run said, that is not on its cassette.
+    """Yield the requests of the notebook, and of its last headless run, that the cassette lacks.
 
-    Nothing of what either check of the files alone finds.
+    Yields no problem of one file alone: the other checks find these.
     """
     try:
         content, read = read_cassette(cassette), read_notebook(notebook)
     except StorageError:
         return
-    asked = _asked(content)
-    for number, cell in enumerate(cells_of(read)):
-        text = _request(cell)
-        if text and VALUE not in text and not _is_asked(text, asked):
-            message = f"the request of this cell is not in {cassette.name}: {AGAIN}"
+    asked = _list_recorded_requests(content)
+    for number, cell in enumerate(list_cells(read)):
+        text = _find_request(cell)
+        if text and VALUE not in text and not _is_recorded(text, asked):
+            message = f"the request of this cell is not in {cassette.name}: {RECORD_AGAIN}"
             yield Finding(notebook, f"cells[{number}]", message)
-    unknown = _first_unknown(read.metadata, content)
+    unknown = _find_unrecorded(read.metadata, content)
     if unknown is not None:
-        said = one_line(keys.hide(unknown), limit=100)
+        request = one_line(keys.hide(unknown), limit=100)
         message = (
-            f"a message after the request {said!r} of the last run is not in "
-            f"{cassette.name}: {AGAIN}"
+            f"a message after the request {request!r} of the last run is not in "
+            f"{cassette.name}: {RECORD_AGAIN}"
         )
         yield Finding(notebook, "metadata.jp", message)
 
 
-# --- what cells ask --------------------------------------------------------------------------
+# --- requests of cells -----------------------------------------------------------------------
 
 
-def _request(cell: Any) -> str:
-    """Return the request of a `%%jp` cell that runners run; "" of any other cell."""
+def _find_request(cell: Any) -> str:
     tags = cell.get("metadata", {}).get("tags")
-    if isinstance(tags, list) and NOT_RUN in tags:
+    if isinstance(tags, list) and SKIP_TAG in tags:
         return ""
     if cell.get("cell_type") != "code" or not isinstance(source := cell.get("source"), str):
         return ""
@@ -339,28 +329,25 @@ def _request(cell: Any) -> str:
     return rest.strip() if first.split()[:1] == [MAGIC] else ""
 
 
-def _asked(content: CassetteContent) -> list[str]:
-    """Return all that a person asks on the cassette, sorted."""
+def _list_recorded_requests(content: CassetteContent) -> list[str]:
     texts = (part.value for part in content.parts.values() if part.value.get("role") == "user")
     return sorted(str(value.get("text", "")).strip() for value in texts)
 
 
-def _is_asked(text: str, asked: list[str]) -> bool:
-    """Return True if one of `asked` is `text`, or is that with notes on images behind it."""
+def _is_recorded(text: str, asked: list[str]) -> bool:
     noted = text + NOTE
     whole, longer = bisect_left(asked, text), bisect_left(asked, noted)
     is_there = whole < len(asked) and asked[whole] == text
     return is_there or (longer < len(asked) and asked[longer].startswith(noted))
 
 
-# --- what the record says --------------------------------------------------------------------
+# --- messages of the record ------------------------------------------------------------------
 
 
-def _first_unknown(metadata: Any, content: CassetteContent) -> str | None:
-    """Return the request in the record after which something was sent that is not on the cassette.
+def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
+    """Return the request of the first turn with a message that is not on the cassette.
 
-    None if all is there, or that cannot be told: the record is damaged, was not made by a headless
-    run, or compacted.
+    Returns None if there is none, or the record is damaged, compacted, or not of a headless run.
     """
     try:
         document = Document.load(merge.read_carrier(metadata), clock=utc_now)
@@ -376,26 +363,25 @@ def _first_unknown(metadata: Any, content: CassetteContent) -> str | None:
         return None
     thread = build_context(stream, providers)
     known = [
-        {index for index, each in enumerate(_messages(thread, name)) if each in content.parts}
+        {index for index, each in enumerate(_list_messages(thread, name)) if each in content.parts}
         for name in list(dict.fromkeys(providers))[:MAX_PROVIDERS]
     ]
-    for index, request in _sent(thread):
+    for index, request in _iter_sent(thread):
         if not any(index in each for each in known):
             return request.content
     return None
 
 
-def _messages(thread: RequestContext, provider: str) -> list[tuple[str, str]]:
-    """Return the messages of `thread`, as `provider` is sent them, by kind and id."""
+def _list_messages(thread: RequestContext, provider: str) -> list[tuple[str, str]]:
     asked = RequestNormalizer(provider).of(ModelRequest(model="", thread=thread))
     return [(part.kind, part.id) for part in asked.messages]
 
 
-def _sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
-    """Yield the number of each item of `thread` that was sent, and the request it belongs to."""
+def _iter_sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
+    """Yield the index of each item that was sent, and its request."""
     items = [item.entry for item in thread]
     while items and isinstance(items[-1], ChatResponse):
-        items.pop()  # what the model said last
+        items.pop()  # the last answer was not sent
     request: ChatRequest | None = None
     for index, entry in enumerate(items):
         if isinstance(entry, ChatRequest):
@@ -405,25 +391,25 @@ def _sent(thread: RequestContext) -> Iterator[tuple[int, ChatRequest]]:
 
 
 NOTEBOOK: Final = ".ipynb"
-ENDS: Final = (NOTEBOOK, cassette_module.SUFFIX, answers_file.SUFFIX)
-"""Of the names of the files that are checked."""
+SUFFIXES: Final = (NOTEBOOK, cassette_module.SUFFIX, answers_file.SUFFIX)
+"""Suffixes of the files that are checked."""
 MAX_LISTED: Final = 20
-"""Findings of one kind in one file."""
+"""Maximum number of listed findings for one file."""
 
 
 def check(options: argparse.Namespace) -> int:
-    """Print a line for each finding; return 1 if there are any."""
-    files = _files(options.files)
+    """Print a line for each finding, and return 1 if there is one."""
+    files = _find_files(options.files)
     keys = KeySearch(os.environ)
     found = False
     for path in files.notebooks:
-        found |= _tell(path, check_notebook(path, keys), keys)
+        found |= _print_findings(path, check_notebook(path, keys), keys)
     for path in files.cassettes:
-        found |= _tell(path, check_cassette_file(path, keys), keys)
+        found |= _print_findings(path, check_cassette_file(path, keys), keys)
     for path in files.answers:
-        found |= _tell(path, check_answers_file(path, keys), keys)
+        found |= _print_findings(path, check_answers_file(path, keys), keys)
     for notebook, cassette in files.pairs:
-        found |= _tell(notebook, check_up_to_date(notebook, cassette, keys), keys)
+        found |= _print_findings(notebook, check_up_to_date(notebook, cassette, keys), keys)
     if not found:
         count = len(files.notebooks) + len(files.cassettes) + len(files.answers)
         print(f"{count} file{'' if count == 1 else 's'} checked: no problems found")
@@ -432,7 +418,7 @@ def check(options: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class CheckedFiles:
-    """What is looked at, each file once: dictionaries keep the order in which it was named."""
+    """Files to check, each once. Dictionaries keep the order of the command line."""
 
     notebooks: dict[Path, None] = field(default_factory=dict)
     cassettes: dict[Path, None] = field(default_factory=dict)
@@ -440,23 +426,22 @@ class CheckedFiles:
     pairs: dict[tuple[Path, Path], None] = field(default_factory=dict)
 
 
-def _files(named: Sequence[Path]) -> CheckedFiles:
-    """Return what is to be looked at: what is named, and what lies beside notebooks among it.
+def _find_files(named: Sequence[Path]) -> CheckedFiles:
+    """Find the files to check: the named ones, and those next to named notebooks.
 
     Raises:
-        UsageError: If there is no such file, or it is none of those.
+        UsageError: A file does not exist or has another suffix.
     """
     files = CheckedFiles()
-    for path in (file for each in named for file in _listed(each)):
-        found = next((end for end in ENDS if path.name.endswith(end)), None)
+    for path in (file for each in named for file in _expand_folder(each)):
+        found = next((end for end in SUFFIXES if path.name.endswith(end)), None)
         if found is None:
-            raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(ENDS)}")
-        _add(files, path, path.with_name(path.name.removesuffix(found) + NOTEBOOK))
+            raise UsageError(f"{path} cannot be checked: supported are *{', *'.join(SUFFIXES)}")
+        _add_files(files, path, path.with_name(path.name.removesuffix(found) + NOTEBOOK))
     return files
 
 
-def _listed(named: Path) -> list[Path]:
-    """Return `named`, or what is to be checked in that folder; what is hidden is not."""
+def _expand_folder(named: Path) -> list[Path]:
     if named.is_file():
         return [named]
     if not named.is_dir():
@@ -465,14 +450,13 @@ def _listed(named: Path) -> list[Path]:
     for folder, below, names in os.walk(named):
         below[:] = sorted(name for name in below if not name.startswith("."))
         shown = (name for name in sorted(names) if not name.startswith("."))
-        found += [Path(folder) / name for name in shown if name.endswith(ENDS)]
+        found += [Path(folder) / name for name in shown if name.endswith(SUFFIXES)]
     if not found:
-        raise UsageError(f"{named} contains no files to check: *{', *'.join(ENDS)}")
+        raise UsageError(f"{named} contains no files to check: *{', *'.join(SUFFIXES)}")
     return found
 
 
-def _add(files: CheckedFiles, path: Path, notebook: Path) -> None:
-    """Add `path`, which is `notebook` or a file beside it, and what it is held against."""
+def _add_files(files: CheckedFiles, path: Path, notebook: Path) -> None:
     cassette, answers = (
         cassette_module.default_cassette_path(notebook),
         notebook.with_suffix(answers_file.SUFFIX),
@@ -487,8 +471,7 @@ def _add(files: CheckedFiles, path: Path, notebook: Path) -> None:
         files.answers[answers] = None
 
 
-def _tell(path: Path, findings: Iterator[Finding], keys: KeySearch) -> bool:
-    """Print the first `findings` about one file; return True if there is one."""
+def _print_findings(path: Path, findings: Iterator[Finding], keys: KeySearch) -> bool:
     first = list(islice(findings, MAX_LISTED))
     for finding in first:
         print(keys.hide(str(finding)))

@@ -32,11 +32,11 @@ from jp_nb.text import one_line
 from jp_nb.versions import list_versions
 
 MAX_LINE = 5000
-"""Characters of a line about a folder: names and paths may be anybody's."""
+"""Maximum length of a line about a folder, because names and paths are untrusted."""
 
 
 def trust(options: argparse.Namespace) -> int:
-    """List what would count, ask, and have it count; or take that back."""
+    """List the settings of a folder, ask for consent, and trust them; or revoke the trust."""
     if options.revoke:
         for line in trust_module.revoke_consent(options.folder.resolve()):
             print(one_line(line, limit=MAX_LINE))
@@ -51,7 +51,7 @@ def trust(options: argparse.Namespace) -> int:
         print(files.no_pending_reason())
         return 0
     print(table(PENDING_HEAD, pending_rows(pending), limit=sys.maxsize).text)
-    if not options.yes and not _agrees():
+    if not options.yes and not _confirm():
         print("nothing changed", file=sys.stderr)
         return 1
     files.consent(pending)
@@ -59,12 +59,7 @@ def trust(options: argparse.Namespace) -> int:
     return 0
 
 
-def _agrees() -> bool:
-    """Ask the person at the terminal; return True if they agree.
-
-    Raises:
-        UsageError: If nobody is at it.
-    """
+def _confirm() -> bool:
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask in: `--yes` trusts the listed settings")
     try:
@@ -75,23 +70,23 @@ def _agrees() -> bool:
 
 
 def doctor(_: argparse.Namespace) -> int:
-    """Print one line per finding; return 1 if something does not work."""
-    findings = list(_examine())
+    """Print one line for each check, and return 1 if one fails."""
+    findings = list(_run_checks())
     width = max(len(name) for name, _, _ in findings)
     for name, works, text in findings:
         print(f"{'✓' if works else '✗'} {name:<{width}}  {text}")
     return 0 if all(works for _, works, _ in findings) else 1
 
 
-def _examine() -> Iterator[tuple[str, bool, str]]:
-    """Yield what was looked at, if it works, and what was found. Nothing is sent anywhere."""
+def _run_checks() -> Iterator[tuple[str, bool, str]]:
+    """Yield the name, the success, and the result of each check. Nothing is sent over a network."""
     yield "versions", True, ", ".join(list_versions())
-    yield ("front end", *_lab_extension())
-    yield ("kernel", *_kernel())
-    yield ("configuration", *_configuration())
+    yield ("front end", *_check_lab_extension())
+    yield ("kernel", *_check_kernel())
+    yield ("configuration", *_check_configuration())
 
 
-def _lab_extension() -> tuple[bool, str]:
+def _check_lab_extension() -> tuple[bool, str]:
     places = [Path(p) / "jp-nb" / "package.json" for p in jupyter_path("labextensions")]
     found = next((place.parent for place in places if place.is_file()), None)
     if found is None:
@@ -102,7 +97,7 @@ def _lab_extension() -> tuple[bool, str]:
     return True, f"JupyterLab extension in {found}"
 
 
-def _kernel() -> tuple[bool, str]:
+def _check_kernel() -> tuple[bool, str]:
     try:
         spec = KernelSpecManager().get_kernel_spec("python3")
     except NoSuchKernel:
@@ -113,7 +108,7 @@ def _kernel() -> tuple[bool, str]:
     return True, f"python3: {' '.join(spec.argv)}"
 
 
-def _configuration() -> tuple[bool, str]:
+def _check_configuration() -> tuple[bool, str]:
     try:
         files = ConfigFiles(Path.cwd(), FolderTrust())
         layers = files.layers()
@@ -129,15 +124,15 @@ QUICKSTART = "01-quickstart.ipynb"
 
 
 def demo(options: argparse.Namespace) -> int:
-    """Open the quickstart in a page; where none can be opened, execute it and print it."""
+    """Open the quickstart in JupyterLab; without a display, execute and print it."""
     folder = Path(tempfile.mkdtemp(prefix="jp-nb-demo-"))
     notebook = folder / QUICKSTART
-    notebook.write_bytes(quickstart())
-    why_not = "" if options.headless else _no_page()
-    if options.headless or why_not:
-        if why_not:
-            print(f"{why_not} The quickstart runs headless.\n")
-        return _demo_headless(notebook)
+    notebook.write_bytes(read_quickstart())
+    problem = "" if options.headless else _explain_no_display()
+    if options.headless or problem:
+        if problem:
+            print(f"{problem} The quickstart runs headless.\n")
+        return _run_demo_headless(notebook)
     print(f"Opening {notebook} in JupyterLab; stop it with Ctrl+C.")
     if _is_root():
         print("You are root, so JupyterLab is started with --allow-root.")
@@ -153,16 +148,15 @@ def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
 
 
-def quickstart() -> bytes:
-    """Return the quickstart notebook: from the checkout, or as it ships with the package."""
+def read_quickstart() -> bytes:
+    """Return the quickstart notebook of the checkout, or of the package."""
     checkout = Path(__file__).resolve().parents[2] / "notebooks" / QUICKSTART
     if checkout.is_file():
         return checkout.read_bytes()
     return (resources.files("jp_nb") / "notebooks" / QUICKSTART).read_bytes()
 
 
-def _no_page() -> str:
-    """Return why no page can be opened here; "" if one can."""
+def _explain_no_display() -> str:
     if importlib.util.find_spec("jupyterlab") is None:
         return "JupyterLab is not installed (`pip install 'jp-nb[demo]'`)."
     shown = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
@@ -171,9 +165,10 @@ def _no_page() -> str:
     return ""
 
 
-def _demo_headless(notebook: Path) -> int:
-    # With it nbclient is loaded, which a page does not need.
-    from jp_nb.headless.runner import print_transcript, run_notebook
+def _run_demo_headless(notebook: Path) -> int:
+    # Loads nbclient, which JupyterLab does not need.
+    from jp_nb.headless.files import print_transcript
+    from jp_nb.headless.runner import run_notebook
 
     result = run_notebook(notebook)
     print_transcript(result.notebook, sys.stdout)

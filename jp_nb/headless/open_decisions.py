@@ -1,4 +1,4 @@
-"""What nobody decided in a run: told at its end, and written as a file to fill in.
+"""Open decisions of a run: list them at its end, and write an answers file to fill in.
 
 Source: `docs/answers.md`.
 """
@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 from jp_nb.file_writing import open_file
-from jp_nb.headless.files import shown_line
+from jp_nb.headless.files import format_line
 from jp_nb.storage.answers_file import DECISIONS, AnswersFile, Key, Section, is_answer_table
 from jp_nb.text import one_line, plain
 from jp_nb.tools.answer_types import SelectAnswer
@@ -27,16 +27,16 @@ from jp_nb.tools.question import FormAnswer, Question
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 MAX_LISTED: Final = 20
 MAX_DECISIONS: Final = 1000
-"""That are read: a tool may ask without end."""
-NEAR: Final = 0.85
-"""Similarity of two keys, from 0 to 1, from which one is taken for the other misspelt."""
+"""Maximum number of decisions that are read, because a tool may ask without end."""
+MIN_SIMILARITY: Final = 0.85
+"""Similarity, from 0 to 1, at which a key counts as misspelt."""
 SECTIONS: Final[Mapping[str, Section]] = {
     "question": "questions",
     "permission": "permissions",
     "result": "results",
     "change": "changes",
 }
-WORDS: Final[Mapping[str, str]] = {
+DESCRIPTIONS: Final[Mapping[str, str]] = {
     "permission": "permission to run {}",
     "result": "approval of the result of {}",
     "change": "approval of a configuration change proposed by {}",
@@ -44,12 +44,13 @@ WORDS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Undecided:
-    """Something that nobody decided; where it is about a question, with that.
+class ReportedDecision:
+    """A decision that needed the user and was not prepared.
 
     Attributes:
-        key: Where an answers file would decide it.
-        times: How often.
+        key: Key in an answers file.
+        times: Number of times that the run needed it.
+        question: The question, if the decision is an answer.
     """
 
     key: Key
@@ -60,110 +61,105 @@ class Undecided:
     times: int = 1
 
     @property
-    def words(self) -> str:
-        """What it is, in one line."""
+    def description(self) -> str:
+        """Description in one line."""
         tool = one_line(self.key[1], limit=80)
         if self.question is None:
-            return WORDS[self.kind].format(tool)
+            return DESCRIPTIONS[self.kind].format(tool)
         name = one_line(self.question.id, limit=80)
-        return f"question {name} of {tool}: {shown_line(self.question.text)}"
+        return f"question {name} of {tool}: {format_line(self.question.text)}"
 
 
 @dataclass(slots=True)
-class Decisions:
-    """What a run says of its decisions.
+class RunLog:
+    """Decisions of a run.
 
     Attributes:
-        undecided: In the order in which they were to be taken, each once.
-        used: Parts of the answers file that decided something.
+        undecided: Open decisions in the order of the run, each once.
+        used: Keys of the answers file that decided something.
     """
 
-    undecided: list[Undecided] = field(default_factory=list)
+    undecided: list[ReportedDecision] = field(default_factory=list)
     used: set[Key] = field(default_factory=set)
 
 
-def read_decisions(path: Path) -> Decisions:
-    """Read the file that a kernel was told of in `JP_NB_DECISIONS`; a torn line is passed over."""
-    found: dict[Key, Undecided] = {}
-    decisions = Decisions()
+def read_decisions(path: Path) -> RunLog:
+    """Read the file in the kernel's variable `JP_NB_DECISIONS`. Incomplete lines are skipped."""
+    found: dict[Key, ReportedDecision] = {}
+    decisions = RunLog()
     lines = path.read_text("utf-8").splitlines() if path.exists() else []
     for line in lines:
-        match _entry(line):
+        match _parse_entry(line):
             case {"used": list(key)}:
                 decisions.used.add(tuple(map(str, key)))
             case {"open": str(kind), **entry} if kind in SECTIONS and len(found) < MAX_DECISIONS:
-                one = _undecided(kind, entry)
+                one = _make_decision(kind, entry)
                 seen = found.get(one.key)
-                found[one.key] = one if seen is None else _again(seen)
+                found[one.key] = one if seen is None else replace(seen, times=seen.times + 1)
     decisions.undecided = [*found.values()]
     return decisions
 
 
-def _entry(line: str) -> object:
+def _parse_entry(line: str) -> object:
     try:
         return json.loads(line)
-    except ValueError:  # the kernel died as it wrote it
+    except ValueError:  # the kernel died while it wrote the line
         return None
 
 
-def _undecided(kind: str, entry: Mapping[Any, Any]) -> Undecided:
+def _make_decision(kind: str, entry: Mapping[Any, Any]) -> ReportedDecision:
     question = entry.get("question")
     asked = None if question is None else Question.model_validate(question)
     key: Key = (SECTIONS[kind], str(entry.get("tool")), *([asked.id] if asked else []))
     detail = entry.get("detail")
     lines = tuple(map(str, detail)) if isinstance(detail, list) else ()
-    return Undecided(key, kind, str(entry.get("why")), lines, asked)
+    return ReportedDecision(key, kind, str(entry.get("why")), lines, asked)
 
 
-def _again(seen: Undecided) -> Undecided:
-    return Undecided(
-        seen.key, seen.kind, seen.why, seen.detail, seen.question, times=seen.times + 1
-    )
-
-
-def report_lines(decisions: Decisions, answers: AnswersFile | None) -> Iterator[str]:
-    """Yield what a person reads at the end of a run: what nobody decided, what was not used."""
+def format_decisions(decisions: RunLog, answers: AnswersFile | None) -> Iterator[str]:
+    """Yield lines about open decisions and unused answers, for the end of a run."""
     undecided = decisions.undecided
     if undecided:
         yield f"{_count(len(undecided))}:"
         for each in undecided[:MAX_LISTED]:
             times = f" ({each.times} times)" if each.times > 1 else ""
-            yield plain(f"  {each.words}{times} — {shown_line(each.why, limit=300)}")
+            yield plain(f"  {each.description}{times} — {format_line(each.why, limit=300)}")
         if left := len(undecided) - MAX_LISTED:
             yield from [f"  and {left} more"] if left > 0 else []
         yield "to prepare them, write an answers file to fill in: `--answers-template FILE`"
     if answers is not None:
-        yield from unused_answers(decisions, answers)
+        yield from format_unused_answers(decisions, answers)
 
 
-def unused_answers(decisions: Decisions, answers: AnswersFile) -> Iterator[str]:
-    """Yield a line for each part of `answers` that decided nothing."""
-    meant = misspelt_answers(decisions, answers)
+def format_unused_answers(decisions: RunLog, answers: AnswersFile) -> Iterator[str]:
+    """Yield a line for each answer that was not used."""
+    meant = find_misspelt_answers(decisions, answers)
     for unused in answers.answers:
         if unused.key in decisions.used:
             continue
         near = meant.get(unused.key)
-        why = f"did you mean {_dotted(near)}?" if near else "the notebook did not ask for it"
-        yield plain(f"{answers.place(unused)}: {_dotted(unused.key)} was not used: {why}")
+        why = (
+            f"did you mean {_format_key_path(near)}?" if near else "the notebook did not ask for it"
+        )
+        yield plain(f"{answers.place(unused)}: {_format_key_path(unused.key)} was not used: {why}")
 
 
-def misspelt_answers(decisions: Decisions, answers: AnswersFile) -> dict[Key, Key]:
-    """Return the parts of `answers` that seem to be misspelt, each with the key that it means.
-
-    Such a part decided nothing, and its key is close to that of an open decision.
-    """
-    undecided = {_dotted(each.key): each.key for each in decisions.undecided}
+def find_misspelt_answers(decisions: RunLog, answers: AnswersFile) -> dict[Key, Key]:
+    """Return the keys of unused answers that are close to an open decision, with its key."""
+    undecided = {_format_key_path(each.key): each.key for each in decisions.undecided}
     found: dict[Key, Key] = {}
     for unused in answers.answers:
         if unused.key in decisions.used:
             continue
         of_its_kind = [name for name, key in undecided.items() if key[0] == unused.key[0]]
-        if near := get_close_matches(_dotted(unused.key), of_its_kind, n=1, cutoff=NEAR):
+        if near := get_close_matches(
+            _format_key_path(unused.key), of_its_kind, n=1, cutoff=MIN_SIMILARITY
+        ):
             found[unused.key] = undecided[near[0]]
     return found
 
 
-def _dotted(key: Key) -> str:
+def _format_key_path(key: Key) -> str:
     return ".".join(one_line(name, limit=80) for name in key)
 
 
@@ -171,58 +167,66 @@ def _count(number: int) -> str:
     return "1 open decision" if number == 1 else f"{number} open decisions"
 
 
-def write_template(path: Path, undecided: Sequence[Undecided], notebook: str) -> None:
-    """Write a new answers file at `path`, in which nothing is answered yet.
+def write_template(path: Path, undecided: Sequence[ReportedDecision], notebook: str) -> None:
+    """Write a new answers file with the open decisions as comments.
 
     Raises:
-        UsageError: If there is a file already, or none can be written.
+        UsageError: The file exists or cannot be written.
     """
-    content = template(undecided, notebook).encode(errors="replace")
+    content = format_template(undecided, notebook).encode(errors="replace")
     try:
         with os.fdopen(open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
             file.write(content)
     except FileExistsError as exc:
-        raise UsageError(already_there(path)) from exc
+        raise UsageError(format_exists_error(path)) from exc
     except OSError as exc:
         raise UsageError(f"{path} cannot be written: {exc.strerror}") from exc
 
 
-def already_there(path: Path) -> str:
+def format_exists_error(path: Path) -> str:
     """Return the message for a template that would replace a file."""
     return f"{path} already exists: choose a new file for the template"
 
 
-def template(undecided: Sequence[Undecided], notebook: str) -> str:
-    """Return an answers file in which each of `undecided` stands as a comment to fill in."""
+def format_template(undecided: Sequence[ReportedDecision], notebook: str) -> str:
+    """Return an answers file with the open decisions as comments."""
     lines = [
-        _comment(f"Open decisions of {notebook}. Uncomment and edit the answers you want."),
+        _format_comment(f"Open decisions of {notebook}. Uncomment and edit the answers you want."),
         "# { skip = true } leaves a question unanswered. Commented lines are ignored.",
     ]
-    tables: dict[str, list[str]] = {}  # each once, whoever asked in between: so TOML wants it
-    for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(_section(one))):
-        tables.setdefault(_header(each), []).extend(_to_fill_in(each))
+    tables: dict[str, list[str]] = {}  # TOML allows each table only once
+    for each in sorted(undecided, key=lambda one: [*SECTIONS.values()].index(_get_section(one))):
+        tables.setdefault(_format_header(each), []).extend(_format_decision(each))
     for header, decisions in tables.items():
         lines += ["", header, *decisions]
     return "\n".join(lines) + "\n"
 
 
-def _section(each: Undecided) -> Section:
+def _get_section(each: ReportedDecision) -> Section:
     return SECTIONS[each.kind]
 
 
-def _header(each: Undecided) -> str:
-    return f"[questions.{_key(each.key[1])}]" if each.question else f"[{_section(each)}]"
+def _format_header(each: ReportedDecision) -> str:
+    return (
+        f"[questions.{_format_toml_key(each.key[1])}]"
+        if each.question
+        else f"[{_get_section(each)}]"
+    )
 
 
-def _to_fill_in(each: Undecided) -> list[str]:
+def _format_decision(each: ReportedDecision) -> list[str]:
     if each.question is not None:
-        return ["", *_about(each.question), *_examples(each.question)]
-    section = _section(each)
-    said = [_comment(line) for line in each.detail]
-    return ["", *said, f'# {_key(each.key[1])} = "{DECISIONS[section]}"  # or "skip"']
+        return ["", *_format_question(each.question), *_format_examples(each.question)]
+    section = _get_section(each)
+    details = [_format_comment(line) for line in each.detail]
+    return [
+        "",
+        *details,
+        f'# {_format_toml_key(each.key[1])} = "{DECISIONS[section]}"  # or "skip"',
+    ]
 
 
-def _about(question: Question) -> list[str]:
+def _format_question(question: Question) -> list[str]:
     lines = [question.text]
     lines += (question.context or "").splitlines()
     lines.append(f"Expected: {question.answer_type.expects}.")
@@ -230,76 +234,76 @@ def _about(question: Question) -> list[str]:
         lines.append("Only a user or this file can answer it, not a model.")
     if not question.required:
         lines.append("It may stay unanswered.")
-    return [_comment(line) for line in lines if line.strip()]
+    return [_format_comment(line) for line in lines if line.strip()]
 
 
-def _examples(question: Question) -> list[str]:
-    """Return the lines that answer `question`, if the # before them is taken away."""
-    kind, key = question.answer_type, _key(question.id)
+def _format_examples(question: Question) -> list[str]:
+    kind, key = question.answer_type, _format_toml_key(question.id)
     if not isinstance(kind, FormAnswer):
-        return [*_options(question), f"# {key} = {_example(question)}"]
+        return [*_format_options(question), f"# {key} = {_format_example(question)}"]
     lines = []
     for field_ in kind.fields:
         about = f"{field_.id}: {field_.text}, {field_.answer_type.expects}"
-        lines += [_comment(about), *_options(field_)]
-    fields = ", ".join(f"{_key(x.id)} = {_example(x)}" for x in kind.fields)
+        lines += [_format_comment(about), *_format_options(field_)]
+    fields = ", ".join(f"{_format_toml_key(x.id)} = {_format_example(x)}" for x in kind.fields)
     form = f"{{ {fields} }}"
     if is_answer_table(
         {each.id for each in kind.fields}
-    ):  # its one field has a name that means more
+    ):  # the field is named like a key of the long form
         form = f"{{ answer = {form} }}"
     return [*lines, f"# {key} = {form}"]
 
 
-def _options(question: Question) -> list[str]:
+def _format_options(question: Question) -> list[str]:
     kind = question.answer_type
     if not isinstance(kind, SelectAnswer):
         return []
-    return [_comment(f"  {_toml(option.value)}: {option.shown}") for option in kind.options]
+    return [
+        _format_comment(f"  {_format_toml(option.value)}: {option.shown}")
+        for option in kind.options
+    ]
 
 
-def _example(question: Question) -> str:
-    """Return an answer in TOML: the default, else the first that comes to mind."""
+def _format_example(question: Question) -> str:
     kind = question.answer_type
     if kind.secret:
         return '{ env = "NAME" }'
     if question.fits_default:
-        return _toml(question.default)
+        return _format_toml(question.default)
     if isinstance(kind, SelectAnswer):
         first = [option.value for option in kind.options][:1]
-        return _toml(list(first) if kind.multi else first[0] if first else "")
+        return _format_toml(list(first) if kind.multi else first[0] if first else "")
     return {"boolean": "true", "number": "0.0", "integer": "0"}.get(kind.type, '""')
 
 
-def _comment(text: str) -> str:
+def _format_comment(text: str) -> str:
     return f"# {one_line(text, limit=500)}"
 
 
-def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else _text(name)
+def _format_toml_key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _format_toml_text(name)
 
 
-def _toml(value: JsonValue) -> str:
-    """Return `value` in one line of TOML; what TOML has not, such as null, is an empty text."""
+def _format_toml(value: JsonValue) -> str:
     match value:
         case dict():
-            return f"{{ {', '.join(f'{_key(x)} = {_toml(y)}' for x, y in value.items())} }}"
+            items = (f"{_format_toml_key(x)} = {_format_toml(y)}" for x, y in value.items())
+            return f"{{ {', '.join(items)} }}"
         case list():
-            return f"[{', '.join(map(_toml, value))}]"
+            return f"[{', '.join(map(_format_toml, value))}]"
         case bool():
             return "true" if value else "false"
         case int() | float():
             return repr(value)
         case _:
-            return _text(value or "")
+            return _format_toml_text(value or "")
 
 
-def _text(text: str) -> str:
-    """Return a basic string: every character that could end its line is escaped."""
-    return '"' + "".join(map(_in_basic_string, text)) + '"'
+def _format_toml_text(text: str) -> str:
+    return '"' + "".join(map(_escape_toml_char, text)) + '"'
 
 
-def _in_basic_string(char: str) -> str:
+def _escape_toml_char(char: str) -> str:
     if char in '"\\':
         return f"\\{char}"
     return f"\\u{ord(char):04X}" if char < " " or char in "\x7f\x85\u2028\u2029" else char

@@ -1,4 +1,4 @@
-"""Command-line options of a run: cassette and answers.
+"""Command-line options for cassettes and answers, and their reports at the end of a run.
 
 Source: `docs/cassettes.md`, `docs/answers.md`.
 """
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from jp_nb.errors import UsageError
@@ -25,17 +24,16 @@ if TYPE_CHECKING:
     from jp_nb.storage.cassette import StoredExchange
 
 PATH: Final = "providers.cassette"
-"""Where settings say which cassette is used, and what for."""
-NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+"""Path of the settings for cassettes."""
 MODES: Final = ("record", "replay", "replay-or-record")
 MAX_LISTED: Final = 20
-"""Of exchanges that answered nothing."""
+"""Maximum number of listed exchanges."""
 
 
 def add_cassette_options(parser: argparse.ArgumentParser) -> None:
-    """Have `parser` take `--record`, `--replay`, `--replay-or-record` and `--tools`."""
-    one = parser.add_mutually_exclusive_group()
-    for mode, what in zip(
+    """Add `--record`, `--replay`, `--replay-or-record`, and `--tools` to `parser`."""
+    group = parser.add_mutually_exclusive_group()
+    for mode, text in zip(
         MODES,
         (
             "record requests to models and their responses in FILE (default: NB.cassette.jsonl)",
@@ -44,8 +42,8 @@ def add_cassette_options(parser: argparse.ArgumentParser) -> None:
         ),
         strict=True,
     ):
-        one.add_argument(
-            f"--{mode}", metavar="FILE", nargs="?", const="", dest=mode.replace("-", "_"), help=what
+        group.add_argument(
+            f"--{mode}", metavar="FILE", nargs="?", const="", dest=mode.replace("-", "_"), help=text
         )
     parser.add_argument(
         "--tools",
@@ -54,12 +52,12 @@ def add_cassette_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, str]:
-    """Return the settings that `options` make for a run of `notebook`, by path.
+def make_cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, str]:
+    """Return the settings for a run of `notebook`, by path.
 
     Raises:
-        UsageError: If results of tools are wanted from no file.
-        StorageError: If a link is where the file is to be written.
+        UsageError: `--tools` is given without a replay.
+        StorageError: A link prevents writing the cassette.
     """
     given = {mode: getattr(options, mode.replace("-", "_")) for mode in MODES}
     chosen = [mode for mode, file in given.items() if file is not None]
@@ -84,8 +82,8 @@ def cassette_settings(options: argparse.Namespace, notebook: Path) -> dict[str, 
 
 
 @contextmanager
-def noting_use() -> Iterator[Path]:
-    """Have kernels note which exchanges they use, in a file that is there meanwhile."""
+def log_cassette_use() -> Iterator[Path]:
+    """Let kernels log the exchanges that they use, to a temporary file."""
     with tempfile.TemporaryDirectory(prefix="jp-nb-") as folder:
         path = Path(folder) / "used"
         before = os.environ.get(environment.CASSETTE_USE)
@@ -101,63 +99,65 @@ def noting_use() -> Iterator[Path]:
 
 @dataclass(slots=True)
 class CassetteUse:
-    """What a run did with one cassette.
+    """Use of one cassette in a run.
 
     Attributes:
-        used: The numbers of the exchanges that answered.
-        added: So many were written.
-        anew: Whether these are all that there are.
+        used: Numbers of the replayed exchanges.
+        added: Number of recorded exchanges.
+        anew: The cassette was recorded from the start.
     """
 
     used: set[int] = field(default_factory=set)
     added: int = 0
-    anew: bool = False
+    is_new: bool = False
 
 
-def cassette_use(noted: Path, settings: Mapping[str, str] = NOTHING) -> dict[Path, CassetteUse]:
-    """Return what a run did with its cassettes.
+def read_cassette_use(
+    log: Path, settings: Mapping[str, str] | None = None
+) -> dict[Path, CassetteUse]:
+    """Return the use of each cassette in a run.
 
     Args:
-        noted: What kernels noted of that.
-        settings: Of the run: a cassette that it was to use counts, if no model was asked, too.
+        log: Log file of the kernels.
+        settings: Settings of the run, whose cassette is included even if it was not used.
     """
     found: dict[Path, CassetteUse] = {}
-    if named := settings.get(f"{PATH}.path"):
-        found[Path(named)] = CassetteUse(anew=settings.get(f"{PATH}.mode") == "record")
-    for line in noted.read_bytes().splitlines() if noted.exists() else ():
+    if settings and (file := settings.get(f"{PATH}.path")):
+        found[Path(file)] = CassetteUse(is_new=settings.get(f"{PATH}.mode") == "record")
+    for line in log.read_bytes().splitlines() if log.exists() else ():
         note = json.loads(line)
         use = found.setdefault(Path(note["cassette"]), CassetteUse())
         use.used.update(note.get("used", ()))
         use.added += note.get("added", 0)
-        use.anew |= note.get("anew", False)
+        use.is_new |= note.get("anew", False)
     return found
 
 
-def written_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
-    """Return how much was written on which cassette."""
-    return [line for path, use in uses.items() for line in _written(path, use)]
+def format_recorded(uses: Mapping[Path, CassetteUse]) -> list[str]:
+    """Return lines about recorded exchanges."""
+    return [line for path, use in uses.items() for line in _format_recorded(path, use)]
 
 
-def _written(path: Path, use: CassetteUse) -> Iterator[str]:
+def _format_recorded(path: Path, use: CassetteUse) -> Iterator[str]:
     from jp_nb.rendering.tables import exchanges
 
     place = str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-    if use.anew and not use.added:
+    if use.is_new and not use.added:
         stays = "; the file is unchanged" if path.exists() else ""
         yield f"no model answered: nothing was recorded in {place}{stays}"
     elif use.added:
-        yield f"{exchanges(use.added)} {'recorded in' if use.anew else 'added to'} {place}"
+        yield f"{exchanges(use.added)} {'recorded in' if use.is_new else 'added to'} {place}"
 
 
-def used_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
-    """Return on which cassettes all that there was has answered.
+def format_fully_used(uses: Mapping[Path, CassetteUse]) -> list[str]:
+    """Return a line for each cassette whose exchanges were all replayed.
 
     Raises:
-        StorageError: If a cassette cannot be read any more.
+        StorageError: A cassette cannot be read.
     """
     from jp_nb.rendering.tables import exchanges
 
-    counts = {path: len(_before(path, use)) for path, use in uses.items() if use.used}
+    counts = {path: len(_list_replayable(path, use)) for path, use in uses.items() if use.used}
     return [
         f"{count} of {exchanges(count)} of {path.name} used"
         for path, count in counts.items()
@@ -165,30 +165,29 @@ def used_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
     ]
 
 
-def unused_lines(uses: Mapping[Path, CassetteUse]) -> list[str]:
-    """Return what is to be said of the exchanges that did not answer.
+def format_unused(uses: Mapping[Path, CassetteUse]) -> list[str]:
+    """Return lines about exchanges that were not replayed.
 
     Raises:
-        StorageError: If a cassette cannot be read any more.
+        StorageError: A cassette cannot be read.
     """
-    return [line for path, use in uses.items() for line in _unused(path, use)]
+    return [line for path, use in uses.items() for line in _format_unused(path, use)]
 
 
-def _before(path: Path, use: CassetteUse) -> list[StoredExchange]:
-    """Return the exchanges that could answer: none that were written in the run."""
+def _list_replayable(path: Path, use: CassetteUse) -> list[StoredExchange]:
     from jp_nb.storage.cassette import read_cassette
 
-    if use.anew or not path.exists():
+    if use.is_new or not path.exists():
         return []
     found = read_cassette(path).exchanges
     return list(found[: len(found) - use.added])
 
 
-def _unused(path: Path, use: CassetteUse) -> list[str]:
+def _format_unused(path: Path, use: CassetteUse) -> list[str]:
     from jp_nb.rendering.tables import exchange_in_words, exchanges
     from jp_nb.storage.cassette import read_cassette
 
-    before = _before(path, use)
+    before = _list_replayable(path, use)
     rest = [each for each in before if each.number not in use.used]
     if not rest:
         return []
@@ -201,7 +200,7 @@ def _unused(path: Path, use: CassetteUse) -> list[str]:
 
 
 def add_answers_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command take an answers file, and write one to fill in."""
+    """Add `--answers` and `--answers-template` to `parser`."""
     parser.add_argument(
         "--answers", type=Path, metavar="FILE", help="prepared answers and permissions, in TOML"
     )
@@ -215,27 +214,27 @@ def add_answers_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RunDecisions:
-    """The decisions of one run.
+    """Decisions of one run.
 
     Attributes:
-        options: Its options.
-        log: The file that its kernel notes them in.
+        options: Options of the command.
+        log: Log file of the kernel.
     """
 
     options: argparse.Namespace
     log: Path
 
-    def told(self) -> Iterator[str]:
-        """Yield what is said of them at the end of the run; write the template, if one is wanted.
+    def finish(self) -> Iterator[str]:
+        """Yield lines about open decisions, and write the template if one is requested.
 
         Raises:
-            UsageError: If it cannot be written.
+            UsageError: The template cannot be written.
         """
-        from jp_nb.headless.open_decisions import read_decisions, report_lines, write_template
+        from jp_nb.headless.open_decisions import format_decisions, read_decisions, write_template
 
         template = self.options.answers_template
         found = read_decisions(self.log)
-        yield from report_lines(found, self._answers())
+        yield from format_decisions(found, self._answers())
         if template is not None and found.undecided:
             write_template(template, found.undecided, self.options.notebook.name)
             yield f"{template} written: fill it in and pass it with `--answers`"
@@ -243,11 +242,13 @@ class RunDecisions:
             yield f"there are no open decisions: {template} was not written"
 
     def has_misspelt_answers(self) -> bool:
-        """Return True if a key of the answers file is close to that of an open decision."""
-        from jp_nb.headless.open_decisions import misspelt_answers, read_decisions
+        """Return True if an unused answer has a key close to that of an open decision."""
+        from jp_nb.headless.open_decisions import find_misspelt_answers, read_decisions
 
         answers = self._answers()
-        return answers is not None and bool(misspelt_answers(read_decisions(self.log), answers))
+        return answers is not None and bool(
+            find_misspelt_answers(read_decisions(self.log), answers)
+        )
 
     def _answers(self) -> AnswersFile | None:
         from jp_nb.storage.answers_file import read_answers_file
@@ -257,27 +258,21 @@ class RunDecisions:
 
 
 @contextmanager
-def noting_decisions(options: argparse.Namespace) -> Iterator[RunDecisions]:
-    """A block in which a run may note its decisions.
+def log_decisions(options: argparse.Namespace) -> Iterator[RunDecisions]:
+    """Let a run log its decisions to a temporary file.
 
     Raises:
-        ConfigError: If the answers file cannot be read, or is wrong.
-        UsageError: If there is a file where the template is to be.
+        ConfigError: The answers file cannot be read or is not valid.
+        UsageError: The file for the template exists.
     """
     if options.answers is not None:
         from jp_nb.storage.answers_file import read_answers_file
 
-        read_answers_file(options.answers)  # before anything runs
+        read_answers_file(options.answers)  # fail before the run
     template: Path | None = options.answers_template
     if template is not None and os.path.lexists(template):
-        from jp_nb.headless.open_decisions import already_there
+        from jp_nb.headless.open_decisions import format_exists_error
 
-        raise UsageError(already_there(template))
+        raise UsageError(format_exists_error(template))
     with TemporaryDirectory(prefix="jp-nb-") as folder:
         yield RunDecisions(options, Path(folder) / "decisions.jsonl")
-
-
-# --- at the end of a run -----------------------------------------------------------------------
-
-
-# --- a file to fill in -------------------------------------------------------------------------

@@ -1,7 +1,7 @@
-"""A papermill engine that keeps the record: `papermill --engine jp in.ipynb out.ipynb`.
+"""papermill engine that stores the record: `papermill --engine jp in.ipynb out.ipynb`.
 
-It is papermill's own engine, but the kernel knows which notebook it runs and the record ends up
-in `metadata.jp`, also when a cell fails or the kernel dies.
+The kernel gets the path of the notebook. The record is moved to `metadata.jp`, also if a cell
+fails or the kernel dies.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from papermill.clientwrap import PapermillNotebookClient
 from papermill.engines import NBClientEngine
 from papermill.log import logger
 
-from jp_nb.headless.runner import NOT_WHOLE, join_streams, lift_from
+from jp_nb.headless.runner import INCOMPLETE_RECORD, join_streams, lift_record
 from jp_nb.record.merge import unreadable_carrier
 from jp_nb.storage import environment as environment_module
 
 
 class _Client(PapermillNotebookClient):  # type: ignore[misc]  # papermill has no types
     def execute(self, **options: Any) -> Any:
-        before = unreadable_carrier(self.nb.metadata)
+        unreadable = unreadable_carrier(self.nb.metadata)
         try:
             return super().execute(**options)
         finally:
-            lift_from(self)
+            lift_record(self)
             join_streams(self.nb)
-            if any(state not in before for state in unreadable_carrier(self.nb.metadata)):
-                logger.error("jp_nb: %s", NOT_WHOLE)
+            if any(state not in unreadable for state in unreadable_carrier(self.nb.metadata)):
+                logger.error("jp_nb: %s", INCOMPLETE_RECORD)
 
 
 class JpEngine(NBClientEngine):  # type: ignore[misc]  # papermill has no types
-    """What papermill calls; registered as `jp`."""
+    """Engine for papermill, registered as `jp`."""
 
     @classmethod
     def execute_managed_notebook(

@@ -1,7 +1,7 @@
 """pytest plug-in: options and notebook items.
 
-Every pytest run loads this module: it imports nothing that pytest has not imported, and does
-nothing for tests that are no notebooks.
+Each pytest run loads this module, so it imports only modules that pytest has loaded. Tests that
+are not notebooks are not affected.
 
 Source: `docs/ci.md`.
 """
@@ -35,42 +35,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a notebook, if that was asked for."""
-    if file_path.suffix != NOTEBOOK or not _runs_notebooks(parent.config):
+    """Collect a notebook if an option of this plug-in is given."""
+    if file_path.suffix != NOTEBOOK or not _is_enabled(parent.config):
         return None
     from jp_nb.headless.pytest_notebooks import NotebookFile  # loads nbclient
 
     return NotebookFile.from_parent(parent, path=file_path)
 
 
-def _runs_notebooks(config: pytest.Config) -> bool:
+def _is_enabled(config: pytest.Config) -> bool:
     option = config.option
     return bool(option.jp or option.jp_record or option.jp_strict)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    """Tell nbval's kernel in the environment which notebook it runs, while it starts."""
+    """Set the environment variables that tell nbval's kernel which notebook it runs."""
     if item.path.suffix != NOTEBOOK:
         return (yield)
-    told = _told(item)
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+    variables = _make_environment(item)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         return (yield)
-    finally:  # fixtures may have set others, which stay
+    finally:  # keep variables that fixtures have set
         for name, value in before.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
 
 
-def _told(item: pytest.Item) -> dict[str, str]:
-    """Return the variables of a kernel for `item`: with `--jp`, what lies beside it counts too."""
-    named = {environment.PATH: str(item.path.resolve())}
-    if not _runs_notebooks(item.config):
-        return named
+def _make_environment(item: pytest.Item) -> dict[str, str]:
+    variables = {environment.PATH: str(item.path.resolve())}
+    if not _is_enabled(item.config):
+        return variables
     from jp_nb.config.layers import format_variables
-    from jp_nb.headless.pytest_notebooks import settings_for
+    from jp_nb.headless.pytest_notebooks import make_file_settings
 
-    return named | format_variables(settings_for(item.path, record=False))
+    return variables | format_variables(make_file_settings(item.path, record=False))

@@ -19,7 +19,7 @@ import nbformat
 from pydantic import JsonValue
 
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.files import existing_notebook, read_notebook, write_notebook
+from jp_nb.headless.files import read_notebook, require_notebook, write_notebook
 from jp_nb.interop.directories import (
     Saved,
     folder_at,
@@ -52,64 +52,64 @@ from jp_nb.text import one_line, plain
 SAME: Final = 0
 DIFFERENT: Final = 1
 UNREADABLE: Final = 2
-_OF_GIT: Final = (7, 9)
-"""Arguments of an external diff: path, old file, hash, mode, new file, hash, mode; of one that
-was renamed two more."""
+_GIT_ARGUMENT_COUNTS: Final = (7, 9)
+"""Numbers of arguments of git's external diff: path, old file, hash, mode, new file, hash, mode,
+and two more for a renamed file.
+"""
 
-
-NOTHING: Final = ComparedRecord()
-"""Of a notebook without a record."""
+EMPTY_RECORD: Final = ComparedRecord()
+"""Record of a notebook without one."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Compared:
-    """One notebook: its record, and its cells as lines."""
+class _ComparedNotebook:
+    """A notebook: its record, and its cells as lines."""
 
-    record: ComparedRecord = NOTHING
+    record: ComparedRecord = EMPTY_RECORD
     cells: tuple[str, ...] = ()
 
 
 def diff(options: argparse.Namespace) -> int:
-    """Print what differs; return 0 if nothing does, 1 if something does, 2 if one cannot be read.
+    """Print the differences. Return 0 if there are none, 1 if there are some, 2 for invalid files.
 
-    As an external diff of git also the cells are compared, and 0 is what git wants.
+    As an external diff of git, it also compares cells, and returns 0 as git expects.
     """
     if options.git:
-        return _for_git(options.notebooks)
+        return _diff_for_git(options.notebooks)
     if len(options.notebooks) != 2:
         raise UsageError("jp-nb diff compares two notebooks: `jp-nb diff A B`")
     before, after = options.notebooks
     try:
-        lines = record_difference(_read(before).record, _read(after).record)
+        lines = record_difference(_read_compared(before).record, _read_compared(after).record)
     except StorageError as exc:
         print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)
         return UNREADABLE
-    _print([f"--- {before}", f"+++ {after}"], lines)
+    _print_diff([f"--- {before}", f"+++ {after}"], lines)
     return DIFFERENT if lines else SAME
 
 
-def _for_git(arguments: list[str]) -> int:
+def _diff_for_git(arguments: list[str]) -> int:
     if len(arguments) == 1:
-        _print([f"* Unmerged path {arguments[0]}"], [""])
+        _print_diff([f"* Unmerged path {arguments[0]}"], [""])
         return 0
-    if len(arguments) not in _OF_GIT:
+    if len(arguments) not in _GIT_ARGUMENT_COUNTS:
         raise UsageError(
             "jp-nb diff --git runs as a diff driver of git: see `git help gitattributes`"
         )
     path, old, new = arguments[0], arguments[1], arguments[4]
     heading = [f"--- a/{path}", f"+++ b/{arguments[7] if len(arguments) > 7 else path}"]
     try:
-        before, after = _read(old), _read(new)
-    except StorageError as exc:  # with another exit code git would show nothing of other files
-        _print(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
+        before, after = _read_compared(old), _read_compared(new)
+    except StorageError as exc:  # git stops after another exit code
+        _print_diff(heading, [f"⟨not compared: {plain(str(exc))}⟩", ""])
         return 0
     cells = [str(line) for line in line_difference(before.cells, after.cells)]
     shown = ["cells", *cells, ""] if cells else []
-    _print(heading, shown + record_difference(before.record, after.record))
+    _print_diff(heading, shown + record_difference(before.record, after.record))
     return 0
 
 
-def _print(heading: list[str], lines: list[str]) -> None:
+def _print_diff(heading: list[str], lines: list[str]) -> None:
     if not lines:
         return
     text = "\n".join([*map(one_line, heading), "", *lines])
@@ -117,28 +117,27 @@ def _print(heading: list[str], lines: list[str]) -> None:
     sys.stdout.flush()
 
 
-def _read(name: str) -> _Compared:
-    """Return the notebook of that name; nothing for one without a record, or without a file.
+def _read_compared(name: str) -> _ComparedNotebook:
+    """Read a notebook. One without a record or without a file is empty.
 
     Raises:
-        StorageError: If it is no notebook, or its record is none.
+        StorageError: The notebook or its record is not valid.
     """
-    if name == os.devnull:  # git's name for what is not there
-        return _Compared()
+    if name == os.devnull:  # git's name for a missing file
+        return _ComparedNotebook()
     notebook = read_notebook(Path(name))
     stored = merge.read_carrier(notebook.metadata)
     try:
         found = None if stored is None else Document.load(stored, clock=utc_now, tolerant=True)
     except StorageError as exc:
         raise StorageError(f"{name}: {exc}") from exc
-    return _Compared(
-        NOTHING if found is None else ComparedRecord.of(found),
-        tuple(_cells(notebook)),
+    return _ComparedNotebook(
+        EMPTY_RECORD if found is None else ComparedRecord.of(found),
+        tuple(_format_cells(notebook)),
     )
 
 
-def _cells(notebook: Any) -> Iterator[str]:
-    """Yield the cells as lines, without their outputs."""
+def _format_cells(notebook: Any) -> Iterator[str]:
     for cell in notebook.cells:
         yield f"[{cell.cell_type}] {cell.get('id', '')}".rstrip()
         yield from (f"{INDENT}{line}" if line else "" for line in cell.source.split("\n"))
@@ -146,13 +145,13 @@ def _cells(notebook: Any) -> Iterator[str]:
 
 
 def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
-    """Return what the notebook at `path` keeps, wherever in it that is.
+    """Return the record of the notebook at `path`.
 
-    With `tolerant`, an entry that is damaged is no error: it is listed in the stream's `damage`.
+    With `tolerant`, damaged entries are listed in `damage` of the stream.
 
     Raises:
-        StorageError: If it is no notebook, holds no conversation, or a damaged one; the message
-            names file and place.
+        StorageError: The notebook or its record is missing or not valid. The message names the
+            file.
     """
     stored = load_stored(path)
     try:
@@ -164,10 +163,10 @@ def load_conversation(path: Path | str, *, tolerant: bool = False) -> Document:
 
 
 def load_stored(path: Path | str) -> JsonValue:
-    """Return the `jp` object of the notebook at `path`, whatever is in it.
+    """Return the `jp` object of the notebook at `path`, without validation.
 
     Raises:
-        StorageError: If it is no notebook, or holds no such object.
+        StorageError: The file is not a notebook, or has no such object.
     """
     metadata = read_notebook(Path(path)).metadata
     stored = merge.read_carrier(metadata)
@@ -179,54 +178,54 @@ def load_stored(path: Path | str) -> JsonValue:
 
 
 LOAD = "%load_ext jp_nb"
-"""The one cell of a notebook that is made for an imported conversation."""
+"""The only cell of a notebook that an import creates."""
 
-_ORDINARY = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_.~-]{1,64}")
 
 
 def import_directory(folder: Path, notebook: Path) -> list[str]:
-    """Make the conversation in `folder` the active one of `notebook`; returns what to tell.
+    """Make the conversation in `folder` the active one of `notebook`, and return lines to print.
 
-    A notebook that is not there is made; in one that is, the active conversation moves to the
-    others. One that the directory holds too, and more of it, is replaced where it is. Nobody signs
-    the imported one: until somebody trusts it, its configuration decides nothing that matters.
+    A missing notebook is created. In an existing one, the active conversation moves to `others`. An
+    older version of the same conversation is replaced. The imported conversation is not signed, so
+    its settings with authority are ignored until the user trusts it.
 
     Raises:
-        UsageError: If there is no such folder.
-        StorageError: If either cannot be read, or the notebook holds another version of the same
+        UsageError: The folder does not exist.
+        StorageError: A file cannot be read, or the notebook has a different version of the
             conversation. Nothing was written.
     """
     jp = load_directory(folder, clock=utc_now)
-    loaded = _checked(jp, folder)
-    there = os.path.exists(possible_path(notebook))
-    found = read_notebook(notebook) if there else _new_notebook()
+    loaded = _load_document(jp, folder)
+    exists = os.path.exists(possible_path(notebook))
+    found = read_notebook(notebook) if exists else _make_notebook()
     merge.lift_carrier(found.metadata)
     if merge.read_carrier(found.metadata) is None:
         merge.store_segments(found.metadata, jp)
         write_notebook(found, notebook)
-        return [_said("imported", loaded, notebook), *_left_out(jp, folder)]
-    document = load_conversation(notebook)  # strictly: nothing is added to a damaged record
+        return [_format_import("imported", loaded, notebook), *_format_skipped(jp, folder)]
+    document = load_conversation(notebook)  # a damaged record is an error
     identifier = loaded.conversation.id
-    held = _find(document, identifier)
+    held = _find_conversation(document, identifier)
     if held is None:
         document.archive_active()
         document.conversation = loaded.conversation
         done = "imported"
-    elif write_directory(held).files == write_directory(jp).files:  # as bytes: nothing differs
-        return [f"{notebook} already contains {_shown(identifier)}: nothing to import"]
-    elif _goes_on(jp, held):
-        _replace(document, jp, loaded)
+    elif write_directory(held).files == write_directory(jp).files:  # byte for byte
+        return [f"{notebook} already contains {_format_id(identifier)}: nothing to import"]
+    elif _is_continuation(jp, held):
+        _replace_conversation(document, jp, loaded)
         done = f"updated from {folder}"
     else:
         held_count, count = len(events_of(held)), len(events_of(jp))
         raise StorageError(
-            f"{notebook} and {folder} contain different versions of {_shown(identifier)} "
+            f"{notebook} and {folder} contain different versions of {_format_id(identifier)} "
             f"({held_count} and {count} entries). Drop the one in the notebook with "
             "`%jp drop ID`, or import into another notebook"
         )
     merge.store_segments(found.metadata, document.to_json())
     write_notebook(found, notebook)
-    return [_said(done, loaded, notebook), *_left_out(jp, folder)]
+    return [_format_import(done, loaded, notebook), *_format_skipped(jp, folder)]
 
 
 def export_directory(
@@ -235,15 +234,15 @@ def export_directory(
     """Write a conversation of `notebook` into `folder`.
 
     Args:
-        notebook: The notebook's file.
-        folder: The conversation directory itself.
-        dialect: `native`, or `jp-head` for what JP reads today.
-        conversation: Its id; the active one by default. Another one than that is written also
-            if the active one is damaged.
+        notebook: Notebook file.
+        folder: Conversation directory.
+        dialect: `native`, or `jp-head` for the current JP.
+        conversation: Id of the conversation; None for the active one. A damaged active conversation
+            does not prevent the export of another one.
 
     Raises:
-        UsageError: If the notebook has no conversation of that id.
-        StorageError: If the notebook cannot be read, or the folder not be written.
+        UsageError: The notebook has no such conversation.
+        StorageError: The notebook cannot be read, or the folder cannot be written.
     """
     stored = load_stored(notebook)
     if (
@@ -251,60 +250,55 @@ def export_directory(
         and isinstance(stored, dict)
         and conversation_id(stored) != conversation
     ):
-        held = _among_others(others_of(stored), conversation)
+        held = _find_other(others_of(stored), conversation)
         if held is not None and stored.get("version", VERSION) == VERSION:
             return save_directory(held, folder, dialect)
         known = load_conversation(notebook, tolerant=True).ids()
         if conversation not in known:
             raise UsageError(
-                f"{notebook} has no conversation {_shown(conversation)}; it has "
-                f"{', '.join(map(_shown, sorted(known)))}"
+                f"{notebook} has no conversation {_format_id(conversation)}; it has "
+                f"{', '.join(map(_format_id, sorted(known)))}"
             )
     return save_directory(load_conversation(notebook).to_json(), folder, dialect)
 
 
-def _checked(jp: JsonValue, folder: Path) -> Document:
-    """Return the document that the directory makes: what it says would load from a notebook."""
+def _load_document(jp: JsonValue, folder: Path) -> Document:
     try:
         return Document.load(jp, clock=utc_now)
     except StorageError as exc:
         raise StorageError(f"{folder}: {exc}") from exc
 
 
-def _new_notebook() -> Any:
+def _make_notebook() -> Any:
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     cell = nbformat.v4.new_code_cell(LOAD)
     return nbformat.v4.new_notebook(cells=[cell], metadata={"kernelspec": kernel})
 
 
-def _find(document: Document, identifier: str) -> JsonObject | None:
-    """Return the conversation of that id, the active one or another."""
+def _find_conversation(document: Document, identifier: str) -> JsonObject | None:
     if document.conversation.id == identifier:
         return document.to_json()
-    return _among_others(document.others, identifier)
+    return _find_other(document.others, identifier)
 
 
-def _among_others(others: list[JsonValue], identifier: str) -> JsonObject | None:
+def _find_other(others: list[JsonValue], identifier: str) -> JsonObject | None:
     for other in others:
         if isinstance(other, dict) and conversation_id(other) == identifier:
             return other
     return None
 
 
-def _goes_on(jp: JsonObject, held: JsonObject) -> bool:
-    """Return True if the entries of `jp` begin with all that are `held`."""
-    ours, theirs = _entries(held), _entries(jp)
+def _is_continuation(jp: JsonObject, held: JsonObject) -> bool:
+    ours, theirs = _normalize_entries(held), _normalize_entries(jp)
     return len(ours) <= len(theirs) and same_json(ours, theirs[: len(ours)])
 
 
-def _entries(jp: JsonObject) -> list[JsonValue]:
-    """Return the entries as JP stores them: how their text was written does not matter."""
+def _normalize_entries(jp: JsonObject) -> list[JsonValue]:
     entries = map(as_object, events_of(jp))
     return [read_value(entry_text(e, i), "events").value for i, e in enumerate(entries)]
 
 
-def _replace(document: Document, jp: JsonObject, loaded: Document) -> None:
-    """Put the conversation in the place of the one of the same id. Nobody signed this one."""
+def _replace_conversation(document: Document, jp: JsonObject, loaded: Document) -> None:
     if document.conversation.id == loaded.conversation.id:
         document.conversation = loaded.conversation
         document.extra.pop("signature", None)
@@ -317,20 +311,19 @@ def _replace(document: Document, jp: JsonObject, loaded: Document) -> None:
     document.others[place] = {key: item for key, item in jp.items() if key != "version"}
 
 
-def _shown(identifier: str) -> str:
-    """Return an id in a message: anybody's may hold what a terminal obeys."""
-    return identifier if _ORDINARY.fullmatch(identifier) else ascii(identifier[:64])
+def _format_id(identifier: str) -> str:
+    return identifier if _PLAIN_ID.fullmatch(identifier) else ascii(identifier[:64])
 
 
-def _said(done: str, loaded: Document, notebook: Path) -> str:
+def _format_import(done: str, loaded: Document, notebook: Path) -> str:
     stream = loaded.conversation
     turns = f"{stream.turn_count} turn{'' if stream.turn_count == 1 else 's'}"
     title = f" {stream.title!r}" if stream.title else ""
     counts = f"({turns}, {len(stream)} entries)"
-    return f"{notebook}: {_shown(stream.id)}{title} {done} {counts}"
+    return f"{notebook}: {_format_id(stream.id)}{title} {done} {counts}"
 
 
-def _left_out(jp: JsonObject, folder: Path) -> list[str]:
+def _format_skipped(jp: JsonObject, folder: Path) -> list[str]:
     names = as_object(head_of(jp).get("origin")).get("left_out")
     found = [str(name) for name in names] if isinstance(names, list) else []
     why = "a link, a folder, hidden, too large, or not text"
@@ -338,15 +331,15 @@ def _left_out(jp: JsonObject, folder: Path) -> list[str]:
 
 
 MAX_LINE = 5000
-"""Characters of a line about a directory: names and paths may be anybody's."""
+"""Maximum length of a line about a directory, because names and paths are untrusted."""
 
 
 def show(options: argparse.Namespace) -> int:
-    """Print the conversation; return 1 if something of it is damaged."""
-    document = load_conversation(existing_notebook(options.notebook), tolerant=True)
+    """Print the conversation, and return 1 if it is damaged."""
+    document = load_conversation(require_notebook(options.notebook), tolerant=True)
     stream = document.conversation
     if options.json:
-        # In ASCII: what a terminal would act on is escaped, and half a character has no bytes.
+        # ASCII escapes control characters and unpaired surrogates.
         print(json.dumps(document.to_json(), indent=2))
     elif not len(stream) and not document.others:
         raise StorageError(f"{options.notebook} contains no conversation")
@@ -364,15 +357,15 @@ def show(options: argparse.Namespace) -> int:
 
 
 def import_conversation(options: argparse.Namespace) -> int:
-    """Put a conversation of JP into a notebook."""
+    """Import a conversation of JP into a notebook."""
     for line in import_directory(folder_at(options.folder, Path()), options.notebook):
         print(one_line(line, limit=MAX_LINE))
     return 0
 
 
 def export_conversation(options: argparse.Namespace) -> int:
-    """Write the conversation as a directory of JP, and say what that form has no place for."""
-    notebook, folder = existing_notebook(options.notebook), folder_at(options.folder, Path())
+    """Export a conversation to a directory of JP, and print omitted values."""
+    notebook, folder = require_notebook(options.notebook), folder_at(options.folder, Path())
     dropped, others = export_directory(
         notebook, folder, options.dialect, conversation=options.conversation
     )
@@ -380,10 +373,6 @@ def export_conversation(options: argparse.Namespace) -> int:
         print(one_line(line, limit=MAX_LINE), file=sys.stderr)
     print(one_line(f"{folder} written", limit=MAX_LINE))
     for name in others:
-        print(
-            one_line(
-                f"{folder / name} written: not a file of JP, imported with the conversation",
-                limit=MAX_LINE,
-            )
-        )
+        text = f"{folder / name} written: not a file of JP, imported with the conversation"
+        print(one_line(text, limit=MAX_LINE))
     return 0

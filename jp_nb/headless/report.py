@@ -17,8 +17,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from jp_nb.config.masking import mask_secrets
 from jp_nb.errors import StorageError
-from jp_nb.headless.files import shown_line, shown_text
-from jp_nb.headless.open_decisions import Undecided, read_decisions
+from jp_nb.headless.files import format_line, format_text
+from jp_nb.headless.open_decisions import ReportedDecision, read_decisions
 from jp_nb.headless.runner import CellEnd, CellEnds, CellFailure, CellStatus, RunResult
 from jp_nb.json_values import JsonObject, as_object, make_storable
 from jp_nb.record import merge
@@ -42,7 +42,7 @@ from jp_nb.rendering.turn import was_skipped
 from jp_nb.text import one_line, plain
 
 MAX_SOURCE: Final = 60
-"""Characters of a cell that name it."""
+"""Maximum length of the source text that identifies a cell."""
 ReportedEnd = Literal[
     "answered",
     "secret",
@@ -69,7 +69,7 @@ NOT_ANSWERED: Final[Mapping[ReportedEnd, str]] = {
     "failed": NO_MODEL,
     "open": "no response in the record",
 }
-"""In words, the ends of a question that nobody answered."""
+"""Texts for the ends of a question without the user's or a model's answer."""
 _ENDS: Final[Mapping[str, ReportedEnd]] = {
     "declined": "declined",
     "timed_out": "timed_out",
@@ -86,12 +86,12 @@ _REASONS: Final[Mapping[str, ReportedEnd]] = {
 
 @dataclass(frozen=True, slots=True)
 class ReportedQuestion:
-    """A question of a tool, and how it ended.
+    """A question of a tool, and its end.
 
     Attributes:
-        inquiry: The question as the record has it.
+        inquiry: The question in the record.
         tool: The tool that asked, or `assistant`.
-        end: How it ended; `automatic` if nobody chose the answer it has.
+        end: The end; `automatic` for an answer that was chosen automatically.
     """
 
     inquiry: Inquiry
@@ -100,12 +100,12 @@ class ReportedQuestion:
 
     @property
     def is_answered(self) -> bool:
-        """True if somebody, a model or the configuration answered it."""
+        """True if the user, a model, or the configuration answered."""
         return self.end not in NOT_ANSWERED
 
     def __str__(self) -> str:
         end = NOT_ANSWERED.get(self.end, self.end)
-        asked = shown_line(self.inquiry.question)
+        asked = format_line(self.inquiry.question)
         return f"question {one_line(self.inquiry.id)} of {one_line(self.tool)}: {asked!r}: {end}"
 
 
@@ -114,11 +114,11 @@ class ReportedTurn:
     """A turn of the run.
 
     Attributes:
-        conversation: The id of its conversation.
-        turn: What the record has of it; its `status` is `answered` or `unfinished`, or that of a
-            turn without an answer.
-        cell: The number of the cell that ran it, from 0; None if that is not known.
-        questions: Its questions, in the order they were asked.
+        conversation: Id of its conversation.
+        turn: The turn in the record. Its `status` is `answered`, `unfinished`, or that of a turn
+            without an answer.
+        cell: Number of its cell, from 0; None if it is unknown.
+        questions: Questions in the order of the record.
         usage: Tokens by model.
     """
 
@@ -130,26 +130,26 @@ class ReportedTurn:
 
     @property
     def unanswered(self) -> tuple[ReportedQuestion, ...]:
-        """The questions that got no answer, or one that nobody chose."""
+        """Questions without an answer, or with one that was chosen automatically."""
         return tuple(question for question in self.questions if not question.is_answered)
 
     def __str__(self) -> str:
-        request = shown_line(self.turn.request)
+        request = format_line(self.turn.request)
         return f"turn {self.turn.number} of {one_line(self.conversation)}: {request!r}"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedCell:
-    """A cell of code, and what it failed with.
+    """A code cell, and its error.
 
     Attributes:
-        number: Its number among all cells, from 0.
-        source: Its first words, in one line.
-        status: How it ended.
-        seconds: How long it ran.
-        error: Name and message of what it failed with; "" if it did not.
-        traceback: What was shown of it, as plain text.
-        turns: Those that began in it.
+        number: Index among all cells, from 0.
+        source: The beginning of its source, in one line.
+        status: End of the cell.
+        seconds: Run time.
+        error: Name and message of its error; "" without an error.
+        traceback: Traceback as plain text.
+        turns: Turns that began in the cell.
     """
 
     number: int
@@ -163,15 +163,15 @@ class ReportedCell:
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What happened in a run.
+    """Report of one run.
 
     Attributes:
-        notebook: Its path, as it was given.
-        failure: What ended the run before its end; None if nothing did.
-        cells: Its cells of code, but for blank ones.
-        turns: The turns of this run, by conversation.
-        record_error: Why the record cannot be read; "" if it can.
-        undecided: What nobody decided, each thing once: permissions and the like, too.
+        notebook: Path of the notebook, as given.
+        failure: The error that ended the run early; None without one.
+        cells: Code cells that are not blank.
+        turns: Turns of this run, by conversation.
+        record_error: The error of an unreadable record; "" without one.
+        undecided: Open decisions, each once, permissions and approvals included.
     """
 
     notebook: str
@@ -179,43 +179,41 @@ class RunReport:
     cells: tuple[ReportedCell, ...]
     turns: tuple[ReportedTurn, ...]
     record_error: str = ""
-    undecided: tuple[Undecided, ...] = ()
+    undecided: tuple[ReportedDecision, ...] = ()
 
     @property
     def seconds(self) -> float:
-        """The time that all cells took."""
+        """Sum of the run times of all cells."""
         return sum(cell.seconds for cell in self.cells)
 
     @property
     def unanswered(self) -> tuple[ReportedQuestion, ...]:
-        """All questions that got no answer, or one that nobody chose."""
+        """Questions of all turns without an answer, or with one that was chosen automatically."""
         return tuple(question for turn in self.turns for question in turn.unanswered)
 
     @property
     def usage(self) -> dict[str, TurnUsage]:
-        """The tokens of all turns, by model."""
-        return _summed(item for turn in self.turns for item in turn.usage.items())
+        """Tokens of all turns, by model."""
+        return _sum_usage(item for turn in self.turns for item in turn.usage.items())
 
 
-def report_of(result: RunResult, notebook: str, decisions: Path | None = None) -> RunReport:
-    """Return what happened in the run that left `result`.
-
-    A record that cannot be read is no error here: the report says so.
+def make_report(result: RunResult, notebook: str, decisions: Path | None = None) -> RunReport:
+    """Return the report of a run. It contains the error of a record that cannot be read.
 
     Args:
-        result: What the run left.
-        notebook: What the report calls it.
-        decisions: The file that the run noted in what nobody decided, if it was given one.
+        result: Result of the run.
+        notebook: Name of the notebook in the report.
+        decisions: Log file of the run's decisions.
     """
     try:
-        turns, error = tuple(_turns(result)), ""
+        turns, error = tuple(_read_turns(result)), ""
     except StorageError as exc:
-        turns, error = (), shown_text(str(exc))
+        turns, error = (), format_text(str(exc))
     by_cell: dict[int | None, list[ReportedTurn]] = {}
     for turn in turns:
         by_cell.setdefault(turn.cell, []).append(turn)
     cells = tuple(
-        _reported_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.ends.cells
+        _make_cell(end, result, tuple(by_cell.get(end.cell, ()))) for end in result.ends.cells
     )
     open_ = read_decisions(decisions).undecided if decisions is not None else ()
     return RunReport(notebook, result.failure, cells, turns, error, tuple(open_))
@@ -224,39 +222,36 @@ def report_of(result: RunResult, notebook: str, decisions: Path | None = None) -
 # --- cells -----------------------------------------------------------------------------------
 
 
-def _reported_cell(
-    end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]
-) -> ReportedCell:
+def _make_cell(end: CellEnd, result: RunResult, turns: tuple[ReportedTurn, ...]) -> ReportedCell:
     cell = result.notebook.cells[end.cell]
     error = traceback = ""
     if end.status == "failed":
-        error, traceback = _error_of(cell, result.failure)
+        error, traceback = _format_error(cell, result.failure)
     return ReportedCell(
-        end.cell, _first_words(cell.source), end.status, end.seconds, error, traceback, turns
+        end.cell, _format_source(cell.source), end.status, end.seconds, error, traceback, turns
     )
 
 
-def _first_words(source: str) -> str:
-    text = " ".join(shown_line(source).split())
+def _format_source(source: str) -> str:
+    text = " ".join(format_line(source).split())
     return text if len(text) <= MAX_SOURCE else f"{text[:MAX_SOURCE]}…"
 
 
-def _error_of(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
-    """Return what a failed cell failed with, and its traceback: the kernel may have shown none."""
+def _format_error(cell: Any, failure: CellFailure | None) -> tuple[str, str]:
     errors = [output for output in cell.outputs if output.output_type == "error"]
     traceback = errors[-1].get("traceback", ()) if errors else ()
     error = f"{failure.name}: {failure.message}" if failure else "it did not finish"
-    return shown_text(error), shown_text("\n".join(map(str, traceback)))
+    return format_text(error), format_text("\n".join(map(str, traceback)))
 
 
 # --- turns -----------------------------------------------------------------------------------
 
 
-def _turns(result: RunResult) -> Iterator[ReportedTurn]:
-    """Yield the turns that this run made, those of the active conversation last.
+def _read_turns(result: RunResult) -> Iterator[ReportedTurn]:
+    """Yield the turns of this run, those of the active conversation last.
 
     Raises:
-        StorageError: If the record cannot be read.
+        StorageError: The record cannot be read.
     """
     stored = merge.read_carrier(result.notebook.metadata)
     if stored is None:
@@ -267,15 +262,14 @@ def _turns(result: RunResult) -> Iterator[ReportedTurn]:
         identifier = conversation_id(other)
         if identifier in ran and identifier != active.id:
             shelved = Document.load(other, clock=utc_now, tolerant=True)
-            yield from _of_stream(shelved.conversation, result.ends)
-    yield from _of_stream(active, result.ends)
+            yield from _read_stream_turns(shelved.conversation, result.ends)
+    yield from _read_stream_turns(active, result.ends)
 
 
-def _of_stream(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedTurn]:
-    """Yield the turns of `stream` that began in this run."""
+def _read_stream_turns(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedTurn]:
     places = [(end.entries, end.cell) for end in ends.cells if end.conversation == stream.id]
     counts = list(accumulate((count for count, _ in places), max))
-    old, shared = _taken_over(stream, ends), _shared_turns(stream)
+    old, shared = _count_old_entries(stream, ends), _count_shared_turns(stream)
     begins: dict[int, int] = {}
     for event in stream.events():
         begins.setdefault(event.turn, event.position)
@@ -284,27 +278,25 @@ def _of_stream(stream: ConversationStream, ends: CellEnds) -> Iterator[ReportedT
         if begin >= old and entries.number >= shared:
             place = bisect_right(counts, begin)
             cell = places[place][1] if place < len(places) else None
-            yield _reported(stream, entries, cell)
+            yield _make_turn(stream, entries, cell)
 
 
-def _shared_turns(stream: ConversationStream) -> int:
-    """Return how many turns a branch has of the conversation that it came from."""
+def _count_shared_turns(stream: ConversationStream) -> int:
     last = as_object(stream.head.get("parent")).get("turn")
     return last + 1 if isinstance(last, int) else 0
 
 
-def _taken_over(stream: ConversationStream, ends: CellEnds) -> int:
-    """Return how many entries of `stream` were in the notebook before the run."""
+def _count_old_entries(stream: ConversationStream, ends: CellEnds) -> int:
     known = ends.taken_over.get(stream.id, 0)
     if not known or ends.continued:
         return known
-    # A reproducible run begins anew under the id that it had before: its times are whole seconds.
+    # A reproducible run starts again with the same id. Its times are whole seconds.
     moments = (parse_timestamp(entry.timestamp) for entry in stream.entries if entry.timestamp)
     first = next(moments, None)
     return 0 if first is not None and not first.microsecond else known
 
 
-def _reported(stream: ConversationStream, entries: TurnEntries, cell: int | None) -> ReportedTurn:
+def _make_turn(stream: ConversationStream, entries: TurnEntries, cell: int | None) -> ReportedTurn:
     turn = read_turn(entries.number, entries.entries, status="", images=stream.images)
     askers = {
         e.id: e.source.name or e.source.source
@@ -312,28 +304,27 @@ def _reported(stream: ConversationStream, entries: TurnEntries, cell: int | None
         if isinstance(e, InquiryRequest)
     }
     questions = tuple(
-        ReportedQuestion(each, askers.get(each.id, ""), _end_of(each)) for each in turn.inquiries
+        ReportedQuestion(each, askers.get(each.id, ""), _find_end(each)) for each in turn.inquiries
     )
     used = (each for entry in entries.entries for each in read_usage(entry.metadata))
     return ReportedTurn(
         stream.id,
-        replace(turn, status=turn.status or _status_of(turn)),
+        replace(turn, status=turn.status or _find_status(turn)),
         cell,
         questions,
-        _summed((each.model, each.tokens) for each in used),
+        _sum_usage((each.model, each.tokens) for each in used),
     )
 
 
-def _status_of(turn: Turn) -> str:
-    """Return whether the assistant had the last word."""
-    said = [part for part in turn.parts if not isinstance(part, ConfigChange)]
-    match said[-1] if said else None:
+def _find_status(turn: Turn) -> str:
+    parts = [part for part in turn.parts if not isinstance(part, ConfigChange)]
+    match parts[-1] if parts else None:
         case Text(by_person=False) | StructuredData():
             return "answered"
     return "unfinished"
 
 
-def _end_of(inquiry: Inquiry) -> ReportedEnd:
+def _find_end(inquiry: Inquiry) -> ReportedEnd:
     match inquiry.outcome:
         case "answered":
             return "automatic" if "auto" in inquiry.marks else "answered"
@@ -344,8 +335,7 @@ def _end_of(inquiry: Inquiry) -> ReportedEnd:
     return _ENDS.get(inquiry.end or "") or _REASONS.get(inquiry.reason or "", "cancelled")
 
 
-def _summed(used: Iterable[tuple[str, TurnUsage]]) -> dict[str, TurnUsage]:
-    """Return the tokens by model, models in alphabetical order."""
+def _sum_usage(used: Iterable[tuple[str, TurnUsage]]) -> dict[str, TurnUsage]:
     found: dict[str, TurnUsage] = {}
     for model, tokens in used:
         found[model] = found.get(model, TurnUsage()) + tokens
@@ -356,46 +346,46 @@ MAX_RESULT: Final = 500
 MAX_REASON: Final = 300
 
 
-def went_wrong(cell: ReportedCell) -> list[str]:
-    """Return the last turn of a cell that failed and what went wrong in it, a line each."""
+def format_cell_errors(cell: ReportedCell) -> list[str]:
+    """Return lines about the last turn of a failed cell, and its errors."""
     if not cell.turns:
         return []
     turn = cell.turns[-1]
     failed = [call for call in turn.turn.tool_calls if call.is_error is not False]
     return [
         f"in {turn}",
-        *(f"  call {_name(call)}: {_result(call)}" for call in failed),
+        *(f"  call {_format_name(call)}: {_format_result(call)}" for call in failed),
         *(f"  {question}" for question in turn.unanswered),
     ]
 
 
-def _result(call: ToolCall) -> str:
-    return shown_line(for_user(call.name, call.content or "no result"), limit=MAX_RESULT)
+def _format_result(call: ToolCall) -> str:
+    return format_line(for_user(call.name, call.content or "no result"), limit=MAX_RESULT)
 
 
-def turn_lines(turn: ReportedTurn) -> Iterator[str]:
+def format_turn(turn: ReportedTurn) -> Iterator[str]:
     """Yield a line for the turn and for each of its calls and questions."""
     yield f"{turn}: {turn.turn.status}"
     for call in turn.turn.tool_calls:
-        yield f"  call {_name(call)}: {_end(call)}"
+        yield f"  call {_format_name(call)}: {_format_end(call)}"
     for question in turn.questions:
         yield f"  {question}"
     if turn.turn.config_changes:
         yield f"  configuration changes: {len(turn.turn.config_changes)}"
 
 
-def _end(call: ToolCall) -> str:
+def _format_end(call: ToolCall) -> str:
     if was_skipped(call):
         return "skipped"
     return {False: "ok", True: "error", None: "no result"}[call.is_error]
 
 
-def _name(call: ToolCall) -> str:
+def _format_name(call: ToolCall) -> str:
     return one_line(call.name, limit=80)
 
 
-def facts(report: RunReport) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each count: turns, calls, questions, changes, tokens by model."""
+def list_counts(report: RunReport) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each count of a report."""
     turns = report.turns
     yield "turns", str(len(turns))
     yield "tool_calls", str(sum(len(turn.turn.tool_calls) for turn in turns))
@@ -409,10 +399,10 @@ def facts(report: RunReport) -> Iterator[tuple[str, str]]:
                 yield f"{name} {model}", str(count)
 
 
-def undecided_lines(report: RunReport) -> list[str]:
-    """Return a line for each thing that nobody decided."""
+def format_open_decisions(report: RunReport) -> list[str]:
+    """Return a line for each open decision."""
     return [
-        f"open decision: {one.words}: {shown_line(one.why, limit=MAX_REASON)}"
+        f"open decision: {one.description}: {format_line(one.why, limit=MAX_REASON)}"
         for one in report.undecided
     ]
 
@@ -420,12 +410,12 @@ def undecided_lines(report: RunReport) -> list[str]:
 _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
 
-def junit_xml(reports: Iterable[RunReport]) -> bytes:
-    """Return the reports as one document in UTF-8: a suite for each, a test case for each cell."""
+def format_junit(reports: Iterable[RunReport]) -> bytes:
+    """Return JUnit XML in UTF-8: a suite for each report, and a test case for each cell."""
     root = Element("testsuites", name="jp-nb")
     for report in reports:
         _add_suite(root, report)
-    for name in ("tests", "failures", "errors"):  # some schemas know no more here
+    for name in ("tests", "failures", "errors"):  # the only attributes that all schemas allow
         root.set(name, str(sum(int(suite.get(name, "0")) for suite in root)))
     indent(root)
     text: str = tostring(root, encoding="unicode")
@@ -433,17 +423,17 @@ def junit_xml(reports: Iterable[RunReport]) -> bytes:
 
 
 def _add_suite(root: Element, report: RunReport) -> None:
-    suite = SubElement(root, "testsuite", name=_clean(report.notebook))
+    suite = SubElement(root, "testsuite", name=_clean_xml(report.notebook))
     properties = SubElement(suite, "properties")
-    for name, value in facts(report):
-        SubElement(properties, "property", name=_clean(name), value=_clean(value))
+    for name, value in list_counts(report):
+        SubElement(properties, "property", name=_clean_xml(name), value=_clean_xml(value))
     for cell in report.cells:
         _add_case(suite, report.notebook, cell)
-    if lost := _lost(report):
-        case = SubElement(suite, "testcase", classname=_clean(report.notebook), name="the run")
-        SubElement(case, "error", message=_clean(lost))
-    if open_ := undecided_lines(report):
-        SubElement(suite, "system-out").text = _clean("\n".join(open_))
+    if lost := _find_run_error(report):
+        case = SubElement(suite, "testcase", classname=_clean_xml(report.notebook), name="the run")
+        SubElement(case, "error", message=_clean_xml(lost))
+    if open_ := format_open_decisions(report):
+        SubElement(suite, "system-out").text = _clean_xml("\n".join(open_))
     cases = suite.findall("testcase")
     suite.set("tests", str(len(cases)))
     for plural, kind in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
@@ -455,43 +445,45 @@ def _add_case(suite: Element, notebook: str, cell: ReportedCell) -> None:
     case = SubElement(
         suite,
         "testcase",
-        classname=_clean(notebook),
-        name=_clean(f"cell {cell.number + 1}: {cell.source}"),
+        classname=_clean_xml(notebook),
+        name=_clean_xml(f"cell {cell.number + 1}: {cell.source}"),
         time=f"{cell.seconds:.3f}",
     )
     if cell.status == "failed":
-        failure = SubElement(case, "failure", message=_clean(cell.error))
-        failure.text = _clean("\n".join([*went_wrong(cell), cell.traceback or cell.error]))
+        failure = SubElement(case, "failure", message=_clean_xml(cell.error))
+        failure.text = _clean_xml(
+            "\n".join([*format_cell_errors(cell), cell.traceback or cell.error])
+        )
     elif cell.status == "not run":
         SubElement(case, "skipped", message="this cell was not run")
     if cell.turns:
-        said = SubElement(case, "system-out")
-        said.text = _clean("\n".join(line for turn in cell.turns for line in turn_lines(turn)))
+        output = SubElement(case, "system-out")
+        output.text = _clean_xml(
+            "\n".join(line for turn in cell.turns for line in format_turn(turn))
+        )
 
 
-def _lost(report: RunReport) -> str:
-    """Return what went wrong besides cells; "" if nothing did."""
+def _find_run_error(report: RunReport) -> str:
     failure = report.failure
     if failure is not None and not any(cell.status == "failed" for cell in report.cells):
-        return shown_text(f"{failure.name}: {failure.message}")
+        return format_text(f"{failure.name}: {failure.message}")
     return report.record_error
 
 
-def _clean(text: str) -> str:
-    """Return `text` without what XML has no place for, and what a terminal would obey."""
+def _clean_xml(text: str) -> str:
     return _NOT_XML.sub("\ufffd", plain(text))
 
 
 VERSION: Final = 1
 
 
-def json_report(report: RunReport) -> str:
-    """Return `report` as JSON text in ASCII, which ends with a line break."""
+def format_json_report(report: RunReport) -> str:
+    """Return `report` as JSON text in ASCII."""
     return json.dumps(make_storable(to_json(report)), indent=2) + "\n"
 
 
 def to_json(report: RunReport) -> JsonObject:
-    """Return `report` as a JSON object; `docs/ci.md` has its shape."""
+    """Return `report` as a JSON object with the shape in `docs/ci.md`."""
     failure = report.failure
     return {
         "version": VERSION,
@@ -499,18 +491,18 @@ def to_json(report: RunReport) -> JsonObject:
         "ok": failure is None,
         "failure": None
         if failure is None
-        else {"cell": failure.cell, "name": failure.name, "message": shown_text(failure.message)},
+        else {"cell": failure.cell, "name": failure.name, "message": format_text(failure.message)},
         "record_error": report.record_error or None,
         "seconds": round(report.seconds, 3),
-        "cells": [_cell_json(cell) for cell in report.cells],
-        "turns": [_turn(turn) for turn in report.turns],
-        "tokens": _tokens(report.usage),
+        "cells": [_cell_to_json(cell) for cell in report.cells],
+        "turns": [_turn_to_json(turn) for turn in report.turns],
+        "tokens": _usage_to_json(report.usage),
         "unanswered": len(report.unanswered),
-        "undecided": [_undecided(each) for each in report.undecided],
+        "undecided": [_decision_to_json(each) for each in report.undecided],
     }
 
 
-def _cell_json(cell: ReportedCell) -> JsonObject:
+def _cell_to_json(cell: ReportedCell) -> JsonObject:
     return {
         "cell": cell.number,
         "source": cell.source,
@@ -520,7 +512,7 @@ def _cell_json(cell: ReportedCell) -> JsonObject:
     }
 
 
-def _turn(reported: ReportedTurn) -> JsonObject:
+def _turn_to_json(reported: ReportedTurn) -> JsonObject:
     turn = reported.turn
     return {
         "conversation": reported.conversation,
@@ -530,14 +522,14 @@ def _turn(reported: ReportedTurn) -> JsonObject:
         "text": turn.text,
         "data": turn.data,
         "status": turn.status,
-        "tool_calls": [_call(call) for call in turn.tool_calls],
-        "questions": [_question(question) for question in reported.questions],
-        "config_changes": [_change(change) for change in turn.config_changes],
-        "tokens": _tokens(reported.usage),
+        "tool_calls": [_call_to_json(call) for call in turn.tool_calls],
+        "questions": [_question_to_json(question) for question in reported.questions],
+        "config_changes": [_change_to_json(change) for change in turn.config_changes],
+        "tokens": _usage_to_json(reported.usage),
     }
 
 
-def _call(call: ToolCall) -> JsonObject:
+def _call_to_json(call: ToolCall) -> JsonObject:
     return {
         "id": call.id,
         "name": call.name,
@@ -547,7 +539,7 @@ def _call(call: ToolCall) -> JsonObject:
     }
 
 
-def _question(question: ReportedQuestion) -> JsonObject:
+def _question_to_json(question: ReportedQuestion) -> JsonObject:
     inquiry = question.inquiry
     return {
         "id": inquiry.id,
@@ -560,12 +552,11 @@ def _question(question: ReportedQuestion) -> JsonObject:
     }
 
 
-def _undecided(one: Undecided) -> JsonObject:
-    return {"kind": one.kind, "what": one.words, "why": one.why, "times": one.times}
+def _decision_to_json(one: ReportedDecision) -> JsonObject:
+    return {"kind": one.kind, "what": one.description, "why": one.why, "times": one.times}
 
 
-def _change(change: ConfigChange) -> JsonObject:
-    """Return what was changed; what may be a secret is not shown."""
+def _change_to_json(change: ConfigChange) -> JsonObject:
     return {
         "set": mask_secrets(dict(change.delta)),
         "unset": list(change.unsets),
@@ -574,8 +565,7 @@ def _change(change: ConfigChange) -> JsonObject:
     }
 
 
-def _tokens(usage: Mapping[str, TurnUsage]) -> JsonObject:
-    """Return the tokens by model; those that no provider reported are left out."""
+def _usage_to_json(usage: Mapping[str, TurnUsage]) -> JsonObject:
     counted = {model: asdict(tokens) for model, tokens in usage.items()}
     return {
         model: {name: count for name, count in counts.items() if count is not None}

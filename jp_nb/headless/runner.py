@@ -1,8 +1,8 @@
 """Execute a notebook with nbclient, and read the result of each cell.
 
-nbclient would kill the kernel on Ctrl+C, and lose the running turn. Here Ctrl+C interrupts the
+nbclient would kill the kernel on Ctrl+C, and lose the running turn. Here, Ctrl+C interrupts the
 kernel, and the cell ends as in a live session. A second Ctrl+C, or a cell that does not end, kills
-it.
+the kernel.
 
 Source: `docs/record.md`, `docs/guide.md`, `docs/ci.md`.
 """
@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import FrameType
 from typing import Any, Final, Literal
 
 from jupyter_client.kernelspec import NoSuchKernel
@@ -36,13 +36,7 @@ from traitlets.config import Config
 
 from jp_nb.config.layers import format_variables
 from jp_nb.errors import StorageError, UsageError
-from jp_nb.headless.files import (
-    print_cell,
-    print_transcript,
-    read_notebook,
-    refuse_unsafe_link,
-    write_notebook,
-)
+from jp_nb.headless.files import read_notebook, refuse_unsafe_link, write_notebook
 from jp_nb.json_values import as_object
 from jp_nb.record import merge
 from jp_nb.record.clock import clock_from_epoch
@@ -54,19 +48,19 @@ from jp_nb.storage.journal import JournalFolder
 
 CellStatus = Literal["passed", "failed", "not run"]
 RAISES: Final = "raises-exception"
-"""The tag of a cell that may fail, as Jupyter's runners have it."""
+"""Tag of a cell that may fail, as in Jupyter's runners."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellEnd:
-    """How one cell of code ended.
+    """End of one code cell.
 
     Attributes:
-        cell: Its number among all cells, from 0.
-        status: `failed` is also said of a cell in which the kernel died, or which took too long.
-        seconds: How long it ran.
-        conversation: The id of the active conversation when it ended; "" if there was none.
-        entries: How many entries that had.
+        cell: Index among all cells, from 0.
+        status: `failed` includes a cell in which the kernel died, or that took too long.
+        seconds: Run time.
+        conversation: Id of the active conversation at the end; "" without one.
+        entries: Number of its entries.
     """
 
     cell: int
@@ -78,12 +72,12 @@ class CellEnd:
 
 @dataclass(frozen=True, slots=True)
 class CellEnds:
-    """The ends of all cells of code that are not blank.
+    """Ends of all code cells that are not blank.
 
     Attributes:
-        cells: In the notebook's order, which is that of the run.
-        taken_over: How many entries each conversation had in the notebook before, by id.
-        continued: Whether the run was to go on with the conversation that it found there.
+        cells: Ends in the order of the notebook.
+        taken_over: Number of entries before the run, by id of the conversation.
+        continued: The run continued the conversation of the notebook.
     """
 
     cells: tuple[CellEnd, ...] = ()
@@ -93,35 +87,37 @@ class CellEnds:
 
 @dataclass(slots=True)
 class CellWatch:
-    """Follows a run by `client`, which collects the states of widgets."""
+    """Records the ends of cells while `client` runs, which collects the states of widgets."""
 
     client: NotebookClient
     _ends: dict[int, CellEnd] = field(default_factory=dict)
     _running: int | None = None
     _since: float = 0.0
 
-    def begins(self, number: int) -> None:
-        """Take note that the cell begins to run."""
+    def on_cell_start(self, number: int) -> None:
+        """Record the start of a cell."""
         self._running, self._since = number, time.monotonic()
 
-    def ends(self, cell: Any, reply: Mapping[str, Any]) -> None:
-        """Take note of the end of the running cell; `reply` is the kernel's."""
-        # Not by its outputs: what cannot be written as UTF-8 fails without one.
+    def on_cell_end(self, cell: Any, reply: Mapping[str, Any]) -> None:
+        """Record the end of the running cell, with the kernel's reply."""
+        # An error with text that is not UTF-8 leaves no output, so use the reply.
         is_error = reply["content"]["status"] == "error"
-        self._end("failed" if is_error and not _may_fail(cell) else "passed")
+        self._record_end("failed" if is_error and not _may_fail(cell) else "passed")
 
-    def of(self, cells: list[Any], taken_over: Mapping[str, int], *, continued: bool) -> CellEnds:
-        """Return the ends of all `cells`, once the run is over; one that still runs has failed."""
-        self._end("failed")
-        numbers = [n for n, cell in enumerate(cells) if is_run(cell)]
+    def make_ends(
+        self, cells: list[Any], taken_over: Mapping[str, int], *, continued: bool
+    ) -> CellEnds:
+        """Return the ends of all `cells` after the run. A cell that still runs has failed."""
+        self._record_end("failed")
+        numbers = [n for n, cell in enumerate(cells) if is_executable(cell)]
         ends = tuple(self._ends.get(n) or CellEnd(n, "not run") for n in numbers)
         return CellEnds(ends, taken_over, continued)
 
-    def _end(self, status: CellStatus) -> None:
+    def _record_end(self, status: CellStatus) -> None:
         if self._running is None:
             return
         number, self._running = self._running, None
-        state = self._state()
+        state = self._find_carrier_state()
         entries = state.get("length")
         self._ends[number] = CellEnd(
             number,
@@ -131,21 +127,20 @@ class CellWatch:
             entries if isinstance(entries, int) else 0,
         )
 
-    def _state(self) -> Mapping[str, Any]:
-        """Return what the widget that was opened last to carry the record says; {} without any."""
+    def _find_carrier_state(self) -> Mapping[str, Any]:
         states: Iterable[Mapping[str, Any]] = reversed(self.client.widget_state.values())
         return next((each for each in states if each.get("_model_module") == MODULE), {})
 
 
-def lengths(metadata: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many entries each conversation in a notebook's `metadata` has, by id."""
+def count_entries(metadata: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of entries of each conversation in a notebook's metadata, by id."""
     stored = read_carrier(metadata)
     found = [stored, *others_of(stored)]
     return {identifier: len(events_of(x)) for x in found if (identifier := conversation_id(x))}
 
 
-def is_run(cell: Any) -> bool:
-    """Return True if `cell` is code, and not blank."""
+def is_executable(cell: Any) -> bool:
+    """Return True if `cell` contains code."""
     return cell.cell_type == "code" and bool(cell.source.strip())
 
 
@@ -155,52 +150,52 @@ def _may_fail(cell: Any) -> bool:
 
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
-PATIENCE = 10.0
+PATIENCE_S = 10.0
 """Seconds that an interrupted cell has to end."""
-WAKES_S = 0.5
-"""Seconds after which the thread that waits for a run handles signals."""
+WAKE_INTERVAL_S = 0.5
+"""Interval, in seconds, at which the waiting thread handles signals."""
 
-STARTS = 2
-"""Times a kernel is started: who starts beside it may take a port before it does."""
+MAX_STARTS = 2
+"""Maximum number of kernel starts, because another process may take a port."""
 
 ENCRYPTION: Final = "transport_encryption"
-"""A setting of newer managers of kernels; kernels warn of its lack in each run."""
+"""Setting of newer kernel managers. Kernels warn if it is not set."""
 
 OnCell = Callable[[int, Any], None]
-"""Called with number and node of each cell that was executed, its outputs included."""
+"""Called with number and node of each executed cell, with its outputs."""
 
 
 class NotStartedError(DeadKernelError):
-    """The kernel ended before it was ready; nothing ran."""
+    """The kernel ended before it was ready. No cell ran."""
 
 
 class Execution:
-    """One run of a notebook. The cells run in a thread of their own, this one waits.
+    """One run of a notebook. The cells run in another thread.
 
     Args:
-        notebook: The notebook; its cells get their outputs.
-        timeout: For each cell, in seconds.
-        on_cell: What to tell of each cell that was executed.
+        notebook: Notebook, whose cells get their outputs.
+        timeout: Time limit of each cell, in seconds.
+        on_cell: Called after each cell.
 
     Attributes:
-        client: What runs the cells.
-        interrupts: How often somebody pressed Ctrl+C.
-        began: Whether a cell was run.
-        watch: What follows how the cells end.
+        client: Client that runs the cells.
+        interrupts: Number of times that the user pressed Ctrl+C.
+        began: A cell has started.
+        watch: Record of the cells' ends.
     """
 
     def __init__(self, notebook: Any, *, timeout: float | None, on_cell: OnCell | None) -> None:
         def executed(cell: Any, cell_index: int, execute_reply: Any, **_: Any) -> None:
-            self.watch.ends(cell, execute_reply)
+            self.watch.on_cell_end(cell, execute_reply)
             if on_cell is not None:
                 on_cell(cell_index, cell)
 
         self.client = NotebookClient(
             notebook,
             timeout=timeout,
-            record_timing=False,  # times would make every run another file
-            config=_encryption(),
-            on_cell_execute=self._cell_begins,
+            record_timing=False,  # times would change the file in each run
+            config=_make_encryption_config(),
+            on_cell_execute=self._on_cell_start,
             on_cell_executed=executed,
         )
         self.watch = CellWatch(self.client)
@@ -212,16 +207,16 @@ class Execution:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Hear Ctrl+C meanwhile without being cut off by it; at the end it is raised.
+        """Handle Ctrl+C in this block, and raise `KeyboardInterrupt` only at its end.
 
         Raises:
-            KeyboardInterrupt: If it was pressed.
+            KeyboardInterrupt: The user pressed Ctrl+C.
         """
-        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if not ours or threading.current_thread() is not threading.main_thread():
+        is_default = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not is_default or threading.current_thread() is not threading.main_thread():
             yield
             return
-        signal.signal(signal.SIGINT, self._heard)
+        signal.signal(signal.SIGINT, self._on_sigint)
         try:
             yield
         finally:
@@ -230,25 +225,25 @@ class Execution:
             raise KeyboardInterrupt
 
     def run(self, cwd: str, environment: Mapping[str, str]) -> None:
-        """Run all cells, or until one fails.
+        """Run all cells, up to the first that fails.
 
         Raises:
-            CellExecutionError: If a cell failed.
-            CellTimeoutError: If one took too long.
-            DeadKernelError: If the kernel died, or was cut off.
-            NotStartedError: If no kernel could be started.
+            CellExecutionError: A cell failed.
+            CellTimeoutError: A cell took too long.
+            DeadKernelError: The kernel died or was killed.
+            NotStartedError: The kernel could not be started.
         """
         with ThreadPoolExecutor(1, thread_name_prefix="jp-nb-run") as pool:
             running = pool.submit(asyncio.run, self._run(cwd, environment))
-            # Handlers of signals run in this thread, but Ctrl+C may wake another one.
-            while not wait([running], timeout=WAKES_S).done:
+            # Signal handlers run in this thread, but Ctrl+C may wake another one.
+            while not wait([running], timeout=WAKE_INTERVAL_S).done:
                 pass
             running.result()
 
     async def _run(self, cwd: str, environment: Mapping[str, str]) -> None:
         self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
         try:
-            if not self.interrupts:  # it may have come before there was a loop
+            if not self.interrupts:  # Ctrl+C may precede the loop
                 await self._execute(cwd, environment)
         except asyncio.CancelledError as exc:
             raise DeadKernelError("interrupted") from exc
@@ -257,75 +252,67 @@ class Execution:
             await self._clean_up()
 
     async def _execute(self, cwd: str, environment: Mapping[str, str]) -> None:
-        for left in reversed(range(STARTS)):
+        for attempts_left in reversed(range(MAX_STARTS)):
             try:
                 await self.client.async_execute(cwd=cwd, env=dict(environment))
-            except RuntimeError as exc:  # of a kernel that ended before it was ready, too
+            except RuntimeError as exc:  # also if the kernel ends before it is ready
                 if self.began or self.interrupts:
                     raise
-                if not left:
+                if not attempts_left:
                     raise NotStartedError(str(exc)) from exc
             else:
                 return
 
     async def _clean_up(self) -> None:
-        """Leave no kernel behind that was cut off while it started."""
         if (manager := self.client.km) is not None and self.client.owns_km:
             if not self.began and manager.has_kernel:
-                # To shut it down begins with an interrupt: one that starts prints a traceback then.
+                # A shutdown interrupts first, and a starting kernel would print a traceback.
                 await ensure_async(manager.signal_kernel(KILL))
             await self.client._async_cleanup_kernel()
         atexit.unregister(self.client._cleanup_kernel)
 
     # --- interrupts ----------------------------------------------------------------------------
 
-    def _heard(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_sigint(self, _number: int, _frame: FrameType | None) -> None:
         self.interrupts += 1
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._interrupt)
 
     def _interrupt(self) -> None:
-        """End the run; in the loop that executes it."""
+        """End the run. Called in the event loop that executes it."""
         assert self._task is not None
         manager = self.client.km
         if self.interrupts > 1 or not self.began or manager is None:
             self._task.cancel()
             return
         loop = asyncio.get_running_loop()
-        self._sent = loop.create_task(_sent(manager))
-        loop.call_later(PATIENCE, self._task.cancel)
+        self._sent = loop.create_task(ensure_async(manager.interrupt_kernel()))
+        loop.call_later(PATIENCE_S, self._task.cancel)
 
-    def _cell_begins(self, cell_index: int, **_: Any) -> None:
-        if self.interrupts:  # the cell before went on all the same
+    def _on_cell_start(self, cell_index: int, **_: Any) -> None:
+        if self.interrupts:  # the previous cell ignored the interrupt
             raise asyncio.CancelledError
         self.began = True
-        self.watch.begins(cell_index)
+        self.watch.on_cell_start(cell_index)
 
 
-def _encryption() -> Config:
-    """Have what goes to and from the kernel encrypted where both sides can: other users listen."""
+def _make_encryption_config() -> Config:
+    # Other users of the computer could read unencrypted messages.
     config = Config()
     if ENCRYPTION in KernelManager.class_trait_names():
-        with suppress(TraitError):  # sockets were built without it
+        with suppress(TraitError):  # the sockets library does not support it
             KernelManager(**{ENCRYPTION: "auto"})
             config.KernelManager[ENCRYPTION] = "auto"
     return config
 
 
-async def _sent(manager: Any) -> None:
-    """Interrupt the kernel of `manager`."""
-    await ensure_async(manager.interrupt_kernel())
-
-
-NOT_WHOLE = (
+INCOMPLETE_RECORD = (
     "the notebook did not receive the whole record of this run; metadata.widgets keeps the part "
     "that arrived. Run the notebook again, with fewer tool calls in one cell"
 )
 
 
-NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-NO_ENDS: Final = CellEnds()
-OF_A_RUN: Final = frozenset(
+RUN_VARIABLES: Final = frozenset(
     {
         environment_module.PATH,
         environment_module.STRICT,
@@ -335,12 +322,12 @@ OF_A_RUN: Final = frozenset(
         environment_module.DECISIONS,
     }
 )
-"""Environment variables that say what a runner wants of one run; another one's do not count."""
+"""Environment variables for one run, which the kernel does not inherit from this process."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellFailure:
-    """The cell that ended the run: its number from 0, or None if the kernel did; and why."""
+    """The error that ended the run. `cell` is an index from 0, or None if the kernel died."""
 
     cell: int | None
     name: str
@@ -349,16 +336,16 @@ class CellFailure:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run left: the notebook as it was written to `path`, and how its cells ended."""
+    """Result of a run: the notebook as written to `path`, and the ends of its cells."""
 
     path: Path
     notebook: Any
     failure: CellFailure | None = None
-    ends: CellEnds = NO_ENDS
+    ends: CellEnds = field(default_factory=CellEnds)
 
     @property
     def ok(self) -> bool:
-        """True if every cell ran."""
+        """True if no cell failed."""
         return self.failure is None
 
 
@@ -369,26 +356,34 @@ def run_notebook(
     strict: bool = False,
     continue_: bool = False,
     overrides: Sequence[str] = (),
-    settings: Mapping[str, str] = NOTHING,
+    settings: Mapping[str, str] | None = None,
     answers: Path | None = None,
     decisions: Path | None = None,
     timeout: float | None = None,
     on_cell: OnCell | None = None,
 ) -> RunResult:
-    """Execute the notebook in its folder and write it to `out`, or back to where it was.
+    """Execute the notebook in its folder, and write it to `out` or back to its file.
 
-    It is written with outputs and `metadata.jp` also when a cell fails, the kernel dies or the
-    run is interrupted. `timeout` is for each cell, in seconds. `overrides` are `-c` arguments,
-    which become part of the conversation; `settings`, texts by path, are of this run alone: they
-    count as environment variables do, instead of those. The file `answers` answers in a person's
-    place, whatever `prompt.answers` is; `decisions` gets what nobody decided
-    (`jp_nb.headless.options`).
+    It is written with outputs and `metadata.jp`, also if a cell fails, the kernel dies, or the user
+    interrupts the run.
+
+    Args:
+        nb_path: Notebook file.
+        out: Output file. None: replace the notebook.
+        strict: Fail a cell if the user is needed.
+        continue_: Continue the conversation of the notebook.
+        overrides: Arguments of `-c`, which are stored in the conversation.
+        settings: Settings by path, for this run only. They replace environment variables.
+        answers: Answers file, instead of `prompt.answers`.
+        decisions: File to which the kernel logs decisions; see `jp_nb.headless.options`.
+        timeout: Time limit of each cell, in seconds.
+        on_cell: Called after each cell.
 
     Raises:
-        StorageError: If the notebook cannot be read or written: then the old file is untouched.
-        UsageError: If its kernel is not installed or does not start, or `SOURCE_DATE_EPOCH` is no
-            number of seconds: then the notebook is as it was.
-        KeyboardInterrupt: If Ctrl+C was pressed. What was there by then is written.
+        StorageError: The notebook cannot be read or written. The old file is unchanged.
+        UsageError: The kernel is not installed or does not start, or `SOURCE_DATE_EPOCH` is not
+            valid. The notebook is unchanged.
+        KeyboardInterrupt: The user pressed Ctrl+C. The notebook was written.
     """
     _check_epoch()
     path = Path(nb_path).resolve()
@@ -396,39 +391,38 @@ def run_notebook(
     refuse_unsafe_link(target)
     notebook = read_notebook(path)
     lift_carrier(notebook.metadata)
-    before, taken_over = unreadable_carrier(notebook.metadata), lengths(notebook.metadata)
+    unreadable, taken_over = unreadable_carrier(notebook.metadata), count_entries(notebook.metadata)
     for cell in notebook.cells:
-        if cell.cell_type == "code":  # outputs of an older run would look like this one's
+        if cell.cell_type == "code":  # remove outputs of an older run
             cell.outputs, cell.execution_count = [], None
     execution = Execution(notebook, timeout=timeout, on_cell=on_cell)
-    environment = _environment(path, strict, continue_, overrides)
-    environment |= _files(answers, decisions)
-    environment |= format_variables(settings)
+    environment = _make_environment(path, strict, continue_, overrides, answers, decisions)
+    environment |= format_variables(settings or {})
     failure: CellFailure | None = None
     with execution.interruptible():
         try:
             execution.run(str(path.parent), environment)
         except (NoSuchKernel, NotStartedError) as exc:
-            raise UsageError(_without_kernel(path.name, notebook, exc)) from exc
+            raise UsageError(_format_kernel_error(path.name, notebook, exc)) from exc
         except CellExecutionError as exc:
-            failure = CellFailure(_last_executed(notebook), exc.ename, exc.evalue)
+            failure = CellFailure(_find_last_executed(notebook), exc.ename, exc.evalue)
         except CellTimeoutError as exc:
-            failure = CellFailure(_last_executed(notebook), "TimeoutError", str(exc))
+            failure = CellFailure(_find_last_executed(notebook), "TimeoutError", str(exc))
         except DeadKernelError as exc:
             failure = CellFailure(None, "DeadKernelError", str(exc))
         except BaseException:
             if execution.began:
-                _finish(execution.client, target, before, path)
+                _finish(execution.client, target, unreadable, path)
             raise
         if execution.began or not execution.interrupts:
-            lost = _finish(execution.client, target, before, path)
-            failure = failure or lost
-            _forget_journals(path, notebook.metadata.get(KEY))
-    ends = execution.watch.of(notebook.cells, taken_over, continued=continue_)
+            record_failure = _finish(execution.client, target, unreadable, path)
+            failure = failure or record_failure
+            _remove_journals(path, notebook.metadata.get(KEY))
+    ends = execution.watch.make_ends(notebook.cells, taken_over, continued=continue_)
     return RunResult(target, notebook, failure, ends)
 
 
-def _without_kernel(name: str, notebook: Any, exc: NoSuchKernel | NotStartedError) -> str:
+def _format_kernel_error(name: str, notebook: Any, exc: NoSuchKernel | NotStartedError) -> str:
     if isinstance(exc, NoSuchKernel):
         return f"{name} needs the kernel {exc.name!r}, which is not installed: install it"
     kernel = notebook.metadata.get("kernelspec", {}).get("name", "python3")
@@ -436,33 +430,34 @@ def _without_kernel(name: str, notebook: Any, exc: NoSuchKernel | NotStartedErro
 
 
 def _check_epoch() -> None:
-    """Raise `UsageError` if no kernel would start: IPython reads the epoch, for its banner."""
+    # IPython reads the variable for its banner, so no kernel starts with an invalid value.
     if (epoch := os.environ.get(environment_module.EPOCH)) is not None:
         clock_from_epoch(epoch)
 
 
-def _environment(
+def _make_environment(
     path: Path,
     strict: bool,
     continue_: bool,
     overrides: Sequence[str],
+    answers: Path | None,
+    decisions: Path | None,
 ) -> dict[str, str]:
-    ours = {environment_module.PATH: str(path)}
+    variables = {environment_module.PATH: str(path)}
     if strict:
-        ours[environment_module.STRICT] = "1"
+        variables[environment_module.STRICT] = "1"
     if continue_:
-        ours[environment_module.CONTINUE] = "1"
+        variables[environment_module.CONTINUE] = "1"
     if overrides:
-        ours[environment_module.OVERRIDES] = json.dumps(list(overrides))
-    return {key: value for key, value in os.environ.items() if key not in OF_A_RUN} | ours
+        variables[environment_module.OVERRIDES] = json.dumps(list(overrides))
+    if answers is not None:
+        variables[environment_module.ANSWERS] = str(answers.resolve())
+    if decisions is not None:
+        variables[environment_module.DECISIONS] = str(decisions.resolve())
+    return {k: v for k, v in os.environ.items() if k not in RUN_VARIABLES} | variables
 
 
-def _files(answers: Path | None, decisions: Path | None) -> dict[str, str]:
-    named = {environment_module.ANSWERS: answers, environment_module.DECISIONS: decisions}
-    return {name: str(file.resolve()) for name, file in named.items() if file is not None}
-
-
-def _last_executed(notebook: Any) -> int | None:
+def _find_last_executed(notebook: Any) -> int | None:
     numbers = [
         (cell.get("execution_count") or 0, index) for index, cell in enumerate(notebook.cells)
     ]
@@ -470,29 +465,29 @@ def _last_executed(notebook: Any) -> int | None:
 
 
 def _finish(
-    client: NotebookClient, target: Path, before: Sequence[JsonValue], path: Path
+    client: NotebookClient, target: Path, unreadable: Sequence[JsonValue], path: Path
 ) -> CellFailure | None:
-    """Write what there is, and return what is wrong with the record of this run, if something is.
+    """Write the notebook, and return the failure of an incomplete record.
 
-    What could not be read `before` is not of this run. The notebook at `path` was run.
+    `unreadable` are damaged parts of the record from before the run.
     """
-    lift_from(client)
-    _take_journals(path, client.nb.metadata)
+    lift_record(client)
+    _add_journals(path, client.nb.metadata)
     join_streams(client.nb)
     write_notebook(client.nb, target)
-    if any(state not in before for state in unreadable_carrier(client.nb.metadata)):
-        return CellFailure(None, "StorageError", NOT_WHOLE)
+    if any(state not in unreadable for state in unreadable_carrier(client.nb.metadata)):
+        return CellFailure(None, "StorageError", INCOMPLETE_RECORD)
     return None
 
 
 def join_streams(notebook: Any) -> None:
-    """Join adjacent outputs of the same stream: only the time of a flush separated them."""
+    """Join adjacent outputs of the same stream, which depend on the times of flushes."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = list(_joined(cell.outputs))
+            cell.outputs = list(_join_adjacent(cell.outputs))
 
 
-def _joined(outputs: Iterable[Any]) -> Iterator[Any]:
+def _join_adjacent(outputs: Iterable[Any]) -> Iterator[Any]:
     for stream, found in groupby(outputs, lambda each: each.get("name")):
         pieces = list(found)
         if stream is not None:
@@ -501,34 +496,21 @@ def _joined(outputs: Iterable[Any]) -> Iterator[Any]:
         yield from pieces
 
 
-def _take_journals(path: Path, metadata: Any) -> None:
-    """Add what the kernel kept of the record outside of the notebook, and could not send."""
+def _add_journals(path: Path, metadata: Any) -> None:
     written = merge.read_segments(metadata) if KEY in metadata else None
     if isinstance(written, dict):
-        with suppress(OSError, StorageError):  # it is found when the notebook is opened
+        with suppress(OSError, StorageError):  # recovered when the notebook is opened
             whole = complete_document(JournalFolder(), written, notebook=str(path))
             if whole != written:
                 merge.store_segments(metadata, whole)
 
 
-def _forget_journals(path: Path, written: JsonValue) -> None:
-    """Remove what the kernel kept of this run outside of the notebook: that is `written` now."""
-    with suppress(OSError, StorageError):  # what stays is found when the notebook is opened
+def _remove_journals(path: Path, written: JsonValue) -> None:
+    with suppress(OSError, StorageError):  # recovered when the notebook is opened
         remove_written(JournalFolder(), as_object(written), notebook=str(path))
 
 
-def lift_from(client: NotebookClient) -> None:
-    """Move the record that `client` has collected so far to its notebook's `metadata.jp`."""
-    client.set_widgets_metadata()  # nbclient itself does so only when no cell failed
+def lift_record(client: NotebookClient) -> None:
+    """Move the record that `client` has collected to `metadata.jp` of its notebook."""
+    client.set_widgets_metadata()  # nbclient does this only if no cell failed
     lift_carrier(client.nb.metadata)
-
-
-__all__ = [
-    "CellFailure",
-    "RunResult",
-    "join_streams",
-    "lift_from",
-    "print_cell",
-    "print_transcript",
-    "run_notebook",
-]

@@ -1,7 +1,7 @@
-"""`jp-nb strip`: remove outputs and the record from the text of a notebook.
+"""Command `jp-nb strip`: remove outputs and the record from a notebook file.
 
-The text is cut, not written anew: indentation, order of keys, spelling of numbers and unknown keys
-stay as they are, so that a diff shows only what was removed.
+Parts of the text are cut out. Indentation, order of keys, spelling of numbers, and unknown keys
+stay, so that a diff shows only the removed parts.
 
 Source: `docs/guide.md`, https://git-scm.com/docs/gitattributes#_filter, `docs/decisions.md` D120,
 https://nbformat.readthedocs.io/en/latest/format_description.html.
@@ -26,13 +26,13 @@ from jp_nb.text import plain
 _RECORD: Final = re.compile(r"jp(\.[0-9]+)?")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _SEPARATOR: Final = re.compile(r"[ \t\n\r]*[,:][ \t\n\r]*")
-# Numbers stay text: one may be longer than Python reads.
+# Numbers stay text, because Python limits their length.
 _READ: Final = json.JSONDecoder(parse_int=str, parse_float=str)
 _EMPTY: Final = {"outputs": "[]", "execution_count": "null"}
 
 
 class _Removal(NamedTuple):
-    """From `start` until before `end` stands `text` instead."""
+    """Replacement of the text from `start` to `end`, exclusive."""
 
     start: int
     end: int
@@ -40,7 +40,7 @@ class _Removal(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """A key of an object, and where it, its value and the end of that are."""
+    """A member of an object: start of its key, and start and end of its value."""
 
     key: str
     start: int
@@ -50,28 +50,28 @@ class _Member(NamedTuple):
 
 
 _Judge = Callable[[_Member], list[_Removal] | None]
-"""Returns the cuts inside of a member; None if all of it goes."""
+"""Returns the removals inside a member; None to remove the member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What goes: the `record` with its carriers; `outputs` with their numbers and widgets."""
+    """Parts to remove: the `record` with its carriers, and the `outputs` with widgets."""
 
     record: bool = True
     outputs: bool = True
 
 
 def strip_notebook(data: bytes, parts: Parts) -> bytes:
-    """Return the notebook file `data` without `parts`; the same bytes if it has none of them.
+    """Return the notebook file `data` without `parts`.
 
     Raises:
-        StorageError: If it is no notebook of nbformat 4; the message says why.
+        StorageError: The file is not a notebook of nbformat 4.
     """
-    text = data.decode("utf-8", "surrogateescape")  # what is not UTF-8 stays what it is
+    text = data.decode("utf-8", "surrogateescape")  # keep bytes that are not UTF-8
     start = _SPACE.match(text, text.startswith("\ufeff")).end()  # type: ignore[union-attr]
     try:
         notebook, end = _READ.raw_decode(text, start)
-        cuts = list(_cuts(text, start, _checked(notebook, text[end:]), parts))
+        cuts = list(_find_removals(text, start, _check_notebook(notebook, text[end:]), parts))
     except RecursionError:
         raise StorageError("not a notebook: it is nested too deeply") from None
     except json.JSONDecodeError as exc:
@@ -83,8 +83,7 @@ def strip_notebook(data: bytes, parts: Parts) -> bytes:
     return "".join([*pieces, text[at:]]).encode("utf-8", "surrogateescape")
 
 
-def _checked(notebook: Any, behind: str) -> dict[str, Any]:
-    """Return `notebook` if it has the shape of one, and nothing is `behind` it."""
+def _check_notebook(notebook: Any, behind: str) -> dict[str, Any]:
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise StorageError("not a notebook: it has no cells")
     if notebook.get("nbformat") != "4":
@@ -94,25 +93,28 @@ def _checked(notebook: Any, behind: str) -> dict[str, Any]:
     return notebook
 
 
-def _cuts(text: str, start: int, notebook: dict[str, Any], parts: Parts) -> Iterator[_Removal]:
-    for member in _members(text, start):
+def _find_removals(
+    text: str, start: int, notebook: dict[str, Any], parts: Parts
+) -> Iterator[_Removal]:
+    for member in _read_members(text, start):
         if member.key == "metadata" and isinstance(member.value, dict):
-            kept = _without(text, member.at, lambda each: _in_metadata(text, each, parts))
+            kept = _remove_in_object(
+                text, member.at, lambda each: _judge_metadata(text, each, parts)
+            )
             yield from [_Removal(member.at, member.end, "{}")] if kept is None else kept
         elif member.key == "cells" and isinstance(member.value, list) and parts.outputs:
-            for at, cell in _items(text, member.at):
+            for at, cell in _iter_items(text, member.at):
                 if isinstance(cell, dict):
-                    yield from _emptied(text, at)
+                    yield from _empty_cell(text, at)
 
 
-def _emptied(text: str, cell: int) -> Iterator[_Removal]:
-    """Yield the cuts that take the outputs from the cell at `cell`."""
-    for member in _members(text, cell):
+def _empty_cell(text: str, cell: int) -> Iterator[_Removal]:
+    for member in _read_members(text, cell):
         if member.key in _EMPTY and member.value not in (None, []):
             yield _Removal(member.at, member.end, _EMPTY[member.key])
 
 
-def _in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
+def _judge_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | None:
     if _RECORD.fullmatch(member.key):
         return None if parts.record else []
     if member.key != WIDGETS:
@@ -125,20 +127,20 @@ def _in_metadata(text: str, member: _Member, parts: Parts) -> list[_Removal] | N
     def of_states(states: _Member) -> list[_Removal] | None:
         if states.key != WIDGET_STATE or not isinstance(states.value, dict):
             return []
-        found = [each for each in _members(text, states.at) if each.key == "state"]
-        kept = [_inside(text, each, of_a_model) for each in found]
+        found = [each for each in _read_members(text, states.at) if each.key == "state"]
+        kept = [_remove_in_value(text, each, of_a_model) for each in found]
         return None if kept and None in kept else [cut for cuts in kept for cut in cuts or ()]
 
-    return _inside(text, member, of_states)
+    return _remove_in_value(text, member, of_states)
 
 
-def _inside(text: str, member: _Member, judge: _Judge) -> list[_Removal] | None:
-    return _without(text, member.at, judge) if isinstance(member.value, dict) else []
+def _remove_in_value(text: str, member: _Member, judge: _Judge) -> list[_Removal] | None:
+    return _remove_in_object(text, member.at, judge) if isinstance(member.value, dict) else []
 
 
-def _without(text: str, at: int, judge: _Judge) -> list[_Removal] | None:
-    """Return the cuts in the object at `at`; None if that leaves none of its members."""
-    members = _members(text, at)
+def _remove_in_object(text: str, at: int, judge: _Judge) -> list[_Removal] | None:
+    """Return the removals in the object at `at`; None if no member would stay."""
+    members = _read_members(text, at)
     judged = [judge(member) for member in members]
     stay = [index for index, cuts in enumerate(judged) if cuts is not None]
     if members and not stay:
@@ -154,43 +156,40 @@ def _without(text: str, at: int, judge: _Judge) -> list[_Removal] | None:
     return found
 
 
-# --- where things are ------------------------------------------------------------------------
+# --- positions in the text -------------------------------------------------------------------
 
 
-def _members(text: str, at: int) -> list[_Member]:
-    """Return the members of the object at `at`, which is sound: equal keys each count."""
+def _read_members(text: str, at: int) -> list[_Member]:
     found = []
-    at = _next(text, at + 1)
+    at = _skip_separator(text, at + 1)
     while text[at] != "}":
         key, end = _READ.raw_decode(text, at)
         value_at = _SEPARATOR.match(text, end).end()  # type: ignore[union-attr]
         value, end = _READ.raw_decode(text, value_at)
         found.append(_Member(key, at, value_at, end, value))
-        at = _next(text, end)
+        at = _skip_separator(text, end)
     return found
 
 
-def _items(text: str, at: int) -> Iterator[tuple[int, Any]]:
-    """Yield the items of the list at `at`, which is sound, and where they begin."""
-    at = _next(text, at + 1)
+def _iter_items(text: str, at: int) -> Iterator[tuple[int, Any]]:
+    at = _skip_separator(text, at + 1)
     while text[at] != "]":
         value, end = _READ.raw_decode(text, at)
         yield at, value
-        at = _next(text, end)
+        at = _skip_separator(text, end)
 
 
-def _next(text: str, at: int) -> int:
-    """Return where the next thing begins, behind space and a comma."""
+def _skip_separator(text: str, at: int) -> int:
     at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     return _SPACE.match(text, at + 1).end() if text[at] == "," else at  # type: ignore[union-attr]
 
 
 PIPE = Path("-")
-"""In place of a file: what comes in goes out."""
+"""Argument that selects stdin and stdout."""
 
 
 def strip(options: argparse.Namespace) -> int:
-    """Strip each notebook; return 1 if one of them is none. That one stays as it is."""
+    """Strip each notebook, and return 1 if one is not valid. Such a file is not changed."""
     chosen = Parts(options.record, options.outputs)
     parts = chosen if options.record or options.outputs else Parts()
     code = 0
@@ -208,7 +207,7 @@ def _strip_pipe(parts: Parts) -> None:
     try:
         stripped = strip_notebook(data, parts)
     except StorageError:
-        _write_out(data)  # git may go on with what comes out, whatever the exit code
+        _write_out(data)  # git may use the output despite the exit code
         raise
     _write_out(stripped)
 

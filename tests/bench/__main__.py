@@ -1,10 +1,10 @@
-"""Figures, side by side with a minimal raw loop over the same loopback server.
+"""Benchmark turns against a minimal loop over httpx, with the same loopback server.
 
     python -m tests.bench
 
-Every figure is a median over runs that alternate between the two, and a ratio. What is measured
-is the whole way of a turn: magics' session, agent thread, provider, record, live display folded
-and rendered; first without a kernel and a page, then with both (`kernel_turns`).
+Each figure is a median over alternating runs, and a ratio. A run is a whole turn: session, agent's
+thread, provider, record, and live display. The first figures are without kernel and page, the next
+ones with both (`kernel_turns`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ SCENARIOS = (
 
 
 class LiveFrontEnd(NotebookFrontEnd):
-    """A front end whose display believes that somebody watches."""
+    """Front end with a live display."""
 
     def _display(self, config: AppConfig) -> TurnDisplay:
         return TurnDisplay(Transcript(), self._cell, lambda: lambda bundle, **_: None, live=True)
 
 
 class LiveHost(NotebookHost):
-    """A shell with such a front end."""
+    """Host of a shell with `LiveFrontEnd`."""
 
     def front_end(
         self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
@@ -89,7 +89,7 @@ print("seconds", time.perf_counter() - start)
 
 
 def load() -> None:
-    """`%load_ext jp_nb` beside the imports, each in a fresh process with ipykernel loaded."""
+    """Compare `%load_ext jp_nb` with its imports, in fresh processes that have loaded ipykernel."""
 
     def seconds(work: str) -> float:
         done = subprocess.run(

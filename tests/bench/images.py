@@ -1,10 +1,10 @@
-"""What images cost: the notebook's size, and the time to record, to read and to send them.
+"""Benchmark images: size of the notebook, and times to record, read, and send them.
 
     python -m tests.bench.images
 
-Twenty figures as matplotlib draws them (640×480 pixels), one figure in twenty results, and the same
-twenty results without any. Times are medians; those of a request are for a thread that was sent
-before, and grew by one result.
+The cases are twenty figures of matplotlib (640×480 pixels), one figure in twenty results, and
+twenty results without an image. Times are medians. A request is measured for a context that was
+sent before and has one more result.
 """
 
 from __future__ import annotations

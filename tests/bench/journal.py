@@ -1,4 +1,4 @@
-"""What the journal costs: turns of a notebook with it, beside the same turns without.
+"""Benchmark the journal: turns of a notebook with and without it.
 
 python -m tests.bench.journal
 """

@@ -1,10 +1,10 @@
-"""The whole way of a cell: a kernel, its displays, and a page that acknowledges the record.
+"""Benchmark cells in a kernel with displays, and with a page that acknowledges the record.
 
     python -m tests.bench.kernel_turns
 
-What counts is what the kernel takes of the processor, all its threads, from the request to run a
-cell to its end. `%%jp` and the raw loop alternate in one kernel, whose page is this process. A cell
-that does nothing takes several milliseconds of that, beside either.
+The figure is the processor time of all threads of the kernel, from the execute request to the end
+of the cell. `%%jp` cells and the minimal loop alternate in one kernel, and this process is its
+page. An empty cell takes several milliseconds in both cases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCENARIOS = (
     ("kernel: one answer of 2,000 deltas, per delta", "text-2000", 2000),
 )
 SETTLES_S = 0.1
-"""What a kernel does after its cell has ended, such as its history, is done by then."""
+"""Time for the kernel's work after a cell, such as its history."""
 BEGIN = f"""
 import sys; sys.path.insert(0, {str(ROOT)!r})
 %load_ext jp_nb
@@ -72,7 +72,7 @@ def kernel_clock(page: PageFrontEnd) -> Callable[[], float]:
 
     def seconds() -> float:
         page.pause(SETTLES_S)
-        return clock_gettime(~process << 3 | 2)  # as glibc makes the number of that clock
+        return clock_gettime(~process << 3 | 2)  # the id of the clock, as in glibc
 
     return seconds
 

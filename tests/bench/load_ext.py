@@ -1,10 +1,9 @@
-"""How long `%load_ext jp_nb` takes, with nothing configured and with a `.jp/config.toml`.
+"""Benchmark `%load_ext jp_nb` without configuration, and with a `.jp/config.toml`.
 
     python -m tests.bench.load_ext [CHECKOUT …]
 
-Each figure is a median over fresh processes in which IPython is already there; the variants take
-turns, so that a busy machine slows all of them alike. With other checkouts of this repository,
-these are measured too, in the same round.
+Each figure is a median over fresh processes that have loaded IPython. The variants alternate, so
+that a busy machine slows all of them equally. Other checkouts are measured in the same rounds.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def main(*checkouts: str) -> None:
         for run in range(RUNS + 1):
             for (root, folder), found in taken.items():
                 took = seconds(root, folder)
-                if run:  # the first one compiled the modules
+                if run:  # the first run compiles the modules
                     found.append(took)
         for root in roots:
             one, other = (

@@ -3,7 +3,7 @@
     python tests/bench/page_latency.py [--times 30]
 
 - From a click to the code that it resumes in the cell: the page notes the time of the click, the
-  cell the time at which it goes on; both clocks are the machine's.
+  cell the time at which it continues; both clocks are the machine's.
 - A form of ten questions: from the call that asks to its first page as the browser has drawn it,
   from a click on Next to the next page, and from the last click to the code that it resumes.
 - The handshake by which `%load_ext` finds the record in the page.

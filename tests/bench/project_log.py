@@ -1,9 +1,9 @@
-"""Two kernels write one project log, 5,000 answers each, and one of them is killed at random.
+"""Stress test of the project log: two kernels write 5,000 answers each, one is killed at random.
 
     python -m tests.bench.project_log [ANSWERS] [KILLS]
 
-Says what it took, and fails if an answer that a kernel had acknowledged is missing, a line is
-torn that no kill explains, or an id was given twice.
+Prints the duration. Fails if an acknowledged answer is missing, an id occurs twice, or a line is
+torn without a kill.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ for number in write(Path({root!r}), {name!r}, {first}, {last}):
 
 
 class KernelWriter(Writer):
-    """A kernel that writes in a cell and notes what is written; killed, another one goes on."""
+    """Kernel that writes answers and logs their numbers. After a kill, another kernel continues."""
 
     def write_all(self, count: int, kills: list[float]) -> None:
         """Write `count` answers; a kernel is killed after each of the seconds in `kills`."""

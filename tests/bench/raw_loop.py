@@ -1,4 +1,4 @@
-"""The least that a tool loop over httpx can be: what the figures are compared with."""
+"""Minimal tool loop over httpx, with which the benchmarks compare turns."""
 
 from __future__ import annotations
 

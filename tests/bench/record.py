@@ -1,9 +1,9 @@
-"""What the record costs as it grows, and what loading costs beside reading its JSON alone.
+"""Benchmark the record as it grows, and compare loading it with reading its JSON.
 
     python -m tests.bench.record
 
-Figures are medians over runs in which the sizes take turns, so that a busy machine slows all of
-them alike. The ratio at the end of a line compares with the smallest size, or with the other way.
+Figures are medians over runs in which the sizes alternate, so that a busy machine slows all of them
+equally. The ratio at the end of a line compares with the smallest size, or with the other way.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def serialising() -> None:
 
 
 def projecting() -> None:
-    """The configuration in force after one more change of it."""
+    """Effective configuration after one more change."""
     streams = [loaded(entries(size)).conversation for size in SIZES]
     projections = [Projection(stream, list) for stream in streams]
     for projection in projections:

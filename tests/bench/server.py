@@ -1,7 +1,7 @@
-"""A chat-completions server that answers from prepared bytes: as little work as a server can do.
+"""Chat Completions server that replies with prepared bytes, as fast as possible.
 
-Run as a process of its own, so that client and server do not share an interpreter lock. It prints
-its address and stops when its standard input ends.
+It runs in its own process, so that client and server do not share an interpreter lock. It prints
+its address, and stops when its standard input ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the benches share: the server, and how two things are measured side by side."""
+"""Tools of the benchmarks: the server, and alternating measurements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def heading() -> str:
 
 @contextlib.contextmanager
 def server() -> Iterator[str]:
-    """Serve prepared answers in a process of their own; yields the address."""
+    """Start the server in another process, and yield its address."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.bench.server"],
         stdin=subprocess.PIPE,
@@ -40,10 +40,10 @@ def side_by_side(
     before: Callable[[], object] = lambda: None,
     clock: Callable[[], float] = process_time,
 ) -> tuple[list[float], list[float]]:
-    """Return the seconds of each run; the two alternate, after one run each that does not count.
+    """Return the seconds of each run. The runs alternate, after one warm-up run each.
 
-    They are those that the processor worked in this process, whatever else it is busy with, or
-    another `clock`'s. `before` each of `ours` something is done that is not timed.
+    The default `clock` is the processor time of this process. `before` is called before each run of
+    `ours`, and is not measured.
     """
     before(), ours(), raw()
     taken: tuple[list[float], list[float]] = ([], [])

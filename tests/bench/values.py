@@ -1,9 +1,8 @@
-"""What describing a value costs, beside its own `repr`; the worst ones first.
+"""Benchmark descriptions of values against their own `repr`, the slowest first.
 
     python -m tests.bench.values
 
-Medians in milliseconds, with images (`all`) and without (`text`): a picture costs what drawing it
-costs.
+Figures are medians in milliseconds, with images (`all`) and without (`text`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Conversation directories of JP beside notebooks, for the tests of import and export."""
+"""Conversation directories of JP next to notebooks, for tests of import and export."""
 
 from __future__ import annotations
 

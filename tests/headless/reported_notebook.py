@@ -1,4 +1,4 @@
-"""A notebook in which something of everything happens that a report tells of."""
+"""Notebook whose run has all events that a report contains."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CELLS = (LOAD, TOOLS, ANSWER, PLAN, SHORTER)
 
 
 def write_walk(folder: Path, *cells: str, name: str = "walk.ipynb", script: str = SCRIPT) -> Path:
-    """Write a notebook with a heading and `cells`, and the script of its model beside it."""
+    """Write a notebook with a heading and `cells`, and the script of its model next to it."""
     made = [nbformat.v4.new_markdown_cell("# A walk"), *map(nbformat.v4.new_code_cell, cells)]
     path = folder / name
     nbformat.write(nbformat.v4.new_notebook(cells=made), path)

@@ -1,4 +1,4 @@
-"""`jp-nb run --answers FILE`: a file answers in place of the user."""
+"""`jp-nb run --answers FILE`: a file answers instead of the user."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def printed(path: Path) -> list[str]:
     return "".join(streams[-2:]).splitlines()
 
 
-def closed(path: Path) -> dict[str, Any]:
+def read_ends(path: Path) -> dict[str, Any]:
     """Return the end of each inquiry, by the text of the question."""
     entries: list[Any] = load_conversation(path).conversation.raw
     asked = {x["id"]: x["question"]["text"] for x in entries if x["type"] == "inquiry_request"}
@@ -128,7 +128,7 @@ def closed(path: Path) -> dict[str, Any]:
 
 
 def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute) -> None:
-    """It replaces the answers file that the notebook configures."""
+    """The file replaces the answers file in the notebook's configuration."""
     source = path.read_text("utf-8").replace(
         "%load_ext jp_nb\\n", "%load_ext jp_nb\\n%jp config prompt.answers=none.toml\\n", 1
     )
@@ -146,7 +146,7 @@ def test_file_answers_permits_withholds_and_applies(path: Path, execute: Execute
         "jp-nb: in.answers.toml, line 6: questions.sign*.w was not used: "
         "the notebook did not ask for it\n"
     )
-    ends = closed(path)
+    ends = read_ends(path)
     assert ends["Who is it for?"]["answer"] == "team"
     assert ends["Which token?"]["outcome"] == "redacted"
     assert {end["metadata"]["channel"] for end in ends.values()} == {"answers"}
@@ -172,15 +172,15 @@ def test_open_decisions_are_listed_and_their_template_is_filled_in(
         "question size of jp.ask: How large?",
     ):
         assert text in said
-    template = (path.parent / "new.toml").read_text("utf-8")
-    assert tomllib.loads(template) == {
+    format_template = (path.parent / "new.toml").read_text("utf-8")
+    assert tomllib.loads(format_template) == {
         "questions": {"signup": {}, "jp.ask": {}},
         "permissions": {},
         "results": {},
         "changes": {},
     }
-    assert "# style.reasoning.display: " in template
-    filled = template.replace("# who =", "who =").replace('name = ""', 'name = "Bo"')
+    assert "# style.reasoning.display: " in format_template
+    filled = format_template.replace("# who =", "who =").replace('name = ""', 'name = "Bo"')
     for name in ("size", "publish", "peek", "set_tone"):
         filled = filled.replace(f"# {name} =", f"{name} =")
     assert "2 open decisions:" in execute(path, answers=filled)
@@ -201,7 +201,7 @@ def test_invalid_answers_are_reported_with_file_and_line(path: Path, execute: Ex
     assert f"{place} 9: the answer to 'size' does not fit" in said
     assert printed(path)[0].startswith("publish: in.answers.toml, line 4: ")
     assert printed(path)[-1] == "ConfigError"
-    assert closed(path)["Which token?"]["reason"] == "invalid_static_answer"
+    assert read_ends(path)["Which token?"]["reason"] == "invalid_static_answer"
     assert "sesame" not in said + path.read_text("utf-8")
 
 
@@ -236,7 +236,7 @@ text = "Planned."
     )
     (made.parent / "tools.toml").write_text(script, encoding="utf-8")
     assert "used" not in execute(made, answers='[questions.ask]\n"*" = "Postgres"\n')
-    [end] = closed(made).values()
+    [end] = read_ends(made).values()
     assert (end["answer"], end["metadata"]["channel"]) == ("Postgres", "answers")
 
 
@@ -257,7 +257,10 @@ def test_skipped_decisions_are_not_answered_run_or_applied(path: Path, execute: 
         "not toned: user_rejected",
         "PromptCancelled",
     ]
-    assert closed(path)["Who is it for?"]["metadata"] == {"end": "declined", "channel": "answers"}
+    assert read_ends(path)["Who is it for?"]["metadata"] == {
+        "end": "declined",
+        "channel": "answers",
+    }
 
 
 @pytest.mark.runners

@@ -1,4 +1,4 @@
-"""Notebooks recorded on a cassette, and run again from it: no key, no server, the same record."""
+"""Notebooks are recorded on a cassette, and replayed without key and server to the same record."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ ASKS_MODEL = "\n%jp config conversation.tools.pack.questions.size.target=assista
 CITIES = ("Bern", "Delft", "Oslo", "Rome")
 
 
-def packing(slow: bool) -> Callable[[Received], Reply]:
+def make_packing_model(slow: bool) -> Callable[[Received], Reply]:
     """Return the replies of a model that packs for all cities and answers the tool's questions."""
 
     def reply(request: Received) -> Reply:
@@ -157,7 +157,7 @@ def test_questions_that_a_model_answers_concurrently_are_recorded_in_one_order(
     monkeypatch.setenv(KEYS["openai"], KEY)
     cassette, files = tmp_path / "talk.cassette.jsonl", []
     for slow in (True, False):
-        with LoopbackServer(packing(slow)) as server:
+        with LoopbackServer(make_packing_model(slow)) as server:
             settings = {"providers.llm.openai.base_url": server.url}
             assert run_with(path, "record", **settings).failure is None
             assert len(server.requests) == 2 + len(CITIES)
@@ -167,7 +167,7 @@ def test_questions_that_a_model_answers_concurrently_are_recorded_in_one_order(
     assert "size 3" in str(recorded)
     monkeypatch.delenv(KEYS["openai"])
     assert run_with(path, "replay").failure is None
-    # The order in which the answers arrived at the recording is a matter of time.
+    # The order of the recorded answers depends on their timing.
     assert sorted(map(str, result_of(path)["record"])) == sorted(map(str, recorded))
 
     asks_else = PACK.replace("Which size for", "What size for")
@@ -180,7 +180,7 @@ def test_questions_that_a_model_answers_concurrently_are_recorded_in_one_order(
 
 
 def _without_made_up_ids(text: str) -> str:
-    """Return `text` without the ids that the server counts up, and the digests over them."""
+    """Return `text` without the server's counted ids and the digests over them."""
     return re.sub(r'"id":"[^"]*"|"seal":"\w+"', "", text)
 
 
@@ -226,13 +226,13 @@ def test_recorded_results_replace_tools_and_give_the_same_conversation(
     assert result_of(path) == recorded
     assert not [name for name in ("one", "two", "three") if (tmp_path / name).exists()]
     (tmp_path / "more").touch()
-    failure = run_with(path, "replay").failure  # they run, and count another file
+    failure = run_with(path, "replay").failure  # the tools run, and count another file
     assert failure is not None
     assert "marked one at" in failure.message
 
 
 def test_key_is_not_on_the_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither if the user writes it in a request, nor if the server returns it."""
+    """The key is in a request of the user, and in the server's reply."""
     load = LOAD.format(protocol="anthropic")
     asks = f"%%jp\nMy key is {KEY}, is it not?"
     path = write_cells(tmp_path / "talk.ipynb", load, asks, "%%jp\nAnd now?")
@@ -243,7 +243,7 @@ def test_key_is_not_on_the_cassette(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert failure is not None
     text = (tmp_path / "talk.cassette.jsonl").read_text("utf-8")
     assert KEY not in text
-    assert text.count("[key]") == 4  # asked, answered, replayed to the model, and in the error
+    assert text.count("[key]") == 4  # in the question, the answer, the request, and the error
     assert "x-api-key" not in text
     again = run_with(path, "replay").failure
     assert again is not None
@@ -281,7 +281,7 @@ def test_secret_answer_is_not_on_the_cassette_and_a_different_one_replays_it(
     with LoopbackServer(replies) as server:
         settings = {"providers.llm.openai.base_url": server.url, **answers}
         assert run_with(path, "record", **settings).failure is None
-        assert "sesame" in str(server.requests[2].body)  # what is attached is sent as it is
+        assert "sesame" in str(server.requests[2].body)  # attachments are sent without changes
     text = (tmp_path / "talk.cassette.jsonl").read_text("utf-8")
     assert "sesame" not in text
     assert "entered with (secret)" in text

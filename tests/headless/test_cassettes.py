@@ -10,11 +10,11 @@ import pytest
 from jp_nb.agent.provider import Finished
 from jp_nb.agent.recording import Exchange
 from jp_nb.headless.options import (
-    cassette_use,
-    noting_use,
-    unused_lines,
-    used_lines,
-    written_lines,
+    format_fully_used,
+    format_recorded,
+    format_unused,
+    log_cassette_use,
+    read_cassette_use,
 )
 from jp_nb.session.cassettes import CassetteChoice, OpenCassette
 from jp_nb.storage.cassette import CassetteWriter
@@ -28,12 +28,12 @@ def test_unused_exchanges_are_counted_for_any_name_of_the_cassette(
 ) -> None:
     exchange = Exchange(asked(SPEC), (), Finished())
     CassetteWriter(tmp_path / name).add(exchange)
-    with noting_use() as noted:
+    with log_cassette_use() as noted:
         tape = OpenCassette(CassetteChoice("replay", tmp_path / name))
-        assert "1 of 1 exchange" in unused_lines(cassette_use(noted))[0]
+        assert "1 of 1 exchange" in format_unused(read_cassette_use(noted))[0]
         tape.replay(exchange.asked)
-        assert unused_lines(cassette_use(noted)) == []
-        assert used_lines(cassette_use(noted)) == [f"1 of 1 exchange of {name} used"]
+        assert format_unused(read_cassette_use(noted)) == []
+        assert format_fully_used(read_cassette_use(noted)) == [f"1 of 1 exchange of {name} used"]
 
 
 def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path) -> None:
@@ -41,9 +41,9 @@ def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path) -> No
     spec = changed(SPEC, ("message", last, "user"), f"{'x' * 52} {KEY}")
     spec["message"] = spec["message"][: last + 1]
     CassetteWriter(tmp_path / "talk.jsonl").add(Exchange(asked(spec), (), Finished()))
-    with noting_use() as noted:
+    with log_cassette_use() as noted:
         OpenCassette(CassetteChoice("replay", tmp_path / "talk.jsonl"))
-        [_, line] = unused_lines(cassette_use(noted))
+        [_, line] = format_unused(read_cassette_use(noted))
     assert "x" * 52 in line
     assert "sk-" not in line
 
@@ -51,10 +51,10 @@ def test_no_part_of_a_key_is_in_the_line_about_an_exchange(tmp_path: Path) -> No
 def test_recording_without_a_request_is_reported(tmp_path: Path) -> None:
     path, noted = tmp_path / "talk.jsonl", tmp_path / "used"
     settings = {"providers.cassette.path": str(path), "providers.cassette.mode": "record"}
-    [line] = written_lines(cassette_use(noted, settings))
+    [line] = format_recorded(read_cassette_use(noted, settings))
     assert line == f"no model answered: nothing was recorded in {path}"
     path.touch()
-    assert written_lines(cassette_use(noted, settings)) == [f"{line}; the file is unchanged"]
+    assert format_recorded(read_cassette_use(noted, settings)) == [f"{line}; the file is unchanged"]
 
 
 def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path) -> None:
@@ -64,15 +64,15 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path) ->
         Exchange(asked(changed(SPEC, ("model",), name)), (), Finished()) for name in ("a", "b")
     ]
     for number, exchange in enumerate(exchanges):
-        with noting_use() as noted:
+        with log_cassette_use() as noted:
             tape = OpenCassette(CassetteChoice("replay-or-record", path))
             for before in exchanges[:number]:
                 tape.replay(before.asked)
             tape.keep(exchange)
-            uses = cassette_use(noted, settings)
-        assert written_lines(uses) == [f"1 exchange added to {path}"]
-        assert used_lines(uses) == ["1 of 1 exchange of talk.jsonl used"] * number
-        assert unused_lines(uses) == []
+            uses = read_cassette_use(noted, settings)
+        assert format_recorded(uses) == [f"1 exchange added to {path}"]
+        assert format_fully_used(uses) == ["1 of 1 exchange of talk.jsonl used"] * number
+        assert format_unused(uses) == []
 
 
 def test_question_of_a_recorded_tool_is_not_reported_as_unused(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_question_of_a_recorded_tool_is_not_reported_as_unused(tmp_path: Path) -
     question = changed(SPEC, ("message", 8), {"user": "Which size?", "inquiry": "pack.size"})
     CassetteWriter(file).add(Exchange(asked(question), (), Finished()))
     for tools, lines in (("run", 2), ("recorded", 0)):
-        with noting_use() as noted:
+        with log_cassette_use() as noted:
             tape = OpenCassette(CassetteChoice("replay", file, tools))
-            assert len(unused_lines(cassette_use(noted))) == lines
+            assert len(format_unused(read_cassette_use(noted))) == lines
         assert len(tape.unused()) == lines // 2

@@ -1,4 +1,4 @@
-"""`jp-nb check` finds keys, damage and outdated cassettes, and prints no key."""
+"""`jp-nb check` finds keys, damage, and outdated cassettes, and prints no key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Check = Callable[..., tuple[int, list[str]]]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a notebook that was recorded on a cassette as it ran."""
+    """A folder with a notebook that was recorded on a cassette."""
     folder = tmp_path_factory.mktemp("recorded")
     path = write_walk(folder, LOAD, TOOLS, ANSWER, PLAN, SHORTER)
     assert run_notebook(path, settings={"providers.cassette.mode": "record"}).ok
@@ -51,7 +51,7 @@ def check(capsys: pytest.CaptureFixture[str]) -> Check:
     return call
 
 
-def changed(path: Path, change: Callable[[Any], object]) -> None:
+def edit_notebook(path: Path, change: Callable[[Any], object]) -> None:
     """Apply `change` to the notebook at `path`."""
     notebook = nbformat.read(path, as_version=4)
     change(notebook)
@@ -87,7 +87,7 @@ def in_a_name(notebook: Any) -> None:
 
 def test_key_is_found_and_not_printed(path: Path, check: Check) -> None:
     for change in (in_source, in_output, in_record, in_a_name):
-        changed(path, change)
+        edit_notebook(path, change)
     status, lines = check(path)
     assert status == 1
     what = f"contains a possible API key: sk-a… ({len(KEY)} characters)"
@@ -105,7 +105,9 @@ def test_value_of_a_secret_variable_is_found_also_escaped(
     path: Path, check: Check, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WALK_PASSWORD", 'four "words" of mine')
-    changed(path, lambda notebook: notebook.metadata.update(mine='"four \\"words\\" of mine"'))
+    edit_notebook(
+        path, lambda notebook: notebook.metadata.update(mine='"four \\"words\\" of mine"')
+    )
     status, lines = check(path)
     held = "contains the value of the environment variable WALK_PASSWORD"
     assert (status, lines) == (1, [f"walk.ipynb: metadata.mine: {held}"])
@@ -130,7 +132,7 @@ def test_place_and_message_of_a_finding_hold_no_key(
     before = path.read_bytes()
     for change in NAMED_BY_A_SECRET:
         path.write_bytes(before)
-        changed(path, lambda notebook: change(notebook, secret))
+        edit_notebook(path, lambda notebook: change(notebook, secret))
         status, lines = check(path)
         assert status == 1
         assert secret[:9] not in "".join(lines)
@@ -144,7 +146,7 @@ def test_request_that_is_not_on_the_cassette_is_printed_without_its_key(
         asked = next(e for e in notebook.metadata.jp.events if e["type"] == "chat_request")
         asked["content"] = f"{'Plan ' * 17}{KEY}"
 
-    changed(path, change)
+    edit_notebook(path, change)
     lines = check(path)[1]
     assert any("of the last run is not in" in line for line in lines)
     assert KEY[:12] not in "".join(lines)
@@ -156,7 +158,7 @@ def test_short_values_other_variables_and_paths_are_not_keys(
     monkeypatch.setenv("WALK_PASSWORD", "walk")
     monkeypatch.setenv("WALK_PLACE", "Plan a walk.")
     monkeypatch.setenv("WALK_TOKEN", str(path.resolve()))
-    changed(path, lambda notebook: notebook.metadata.update(mine=str(path.resolve())))
+    edit_notebook(path, lambda notebook: notebook.metadata.update(mine=str(path.resolve())))
     assert check(path)[0] == 0
 
 
@@ -245,7 +247,7 @@ def test_damage_of_the_record_is_found(path: Path, check: Check, subtests: pytes
     for damage, said in rows:
         with subtests.test(damage.__name__):
             path.write_bytes(before)
-            changed(path, damage)
+            edit_notebook(path, damage)
             status, lines = check(path)
             assert status == 1
             found = [line for line in lines if said in line]
@@ -253,7 +255,7 @@ def test_damage_of_the_record_is_found(path: Path, check: Check, subtests: pytes
 
 
 def test_findings_of_a_file_are_limited(path: Path, check: Check) -> None:
-    changed(path, lambda notebook: notebook.metadata.jp.update(events=[7] * 1000))
+    edit_notebook(path, lambda notebook: notebook.metadata.jp.update(events=[7] * 1000))
     lines = check(path)[1]
     assert len(lines) == 21
     assert lines[20] == "walk.ipynb: and 980 more"
@@ -261,7 +263,7 @@ def test_findings_of_a_file_are_limited(path: Path, check: Check) -> None:
 
 def test_escape_sequences_in_names_do_not_reach_the_terminal(path: Path, check: Check) -> None:
     name = f"\x1b[2J\n{KEY}: fine"
-    changed(path, lambda notebook: notebook.metadata.update(mine={name: KEY}))
+    edit_notebook(path, lambda notebook: notebook.metadata.update(mine={name: KEY}))
     text = "\n".join(check(path)[1])
     assert "\x1b" not in text
     assert KEY not in text
@@ -273,7 +275,7 @@ def test_escape_sequences_in_names_do_not_reach_the_terminal(path: Path, check: 
 
 def test_changed_request_of_a_cell_is_found(path: Path, check: Check) -> None:
     for now in (SHORTER.replace("shorter", "longer"), SHORTER[:-5]):
-        changed(path, lambda notebook: notebook.cells[5].update(source=now))
+        edit_notebook(path, lambda notebook: notebook.cells[5].update(source=now))
         status, [line] = check("walk.cassette.jsonl")
         assert status == 1
         begin = (
@@ -287,13 +289,15 @@ def test_skipped_cell_needs_no_exchange(path: Path, check: Check) -> None:
         tags = {"tags": ["skip-execution"]}
         notebook.cells.append(nbformat.v4.new_code_cell("%%jp\nNever.", id="z", metadata=tags))
 
-    changed(path, add_cell)
+    edit_notebook(path, add_cell)
     assert check(path)[0] == 0
 
 
 def test_cell_whose_request_is_unknown_needs_no_exchange(path: Path, check: Check) -> None:
     for source in ("%%jp\nAbout {{place}}.", "print('%%jp')", "", "%%jp\n\n"):
-        changed(path, lambda notebook: notebook.cells.append(nbformat.v4.new_code_cell(source)))
+        edit_notebook(
+            path, lambda notebook: notebook.cells.append(nbformat.v4.new_code_cell(source))
+        )
         assert check(path)[0] == 0, source
 
 
@@ -304,7 +308,7 @@ def result_changed(notebook: Any) -> None:
 
 
 def test_result_that_differs_from_the_cassette_is_found(path: Path, check: Check) -> None:
-    changed(path, result_changed)
+    edit_notebook(path, result_changed)
     status, [line] = check(path)
     assert status == 1
     assert "metadata.jp: a message after the request 'Plan a walk.' of the last run" in line
@@ -315,7 +319,7 @@ def test_live_conversation_is_not_compared_with_the_cassette(path: Path, check: 
         result_changed(notebook)
         notebook.metadata.jp.conversation.made = "live"
 
-    changed(path, change)
+    edit_notebook(path, change)
     assert check(path)[0] == 0
 
 
@@ -353,7 +357,7 @@ def test_folder_is_checked_without_hidden_folders(path: Path, check: Check) -> N
     for folder in ("notes/deep", ".ipynb_checkpoints"):
         Path(folder).mkdir(parents=True)
         shutil.copy(path, folder)
-        changed(Path(folder) / path.name, in_source)
+        edit_notebook(Path(folder) / path.name, in_source)
     status, lines = check(".")
     assert status == 1
     assert {line.split(":")[0] for line in lines} == {"notes/deep/walk.ipynb"}

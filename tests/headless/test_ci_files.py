@@ -134,7 +134,7 @@ def hook(identifier: str) -> dict[str, Any]:
     return next(each for each in read(HOOKS) if each["id"] == identifier)
 
 
-def hooked(identifier: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_hook(identifier: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a hook as pre-commit does: on the files whose names match."""
     found = hook(identifier)
     names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
@@ -144,10 +144,10 @@ def hooked(identifier: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.runners
 def test_hook_for_checks_finds_a_key(repository: Path) -> None:
-    assert hooked("jp-nb-check", repository).returncode == 0
+    assert run_hook("jp-nb-check", repository).returncode == 0
     path = repository / "notebooks" / "walk.ipynb"
     path.write_text(path.read_text().replace("# A walk", f"# A walk with {KEY}"))
-    done = hooked("jp-nb-check", repository)
+    done = run_hook("jp-nb-check", repository)
     assert done.returncode == 1
     assert "notebooks/walk.ipynb: cells[0].source: contains a possible API key" in done.stdout
     assert KEY not in done.stdout
@@ -157,11 +157,11 @@ def test_hook_for_checks_finds_a_key(repository: Path) -> None:
 def test_hook_for_stripping_keeps_the_cells(repository: Path) -> None:
     path = repository / "notebooks" / "walk.ipynb"
     assert '"jp": {' in path.read_text()
-    assert hooked("jp-nb-strip", repository).returncode == 0
+    assert run_hook("jp-nb-strip", repository).returncode == 0
     assert '"jp": {' not in path.read_text()
     assert "Plan a walk." in path.read_text()
     stripped = path.read_bytes()
-    assert hooked("jp-nb-strip", repository).returncode == 0
+    assert run_hook("jp-nb-strip", repository).returncode == 0
     assert path.read_bytes() == stripped
 
 

@@ -1,4 +1,4 @@
-"""`jp-nb` ends with the exit code that shells expect, and one line about what is wrong."""
+"""`jp-nb` returns the exit code that shells expect, and prints one line about an error."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_output_that_is_closed_early_is_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     command: str,
 ) -> None:  # fmt: skip
-    """Such as by `head` in `jp-nb show NB | head`."""
+    """`head` closes the pipe early: `jp-nb show NB | head`."""
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         said = {"type": "chat_request", "timestamp": "2026-03-18 12:00:00.0", "content": name}

@@ -1,4 +1,4 @@
-"""Conversations in whole runs without a user: requests, length, tokens, questions, journals."""
+"""Conversations in headless runs: requests, length, tokens, questions, journals."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ pytestmark = pytest.mark.runners
 SCRIPTED = "%load_ext jp_nb\n%jp config assistant.model.id=scripted/talk"
 
 
-def texts(path: Path) -> str:
+def read_outputs(path: Path) -> str:
     """Return all outputs of the notebook as plain text."""
-    return "\n".join(map(shown, read(path).cells))
+    return "\n".join(map(format_outputs, read(path).cells))
 
 
-def shown(cell: Any) -> str:
+def format_outputs(cell: Any) -> str:
     found = (x.get("text") or x.get("data", {}).get("text/plain", "") for x in cell.outputs)
     return "\n".join(found)
 
@@ -98,13 +98,13 @@ def test_compacted_conversation_is_the_same_from_its_cassette(
     recorded = result_of(path)
     kinds = [entry["type"] for entry in recorded["record"]]
     assert kinds.count("compaction") == 3
-    shown = texts(path)
-    assert SUMMARY in shown
+    text = read_outputs(path)
+    assert SUMMARY in text
     assert (
         "⊟ The conversation is longer than the model's context window: from now on, turns 1 to 3 "
-        "are sent" in shown
+        "are sent" in text
     )
-    assert "(undone)" in shown
+    assert "(undone)" in text
     monkeypatch.delenv(KEYS["openai"])
     assert run_with(path, "replay").failure is None
     assert result_of(path) == recorded
@@ -185,9 +185,9 @@ def test_untrusted_record_causes_no_request_of_its_own(tmp_path: Path) -> None:
     markdown = [output.get("data", {}).get("text/markdown", "") for output in outputs(path)]
     assert "alert(1)" in "".join(markdown)
     assert "<script" not in "".join(markdown)
-    shown = texts(path)
-    assert "dear" not in shown.split("ignored until")[0]
-    assert "conversation.compaction" in shown
+    text = read_outputs(path)
+    assert "dear" not in text.split("ignored until")[0]
+    assert "conversation.compaction" in text
     kinds = [entry["type"] for entry in record(path)]
     assert kinds.count("compaction") == 2
 
@@ -215,9 +215,9 @@ def test_tokens_are_recorded_and_known_to_a_later_kernel(tmp_path: Path, data: P
          "cache_read_tokens": 900},
         {"model": "scripted/talk", "input_tokens": 1300, "output_tokens": 8},
     ]  # fmt: skip
-    assert "tokens" not in texts(path)
+    assert "tokens" not in read_outputs(path)
     run_notebook(replace_cells(path, SCRIPTED, SEEN), continue_=True)
-    said = texts(path)
+    said = read_outputs(path)
     assert "[1200, 1300]" in said
     assert "scripted/talk" in said
     assert "36%" in said, "900 of 2500 tokens were read from the cache"
@@ -302,22 +302,22 @@ def test_requests_are_shown_exactly_and_after_a_restart_reconstructed(
     assert first.ok, first
     arrived = [received.body for received in server.requests]
     assert len(arrived) == 3
-    assert json.loads(shown(first.notebook.cells[BODIES])) == arrived
-    last = shown(first.notebook.cells[LAST])
+    assert json.loads(format_outputs(first.notebook.cells[BODIES])) == arrived
+    last = format_outputs(first.notebook.cells[LAST])
     assert "request 1.1 · anthropic/claude-x · exact request" in last
     assert "the provider counted 11" in last
 
     again = run_notebook(replace_cells(path, "%load_ext jp_nb", WEATHER, *INSPECT), continue_=True)
     assert again.ok, again
-    assert json.loads(shown(again.notebook.cells[BODIES])) == arrived
-    assert "request 1.1 · anthropic/claude-x · reconstructed request" in shown(
+    assert json.loads(format_outputs(again.notebook.cells[BODIES])) == arrived
+    assert "request 1.1 · anthropic/claude-x · reconstructed request" in format_outputs(
         again.notebook.cells[LAST]
     )
-    told = shown(again.notebook.cells[FIRST_TURN])
+    told = format_outputs(again.notebook.cells[FIRST_TURN])
     assert "hosts, keys and attached files are the current ones" in told
     assert "result of weather        sun in Delft" in told
     assert "x-api-key: (the variable KERNEL_KEY)" in told
-    assert "shared prefix for a prompt cache:" in shown(again.notebook.cells[COMPARED])
+    assert "shared prefix for a prompt cache:" in format_outputs(again.notebook.cells[COMPARED])
     assert len(server.requests) == len(arrived), "to look sends nothing"
     assert API_KEY not in path.read_text()
 
@@ -423,7 +423,7 @@ def test_configured_answers_are_listed_and_the_next_run_shows_the_same(tmp_path:
 
 @pytest.mark.req("RCP-85")
 def test_only_the_record_is_a_widget_under_a_stock_runner(tmp_path: Path) -> None:
-    """The folder has no `.jp`, so the history of questions is that of the notebook."""
+    """The folder has no `.jp`, so the question history is in the notebook."""
     path = planning(tmp_path)
     command = ["-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", path.name]
     done = run(command, path.parent)

@@ -15,7 +15,7 @@ import pytest
 
 from jp_nb.cli import main
 
-PATIENCE = 120.0
+PATIENCE_S = 120.0
 
 
 @pytest.mark.parametrize("is_root", [True, False])
@@ -54,7 +54,7 @@ def test_demo_starts_a_jupyterlab_server(tmp_path: Path) -> None:
         text=True, start_new_session=True,
     )  # fmt: skip
     try:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + PATIENCE_S
         while not (found := list(runtime.glob("jpserver-*.json"))):
             assert process.poll() is None, process.communicate()[0]
             assert time.monotonic() < until
@@ -63,7 +63,7 @@ def test_demo_starts_a_jupyterlab_server(tmp_path: Path) -> None:
             try:
                 server = json.loads(found[0].read_text())
                 address = f"{server['url']}api/status?token={server['token']}"
-                with urllib.request.urlopen(address, timeout=PATIENCE) as answer:
+                with urllib.request.urlopen(address, timeout=PATIENCE_S) as answer:
                     assert answer.status == 200
                 break
             except (ValueError, OSError):
@@ -71,5 +71,5 @@ def test_demo_starts_a_jupyterlab_server(tmp_path: Path) -> None:
                 time.sleep(0.1)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        out, _ = process.communicate(timeout=PATIENCE)
+        out, _ = process.communicate(timeout=PATIENCE_S)
     assert ("You are root" in out) is (os.geteuid() == 0)

@@ -1,4 +1,4 @@
-"""Notebook files are read and written as a whole or not at all."""
+"""Notebook files are written atomically."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    """A path such as `/dev/stdout` is a pipe; root could even replace `/dev/null`."""
+    """`/dev/stdout` may be a pipe, and root could even replace `/dev/null`."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Transcripts of notebooks hold no control sequences of a terminal."""
+"""Transcripts of notebooks contain no control sequences."""
 
 from __future__ import annotations
 

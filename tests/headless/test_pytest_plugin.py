@@ -11,18 +11,18 @@ from xml.etree import ElementTree
 import pytest
 
 from jp_nb.errors import StorageError
-from jp_nb.headless.files import MAX_TEXT, shown_text
-from jp_nb.headless.open_decisions import Decisions, Undecided, report_lines
-from jp_nb.headless.pytest_notebooks import failures, settings_for
+from jp_nb.headless.files import MAX_TEXT, format_text
+from jp_nb.headless.open_decisions import ReportedDecision, RunLog, format_decisions
+from jp_nb.headless.pytest_notebooks import format_failures, make_file_settings
 from jp_nb.headless.report import (
     ReportedCell,
     ReportedEnd,
     ReportedQuestion,
     ReportedTurn,
     RunReport,
-    turn_lines,
-    undecided_lines,
-    went_wrong,
+    format_cell_errors,
+    format_open_decisions,
+    format_turn,
 )
 from jp_nb.record.turns import Inquiry, ToolCall, Turn
 from jp_nb.tools.question import Question
@@ -46,9 +46,9 @@ def test_notebook_is_one_test_and_is_not_changed(tmp_path: Path) -> None:
     names = {each.name for each in tmp_path.iterdir()} - {"ipython", "__pycache__"}
     assert names == {"walk.ipynb", "walk.toml", "test_other.py", "pytest.ini"}
     report = ElementTree.parse(tmp_path.parent / "report.xml")
-    facts = {each.get("name"): each.get("value") for each in report.iter("property")}
-    assert facts["turns"] == "2"
-    assert facts["unanswered_questions"] == "1"
+    list_counts = {each.get("name"): each.get("value") for each in report.iter("property")}
+    assert list_counts["turns"] == "2"
+    assert list_counts["unanswered_questions"] == "1"
 
 
 KEY = "sk-abcdefgh1234567890123"
@@ -75,7 +75,7 @@ def test_failure_names_cell_error_and_open_questions_without_keys(tmp_path: Path
 
 
 def before_a_key(limit: int) -> str:
-    """Return a text with a key around character `limit`, at which it is cut."""
+    """Return a text in which a key crosses the limit at which the text is cut."""
     return f"{'x' * (limit - 8)} {KEY}"
 
 
@@ -86,11 +86,11 @@ def test_no_part_of_a_key_is_left_of_a_text_that_is_cut() -> None:
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
     key = ("questions", "plan", "q1")
     question = Question.text("q1", before_a_key(200))
-    left = Undecided(key, "question", before_a_key(300), question=question)
+    left = ReportedDecision(key, "question", before_a_key(300), question=question)
     report = RunReport("walk.ipynb", None, (cell,), (turn,), "", (left,))
-    ends = report_lines(Decisions([left]), None)
-    shown = [*went_wrong(cell), *turn_lines(turn), *undecided_lines(report), *ends]
-    shown.append(shown_text(before_a_key(MAX_TEXT)))
+    ends = format_decisions(RunLog([left]), None)
+    shown = [*format_cell_errors(cell), *format_turn(turn), *format_open_decisions(report), *ends]
+    shown.append(format_text(before_a_key(MAX_TEXT)))
     assert len(shown) > 7
     assert [line for line in shown if "sk-" in line] == []
 
@@ -107,7 +107,7 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
     for name, content in answers.items():
         write_walk(tmp_path, LOAD, TOOLS, PLAN, name=f"{name}.ipynb")
         (tmp_path / f"{name}.answers.toml").write_text(f"[questions.plan]\n{content}\n")
-    monkeypatch.setenv("CI", "true")  # there pytest shortens nothing
+    monkeypatch.setenv("CI", "true")  # pytest does not shorten lines in CI
     done = pytest_in(tmp_path, "--jp-strict", "--junitxml", "../report.xml")
     assert "2 failed, 1 passed" in done.stdout, done.stdout
     lines = done.stdout.splitlines()
@@ -118,8 +118,8 @@ def test_strict_test_fails_for_open_decisions_and_unused_answers(
     place = "walk.ipynb: cell 5 failed: %%jp -m scripted/walk Plan a walk."
     assert place in lines
     assert f"FAILED walk.ipynb::jp - {place}" in lines
-    failures = ElementTree.parse(tmp_path.parent / "report.xml").findall(".//failure")
-    texts = {each.get("message"): str(each.text) for each in failures}
+    format_failures = ElementTree.parse(tmp_path.parent / "report.xml").findall(".//failure")
+    texts = {each.get("message"): str(each.text) for each in format_failures}
     assert texts[place].startswith(f"{place}\nin turn 0 of jp-c")
     [turn] = [line for line in lines if line.startswith("in turn 0 of jp-c")]
     assert turn.endswith(": 'Plan a walk.'")
@@ -135,8 +135,8 @@ def test_answer_that_was_chosen_automatically_fails_a_strict_test() -> None:
     turn = ReportedTurn("jp-c1", Turn(0, "Plan it."), 1, asked, {})
     cell = ReportedCell(1, "", "passed", 0.0, "", "", (turn,))
     report = RunReport("walk.ipynb", None, (cell,), (turn,))
-    assert list(failures(report, strict=False)) == []
-    assert list(failures(report, strict=True)) == [
+    assert list(format_failures(report, strict=False)) == []
+    assert list(format_failures(report, strict=True)) == [
         "walk.ipynb: cell 2, turn 0 of jp-c1: 'Plan it.'",
         "  question automatic of assistant: 'automatic?': chosen automatically",
         "Prepare these decisions in an answers file walk.answers.toml next to the notebook.",
@@ -190,7 +190,7 @@ def test_cassette_must_have_every_request_and_strictly_no_others(tmp_path: Path)
 def test_cassette_is_not_recorded_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "talk.cassette.jsonl").symlink_to(tmp_path.parent / ".bash_profile")
     with pytest.raises(StorageError, match="is a link to"):
-        settings_for(tmp_path / "talk.ipynb", record=True)
+        make_file_settings(tmp_path / "talk.ipynb", record=True)
 
 
 def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
@@ -198,7 +198,7 @@ def test_lines_about_a_turn_hold_no_escape_sequences() -> None:
     asked = ReportedQuestion(Inquiry("q\x1b[2J", "Which?\x1b[2J"), "a\x1b[2J", "cancelled")
     turn = ReportedTurn("jp-c1", Turn(0, "Plan it.\x1b[2J", tool_calls=(call,)), 1, (asked,), {})
     cell = ReportedCell(1, "", "failed", 0.0, "", "", (turn,))
-    lines = [*went_wrong(cell), *turn_lines(turn)]
+    lines = [*format_cell_errors(cell), *format_turn(turn)]
     assert any("sweep: error" in line for line in lines)
     assert "\x1b" not in "".join(lines)
 
@@ -218,7 +218,7 @@ def test_files_beside_a_notebook_become_settings(tmp_path: Path) -> None:
         folder.mkdir()
         for file in filter(None, (name, "other.cassette.jsonl", "other.answers.toml")):
             (folder / file).touch()
-        found = settings_for(folder / "walk.ipynb", record=record)
+        found = make_file_settings(folder / "walk.ipynb", record=record)
         said = {path.rpartition(".")[2]: Path(text).name for path, text in found.items()}
         assert said == settings
 

@@ -74,7 +74,7 @@ def _entry(raw: dict[str, Any]) -> Entry:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a notebook whose record `fill` makes; the same words each time with other ids."""
+    """Write a notebook with the record of `fill`: the same texts with new ids."""
 
     def written(name: str, fill: Any = talk, **jp: Any) -> Path:
         stream = ConversationStream.new(clock=utc_now, made="live")
@@ -95,7 +95,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def difference(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """Compare; return what is printed without the two names, checking the exit code."""
+    """Return the printed difference without the two names, after a check of the exit code."""
 
     def printed(before: Path, after: Path, code: int = 1) -> str:
         assert main(["diff", str(before), str(after)]) == code
@@ -355,6 +355,6 @@ def test_git_shows_records_and_cells(write: Write) -> None:
 def test_documented_settings_of_nbdime_ignore_the_record() -> None:
     page = Path(__file__).parents[2].joinpath("docs", "git.md").read_text("utf-8")
     [settings] = re.findall(r'```json\n(\{"Diff".*?)\n```', page, re.DOTALL)
-    # The form that nbdime reads: for a path, the keys that are ignored.
+    # nbdime reads the ignored keys for each path.
     kept_in = [document.KEY, merge.WIDGETS]
     assert json.loads(settings) == {"Diff": {"Ignore": {"/metadata": kept_in}}}

@@ -1,4 +1,4 @@
-"""`jp-nb import` and `jp-nb export`: through a notebook and back, without a loss."""
+"""`jp-nb import` and `jp-nb export` preserve a conversation."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_inactive_conversation_is_not_imported_again(tmp_path: Path) -> None:
     assert "nothing to import" in import_directory(folder, notebook)[0]
 
 
-def test_files_that_are_left_out_are_listed(tmp_path: Path) -> None:
+def test_omitted_files_are_listed(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / NAME, G4 | {"photo.png": b"\xff", "note.md": b"n"})
     (folder / "blobs").mkdir()
     told = import_directory(folder, tmp_path / "a.ipynb")
@@ -198,7 +198,7 @@ def test_kernel_loads_and_saves_without_a_notebook(
 # --- continued in JP ---------------------------------------------------------------------------
 
 
-def jp_goes_on(folder: Path) -> None:
+def continue_in_jp(folder: Path) -> None:
     events = json.loads((folder / "events.json").read_bytes())
     events.append(at(9, "chat_request", content="From JP"))
     (folder / "events.json").write_bytes(jp_text(events))
@@ -218,14 +218,14 @@ def test_conversation_that_jp_continued_replaces_the_stored_one(
     stored = nbformat.read(notebook, as_version=4)
     stored.metadata.jp["signature"] = "signed"
     nbformat.write(stored, notebook)
-    jp_goes_on(folder)
+    continue_in_jp(folder)
     told = import_directory(folder, notebook)
     assert told == [
         f"{notebook}: jp-c17700000001 'By JP' updated from {folder} (2 turns, 12 entries)"
     ]
     document = load_conversation(notebook)
     assert len(document.ids()) == 1 + len(document.others) == 1 + among_others
-    assert ("signature" in document.extra) == among_others  # of the one that is active
+    assert ("signature" in document.extra) == among_others  # of the active conversation
     export_directory(notebook, tmp_path / "out", conversation="jp-c17700000001")
     assert files_in(tmp_path / "out") == files_in(folder)
     assert "nothing to import" in import_directory(folder, notebook)[0]

@@ -1,4 +1,4 @@
-"""Imports and exports follow no link, wait for no pipe, and replace nothing of anyone else."""
+"""Imports and exports follow no link, wait for no pipe, and replace no file of other programs."""
 
 from __future__ import annotations
 
@@ -203,9 +203,9 @@ def test_link_that_appears_after_the_check_is_not_followed(
     os.mkfifo(folder / "pipe.txt")
     regular = (folder / "events.json").stat()
     monkeypatch.setattr(Path, "lstat", lambda self: regular)
-    files, left_out = read_files(folder)
+    files, skipped = read_files(folder)
     assert files == G4
-    assert left_out == ["notes.txt", "pipe.txt"]
+    assert skipped == ["notes.txt", "pipe.txt"]
 
 
 @posix
@@ -238,17 +238,17 @@ def test_other_files_are_read_up_to_a_total_size(
         return really(path, *arguments)
 
     monkeypatch.setattr(os, "open", watched)
-    files, left_out = read_files(folder)
+    files, skipped = read_files(folder)
     assert files == G4 | {"a.txt": others["a.txt"], "c.txt": b"c"}
-    assert left_out == ["b.txt", "d.txt"]
+    assert skipped == ["b.txt", "d.txt"]
     assert "d.txt" not in opened
 
 
-def test_other_file_that_is_too_long_is_left_out(tmp_path: Path) -> None:
+def test_file_that_is_too_long_is_omitted(tmp_path: Path) -> None:
     for size in (MAX_OTHER_BYTES, MAX_OTHER_BYTES + 1):
-        files, left_out = read_files(write_folder(tmp_path / str(size), {"a.txt": b"a" * size}))
-        assert [*files, *left_out] == ["a.txt"]
-        assert bool(left_out) == (size > MAX_OTHER_BYTES)
+        files, skipped = read_files(write_folder(tmp_path / str(size), {"a.txt": b"a" * size}))
+        assert [*files, *skipped] == ["a.txt"]
+        assert bool(skipped) == (size > MAX_OTHER_BYTES)
 
 
 def test_file_of_jp_that_is_too_long_is_refused(

@@ -1,4 +1,4 @@
-"""Reports of runs, as JSON and as JUnit's XML."""
+"""Reports of runs, as JSON and JUnit XML."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ import nbformat
 import pytest
 
 from jp_nb.agent.permissions import SKIPPED
-from jp_nb.headless.report import RunReport, json_report, junit_xml, report_of, to_json, turn_lines
-from jp_nb.headless.runner import NOT_WHOLE, CellFailure, RunResult, run_notebook
+from jp_nb.headless.report import (
+    RunReport,
+    format_json_report,
+    format_junit,
+    format_turn,
+    make_report,
+    to_json,
+)
+from jp_nb.headless.runner import INCOMPLETE_RECORD, CellFailure, RunResult, run_notebook
 from tests.headless import reported_notebook
 from tests.headless.conftest import LIVE
 from tests.headless.reported_notebook import CELLS, LOAD, PLAN, SHORTER, TALK, TOOLS
@@ -22,19 +29,19 @@ HOSTILE = "raise ValueError('\\x1b[31m]]> <b>\\x00\\ufffe & \\x0b' + 'sk-' + 'a1
 
 
 def reported(result: RunResult) -> RunReport:
-    return report_of(result, "walk.ipynb")
+    return make_report(result, "walk.ipynb")
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    """A run with tools, questions and changes, that fails in its last cell but one."""
+def failed_run(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
+    """A run with tools, questions, and changes, whose last cell but one fails."""
     folder = tmp_path_factory.mktemp("reported")
     return run_notebook(reported_notebook.write_walk(folder, *CELLS, HOSTILE, "print(3)"))
 
 
 @pytest.fixture(scope="module")
-def report(whole: RunResult) -> dict[str, Any]:
-    return json.loads(json_report(reported(whole)))  # type: ignore[no-any-return]
+def report(failed_run: RunResult) -> dict[str, Any]:
+    return json.loads(format_json_report(reported(failed_run)))  # type: ignore[no-any-return]
 
 
 def test_cells_have_their_number_status_and_time(report: dict[str, Any]) -> None:
@@ -80,8 +87,8 @@ def test_tokens_are_counted_by_turn_and_in_total(report: dict[str, Any]) -> None
 
 
 @pytest.fixture(scope="module")
-def suite(whole: RunResult) -> ElementTree.Element:
-    return ElementTree.fromstring(junit_xml([reported(whole)]))[0]
+def suite(failed_run: RunResult) -> ElementTree.Element:
+    return ElementTree.fromstring(format_junit([reported(failed_run)]))[0]
 
 
 def test_each_cell_is_a_test_case(suite: ElementTree.Element) -> None:
@@ -110,19 +117,19 @@ def test_test_case_lists_its_turns_calls_and_questions(suite: ElementTree.Elemen
     assert "'Where do you walk?': no user was available" in said
 
 
-def test_declined_call_is_reported_as_skipped(whole: RunResult) -> None:
-    walk = reported(whole).turns[0]
+def test_declined_call_is_reported_as_skipped(failed_run: RunResult) -> None:
+    walk = reported(failed_run).turns[0]
     [call] = walk.turn.tool_calls
     skipped = replace(call, content=SKIPPED, is_error=False)
-    lines = turn_lines(replace(walk, turn=replace(walk.turn, tool_calls=(skipped,))))
+    lines = format_turn(replace(walk, turn=replace(walk.turn, tool_calls=(skipped,))))
     assert "  call plan: skipped" in list(lines)
 
 
 def test_counts_are_properties_of_the_suite(suite: ElementTree.Element) -> None:
-    facts = {each.get("name"): each.get("value") for each in suite.iter("property")}
-    assert facts["turns"] == "2"
-    assert facts["unanswered_questions"] == "1"
-    assert facts["input_tokens scripted/walk"] == "350"
+    list_counts = {each.get("name"): each.get("value") for each in suite.iter("property")}
+    assert list_counts["turns"] == "2"
+    assert list_counts["unanswered_questions"] == "1"
+    assert list_counts["input_tokens scripted/walk"] == "350"
 
 
 # --- other ends of a run ---------------------------------------------------------------------
@@ -143,7 +150,7 @@ def test_kernel_that_dies_fails_the_running_cell(tmp_path: Path) -> None:
 
 @pytest.mark.runners
 def test_notebook_without_a_conversation_has_a_report_and_no_record(tmp_path: Path) -> None:
-    """Its first cell may fail. Its second one fails with an error that has no output."""
+    """The first cell is allowed to fail. The second one fails with an error that has no output."""
     path = reported_notebook.write_walk(tmp_path, "1 / 0", "raise ValueError('\\ud800')")
     notebook = nbformat.read(path, as_version=4)
     notebook.cells[1].metadata["tags"] = ["raises-exception"]
@@ -158,8 +165,10 @@ def test_notebook_without_a_conversation_has_a_report_and_no_record(tmp_path: Pa
 
 def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
     notebook = nbformat.v4.new_notebook()
-    lost = RunResult(tmp_path / "a.ipynb", notebook, CellFailure(None, "StorageError", NOT_WHOLE))
-    root = ElementTree.fromstring(junit_xml([reported(lost)]))
+    lost = RunResult(
+        tmp_path / "a.ipynb", notebook, CellFailure(None, "StorageError", INCOMPLETE_RECORD)
+    )
+    root = ElementTree.fromstring(format_junit([reported(lost)]))
     [error] = root.iter("error")
     assert "did not receive the whole record" in error.get("message", "")
 
@@ -168,8 +177,8 @@ def test_incomplete_record_is_an_error_of_the_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.runners
-def test_turns_of_earlier_runs_are_left_out(tmp_path: Path) -> None:
-    """A reproducible run has the id of the one before it, and still reports all its turns."""
+def test_turns_of_earlier_runs_are_omitted(tmp_path: Path) -> None:
+    """A reproducible run has the id of the earlier one, and still reports all its turns."""
     path = reported_notebook.write_walk(tmp_path, LOAD, PLAN, SHORTER, script=TALK)
     for _ in range(2):
         found = reported(run_notebook(path, settings={"record.reproducible": "true"}))
@@ -190,7 +199,7 @@ def test_each_conversation_of_a_run_is_reported_without_secrets(tmp_path: Path) 
     assert [(turn.turn.number, turn.cell) for turn in found.turns] == [(0, 4), (0, 6), (1, 7)]
     assert len({turn.conversation for turn in found.turns}) == 2
     assert found.turns[0].turn.config_changes
-    assert "Sesame" not in json_report(found) + junit_xml([found]).decode()
+    assert "Sesame" not in format_json_report(found) + format_junit([found]).decode()
 
 
 @pytest.mark.runners

@@ -1,4 +1,4 @@
-"""`jp-nb run`: its options, its reports, and the links that it does not write through."""
+"""`jp-nb run`: options, reports, and links through which it does not write."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ASK = "%%jp -m scripted/hello\nHello?"
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Path]:
-    """A folder outside of that of the notebook, in which nothing may change."""
+    """A folder outside of the notebook's folder, in which nothing may change."""
     folder = tmp_path / "home"
     folder.mkdir()
     mine = write_cells(folder / "mine.ipynb", "1 + 1")
@@ -104,7 +104,7 @@ Outcome = tuple[int, str]
 def command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., Outcome]:
-    """Run `jp-nb` in the folder of the test; returns its exit code and its messages."""
+    """Run `jp-nb` in the folder of the test, and return its exit code and its messages."""
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str) -> Outcome:

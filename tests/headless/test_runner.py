@@ -1,4 +1,4 @@
-"""`run_notebook` writes outputs and record however the run ends."""
+"""`run_notebook` writes outputs and record, also if the run fails."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ENVIRONMENT = (
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> RunResult:
-    """A run that succeeded and was written to another file.
+    """A successful run that was written to another file.
 
-    The notebook already had a conversation, metadata of the user, and gets a widget.
+    The notebook already has a conversation and metadata of the user, and gets a widget.
     """
     folder = tmp_path_factory.mktemp("finished")
     path = write_talk(
@@ -195,7 +195,7 @@ def test_incomplete_record_fails_its_run_and_no_later_one(write_notebook: WriteN
 def test_kernel_that_does_not_start_is_started_once_more(
     write_notebook: WriteNotebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, starts: int
 ) -> None:
-    """It may fail because another process takes its port first."""
+    """A start fails if another process takes the port of the kernel."""
     times = tmp_path / "times"
     ends = f"from pathlib import Path as P; t = P({str(times)!r}); t.open('a').write('x')\n"
     ends += f"if len(t.read_text()) < {starts}: raise SystemExit(1)\n"

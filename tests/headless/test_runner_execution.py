@@ -1,4 +1,4 @@
-"""Ctrl+C ends `jp-nb run` with one line, the status of an interrupt and a complete file."""
+"""Ctrl+C ends `jp-nb run` with one line, the exit code of an interrupt, and a complete file."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.headless.conftest import WriteNotebook, contents, printed, read
 
 pytestmark = pytest.mark.runners
 LOAD = "%load_ext jp_nb"
-PATIENCE = 120.0
+PATIENCE_S = 120.0
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -31,7 +31,7 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 @contextmanager
 def running(path: Path, *options: str, before: str = "") -> Iterator[subprocess.Popen[str]]:
     """Start `jp-nb run` on the notebook at `path`, in a process that executes `before` first."""
-    # Started in the background of a shell, this process ignores SIGINT, and so would that one.
+    # In the background of a shell, this process and its children would ignore SIGINT.
     listen = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     code = f"{listen}\n{before}\nimport sys\nfrom jp_nb.cli import main\nsys.exit(main())"
     process = subprocess.Popen(
@@ -47,14 +47,14 @@ def running(path: Path, *options: str, before: str = "") -> Iterator[subprocess.
 
 
 def assert_interrupted(process: subprocess.Popen[str]) -> None:
-    """Wait for the end of `process`; check its exit code and its only line."""
-    out, err = process.communicate(timeout=PATIENCE)
+    """Wait for the end of `process`, and check its exit code and its only line."""
+    out, err = process.communicate(timeout=PATIENCE_S)
     ours = [line for line in err.splitlines() if not line.startswith("[IPKernelApp]")]
     assert (process.returncode, out, ours) == (130, "", ["jp-nb: interrupted"])
 
 
 def hidden_files(path: Path) -> list[str]:
-    """Return the names of temporary files beside `path`."""
+    """Return the names of temporary files next to `path`."""
     return sorted(each.name for each in path.parent.iterdir() if each.name.startswith("."))
 
 
@@ -82,7 +82,7 @@ def test_request_of_an_interrupted_turn_is_recorded(write_notebook: WriteNoteboo
         ask = "%%jp -m llamacpp/slow\nWill you answer?"
         path = write_notebook("print('first')", ask, "print('never')", setup=LOAD)
         with running(path, "-c", f"providers.llm.llamacpp.base_url={address}") as process:
-            model.settimeout(PATIENCE)
+            model.settimeout(PATIENCE_S)
             connection, _ = model.accept()
             with connection:
                 assert connection.recv(100)

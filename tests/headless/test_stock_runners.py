@@ -113,7 +113,7 @@ def test_papermill_engine_keeps_the_record_of_a_failed_run(
 
 
 def test_nbval_passes_and_knows_the_notebook(write_notebook: WriteNotebook) -> None:
-    """Its kernel finds the notebook by a variable, which no other test sees."""
+    """The kernel gets the path in an environment variable that other tests do not have."""
     pytest.importorskip("nbval", reason=TIERS)
     path = write_notebook(
         "say('one'); flushed()",

@@ -1,4 +1,4 @@
-"""Tools in whole runs without a user: commands, the toolset `notebook`, figures, and keys."""
+"""Tools in headless runs: commands, the toolset `notebook`, figures, and keys."""
 
 from __future__ import annotations
 
@@ -123,8 +123,8 @@ LOOKED_AT = (
 )
 
 
-def look(folder: Path, *cells: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Run a notebook; return its entries and the results of its calls."""
+def run_and_read(folder: Path, *cells: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Run a notebook, and return its entries and the results of its calls."""
     path = write_scripted(folder, *cells)
     (path.parent / "look.toml").write_text(LOOK, encoding="utf-8")
     entries = entries_of_run(path)
@@ -137,7 +137,9 @@ def test_model_sees_the_cells_and_variables_of_a_headless_kernel(tmp_path: Path)
     line = "[conversation.toolsets]\nnotebook = true\n"
     (tmp_path / ".jp" / "config.toml").write_text(line, encoding="utf-8")
     ask = "%%jp -m scripted/look\nLook."
-    entries, read = look(tmp_path, *LOOKED_AT, ask, "assert len(Out) == 1 and _ == rows[:2]")
+    entries, read = run_and_read(
+        tmp_path, *LOOKED_AT, ask, "assert len(Out) == 1 and _ == rows[:2]"
+    )
     listed, cell, variables, figure, sample, found = read
     assert listed.startswith("Cells 0 to 4 of 5. These are the cells that this kernel ran, in that")
     assert "0 [code, ran as 1] %load_ext jp_nb" in listed
@@ -156,7 +158,7 @@ def test_model_sees_the_cells_and_variables_of_a_headless_kernel(tmp_path: Path)
 
 @pytest.mark.runners
 def test_toolset_notebook_is_off_by_default(tmp_path: Path) -> None:
-    _, read = look(tmp_path, *LOOKED_AT, "%%jp -m scripted/look\nLook.")
+    _, read = run_and_read(tmp_path, *LOOKED_AT, "%%jp -m scripted/look\nLook.")
     assert all("not" in said and "rows" not in said for said in read), read
 
 
@@ -264,7 +266,7 @@ def delta(text: str) -> bytes:
 def test_key_of_a_model_server_is_in_no_file_and_no_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Also if the server returns it, whole or in pieces."""
+    """The server returns the key, whole and in pieces."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     faults = iter(["answer", "error in stream", "message", "error"])

@@ -1,4 +1,4 @@
-"""Short ways to threads, requests and responses."""
+"""Short constructors for contexts and requests, and readers of responses."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ TODAY = ToolDefinition("today", "The date.", {})
 
 
 def user(text: str) -> Entry:
-    """A request of the user."""
+    """Return a request of the user."""
     return ChatRequest(content=text)
 
 
 def answer(text: str, **metadata: Any) -> Entry:
-    """A text of the model."""
+    """Return a text of the model."""
     return ChatResponse(message=text, metadata=metadata)
 
 
 def thought(text: str, **metadata: Any) -> Entry:
-    """Reasoning of the model."""
+    """Return reasoning of the model."""
     return ChatResponse(reasoning=text, metadata=metadata)
 
 
 def called(call_id: str, name: str = "weather", **arguments: Any) -> Entry:
-    """A tool call of the model."""
+    """Return a tool call of the model."""
     return ToolCallRequest(id=call_id, name=name, arguments=arguments)
 
 
 def result(call_id: str, content: str, *, is_error: bool = False) -> Entry:
-    """The result of a tool call."""
+    """Return the result of a tool call."""
     return ToolCallResponse(id=call_id, content=content, is_error=is_error)
 
 
 def make_context(*entries: Entry, provider: str = "anthropic") -> RequestContext:
-    """The context of `entries`."""
+    """Return the context with `entries`."""
     context = RequestContext()
     for entry in entries:
         context.add(entry, provider)
@@ -63,20 +63,20 @@ def make_context(*entries: Entry, provider: str = "anthropic") -> RequestContext
 
 
 def ask(*entries: Entry, provider: str = "anthropic", **fields: Any) -> ModelRequest:
-    """A request with `entries`, or with one of the user."""
+    """Return a request with `entries`, or with one request of the user."""
     context = make_context(*(entries or (user("Hi."),)), provider=provider)
     return ModelRequest(model=fields.pop("model", "test-model"), thread=context, **fields)
 
 
 async def collect(provider: Provider, request: ModelRequest) -> list[ProviderEvent]:
-    """All events of a response."""
+    """Return all events of a response."""
     return [event async for event in provider.stream(request)]
 
 
 async def collect_failure(
     provider: Provider, request: ModelRequest
 ) -> tuple[list[ProviderEvent], ProviderError]:
-    """The events before the error that a request is expected to end in, and the error."""
+    """Return the events before the expected error of a request, and the error."""
     seen: list[ProviderEvent] = []
     try:
         async for event in provider.stream(request):
@@ -87,7 +87,7 @@ async def collect_failure(
 
 
 def decoder_for(fixture: Path) -> StreamDecoder:
-    """The decoder for a recorded stream."""
+    """Return the decoder for a recorded stream."""
     protocol: Decoder = (
         AnthropicDecoder()
         if fixture.name.startswith("anthropic")
@@ -99,7 +99,7 @@ def decoder_for(fixture: Path) -> StreamDecoder:
 def decode(
     decoder: StreamDecoder, chunks: Iterable[bytes]
 ) -> tuple[list[ProviderEvent], ProviderError | None]:
-    """All events of a body in `chunks`, and the error it ended in."""
+    """Decode a body that arrives in `chunks`. Returns its events, and the error at its end."""
     seen: list[ProviderEvent] = []
     try:
         for chunk in chunks:
@@ -115,12 +115,12 @@ def decode(
 
 
 def text_of(events: Iterable[ProviderEvent], kind: str = "message") -> str:
-    """The text of one kind of parts."""
+    """Return the text of one kind of parts."""
     return "".join(e.text for e in events if isinstance(e, TextPart) and e.kind == kind)
 
 
 def list_details(exc: BaseException) -> Iterator[str]:
-    """Whatever a report could show of an error and of its causes, local variables included."""
+    """Yield all texts that a report may contain about an error, with causes and local variables."""
     link: BaseException | None = exc
     while link is not None:
         yield f"{link!s} {link!r} {vars(link)} {link.args}"

@@ -1,4 +1,4 @@
-"""Against npm's `@copilotkit/aimock`, an independent mock server of both protocols."""
+"""Requests to npm's `@copilotkit/aimock`, an independent mock server of both protocols."""
 
 from __future__ import annotations
 

@@ -381,7 +381,7 @@ async def test_cut_answer_is_followed_by_a_request_to_continue() -> None:
 async def test_thinking_without_an_answer_is_omitted(
     entries: list[Any], kept: list[dict[str, str]]
 ) -> None:
-    """The API refuses a message that ends in it, and with it each later turn."""
+    """The API rejects a message that ends with thinking, in this turn and in later ones."""
     loose = [thought("Hm.", **SIGNED), thought("", anthropic_redacted_thinking="b3A=")]
     with LoopbackServer(["Well."] * 2) as server:
         provider = create_provider("anthropic", {"base_url": server.url})

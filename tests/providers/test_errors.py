@@ -1,4 +1,4 @@
-"""Which errors of a server are tried again, and after how long."""
+"""Retries after errors of a server: kinds of errors, and waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_retry_after_is_read_in_every_form(subtests: pytest.Subtests) -> None:
         with subtests.test(headers=headers):
             for status in (429, 503):
                 assert answered(status, headers).retry_after == wait
-            # An error that names the time to come back is worth coming back for.
+            # An error with `retry-after` is retried.
             error = answered(400, headers)
             assert (error.kind, error.retry_after) == ("other", wait)
             assert error.retryable is (wait is not None)

@@ -168,7 +168,7 @@ async def test_address_in_the_environment_replaces_the_configured_one(
 ) -> None:
     with LoopbackServer(["A."]) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-        provider = create_provider("openai")  # whose own address would ask for a key
+        provider = create_provider("openai")  # the default address needs a key
         assert text_of(await collect(provider, ask())) == "A."
         await provider.aclose()
 

@@ -106,7 +106,7 @@ async def test_previews_do_not_change_the_rendering_of_a_conversation() -> None:
         provider = create_provider("llamacpp", {"base_url": server.url})
         live = ask(*TALK, provider="llamacpp")
         await collect(provider, live)
-        for number in range(8):  # more than are kept
+        for number in range(8):  # more than the cache holds
             provider.preview(ask(user(f"Another {number}")))
         live.thread.add(answer("More."), "llamacpp")
         live.thread.add(user("And then?"), "llamacpp")
@@ -121,7 +121,7 @@ def prefix(request: ModelRequest, items: int) -> ModelRequest:
 
 
 async def test_preview_of_an_earlier_request_has_no_stale_signature() -> None:
-    """Reasoning with a stale signature is text, in the preview of earlier requests too."""
+    """Reasoning with a stale signature is sent as text, also in the preview of earlier requests."""
     stale = Reply(status=400, message="messages.1.content.0: Invalid `signature` in `thinking`")
     with LoopbackServer([stale, "Sun."]) as server:
         provider = create_provider("anthropic", {"base_url": server.url})

@@ -1,4 +1,4 @@
-"""A key that its server sends back is hidden, however it is spelled and wherever it occurs."""
+"""A key that its server sends back is hidden in every spelling and every place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_every_spelling_of_a_key_is_hidden(subtests: pytest.Subtests) -> None:
             assert PROVIDER_KEY in shown
             assert (
                 len(shown) < len("you sent [key], it seems") + 14
-            )  # of Base64 what is not of the key
+            )  # the part of the Base64 that does not encode the key
 
 
 def test_text_without_the_key_is_unchanged() -> None:
@@ -123,7 +123,7 @@ def call(text: str) -> dict[str, object]:
     return {"tool_calls": [{"index": 0, "function": {"arguments": text}}]}
 
 
-def named(name: str, id_: str = "1") -> bytes:
+def start_call(name: str, id_: str = "1") -> bytes:
     return chat(tool_calls=[{"index": 0, "id": id_, "function": {"name": name, "arguments": ""}}])
 
 
@@ -167,9 +167,9 @@ OPENAI: dict[str, Callable[[str], list[bytes]]] = {
     ),
     "finish reason": lambda k: stream(event({"choices": [{"delta": {}, "finish_reason": k}]}),
                                       b"data: [DONE]\n\n"),
-    "tool": lambda k: stream(named(k, k), END),
+    "tool": lambda k: stream(start_call(k, k), END),
     "arguments": lambda k: stream(
-        named("t"), *(chat(**call(x)) for x in pieces(json.dumps({"a": k}))), END
+        start_call("t"), *(chat(**call(x)) for x in pieces(json.dumps({"a": k}))), END
     ),
 }  # fmt: skip
 
@@ -211,8 +211,8 @@ ANTHROPIC: dict[str, Callable[[str], list[bytes]]] = {
 }  # fmt: skip
 
 
-async def shown_of(name: str, response: RawResponse) -> str:
-    """The text of a response and of the error that it ended in, frames included."""
+async def collect_visible_text(name: str, response: RawResponse) -> str:
+    """Return the text of a response, and of its error with local variables."""
     with LoopbackServer(lambda _: response) as server:
         provider = create_provider(name, {"base_url": server.url})
         answer = ""
@@ -242,7 +242,9 @@ async def test_key_that_a_server_sends_back_is_hidden_everywhere(
         for spelling in ("as it is", others[number % 2]):
             with subtests.test(place=place, spelling=spelling):
                 caplog.clear()
-                seen = await shown_of(name, RawResponse(answer(SPELLINGS[spelling](KEY))))
+                seen = await collect_visible_text(
+                    name, RawResponse(answer(SPELLINGS[spelling](KEY)))
+                )
                 shown = seen + caplog.text + "".join(capfd.readouterr())
                 hidden = [SPELLINGS[each](KEY)[4:] for each in ("as it is", *others)]
                 for trace in (KEY, INNER, quote(INNER), *hidden):
@@ -257,12 +259,12 @@ async def test_short_key_is_hidden_in_errors(
     monkeypatch.setenv("OPENAI_API_KEY", SHORT)
     for place in [p for p in OPENAI if "error" in p or p in ("text", "message")]:
         with subtests.test(place=place):
-            shown = await shown_of("openai", RawResponse(OPENAI[place](SHORT)))
+            shown = await collect_visible_text("openai", RawResponse(OPENAI[place](SHORT)))
             assert SHORT not in shown + caplog.text
 
 
 async def test_short_key_is_not_hidden_in_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "lm-studio")
     response = RawResponse(OPENAI["answer in pieces"]("lm-studio"))
-    answer = await shown_of("openai", response)
+    answer = await collect_visible_text("openai", response)
     assert "It is lm-studio." in answer

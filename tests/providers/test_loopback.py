@@ -1,4 +1,4 @@
-"""The loopback server speaks the protocols: the official clients understand it."""
+"""The official clients understand the protocols of the loopback server."""
 
 from __future__ import annotations
 

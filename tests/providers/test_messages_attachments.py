@@ -62,8 +62,8 @@ def encoded(attachment: Attachment) -> str:
     return base64.b64encode(attachment.content).decode()
 
 
-async def sent(name: str, *requests: ModelRequest) -> list[Any]:
-    """The bodies of `requests`, sent by one provider."""
+async def collect_bodies(name: str, *requests: ModelRequest) -> list[Any]:
+    """Return the bodies of `requests`, which one provider has sent."""
     with LoopbackServer(["ok"] * len(requests)) as server:
         provider = create_provider(name, {"base_url": server.url})
         for request in requests:
@@ -97,7 +97,7 @@ HOSTILE = [
 
 
 def read_back(xml: str) -> list[tuple[str | None, ...]]:
-    """Index, source and content of each document, by a parser that takes only good XML."""
+    """Return index, source, and content of each document, read by a strict XML parser."""
     root = ElementTree.fromstring(xml)
     assert root.tag == "documents"
     assert all([part.tag for part in d] == ["index", "source", "content"] for d in root)
@@ -105,7 +105,7 @@ def read_back(xml: str) -> list[tuple[str | None, ...]]:
 
 
 def as_xml(text: str) -> str:
-    """`text` as an XML parser returns it: no controls, no surrogates, one kind of line end."""
+    """Return `text` as an XML parser does: without control characters and surrogates, with LF."""
     plain = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "\ufffd", text)
     return plain.replace("\r\n", "\n").replace("\r", "\n")
 
@@ -127,7 +127,7 @@ def test_hostile_text_stays_in_its_document(texts: list[tuple[str, str]]) -> Non
 
 
 async def test_user_message_before_the_thread_holds_attachments() -> None:
-    (body,) = await sent("openai", ask(system=("Be brief.",), attachments=ALL))
+    (body,) = await collect_bodies("openai", ask(system=("Be brief.",), attachments=ALL))
     pdf = {"filename": PDF.source, "file_data": f"data:application/pdf;base64,{encoded(PDF)}"}
     assert body["messages"] == [
         {"role": "system", "content": "Be brief."},
@@ -146,7 +146,7 @@ async def test_user_message_before_the_thread_holds_attachments() -> None:
 
 
 async def test_message_of_texts_alone_and_of_binaries_alone() -> None:
-    texts, binary, nothing = await sent(
+    texts, binary, nothing = await collect_bodies(
         "openai", ask(attachments=(NOTES, PLAIN)), ask(attachments=(PNG,)), ask(attachments=(BMP,))
     )
     assert texts["messages"][0] == {"role": "user", "content": XML}
@@ -155,7 +155,7 @@ async def test_message_of_texts_alone_and_of_binaries_alone() -> None:
 
 
 async def test_system_message_ends_with_attached_texts() -> None:
-    bodies = await sent(
+    bodies = await collect_bodies(
         "llamacpp", ask(system=("One.", "Two."), attachments=ALL), ask(attachments=ALL), ask()
     )
     context = {"role": "user", "content": "Hi."}
@@ -174,7 +174,7 @@ def test_profiles_that_take_binaries_in_a_user_message() -> None:
 
 
 async def test_schema_in_words_follows_the_attached_texts() -> None:
-    plain, structured = await sent(
+    plain, structured = await collect_bodies(
         "deepseek",
         ask(system=("One.",), attachments=(NOTES,)),
         ask(system=("One.",), attachments=(NOTES,), schema={"type": "object", "properties": {}}),
@@ -185,7 +185,7 @@ async def test_schema_in_words_follows_the_attached_texts() -> None:
 
 async def test_anthropic_has_document_blocks_and_the_last_marks_the_cache() -> None:
     request = ask(system=("Be brief.",), attachments=ALL, tools=(WEATHER,))
-    (body,) = await sent("anthropic", request)
+    (body,) = await collect_bodies("anthropic", request)
     assert json.dumps(body).count("cache_control") == 4
     assert body["messages"] == [
         {
@@ -209,7 +209,7 @@ async def test_anthropic_has_document_blocks_and_the_last_marks_the_cache() -> N
 
 
 async def test_anthropic_has_attachments_first_in_a_thread_that_begins_with_an_answer() -> None:
-    (body,) = await sent("anthropic", ask(answer("Well."), user("Hi."), attachments=ALL))
+    (body,) = await collect_bodies("anthropic", ask(answer("Well."), user("Hi."), attachments=ALL))
     assert [message["role"] for message in body["messages"]] == ["user", "assistant", "user"]
     assert body["messages"][0]["content"][0]["title"] == "notes.md"
     assert body["messages"][2]["content"] == [text_part("Hi.")]
@@ -224,7 +224,9 @@ async def test_blank_long_and_strange_attachments_are_sent_in_a_valid_form(
             binaries = (Attachment("", "image/png", b"x"), Attachment(" ", "application/pdf", b"x"))
             long = Attachment("x/" * 400 + "end.md", "text/plain", "")
             empty = Attachment("none.png", "image/png", b"")
-            (body,) = await sent(name, ask(attachments=(*binaries, *strange, empty, long)))
+            (body,) = await collect_bodies(
+                name, ask(attachments=(*binaries, *strange, empty, long))
+            )
             if name == "anthropic":
                 *_, last, _ = body["messages"][0]["content"]
                 assert last["source"]["data"] == "(empty)"
@@ -238,10 +240,10 @@ async def test_attachments_fit_the_types_of_the_official_clients() -> None:
     gpt_types = pytest.importorskip("openai.types.chat", reason=TIERS)
 
     def fits(adapter: TypeAdapter[Any], value: object) -> bool:
-        return bool(adapter.validate_python(value) == value)  # unknown keys would be gone
+        return bool(adapter.validate_python(value) == value)  # validation would drop unknown keys
 
-    (claude,) = await sent("anthropic", ask(attachments=ALL))
-    (gpt,) = await sent("openai", ask(attachments=ALL))
+    (claude,) = await collect_bodies("anthropic", ask(attachments=ALL))
+    (gpt,) = await collect_bodies("openai", ask(attachments=ALL))
     blocks: TypeAdapter[Any] = TypeAdapter(
         claude_types.DocumentBlockParam | claude_types.ImageBlockParam | claude_types.TextBlockParam
     )
@@ -303,7 +305,7 @@ async def test_changed_attachments_are_sent_and_equal_ones_give_equal_bytes(name
         return ModelRequest("m", context, attachments=attachments)
 
     again = Attachment("notes.md", "text/plain", "".join(["a <", " b"]))
-    first, other, less, equal = await sent(
+    first, other, less, equal = await collect_bodies(
         name, having(NOTES, PLAIN), having(PLAIN, NOTES), having(PLAIN), having(again, PLAIN)
     )
     texts = [json.dumps(body) for body in (first, other, less, equal)]
@@ -323,7 +325,7 @@ async def test_omitted_attachment_is_logged_once_in_a_conversation(
         for conversation in ("a", "a", "b")
         for attachments in ((*ALL, empty), (*ALL, empty))
     ]
-    await sent(name, *requests)
+    await collect_bodies(name, *requests)
     said_of = [record.getMessage() for record in caplog.records if record.name.startswith("jp_nb")]
     of_bmp = [message for message in said_of if "old.bmp" in message]
     assert len(of_bmp) == 2

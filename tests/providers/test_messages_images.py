@@ -1,4 +1,4 @@
-"""Images of a thread in the form of each protocol, or described in words."""
+"""Images of a context in the format of each protocol, or described in text."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def test_setting_images_overrides_the_profile(provider: str, images: bool)
 
 
 def whole(value: Any) -> Any:
-    """A copy of `value` for which pydantic has checked its lazy parts."""
+    """Return a copy of `value` after pydantic has validated its lazy parts."""
     if isinstance(value, dict):
         return {key: whole(item) for key, item in value.items()}
     return value if isinstance(value, str | bool | None) else [whole(item) for item in value]
@@ -148,7 +148,7 @@ def test_rendered_messages_stay_the_same_as_the_thread_grows(make: Callable[[], 
     encoded: list[bytes] = []
     for count, item in enumerate(whole, start=1):
         growing.items.append(item)
-        if count in (1, 5, 6):  # a batch's results come together
+        if count in (1, 5, 6):  # results of a batch are appended together
             rendering.update(growing)
             encoded.append(rendering.messages.encode()[:-1])
     assert all(later.startswith(earlier) for earlier, later in pairwise(encoded))

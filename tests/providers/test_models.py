@@ -1,4 +1,4 @@
-"""Lists of models, over servers that speak each protocol."""
+"""Lists of models from servers of each protocol."""
 
 from __future__ import annotations
 
@@ -234,8 +234,8 @@ INNER = """prompt completion input_modalities n_ctx_train n_params max_completio
     thinking parameter_size quantization_level"""
 
 
-def odd(value: Any) -> dict[str, Any]:
-    """A model all of whose fields hold `value`."""
+def make_odd_model(value: Any) -> dict[str, Any]:
+    """Return a model with `value` in all fields."""
     made = dict.fromkeys(FIELDS.split(), value)
     inner = dict.fromkeys(INNER.split(), value)
     nested = ("capabilities", "meta", "top_provider", "architecture", "pricing", "details")
@@ -249,11 +249,15 @@ VALUES = [None, True, -1, 0, 1.5, 2**80, "", "x" * 5000, "nan", "inf", "-1", [],
 def test_fields_of_any_type_leave_the_model_listed(subtests: pytest.Subtests) -> None:
     for value in VALUES:
         with subtests.test(value=value):
-            page: Any = {"data": [odd(value)], "models": [odd(value)], "has_more": value}
+            page: Any = {
+                "data": [make_odd_model(value)],
+                "models": [make_odd_model(value)],
+                "has_more": value,
+            }
             models = [model for read in READERS.values() for model in read(page)]
             models += [
-                add_ollama_details(models[2], odd(value)),
-                add_llamacpp_properties(models[1], odd(value)),
+                add_ollama_details(models[2], make_odd_model(value)),
+                add_llamacpp_properties(models[1], make_odd_model(value)),
             ]
             for model in models:
                 assert model.id == "m"
@@ -342,10 +346,10 @@ async def test_key_in_a_list_is_hidden(logged: pytest.LogCaptureFixture) -> None
         await listed("openai", server.url)
     with (
         LoopbackServer(paths={"/v1/models": KEY.encode()}) as server,
-        pytest.raises(ProviderError) as odd,
+        pytest.raises(ProviderError) as make_odd_model,
     ):
         await listed("openai", server.url)
-    for error in (refused.value, odd.value):
+    for error in (refused.value, make_odd_model.value):
         assert KEY not in str(error) + repr(error) + repr(error.__cause__)
     assert KEY not in logged.text
 

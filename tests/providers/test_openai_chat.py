@@ -116,11 +116,11 @@ def test_deepseek_is_sent_reasoning_of_the_current_turn_alone() -> None:
 
 
 def test_answer_of_reasoning_alone_is_omitted(subtests: pytest.Subtests) -> None:
-    """Servers refuse a message that neither says nor calls anything, and so each later turn."""
+    """Servers reject a message without text and calls, in this turn and in later ones."""
     for profile in sorted(PROFILES):
         with subtests.test(profile=profile):
             if PROFILES[profile].reasoning_field is None:
-                return  # there it is text
+                return  # reasoning is sent as text
             context = make_context(
                 user("a"), called("c1"), result("c1", "x"), thought("Hm."), provider=profile
             )

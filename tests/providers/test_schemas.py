@@ -275,7 +275,7 @@ SCALARS: st.SearchStrategy[Asked] = st.sampled_from(
 
 
 def objects(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
-    """Objects with properties that must, may and happen to be there."""
+    """Objects with required, optional, and undeclared properties."""
 
     def build(members: list[tuple[Asked, str]]) -> Asked:
         named = {f"p{number}": member for number, member in enumerate(members)}
@@ -284,7 +284,7 @@ def objects(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
             "properties": {name: asked[0] for name, (asked, _) in named.items()},
             "required": [name for name, (_, how) in named.items() if how == "must"],
         }
-        # An optional property that is null is one that is absent.
+        # A null optional property counts as absent.
         there = {
             name: asked
             for name, (asked, how) in named.items()
@@ -336,7 +336,9 @@ def test_answer_that_is_no_json_is_unchanged(subtests: pytest.Subtests) -> None:
 def test_json_mode_wraps_and_restores_a_list() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"type": "string", "maxLength": 3}}
     sent = adapt_for_json_mode(schema)
-    assert sent.schema["properties"] == {"value": schema}  # words say what no grammar can
+    assert sent.schema["properties"] == {
+        "value": schema
+    }  # the description has constraints that a grammar cannot express
     assert sent.restore('{"value": ["a"]}') == '["a"]'
     assert adapt_for_json_mode(NESTED).schema == NESTED
 
@@ -448,13 +450,13 @@ def test_schema_too_large_for_openai_is_sent_unchanged(make: Any, most: int) -> 
 
 
 def in_definitions(levels: int, make: Any) -> dict[str, Any]:
-    """Definitions each of which names the next one twice, as `make` says."""
+    """Return definitions in which each one refers to the next one twice."""
     names = {f"A{n}": make({"$ref": f"#/$defs/A{n + 1}"}) for n in range(levels)}
     return {"$ref": "#/$defs/A0", "$defs": {**names, f"A{levels}": PERSON}}
 
 
 def twice_with_words(below: dict[str, Any]) -> dict[str, Any]:
-    """An object with two properties of the form `below`, each with a description."""
+    """Return an object with two properties that refer to `below` and have descriptions."""
     both = {"x": {**below, "description": "One."}, "y": {**below, "description": "Other."}}
     return {"type": "object", "properties": both, "required": ["x", "y"]}
 

@@ -64,7 +64,7 @@ usage = { input_tokens = 3 }
 
 
 def add(context: RequestContext, events: list[Any]) -> None:
-    """Store the response `events` as a turn loop does: an entry per completed item."""
+    """Store the response `events` as the turn loop does: one entry for each completed item."""
     metadata = {event.index: event.metadata for event in events if isinstance(event, Flush)}
     for event in events:
         if isinstance(event, ToolCallStart):
@@ -301,8 +301,8 @@ async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> Non
 # --- questions of tools ------------------------------------------------------------------------
 
 
-def asks(key: str = "rename.confirm", **properties: Any) -> Any:
-    """A request that ends in a question of a tool."""
+def make_question_request(key: str = "rename.confirm", **properties: Any) -> Any:
+    """Return a request that ends with a tool's question."""
     question = ChatRequest(content="Sure?", metadata={MARK: key})
     schema = {"properties": {"inquiry_id": {"type": "string", "const": "id-1"}, **properties}}
     return ask(user("a"), called("c1"), result("c1", "Tool paused"), question, schema=schema)
@@ -312,7 +312,7 @@ async def test_question_of_a_tool_is_answered_and_uses_no_reply() -> None:
     provider = ScriptedProvider(Script.parse(TOML))
     await collect(provider, ask())
     for _ in range(2):
-        seen = await collect(provider, asks())
+        seen = await collect(provider, make_question_request())
         assert json.loads(text_of(seen, "structured")) == {"inquiry_id": "id-1", "answer": True}
         assert [type(event).__name__ for event in seen] == ["TextPart", "Flush", "Finished"]
     assert len(provider.requests) == 3
@@ -322,18 +322,18 @@ async def test_question_of_a_tool_is_answered_and_uses_no_reply() -> None:
 
 async def test_unknown_question_is_an_error_that_lists_the_known_ones() -> None:
     _, error = await collect_failure(
-        ScriptedProvider(Script.parse(TOML, name="w")), asks("rename.other")
+        ScriptedProvider(Script.parse(TOML, name="w")), make_question_request("rename.other")
     )
     for part in ("'w'", "'rename.other'", "'rename.confirm'"):
         assert part in str(error)
     assert not error.retryable
-    _, error = await collect_failure(ScriptedProvider.from_replies(["x"]), asks())
+    _, error = await collect_failure(ScriptedProvider.from_replies(["x"]), make_question_request())
     assert "have none" in str(error)
 
 
 async def test_only_a_thread_that_ends_in_the_question_asks_it() -> None:
     provider = ScriptedProvider.from_replies(["One.", "Provenance."])
-    context = asks().thread
+    context = make_question_request().thread
     context.add(answer("x"), "scripted")
     assert (
         text_of(await collect(provider, ModelRequest(model="m", thread=context))) == "Provenance."

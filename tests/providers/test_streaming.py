@@ -80,7 +80,7 @@ EXPECTED: dict[str, list[ProviderEvent]] = {
 
 
 def without_pings(events: list[ProviderEvent]) -> list[ProviderEvent]:
-    """`events` without keep-alives, whose number depends on the chunks."""
+    """Return `events` without keep-alives, whose number depends on the chunks."""
     return [event for event in events if not isinstance(event, KeepAlive)]
 
 
@@ -111,7 +111,7 @@ def test_body_that_breaks_off_gives_no_wrong_event(fixture: Path) -> None:
         all_seen, error = decode(decoder_for(fixture), [body[:cut]])
         seen = without_pings(all_seen)
         if error is None:
-            # Nothing was lost but usage and the end mark, which may follow the finish reason.
+            # Only usage and the end mark are missing, which may follow the finish reason.
             assert isinstance(seen[-1], Finished)
             assert [e for e in whole if e in seen] == seen
         else:
@@ -137,15 +137,15 @@ async def test_pings_keep_a_stream_alive(
 ) -> None:
     protocol: Protocol = "anthropic" if name == "anthropic" else "chat"
     end = reply_events(Reply(text="Done."), protocol, {"model": "m"}, 1)
-    seen = await arriving((ping, ping, ping, *end), decoder_for(Path(name)), monkeypatch)
+    seen = await collect_delayed((ping, ping, ping, *end), decoder_for(Path(name)), monkeypatch)
     assert sum(isinstance(event, KeepAlive) for event in seen) >= 3
     assert text_of(seen) == "Done."
 
 
-async def arriving(
+async def collect_delayed(
     body: Iterable[bytes | None], decoder: StreamDecoder, monkeypatch: pytest.MonkeyPatch
 ) -> list[ProviderEvent]:
-    """The events of a `body` with 0.9 s between its parts (None: silence), time-out 1 s."""
+    """Return the events of a `body` with 0.9 s between its parts (None: silence). Timeout: 1 s."""
     now = 0.0
     monkeypatch.setattr(streaming, "wall_clock", lambda: now)
     monkeypatch.setattr(streaming, "POLL_SECONDS", 0.001)
@@ -154,7 +154,7 @@ async def arriving(
         nonlocal now
         for chunk in body:
             now += 0.9
-            await asyncio.sleep(0.01)  # meanwhile, the clock is looked at
+            await asyncio.sleep(0.01)  # the watch reads the clock meanwhile
             if chunk is not None:
                 yield chunk
 
@@ -173,7 +173,7 @@ async def test_silence_inside_a_tool_call_is_waited_out(
     body = reply_events(reply, protocol, {"model": "m"}, 1)
     place = next(i for i, event in enumerate(body) if b"city" in event)
     parts = (*body[:place], None, None, None, *body[place:])
-    seen = await arriving(parts, decoder_for(Path(name)), monkeypatch)
+    seen = await collect_delayed(parts, decoder_for(Path(name)), monkeypatch)
     assert seen[-1] == Finished()
 
 
@@ -193,7 +193,7 @@ async def test_silence_ends_a_stream(reply: Reply) -> None:
 
 async def test_slow_stream_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     body = reply_events(Reply(text="x" * 20, delta_chars=1), "chat", {"model": "m"}, 1)
-    seen = await arriving(body, decoder_for(Path("openai")), monkeypatch)
+    seen = await collect_delayed(body, decoder_for(Path("openai")), monkeypatch)
     assert text_of(seen) == "x" * 20
     assert seen[-1] == Finished()
 
@@ -217,7 +217,7 @@ async def test_time_of_the_consumer_is_not_silence(monkeypatch: pytest.MonkeyPat
 
 
 async def test_clock_that_jumps_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A laptop that slept for an hour finds its connection dead at the next look."""
+    """The connection of a laptop that slept for an hour times out at the next check."""
     monkeypatch.setattr(streaming, "POLL_SECONDS", 0.02)
     readings = iter([0.0] * 6)
     monkeypatch.setattr(streaming, "wall_clock", lambda: next(readings, 3600.0))

@@ -1,4 +1,4 @@
-"""A server may send anything: a response ends in bounded time and memory, with an error."""
+"""A response of any bytes ends in bounded time and memory, with an error."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def anthropic_stream(**limits: Any) -> StreamDecoder:
     return StreamDecoder(AnthropicDecoder(), provider="p", **limits)
 
 
-async def outcome(
+async def collect_outcome(
     answer: Callable[[], Iterable[bytes | float]], **fields: Any
 ) -> tuple[list[ProviderEvent], ProviderError]:
-    """The events and the error of a request that a server answers with these bytes."""
+    """Return the events and the error of a request to a server that replies with these bytes."""
     with LoopbackServer(lambda _: RawResponse(answer())) as server:
         provider = create_provider("openai", {"base_url": server.url})
         seen = await collect_failure(
@@ -60,7 +60,7 @@ async def outcome(
     return seen
 
 
-async def ended(
+async def collect_timed(
     pieces: Iterable[bytes | None],
     monkeypatch: pytest.MonkeyPatch,
     *,
@@ -68,9 +68,9 @@ async def ended(
     idle_timeout: float = 1,
     seconds: float = 0.01,
 ) -> tuple[list[ProviderEvent], ProviderError]:
-    """The events and the error of a response whose pieces come `seconds` apart, by a fake clock.
+    """Return the events and the error of a response with `seconds` between its pieces.
 
-    A piece that is None is silence.
+    The clock is fake. A piece that is None is silence.
     """
     now = 0.0
     monkeypatch.setattr(streaming, "wall_clock", lambda: now)
@@ -124,12 +124,12 @@ async def test_messages_without_content_do_not_extend_the_idle_timeout(
         "no messages": b"\n",
     }.items():
         with subtests.test(kind=kind):
-            seen, error = await ended(endless(piece, HELLO), monkeypatch)
+            seen, error = await collect_timed(endless(piece, HELLO), monkeypatch)
             assert text_of(seen) == "Hello."
             assert (error.kind, error.retryable) == ("timeout", True)
             assert "sent no content for 1 s" in str(error)
             assert "stream_idle_timeout_secs" in str(error)
-    _, error = await ended(endless(BLOCK), monkeypatch, decoder=anthropic_stream())
+    _, error = await collect_timed(endless(BLOCK), monkeypatch, decoder=anthropic_stream())
     assert "sent no content for 1 s" in str(error)
 
 
@@ -137,7 +137,7 @@ async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for piece, decoder in ((b": still here\n\n", chat_stream()), (PING, anthropic_stream())):
-        _, error = await ended(endless(piece), monkeypatch, decoder=decoder)
+        _, error = await collect_timed(endless(piece), monkeypatch, decoder=decoder)
         assert (error.kind, error.retryable) == ("timeout", True)
         assert "sent no content for 2 s, only keep-alives" in str(error)
 
@@ -145,7 +145,7 @@ async def test_keep_alives_alone_extend_the_idle_timeout_to_a_bound(
 async def test_silent_tool_call_ends_after_the_same_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     begins = json.dumps(call(id="1", function={"name": "t", "arguments": "{"}))
     pieces = chain([HELLO, f"data: {begins}\n\n".encode()], repeat(None))
-    seen, error = await ended(pieces, monkeypatch, seconds=0.1)
+    seen, error = await collect_timed(pieces, monkeypatch, seconds=0.1)
     assert text_of(seen) == "Hello."
     assert "sent no content for 2 s, only keep-alives or an unfinished tool call" in str(error)
 
@@ -156,7 +156,7 @@ async def test_flood_without_content_ends_before_the_idle_timeout(
 ) -> None:
     monkeypatch.setattr(streaming, "MAX_EMPTY_BYTES", 1 << 20)
     flood = endless(EMPTY * 1000, STREAM, HELLO)
-    seen, error = await outcome(
+    seen, error = await collect_outcome(
         lambda: flood, idle_timeout=idle_timeout, max_response_bytes=1 << 20
     )
     assert text_of(seen) == "Hello."
@@ -166,7 +166,7 @@ async def test_flood_without_content_ends_before_the_idle_timeout(
 
 @pytest.mark.parametrize("after", [b"", b": ping\n\n", EMPTY])
 async def test_complete_answer_waits_shortly_for_its_end(after: bytes) -> None:
-    """Nothing of it is lost, and it is not asked for again."""
+    """The answer is complete, and the request is not repeated."""
 
     def answer() -> Iterator[bytes]:
         yield STREAM + HELLO + STOP
@@ -187,7 +187,7 @@ async def test_body_of_an_error_that_never_ends_is_read_in_part() -> None:
         yield b"HTTP/1.1 503 No\r\ncontent-length: 99999999\r\n\r\nI am \xff busy"
         yield 20.0
 
-    _, error = await outcome(answer)
+    _, error = await collect_outcome(answer)
     assert (error.status, error.kind) == (503, "transient")
     assert "I am \ufffd busy" in str(error)
 
@@ -198,7 +198,7 @@ async def test_endless_headers_are_refused() -> None:
         for number in range(10**9):
             yield b"x-%d: %b\r\n" % (number, b"y" * 1000)
 
-    _, error = await outcome(answer)
+    _, error = await collect_outcome(answer)
     assert error.kind == "transient"
 
 
@@ -290,7 +290,7 @@ def test_bytes_on_the_wire_are_limited_by_the_size_of_the_answer(
 
 
 def test_calls_with_one_index_are_read_in_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some servers give every call the same index: the end of one is not searched forever."""
+    """Some servers give every call the same index, so the search for its end is limited."""
     reads = 0
 
     def counted(text: str) -> bool:
@@ -336,7 +336,7 @@ def test_message_of_the_wrong_shape_is_an_error_of_the_protocol(subtests: pytest
 
 
 async def test_events_before_a_wrong_message_are_kept() -> None:
-    seen, error = await outcome(lambda: [STREAM, HELLO, b"data: {\n\n", STOP, DONE])
+    seen, error = await collect_outcome(lambda: [STREAM, HELLO, b"data: {\n\n", STOP, DONE])
     assert text_of(seen) == "Hello."
     assert isinstance(error, ProtocolError)
 
@@ -355,7 +355,7 @@ def test_strange_index_of_a_call_is_accepted(subtests: pytest.Subtests) -> None:
 
 
 def test_usage_that_is_no_count_is_dropped(subtests: pytest.Subtests) -> None:
-    """Counts are added up, and Infinity is no JSON in a notebook."""
+    """Counts are added up, and JSON has no Infinity."""
     for count in ["1e999", "-1", '"7"', "true", "[7]", "{}", "NaN", "1" + "0" * 400, "1.5"]:
         with subtests.test(count=count[:10]):
             usage = f'{{"prompt_tokens": {count}, "completion_tokens": 3}}'
@@ -370,7 +370,7 @@ def test_usage_that_is_no_count_is_dropped(subtests: pytest.Subtests) -> None:
 async def test_body_that_is_cut_is_tried_again(body: bytes) -> None:
     head = STREAM[:-2] + b"transfer-encoding: chunked\r\n\r\n"
     hello = b"%x\r\n%b\r\n" % (len(HELLO), HELLO)
-    seen, error = await outcome(lambda: [head + hello + body])
+    seen, error = await collect_outcome(lambda: [head + hello + body])
     assert text_of(seen) == "Hello."
     assert (error.kind, error.retryable) == ("transient", True)
 
