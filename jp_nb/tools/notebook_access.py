@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, Protocol
 from jp_nb.images import Image
 
 CellState = Literal["running", "queued", "done", "failed", "not run", "ran"]
-"""`ran`: how it ended is not known."""
+"""`ran` means that the kernel does not know if the cell failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,7 @@ class CellOutput:
     """One output of a cell.
 
     Attributes:
-        kind: `stream`, `display`, `result` or `error`.
-        text: Its plainest text; for an error the traceback, without terminal escapes.
-        images: The pictures in it.
+        text: The plain text. For an error, it is the traceback without terminal escapes.
     """
 
     kind: Literal["stream", "display", "result", "error"]
@@ -36,15 +34,13 @@ class NotebookCell:
     """One cell.
 
     Attributes:
-        number: Its place, from 0.
-        source: What is written in it.
-        kind: `code`, `markdown` or `raw`.
-        cell_id: Its id in the notebook; "" if that is not known.
-        execution_count: What stands in the brackets before it; None if it never ran.
-        state: What became of its last run.
-        outputs: What it shows; pictures only if the cell was asked for.
-        edited: True if its source was changed since it ran.
-        left_out: Characters of its source and outputs that are not here, because they are many.
+        number: Index in the notebook, from 0.
+        cell_id: Id in the notebook; "" if it is not known.
+        execution_count: Number of the last run; None if the cell never ran.
+        state: State of the last run.
+        outputs: The outputs, with images only for the cell that was requested.
+        edited: True if the source changed after the last run.
+        left_out: Number of omitted characters of a long source and its outputs.
     """
 
     number: int
@@ -75,12 +71,12 @@ class NotebookCells:
 
 @dataclass(frozen=True, slots=True)
 class CodeRun:
-    """What running code came to.
+    """Result of executed code.
 
     Attributes:
-        outputs: What it showed, in order, the value of its last expression included.
-        error: Type and text of the exception that ended it; None if there was none.
-        frames: Where that was raised: the lines of the code, and of the notebook's cells.
+        outputs: The outputs in order, with the value of the last expression.
+        error: Type and text of the exception; None if there was none.
+        frames: Lines of the code and of cells in the traceback of the exception.
     """
 
     outputs: tuple[CellOutput, ...] = ()
@@ -93,25 +89,26 @@ class NotebookAccess(Protocol):
 
     @property
     def namespace(self) -> Mapping[str, Any]:
-        """The user's variables, by name; only to be looked at on the cell's thread."""
+        """The user's variables by name. Read them only in the cell's thread."""
         ...
 
     async def cells(self, whole: int | str | None = None) -> NotebookCells:
-        """Return the cells, as the page has them if one answers; on the agent's loop.
+        """Return the cells of the open page, or of the kernel if no page answers.
+
+        Call it in the agent's event loop.
 
         Args:
-            whole: Number or id of the one cell that is looked at closely: more of its text comes,
-                and its pictures.
+            whole: Number or id of the cell whose images and longer text are returned.
         """
         ...
 
     def execute(self, code: str) -> CodeRun:
-        """Run `code` as a cell's code is run, in the user's namespace; on the cell's thread.
+        """Run `code` like a cell. Its outputs appear in the running cell.
 
-        What it shows appears in the running cell.
+        Call it in the cell's thread.
 
         Raises:
-            KeyboardInterrupt: If the kernel is interrupted meanwhile.
+            KeyboardInterrupt: The kernel was interrupted.
         """
         ...
 
@@ -121,17 +118,17 @@ _MARK_CHARS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class DataSection:
-    """A text of the notebook, and what it is, in our own words."""
+    """Untrusted text of the notebook, with a trusted title."""
 
     title: str
     text: str
 
 
 def frame_sections(about: str, sections: Sequence[DataSection]) -> str:
-    """Return `sections` between lines that nothing in them can be mistaken for, after `about`.
+    """Return `about`, then `sections` between delimiters that mark them as data.
 
-    The mark in these lines occurs in no section, and whoever wrote one could not know it: it
-    depends on all of them. Equal sections give equal text.
+    The delimiters contain a hash of all sections, so a text cannot imitate them. The same sections
+    have the same delimiters.
     """
     whole = "\n".join(section.text for section in sections)
     mark = hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:_MARK_CHARS]

@@ -35,14 +35,14 @@ from jp_nb.values.expressions import NotAValuePath, ValuePathError, read_value_p
 CellPart = Literal["all", "source", "outputs"]
 CELLS_AT_ONCE: Final = 50
 MAX_TEXT: Final = 20_000
-"""Characters of a source, and of outputs, in one result."""
+"""Limit for the characters of a source, and of outputs, in one result."""
 MAX_HITS: Final = 50
 MAX_CELL_IMAGES: Final = 8
 _CELL_LINE: Final = 120
 _BESIDE_HIT: Final = 80
-_LOOKED_AT: Final = 4_000
-"""Characters of a source of which the first line is shown."""
-_CELL_ID: Final = re.compile(r"[\w-]{1,64}", re.ASCII)  # as nbformat has it
+_MAX_SOURCE: Final = 4_000
+"""Limit for the characters of a source in which the first line is searched."""
+_CELL_ID: Final = re.compile(r"[\w-]{1,64}", re.ASCII)  # as in nbformat
 OF_KERNEL: Final = (
     "These are the cells that this kernel ran, in that order: {why}. Markdown cells, "
     "cells that did not run, and later edits are missing. Only the values of last "
@@ -51,41 +51,38 @@ OF_KERNEL: Final = (
 OF_PAGE: Final = "These are the cells of the open page, including unsaved edits."
 
 
-def seen(cells: NotebookCells) -> str:
-    """Return how the cells were seen, in a sentence."""
+def _format_view(cells: NotebookCells) -> str:
     return OF_PAGE if cells.source_view == "page" else OF_KERNEL.format(why=cells.why)
 
 
-def listing(cells: NotebookCells, first: int, hide: NotebookSecrets) -> Success:
-    """Return a line for each of the cells from `first` on, as many as are listed at once."""
+def list_cells(cells: NotebookCells, first: int, hide: NotebookSecrets) -> Success:
+    """Return a line for each of up to `CELLS_AT_ONCE` cells, starting with the number `first`."""
     total = len(cells.cells)
     shown = cells.cells[first : first + CELLS_AT_ONCE]
     if not shown:
-        raise ToolError(_no_cell(str(first), total))
+        raise ToolError(_format_missing_cell(str(first), total))
     last = shown[-1].number
-    about = f"Cells {first} to {last} of {total}. {seen(cells)}"
+    about = f"Cells {first} to {last} of {total}. {_format_view(cells)}"
     if last + 1 < total:
         about += f" For more, call with first={last + 1}."
-    lines = "\n".join(_line(cell, hide) for cell in shown)
+    lines = "\n".join(_format_cell_line(cell, hide) for cell in shown)
     return Success(frame_sections(about, [DataSection("cells", lines)]))
 
 
-def _line(cell: NotebookCell, hide: NotebookSecrets) -> str:
-    source = hide(cell.source[:_LOOKED_AT], code=is_python(cell))
+def _format_cell_line(cell: NotebookCell, hide: NotebookSecrets) -> str:
+    source = hide(cell.source[:_MAX_SOURCE], code=_is_python(cell))
     lines = [line for line in source.split("\n") if line.strip()]
     more = len([line for line in cell.source.split("\n") if line.strip()]) - 1
     begins = one_line(lines[0], limit=_CELL_LINE) if lines else "(empty)"
     tail = f" (+{more} line{'' if more == 1 else 's'})" if more > 0 else ""
-    return f"{cell.number} [{', '.join(_facts(cell))}] {begins}{tail}"
+    return f"{cell.number} [{', '.join(_cell_facts(cell))}] {begins}{tail}"
 
 
-def is_python(cell: NotebookCell) -> bool:
-    """True if the source is Python, not text or a cell magic's own language."""
+def _is_python(cell: NotebookCell) -> bool:
     return cell.kind == "code" and not cell.source.lstrip().startswith("%%")
 
 
-def _facts(cell: NotebookCell) -> Iterator[str]:
-    """Yield the type of `cell` and what became of its last run."""
+def _cell_facts(cell: NotebookCell) -> Iterator[str]:
     yield cell.kind
     if cell.kind == "code":
         run = f" as {cell.execution_count}" if cell.execution_count is not None else ""
@@ -99,51 +96,49 @@ def _facts(cell: NotebookCell) -> Iterator[str]:
 # --- one cell --------------------------------------------------------------------------------
 
 
-def cell_at(cells: NotebookCells, wanted: int | str) -> NotebookCell:
-    """Return the cell with that number or id.
+def find_cell(cells: NotebookCells, wanted: int | str) -> NotebookCell:
+    """Return the cell with the number or id `wanted`.
 
     Raises:
-        ToolError: If there is none.
+        ToolError: There is no such cell.
     """
     for cell in cells.cells:
         if wanted in (cell.number, str(cell.number)) or (cell.cell_id and wanted == cell.cell_id):
             return cell
-    raise ToolError(_no_cell(one_line(str(wanted), limit=_CELL_LINE), len(cells.cells)))
+    raise ToolError(_format_missing_cell(one_line(str(wanted), limit=_CELL_LINE), len(cells.cells)))
 
 
-def _no_cell(wanted: str, total: int) -> str:
+def _format_missing_cell(wanted: str, total: int) -> str:
     known = f"numbers are 0 to {total - 1}" if total else "no cells are known"
     return f"There is no cell {wanted}: {known}. List the cells with notebook_cells."
 
 
-def one_cell(
+def read_cell(
     cells: NotebookCells, cell: NotebookCell, part: CellPart, first_line: int, hide: NotebookSecrets
 ) -> Success:
-    """Return source, outputs or both of `cell`, from a line on if it is one of them."""
+    """Return source, outputs, or both of `cell`. `first_line` counts from 1."""
     name = f", id {cell.cell_id}" if _CELL_ID.fullmatch(cell.cell_id) else ""
-    about = f"Cell {cell.number} of {len(cells.cells)}: {', '.join(_facts(cell))}{name}. "
-    about += seen(cells)
+    about = f"Cell {cell.number} of {len(cells.cells)}: {', '.join(_cell_facts(cell))}{name}. "
+    about += _format_view(cells)
     sections: list[DataSection] = []
     images: list[Image] = []
     if part != "outputs":
-        source = hide(cell.source, code=is_python(cell))
+        source = hide(cell.source, code=_is_python(cell))
         sections.append(_excerpt("source", source, first_line))
     if part != "source":
-        images = [image for output in cell.outputs for image in output.images][:MAX_CELL_IMAGES]
-        sections.append(_excerpt("outputs", _outputs_text(cell, hide), first_line))
-        about += _about_images(images, cell)
+        images = [image for output in cell.outputs for image in output.images]
+        omitted = len(images) - MAX_CELL_IMAGES
+        del images[MAX_CELL_IMAGES:]
+        sections.append(_excerpt("outputs", _format_outputs(cell, hide), first_line))
+        if images:
+            more = f" ({omitted} more are omitted)" if omitted > 0 else ""
+            about += f" Images with this result: {len(images)}{more}."
     if cell.left_out:
         about += f" The cell is very long: {cell.left_out:,} characters are omitted."
     return Success(frame_sections(about, sections), images=tuple(images))
 
 
-def _about_images(images: Sequence[Image], cell: NotebookCell) -> str:
-    total = sum(len(output.images) for output in cell.outputs)
-    more = f" ({total - len(images)} more are omitted)" if total > len(images) else ""
-    return f" Images with this result: {len(images)}{more}." if images else ""
-
-
-def _outputs_text(cell: NotebookCell, hide: NotebookSecrets) -> str:
+def _format_outputs(cell: NotebookCell, hide: NotebookSecrets) -> str:
     if not cell.outputs:
         return "(none)"
     return "\n".join(
@@ -154,7 +149,7 @@ def _outputs_text(cell: NotebookCell, hide: NotebookSecrets) -> str:
 
 
 def _excerpt(title: str, text: str, first_line: int) -> DataSection:
-    """Return `text` from a line on, as much as there is room for, and in the title where it is."""
+    # The lines from `first_line` on, up to `MAX_TEXT`. The title has their numbers.
     lines = text.split("\n")
     if first_line > len(lines):
         raise ToolError(f"The {title} of that cell has only {len(lines)} lines.")
@@ -164,7 +159,7 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
         if room < 0:
             break
         count += 1
-    if not count:  # one line that is too long
+    if not count:  # the first line is too long
         line = lines[first_line - 1]
         shown, cut, count = line[:MAX_TEXT], len(line) - MAX_TEXT, 1
         where = f"line {first_line} of {len(lines)}, its last {cut:,} characters omitted"
@@ -177,19 +172,26 @@ def _excerpt(title: str, text: str, first_line: int) -> DataSection:
     return DataSection(title if whole else f"{title}, {where}", shown)
 
 
-# --- results that the kernel keeps -----------------------------------------------------------
+# --- results in the kernel -------------------------------------------------------------------
 
 
-def with_results(
+def add_results(
     cells: NotebookCells,
     namespace: Mapping[str, Any],
     numbers: Sequence[int],
     side: int,
     hide: NotebookSecrets,
 ) -> NotebookCells:
-    """Return `cells` with the values of the last lines of some, where no page tells the outputs.
+    """Return `cells` with the results in `Out` as outputs, unless the page reported the outputs.
 
-    Call it on the cell's thread.
+    Call it in the cell's thread.
+
+    Args:
+        cells: All cells.
+        namespace: The user's variables.
+        numbers: Indices of the cells that get their results.
+        side: Limit for images in pixels; 0 for no images.
+        hide: Secrets that are not shown.
     """
     results = namespace.get("Out")
     if cells.source_view == "page" or not isinstance(results, dict):
@@ -209,14 +211,14 @@ def with_results(
 
 
 def search(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Success:
-    """Return the lines of sources and outputs that hold `text`, whatever its case."""
+    """Return the lines of sources and outputs that contain `text`, ignoring case."""
     find = re.compile(re.escape(text), re.IGNORECASE).search
-    hits = (hit for cell in cells.cells for hit in _hits(cell, find, hide))
-    found = list(islice(hits, MAX_HITS + 1))  # what is beyond is not even looked at
+    hits = (hit for cell in cells.cells for hit in _find_hits(cell, find, hide))
+    found = list(islice(hits, MAX_HITS + 1))  # one more, to know if there are more
     more = len(found) > MAX_HITS
     del found[MAX_HITS:]
     count = f"{'more than ' if more else ''}{len(found)} line{'' if len(found) == 1 else 's'}"
-    about = f"Found in {count} of {len(cells.cells)} cells. {seen(cells)}"
+    about = f"Found in {count} of {len(cells.cells)} cells. {_format_view(cells)}"
     if more:
         about += f" Only the first {MAX_HITS} are listed: search for a more specific text."
     if cut := [str(cell.number) for cell in cells.cells if cell.left_out][:MAX_HITS]:
@@ -224,16 +226,16 @@ def search(cells: NotebookCells, text: str, hide: NotebookSecrets) -> Success:
     return Success(frame_sections(about, [DataSection("lines", "\n".join(found) or "(none)")]))
 
 
-def _hits(
+def _find_hits(
     cell: NotebookCell, find: Callable[[str], re.Match[str] | None], hide: NotebookSecrets
 ) -> Iterator[str]:
-    places = [("source", cell.source, is_python(cell))]
+    texts = [("source", cell.source, _is_python(cell))]
     outputs = enumerate(cell.outputs, 1)
-    places += [(f"output {n}", plain(x.text, limit=len(x.text)), False) for n, x in outputs]
-    for where, text, code in places:
+    texts += [(f"output {n}", plain(x.text, limit=len(x.text)), False) for n, x in outputs]
+    for where, text, code in texts:
         if not find(text):
             continue
-        # Hidden before it is searched again: nobody finds a secret by guessing at it.
+        # Search again without secrets, so that a search cannot confirm a guessed secret.
         shown = hide(text, code=code) if where == "source" else hide.text(text)
         for number, line in enumerate(shown.split("\n"), 1):
             if hit := find(line):
@@ -246,23 +248,21 @@ def _hits(
 
 VARIABLES_AT_ONCE: Final = 100
 ROWS_AT_ONCE: Final = 20
-"""Of a frame: the description of more shows the first and the last ones alone."""
+"""Rows of a frame in one description: a longer one would show only the first and last rows."""
 MAX_CHARS: Final = 20_000
-"""Of the description of one value."""
+"""Limit for the description of one value."""
 MAX_VALUE_IMAGES: Final = 4
 MAX_HIDDEN: Final = 1_000_000
-"""Characters of a text that is looked through as a whole."""
+"""Limit for a text in which secrets are hidden before it is truncated."""
 _VALUE_LINE: Final = 160
-_ROOM: Final = 400
-"""Characters of a description beyond those that are shown: a key that is cut is not recognised."""
+_EXTRA_CHARS: Final = 400
+"""Characters after `_VALUE_LINE` in which secrets are hidden: a partial key is not recognized."""
 _NAME: Final = 80
-_PATIENCE_S: Final = 3.0
-"""Seconds for one list: the texts of some values take long."""
-_LISTED: Final = 30
-_OF_IPYTHON: Final = frozenset({"In", "Out", "exit", "quit"})
-_OF_IPYTHON_TOO: Final = frozenset({"get_ipython", "open"})
-"""If nobody bound something of their own to them."""
-_ERROR: Final = 500
+_LIST_TIMEOUT_S: Final = 3.0
+_MAX_IMPORTS: Final = 30
+_IPYTHON_VARIABLES: Final = frozenset({"In", "Out", "exit", "quit"})
+_IPYTHON_FUNCTIONS: Final = frozenset({"get_ipython", "open"})
+"""Omitted from the imported names. Variables of the user with these names are listed."""
 NO_PATH: Final = (
     "This is not a path to a value. Write a name with attributes and subscripts, "
     "such as table.columns, rows[0], rows[10:20] or config['user']. Function calls "
@@ -270,31 +270,38 @@ NO_PATH: Final = (
 )
 
 
-# --- all of them -----------------------------------------------------------------------------
+# --- variables -------------------------------------------------------------------------------
 
 
-def variables(
+def list_variables(
     namespace: Mapping[str, Any], match: str, first: int, hide: NotebookSecrets
 ) -> Success:
-    """Return a line for each variable whose name holds `match`, from number `first` on."""
-    own = [(name, value) for name, value in _own(namespace) if match.lower() in name.lower()]
-    known = sorted(own, key=lambda named: named[0])
+    """Return a line for each variable with `match` in its name, starting with number `first`."""
+    own = [
+        (name, value)
+        for name, value in list(namespace.items())
+        if type(name) is str and not name.startswith("_") and name not in _IPYTHON_VARIABLES
+        if match.lower() in name.lower()
+    ]
+    known = sorted(own, key=lambda item: item[0])
     listed = [(name, value) for name, value in known if not _is_imported(value)]
     shown = listed[first : first + VARIABLES_AT_ONCE]
     if first and not shown:
         bound = f"0 to {len(listed) - 1}" if listed else "0"
         raise ToolError(f"There are {len(listed)} variables: `first` must be {bound}.")
-    about = _about(first, len(shown), len(listed), match)
-    sections = [DataSection("variables", "\n".join(_lines(shown, hide)) or "(none)")]
+    about = _describe_list(first, len(shown), len(listed), match)
+    lines = "\n".join(_format_variables(shown, hide))
+    sections = [DataSection("variables", lines or "(none)")]
     others = (name for name, value in known if _is_imported(value))
-    if imported := [name for name in others if name not in _OF_IPYTHON_TOO]:
-        more = f" and {len(imported) - _LISTED} more" if len(imported) > _LISTED else ""
-        names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_LISTED])
+    if imported := [name for name in others if name not in _IPYTHON_FUNCTIONS]:
+        omitted = len(imported) - _MAX_IMPORTS
+        more = f" and {omitted} more" if omitted > 0 else ""
+        names = ", ".join(one_line(name, limit=_NAME) for name in imported[:_MAX_IMPORTS])
         sections.append(DataSection("imported modules, functions and classes", f"{names}{more}"))
     return Success(frame_sections(about, sections))
 
 
-def _about(first: int, shown: int, total: int, match: str) -> str:
+def _describe_list(first: int, shown: int, total: int, match: str) -> str:
     what = "variables whose names contain the text" if match else "variables"
     about = (
         f"{total} {what}, sorted by name. Names that begin with _ and the names of "
@@ -307,14 +314,8 @@ def _about(first: int, shown: int, total: int, match: str) -> str:
     return about
 
 
-def _own(namespace: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, value in list(namespace.items()):
-        if type(name) is str and not name.startswith("_") and name not in _OF_IPYTHON:
-            yield name, value
-
-
 def _is_imported(value: Any) -> bool:
-    """True for a module, and for a function or class of one; those of the notebook are its own."""
+    # True for a module, and for a function or class of a module.
     kind = type(value)
     if issubclass(kind, ModuleType):
         return True
@@ -324,42 +325,39 @@ def _is_imported(value: Any) -> bool:
         return False
     try:
         return bool(getattr(value, "__module__", None) != "__main__")
-    except Exception:  # of a metaclass: it may do anything
+    except Exception:  # a metaclass may raise anything
         return False
 
 
-def _lines(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> Iterator[str]:
-    ends = time.monotonic() + _PATIENCE_S
+def _format_variables(shown: list[tuple[str, Any]], hide: NotebookSecrets) -> Iterator[str]:
+    deadline = time.monotonic() + _LIST_TIMEOUT_S
     for name, value in shown:
         kind = one_line(type(value).__name__, limit=_NAME)
         if hide.name(name, value) is not None:
-            said = NOT_SHOWN
-        elif time.monotonic() > ends:
-            said = "(not read: the variables above took too long)"
+            text = NOT_SHOWN
+        elif time.monotonic() > deadline:
+            text = "(not read: the variables above took too long)"
         else:
-            said = _cut(hide(_described(value, hide, _VALUE_LINE + _ROOM).text))
-        yield f"{one_line(name, limit=_NAME)} ({kind}): {said}"
+            text = hide(_describe_value(value, hide, _VALUE_LINE + _EXTRA_CHARS).text)
+            text = one_line(text, limit=_VALUE_LINE + 2 * _EXTRA_CHARS)
+            text = text if len(text) <= _VALUE_LINE else f"{text[:_VALUE_LINE]}…"
+        yield f"{one_line(name, limit=_NAME)} ({kind}): {text}"
 
 
-def _cut(text: str) -> str:
-    line = one_line(text, limit=_VALUE_LINE + 2 * _ROOM)
-    return line if len(line) <= _VALUE_LINE else f"{line[:_VALUE_LINE]}…"
+# --- one value -------------------------------------------------------------------------------
 
 
-# --- one -------------------------------------------------------------------------------------
-
-
-def variable(
+def read_variable(
     namespace: Mapping[str, Any],
     expression: str,
     part: tuple[Part, int] | None,
     hide: NotebookSecrets,
     side: int = DEFAULT_SIDE,
 ) -> Success:
-    """Return what the value at `expression` is, or some of its items.
+    """Return the description of the value at `expression`, or of some of its items.
 
     Raises:
-        ToolError: The path leads nowhere, to a secret, or through something that is no data.
+        ToolError: There is no value at this path, or the value is not shown.
     """
     try:
         with private(hide):
@@ -372,27 +370,28 @@ def variable(
     except NotShown as exc:
         raise ToolError(str(exc)) from None
     except ValuePathError as exc:
-        why = DataSection("error", hide(one_line(str(exc), limit=_ERROR)))
+        why = DataSection("error", hide(one_line(str(exc), limit=500)))
         raise ToolError(frame_sections("The value cannot be read.", [why])) from exc
     about = "The value"
     if part is not None:
         what = {"head": "The first", "tail": "The last", "sample": "An evenly spread sample of"}
         about = f"{what[part[0]]} {part[1]} items of the value (fewer if it has fewer)"
-    told = [
-        _described(piece, hide, MAX_CHARS // len(pieces), MAX_VALUE_IMAGES, side)
+    descriptions = [
+        _describe_value(piece, hide, MAX_CHARS // len(pieces), MAX_VALUE_IMAGES, side)
         for piece in pieces
     ]
-    made = Description("\n\n".join(each.text for each in told), told[0].images)
-    if made.images:
-        about += f", with {len(made.images)} image{'s' if made.images[1:] else ''}"
+    text = "\n\n".join(description.text for description in descriptions)
+    images = descriptions[0].images
+    if images:
+        about += f", with {len(images)} image{'s' if images[1:] else ''}"
     kind = one_line(type(pieces[0]).__name__, limit=_NAME)
-    sections = [DataSection("type", kind), DataSection("value", hide(made.text))]
-    return Success(frame_sections(f"{about}.", sections), images=made.images)
+    sections = [DataSection("type", kind), DataSection("value", hide(text))]
+    return Success(frame_sections(f"{about}.", sections), images=images)
 
 
-def _described(
+def _describe_value(
     value: Any, hide: NotebookSecrets, chars: int, images: int = 0, side: int = DEFAULT_SIDE
 ) -> Description:
     if type(value) is str and len(value) <= MAX_HIDDEN:
-        value = hide(value)  # a key is recognized as a whole only
+        value = hide(value)  # before truncation: only a complete key is recognized
     return describe(value, ValueBudget(chars, side, images, hide))

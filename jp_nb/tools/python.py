@@ -39,7 +39,7 @@ from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.values.base import Description, ValueBudget
 
 TOOL_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-_TO_WRAP: Final = (
+_WRAP_HINT: Final = (
     "Write a function with type hints that calls it, and decorate that function with `@jp.tool`."
 )
 
@@ -65,7 +65,7 @@ class PythonTool(ToolDefaults):
         toolset: str | None = None,
     ) -> None:
         self.function = function
-        self.name = _name_of_tool(function, name)
+        self.name = _tool_name(function, name)
         if not TOOL_NAME.fullmatch(self.name):
             raise UsageError(
                 f"{self.name!r} is not a valid tool name: use at most 64 letters, "
@@ -103,11 +103,11 @@ class PythonTool(ToolDefaults):
 
     @property
     def definition(self) -> tuple[str, ...]:
-        """What a model learns of it: its name, its parameters, its docstring."""
+        """Name, parameters, and docstring, as the model knows them."""
         return self.name, str(inspect.signature(self.function)), self.__doc__ or ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function itself, with nothing of a tool around it."""
+        """Call the function directly."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -115,11 +115,11 @@ class PythonTool(ToolDefaults):
 
     @property
     def context_name(self) -> str | None:
-        """The parameter that takes the context; None if there is none."""
+        """Name of the parameter that receives the context; None without one."""
         return self._context_name
 
     def validate_arguments(self, arguments: Mapping[str, JsonValue]) -> dict[str, Any] | None:
-        """Return what the function gets for those `arguments`; None if they are invalid."""
+        """Return `arguments` as Python values; None if they are invalid."""
         try:
             values = self._model.model_validate(dict(arguments))
         except ValidationError:
@@ -129,11 +129,11 @@ class PythonTool(ToolDefaults):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Validate `arguments`, call the function where it belongs, read what it returns."""
+        """Validate `arguments`, call the function in its thread, and describe its result."""
         try:
             values = self._model.model_validate(dict(arguments))
         except ValidationError as exc:
-            return Failure(_bad_arguments(self.name, exc))
+            return Failure(_format_errors(self.name, exc))
         call = {name: getattr(values, name) for name in type(values).model_fields}
         if self._context_name is not None:
             call[self._context_name] = context
@@ -142,12 +142,11 @@ class PythonTool(ToolDefaults):
             return as_outcome(await self.function(**call), budget)
 
         def outcome() -> Outcome:
-            # Where the value lives: describing it may run its code.
+            # In the same thread, because a description may run code of the value.
             return as_outcome(self.function(**call), budget)
 
         if self.thread:
-            found: Outcome = await _in_own_thread(outcome, self.name)
-            return found
+            return await _run_in_thread(outcome, self.name)
         return await cell.call(outcome)
 
 
@@ -159,12 +158,9 @@ def _toolset_name(name: str, toolset: str) -> str:
     return toolset
 
 
-async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
-    """Run `function` beside everything else, and return or raise what it does.
-
-    Not a pool: calls start at once however many there are, and one that hangs holds up nobody.
-    """
-    future: Future[Any] = Future()
+async def _run_in_thread(function: Callable[[], Outcome], name: str) -> Outcome:
+    # Not a pool: a function that hangs must not delay later calls.
+    future: Future[Outcome] = Future()
     context = contextvars.copy_context()
 
     def work() -> None:
@@ -173,8 +169,9 @@ async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
         try:
             result = context.run(function)
         except BaseException as exc:
-            refused = isinstance(exc, StopIteration)  # by futures
-            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if refused else exc)
+            # A future cannot raise StopIteration in a coroutine.
+            is_stop = isinstance(exc, StopIteration)
+            future.set_exception(RuntimeError(f"{name} raised {exc!r}") if is_stop else exc)
         else:
             future.set_result(result)
 
@@ -183,13 +180,12 @@ async def _in_own_thread(function: Callable[[], Any], name: str) -> Any:
 
 
 def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
-    """Return the result of a function as an outcome.
+    """Convert the result of a function to an outcome.
 
-    Text stays unchanged. Plain data becomes JSON, with sets in order. A value of another kind, an
-    iterator, and a container of such values are described within `budget`; in a list or a tuple of
-    texts and such values, each one in its place.
+    Text is unchanged. Plain data becomes JSON, with sorted sets. Other values, iterators, and
+    containers of them are described within `budget`.
     """
-    kind = type(result)  # a value may lie about its class, or raise
+    kind = type(result)  # `__class__` may be wrong or raise
     if issubclass(kind, (Success, Failure, NeedsInput)):
         return cast(Outcome, result)
     if issubclass(kind, str):
@@ -202,54 +198,49 @@ def as_outcome(result: object, budget: ValueBudget | None = None) -> Outcome:
     text = as_json(result)
     if text is not None:
         return Success(text)
-    said = describe_result(result, budget or ValueBudget())
-    return Success(said.text, images=said.images)
+    description = describe_result(result, budget or ValueBudget())
+    return Success(description.text, images=description.images)
 
 
-def _bad_arguments(name: str, exc: ValidationError) -> str:
+def _format_errors(name: str, exc: ValidationError) -> str:
     problems = []
     for error in exc.errors(include_url=False):
-        place = ".".join(str(part) for part in error["loc"]) or "arguments"
-        problems.append(f"{place}: {error['msg']}")
+        path = ".".join(str(part) for part in error["loc"]) or "arguments"
+        problems.append(f"{path}: {error['msg']}")
     return f"Invalid arguments for {name}: {'; '.join(problems)}. Correct the call."
 
 
-def _name_of_tool(function: object, name: str | None) -> str:
-    """Return `name`, or that of `function`.
-
-    Raises:
-        UsageError: If it is not a function.
-    """
+def _tool_name(function: object, name: str | None) -> str:
     if isinstance(function, type):
         raise UsageError(
-            f"{function.__name__} is a class, and a tool must be a function. {_TO_WRAP}"
+            f"{function.__name__} is a class, and a tool must be a function. {_WRAP_HINT}"
         )
     name = name or getattr(function, "__name__", None)
     if not callable(function) or not isinstance(name, str):
         raise UsageError(
             "a tool must be a function, and this is an object of type "
-            f"{type(function).__name__}. {_TO_WRAP}"
+            f"{type(function).__name__}. {_WRAP_HINT}"
         )
     return name
 
 
 def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], Any]:
-    """Return the parameters of `function`, each of which has a name, and its type hints."""
+    # The parameters, which can all be passed by name, and the type hints.
     try:
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as exc:
         raise UsageError(f"{name}: a type hint uses an unknown name: {exc}") from exc
     except TypeError:
-        raise UsageError(f"{name}: {function!r} is not a function. {_TO_WRAP}") from None
+        raise UsageError(f"{name}: {function!r} is not a function. {_WRAP_HINT}") from None
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except ValueError:  # some functions in C
-        raise UsageError(f"{name} has no signature that Python can read. {_TO_WRAP}") from None
+        raise UsageError(f"{name} has no signature that Python can read. {_WRAP_HINT}") from None
     for each in parameters:
         if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
             continue
         if inspect.isbuiltin(function):
-            raise UsageError(f"{name}: its parameters cannot be passed by name. {_TO_WRAP}")
+            raise UsageError(f"{name}: its parameters cannot be passed by name. {_WRAP_HINT}")
         if each.kind == each.POSITIONAL_ONLY:
             raise UsageError(
                 f"{name}: the parameter `{each.name}` is positional-only, and a model passes "
@@ -263,7 +254,7 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Pa
 
 
 def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | None, type[BaseModel]]:
-    """Return the parameter that takes the context, if any, and a model of all the others."""
+    # The name of the context parameter, if any, and a model of the other parameters.
     parameters, hints = _signature(function, name)
     _, described = read_docstring(function.__doc__)
     context_name: str | None = None
@@ -274,38 +265,38 @@ def _arguments_model(function: Callable[..., Any], name: str) -> tuple[str | Non
             context_name = parameter.name
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
-        # Without one, a description in the hint (`Annotated`) counts.
-        said: dict[str, Any] = {}
+        # `description=None` would override a description in an `Annotated` type hint.
+        options: dict[str, Any] = {}
         if text := described.get(parameter.name):
-            said["description"] = text
-        fields[parameter.name] = (annotation, Field(default, **said))
+            options["description"] = text
+        fields[parameter.name] = (annotation, Field(default, **options))
     config = ConfigDict(extra="forbid", arbitrary_types_allowed=False, protected_namespaces=())
     try:
         return context_name, create_model(name, __config__=config, **fields)
-    except Exception as exc:  # pydantic raises several kinds for what it cannot describe
+    except Exception as exc:  # pydantic raises several exceptions for unsupported types
         raise UsageError(f"{name}: its parameters have no JSON schema: {exc}") from exc
 
 
 def _json_schema(model: type[BaseModel]) -> dict[str, JsonValue]:
-    schema = _untitled(model.model_json_schema())
+    schema = _remove_titles(model.model_json_schema())
     schema.pop("description", None)
     schema.setdefault("properties", {})
     schema.setdefault("required", [])
     return schema
 
 
-def _untitled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return `schema` without the titles that pydantic derives from names."""
+def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    # Pydantic derives the titles from the names.
     result = {key: value for key, value in schema.items() if key != "title"}
     for key in ("properties", "$defs"):
         if isinstance(result.get(key), dict):
-            result[key] = {name: _untitled(node) for name, node in result[key].items()}
+            result[key] = {name: _remove_titles(node) for name, node in result[key].items()}
     for key in ("items", "additionalProperties"):
         if isinstance(result.get(key), dict):
-            result[key] = _untitled(result[key])
+            result[key] = _remove_titles(result[key])
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
         if isinstance(result.get(key), list):
-            result[key] = [_untitled(node) for node in result[key]]
+            result[key] = [_remove_titles(node) for node in result[key]]
     return result
 
 
@@ -314,7 +305,7 @@ _ARGUMENT = re.compile(r"^(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
 def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
-    """Return the description of a Google-style docstring, and those of its parameters.
+    """Return the description in a Google-style docstring, and the descriptions of parameters.
 
     Source: https://google.github.io/styleguide/pyguide.html#383-functions-and-methods
     """
@@ -341,7 +332,7 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
 
 
 def read_examples(text: str | None) -> str:
-    """Return what a Google-style docstring has under `Example:` or `Examples:`; "" if nothing."""
+    """Return the section `Example:` or `Examples:` of a Google-style docstring, or ""."""
     found: list[str] = []
     inside = False
     for line in inspect.cleandoc(text or "").splitlines():
@@ -353,7 +344,6 @@ def read_examples(text: str | None) -> str:
 
 
 def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
-    """Return the rules in the form in which they are configured."""
     from jp_nb.config.validation import validate_layer  # few tools have rules
 
     if not all(isinstance(rule, ConfigRule) for rule in access):
@@ -364,17 +354,12 @@ def _rules(name: str, access: Sequence[ConfigRule]) -> list[JsonValue]:
     return rules
 
 
-def _warn(name: str, access: Sequence[ConfigRule]) -> None:
-    """Warn, at the line of the decorator, of rules that hardly mean what they say."""
-    if access:
-        from jp_nb.config.access_rules import find_rule_warnings  # few tools have rules
-
-        for text in find_rule_warnings(name, access):
-            warnings.warn(text, stacklevel=3)
-
-
 class Registry:
-    """The Python tools of this process, by name."""
+    """The Python tools of this process.
+
+    Attributes:
+        version: Number of changes.
+    """
 
     def __init__(self) -> None:
         self._tools: dict[str, PythonTool] = {}
@@ -406,11 +391,11 @@ REGISTRY: Final = Registry()
 
 
 class PythonFunctions(SourceDefaults):
-    """The functions of the notebook as a source of tools.
+    """Source of the registered Python functions.
 
     Args:
-        functions: Those that are registered.
-        builtins: Names of builtins, which a function may share.
+        functions: The registered functions.
+        builtins: Names of the built-in tools, which functions may replace.
     """
 
     name, title = "python", "Python"
@@ -421,19 +406,19 @@ class PythonFunctions(SourceDefaults):
         self._builtins = builtins
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return the functions under the names that are wanted, or that `source` has for them."""
+        """Return the functions with the wanted names, or with the names in their `source`."""
         functions = self._functions.all()
-        names = {name: _own_name(tool) or name for name, tool in wanted.items()}
-        return {name: functions[own] for name, own in names.items() if own in functions}
+        names = {name: _function_name(tool) or name for name, tool in wanted.items()}
+        return {name: functions[key] for name, key in names.items() if key in functions}
 
     def clashes(self, configured: Mapping[str, ToolConfig]) -> Mapping[str, str]:
-        """Say for each function whose name another tool has too which of them counts."""
+        """Return a notice for each function that shares its name with another tool."""
         found: dict[str, str] = {}
         for name in self._functions.all():
             tool = configured.get(name)
             source = (tool.source if tool is not None else None) or self.name
             kind = source.partition(".")[0]
-            if kind == self.name and _own_name(tool) in ("", name):
+            if kind == self.name and _function_name(tool) in ("", name):
                 if name in self._builtins:
                     found[name] = (
                         f"your Python function {name!r} is used instead of the "
@@ -451,9 +436,8 @@ class PythonFunctions(SourceDefaults):
         return found
 
 
-def _own_name(tool: ToolConfig | None) -> str:
-    """Return the name of a function that `source` has after a dot; "" if it has none."""
-    source = tool.source if tool is not None else None
+def _function_name(tool: ToolConfig | None) -> str:
+    source = tool.source if tool is not None else None  # `python` or `python.NAME`
     return (source or "").partition(".")[2]
 
 
@@ -535,7 +519,11 @@ def tool(
             thread=thread,
             toolset=toolset,
         )
-        _warn(made.name, access)
+        if access:
+            from jp_nb.config.access_rules import find_rule_warnings  # few tools have rules
+
+            for text in find_rule_warnings(made.name, access):
+                warnings.warn(text, stacklevel=2)
         REGISTRY.add(made)
         return made
 
@@ -555,7 +543,7 @@ _CONTAINERS: Final = (list, dict, set, frozenset, tuple)
 
 
 def suggest_improvements(tool: PythonTool) -> tuple[str, ...]:
-    """Return what would tell the model more about `tool`, a sentence each; nothing is a good sign.
+    """Return suggestions for a better description of `tool`, one sentence each.
 
     >>> from jp_nb.tools.python import PythonTool
     >>> def halve(number): return number / 2
@@ -563,57 +551,55 @@ def suggest_improvements(tool: PythonTool) -> tuple[str, ...]:
     there is no docstring, so the model gets only the name. Write one that describes the tool
     number has no type hint, so the model can send any value. Add one, such as `number: str`
     """
-    return tuple(_sentences(tool))
+    return tuple(_find_improvements(tool))
 
 
-def _sentences(tool: PythonTool) -> Iterator[str]:
+def _find_improvements(tool: PythonTool) -> Iterator[str]:
     hints = typing.get_type_hints(tool.function, include_extras=True)
     parameters = dict(inspect.signature(tool.function).parameters)
     properties = as_object(tool.schema.get("properties"))
-    taken = [name for name in parameters if name in properties]  # not the context
+    names = [name for name in parameters if name in properties]  # without the context
     documented = bool((tool.function.__doc__ or "").strip())
     if not documented:
         yield (
             "there is no docstring, so the model gets only the name. Write one that "
             "describes the tool"
         )
-    if names := [name for name in taken if name not in hints]:
+    if untyped := [name for name in names if name not in hints]:
+        has = "has" if len(untyped) == 1 else "have"
         yield (
-            f"{_listed(names)} {_has(names)} no type hint, so the model can send any "
-            f"value. Add one, such as `{names[0]}: str`"
+            f"{_join_names(untyped)} {has} no type hint, so the model can send any "
+            f"value. Add one, such as `{untyped[0]}: str`"
         )
-    if names := [name for name in taken if hints.get(name) is Any]:
+    if any_type := [name for name in names if hints.get(name) is Any]:
         yield (
-            f"{_listed(names)} can be anything (`Any`). Use the type that {tool.name} "
-            f"takes, such as `{names[0]}: str`"
+            f"{_join_names(any_type)} can be anything (`Any`). Use the type that {tool.name} "
+            f"takes, such as `{any_type[0]}: str`"
         )
-    for name in taken:
-        if (bare := _bare(hints.get(name))) is not None:
+    for name in names:
+        if (bare := _find_bare_container(hints.get(name))) is not None:
             example = f"{bare}[str, int]" if bare == "dict" else f"{bare}[str]"
             yield (
                 f"the type hint of {name} does not give the item type of {bare}. Add it, such "
                 f"as `{example}`"
             )
-        yield from _default(name, hints.get(name, Any), parameters[name].default)
-    if documented:
-        silent = [name for name in taken if "description" not in as_object(properties[name])]
-        yield from _docstring(tool, silent, list(parameters))
-
-
-def _docstring(tool: PythonTool, silent: Sequence[str], parameters: Sequence[str]) -> Iterator[str]:
-    _, described = read_docstring(tool.function.__doc__)
-    unknown = [name for name in described if name not in parameters]
-    if silent:
+        yield from _check_default(name, hints.get(name, Any), parameters[name].default)
+    if not documented:
+        return
+    if silent := [name for name in names if "description" not in as_object(properties[name])]:
         what = "it" if len(silent) == 1 else "them"
-        yield (f"the docstring does not describe {_listed(silent)}. Describe {what} under `Args:`")
-    for name in unknown:
+        names_text = _join_names(silent)
+        yield f"the docstring does not describe {names_text}. Describe {what} under `Args:`"
+    _, described = read_docstring(tool.function.__doc__)
+    for name in described:
+        if name in parameters:
+            continue
         near = difflib.get_close_matches(name, parameters, n=1)
         hint = f": did you mean {near[0]}?" if near else ""
         yield f"the docstring describes {name}, which is not a parameter of {tool.name}{hint}"
 
 
-def _default(name: str, hint: Any, default: object) -> Iterator[str]:
-    """Yield what is wrong with a default that a model could not have sent."""
+def _check_default(name: str, hint: Any, default: object) -> Iterator[str]:
     if default is inspect.Parameter.empty or hint is Any:
         return
     try:
@@ -623,22 +609,17 @@ def _default(name: str, hint: Any, default: object) -> Iterator[str]:
         kind = "None" if default is None else f"a value of type {type(default).__name__}"
         how = f"`{name}: {shown} | None = None`" if default is None else "a default that fits"
         yield f"the default of {name} is {kind}, which does not match `{shown}`. Write {how}"
-    except Exception:  # a validator of the user's own: the call will say so
+    except Exception:  # the user's validator failed, which a call will report
         return
 
 
-def _bare(hint: object) -> str | None:
-    """Return the name of a container somewhere in `hint` that does not say what it holds."""
-    inside = typing.get_args(hint)
-    if not inside:
+def _find_bare_container(hint: object) -> str | None:
+    arguments = typing.get_args(hint)
+    if not arguments:
         kind = typing.get_origin(hint) or hint
         return next((each.__name__ for each in _CONTAINERS if kind is each), None)
-    return next((found for each in inside if (found := _bare(each)) is not None), None)
+    return next(filter(None, map(_find_bare_container, arguments)), None)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def _has(names: Sequence[str]) -> str:
-    return "has" if len(names) == 1 else "have"

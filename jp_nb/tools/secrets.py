@@ -1,7 +1,6 @@
 """Find secrets in a notebook, and hide them and secret answers in texts.
 
-Source: `docs/notebook-tools.md`, `docs/record.md`, which lets a result repeat a secret; here it
-does not.
+Source: `docs/notebook-tools.md`, `docs/record.md`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from jp_nb.config.secrets import (
     is_secret_name,
     redact,
 )
-from jp_nb.images import Image
 from jp_nb.tools.outcome import Failure, NeedsInput, Outcome, Success
 from jp_nb.tools.question import FormAnswer, Question
 from jp_nb.values.base import Privacy, private
@@ -39,46 +37,47 @@ from jp_nb.values.data_path import hidden_rows, is_a, stored_attributes
 from jp_nb.values.frames import label_names
 
 SHORTEST_KNOWN: Final = 8
-"""Characters of a secret that is hidden inside of texts: shorter ones may be words."""
+"""Minimum length of a secret that is hidden inside of words: a shorter one may be a word."""
 MAX_KNOWN: Final = 500
-"""Secrets that are searched in texts."""
+"""Limit for the secrets that are searched in texts."""
 MAX_SHORT: Final = 100
-"""Short secrets that are searched in texts."""
+"""Limit for the short secrets that are searched in texts."""
 MAX_EQUAL: Final = 50_000
-"""Secrets that are compared with whole values."""
+"""Limit for the secrets that are compared with whole values."""
 MAX_WALKED: Final = 100_000
-"""Values of a notebook that are searched for secrets."""
+"""Limit for the values of a notebook that are searched for secrets."""
 MAX_ITEMS: Final = 10_000
-"""Items of one container that are searched."""
+"""Limit for the items of one container that are searched."""
 MAX_CELLS: Final = 1_000
-"""Objects in one column of a frame that are searched."""
+"""Limit for the objects in one column of a frame that are searched."""
 MAX_LISTED: Final = 100
-"""Items of a container whose texts are all secrets; a longer one may be a column of words."""
+"""Limit for a container whose texts are all secrets: a longer one may be a column of words."""
 MAX_DEPTH: Final = 12
 MAX_BUFFER: Final = 1_000_000
-"""Bytes of an array that are compared with secrets."""
+"""Limit for the bytes of an array that is compared with secrets."""
 LEAST_NUMBER: Final = 1000
-"""The smallest number that is hidden wherever it occurs."""
+"""The smallest number that is hidden everywhere."""
 ENVIRONMENT: Final = "the environment, without its values"
 _NUMBERS = re.compile(r"(?<![\w.])\d{4,}(?:\.\d+)?(?![\w])")
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 class NotebookSecrets(Privacy):
-    """The secrets of a notebook by name, by shape and by value.
+    """The secrets of a notebook, recognized by name, pattern, and value.
 
     Args:
-        namespace: The user's variables; read here, on the cell's thread.
+        namespace: The user's variables. The constructor reads them, so call it in the cell's
+            thread.
     """
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
-        found = _Search()
+        found = _SecretSearch()
         self._environment = dict(os.environ)
-        with private(_Names()):
+        with private(_NameRules()):
             for name, value in [*namespace.items()]:
                 found.walk(name if type(name) is str else None, value)
         for name, value in self._environment.items():
-            found.environment(name, value)
+            found.add_environment(name, value)
         self._texts = sorted(found.texts, key=lambda text: (-len(text), text))[:MAX_KNOWN]
         self._equal = found.equal
         self._all = "\0".join(self._texts)
@@ -86,28 +85,28 @@ class NotebookSecrets(Privacy):
         self._has_numbers = any(type(known) in (int, float) for known in found.equal)
 
     def __call__(self, text: str, *, code: bool = False) -> str:
-        """Return `text` without secrets, in as many lines; `code` says that it is Python."""
+        """Return `text` without secrets. The number of lines stays. `code` means Python code."""
         for secret in self._texts:
             text = text.replace(secret, redact(secret))
         return hide_secrets(text, code=code)
 
     def name(self, name: str, value: object) -> str | None:
-        """Return the replacement for a part by its name, or by what the environment has so."""
-        held = self._environment.get(name)
+        """Return the replacement if name and value are those of a secret or of the environment."""
+        variable = self._environment.get(name)
         if isinstance(value, bytes):
             value = value.decode(errors="replace")
-        if held and type(value) is str and value == held:
+        if variable and type(value) is str and value == variable:
             return NOT_SHOWN
         return NOT_SHOWN if is_secret(name, value) else None
 
     def value(self, value: object) -> str | None:
-        """Return the replacement for a value that is a secret, or a part of one."""
+        """Return the replacement if the value is a secret, a part of one, or the environment."""
         if is_environment(value):
             return f"{ENVIRONMENT}: {', '.join(sorted(os.environ))}"
         return NOT_SHOWN if self._is_known(value) else None
 
     def text(self, text: str) -> str:
-        """Return the description of a value without secrets, also short ones and numbers."""
+        """Return `text` without secrets, including short ones and numbers."""
         if not text:
             return text
         if self._short is not None:
@@ -127,7 +126,7 @@ class NotebookSecrets(Privacy):
         if kind in (int, float):
             return value in self._equal
         is_list = kind in (list, tuple)
-        text = _joined(value) if is_list else _text_of(value)  # type: ignore[arg-type]
+        text = _join_characters(value) if is_list else _text_of(value)  # type: ignore[arg-type]
         if text is None:
             return False
         if text.strip() in self._equal:
@@ -139,7 +138,7 @@ class NotebookSecrets(Privacy):
 
 
 def _short_pattern(known: set[str | int | float]) -> re.Pattern[str] | None:
-    """Return a pattern for the short secrets: words count in quotes, others between spaces."""
+    # A word matches only in quotes, any other secret only as a whole word.
     short = sorted(text for text in known if type(text) is str and len(text) < SHORTEST_KNOWN)
     patterns = [
         re.escape(repr(text)) if _WORD.fullmatch(text) else rf"(?<!\w){re.escape(text)}(?!\w)"
@@ -148,24 +147,25 @@ def _short_pattern(known: set[str | int | float]) -> re.Pattern[str] | None:
     return re.compile("|".join(patterns)) if patterns else None
 
 
-class _Names(Privacy):
-    """Rules by name alone: with these the secrets of a frame are found."""
+class _NameRules(Privacy):
+    """Rules during the search, when the values of the secrets are not yet known."""
 
     def name(self, name: str, value: object) -> str | None:
         return NOT_SHOWN if is_secret_name(name) else None
 
 
 def is_environment(value: object) -> bool:
-    """Return True for the mappings of environment variables themselves."""
-    own = (os.environ, getattr(os, "environb", None), sys.modules[os.name].__dict__.get("environ"))
-    return any(value is each for each in own if each is not None) or is_a(value, "os", "_Environ")
+    """Return True for the mappings of environment variables, such as `os.environ`."""
+    raw = sys.modules[os.name].__dict__.get("environ")  # of the module `posix` or `nt`
+    known = (os.environ, getattr(os, "environb", None), raw)
+    return any(value is each for each in known if each is not None) or is_a(value, "os", "_Environ")
 
 
 # --- texts of values ---------------------------------------------------------------------------
 
 
 def _text_of(value: object) -> str | None:
-    """Return the text that a value is or holds byte by byte; None if it is no such value."""
+    # The text of a string, of bytes, of a buffer, or of pydantic's secret types.
     kind = type(value)
     if issubclass(kind, str):
         return str.__str__(value)
@@ -174,11 +174,11 @@ def _text_of(value: object) -> str | None:
     if is_a(value, "pydantic", "SecretStr") or is_a(value, "pydantic", "SecretBytes"):
         return _text_of(object.__getattribute__(value, "_secret_value"))
     if kind is memoryview or is_a(value, "array", "array") or is_a(value, "numpy", "ndarray"):
-        return _buffer(value)
+        return _decode_buffer(value)
     return None
 
 
-def _buffer(value: Any) -> str | None:
+def _decode_buffer(value: Any) -> str | None:
     try:
         kind = getattr(value, "dtype", None)
         if kind is not None and (kind.kind not in "uibSU" or kind.itemsize > 64):
@@ -193,8 +193,7 @@ def _buffer(value: Any) -> str | None:
         return None
 
 
-def _joined(value: list[object] | tuple[object, ...]) -> str | None:
-    """Return the text of a list of single characters, or of a list of bytes as numbers."""
+def _join_characters(value: list[object] | tuple[object, ...]) -> str | None:
     if not 1 < len(value) <= MAX_ITEMS:
         return None
     if all(type(item) is str and len(item) == 1 for item in value):
@@ -207,12 +206,12 @@ def _joined(value: list[object] | tuple[object, ...]) -> str | None:
 # --- searching ---------------------------------------------------------------------------------
 
 
-class _Search:
-    """Collects the secrets of a notebook; nothing is computed or consumed.
+class _SecretSearch:
+    """Search for the secrets of a notebook. It runs no properties and consumes no iterators.
 
     Attributes:
-        texts: Those that are hidden inside of texts.
-        equal: Those that hide a value that equals them.
+        texts: Secrets that are hidden inside of texts.
+        equal: Secrets that are hidden if a whole value is equal.
     """
 
     def __init__(self) -> None:
@@ -225,20 +224,20 @@ class _Search:
     def _reader(self, value: object) -> _PartsReader:
         kind = type(value)
         if kind not in self._readers:
-            self._readers[kind] = _reader_of(value)
+            found = (reader for module, name, reader in _READERS if is_a(value, module, name))
+            self._readers[kind] = next(found, _read_object)
         return self._readers[kind]
 
-    def environment(self, name: str, value: str) -> None:
-        """Collect the value of an environment variable."""
+    def add_environment(self, name: str, value: str) -> None:
         if is_secret_name(name):
-            self._text(value, alone=True)
+            self._add_text(value, alone=True)
         elif len(value) >= SHORTEST_KNOWN and not _is_path(value):
             self.equal.add(value.strip())
             if _looks_random(value):
                 self.texts.add(value.strip())
 
     def walk(self, name: str | None, value: object) -> None:
-        """Collect the secrets in the variable `value` that is called `name`."""
+        """Collect the secrets in the variable `name`."""
         todo: deque[tuple[str | None, object, int]] = deque([(name, value, 0)])
         while todo and self._left > 0:
             name, value, depth = todo.popleft()
@@ -246,21 +245,21 @@ class _Search:
             if type(value) in _PLAIN and name is None:
                 continue
             if name is not None and is_secret(name, value):
-                self._secret(name, value)
+                self._add_secret(name, value)
             elif type(value) is str:
                 if len(value) >= _SHORTEST_KEY:
                     self.texts.update(find_api_keys(value[:MAX_BUFFER]))
-            elif (reader := self._reader(value)) is _hidden:
-                self._secret("", next(iter(reader(value, whole=True)))[1])
+            elif (reader := self._reader(value)) is _read_secret_type:
+                self._add_secret("", next(iter(reader(value, whole=True)))[1])
             elif depth < MAX_DEPTH and id(value) not in self._seen and not is_environment(value):
                 self._seen[id(value)] = value
                 try:
                     todo.extend((key, part, depth + 1) for key, part in reader(value, whole=False))
                 except FAILURES:
-                    continue  # a container that changes meanwhile, or raises
+                    continue  # another thread changed the container, or its code raised
 
-    def _secret(self, name: str, value: object) -> None:
-        """Collect all texts and numbers in `value`, which has the name of a secret."""
+    def _add_secret(self, name: str, value: object) -> None:
+        # All texts and numbers in the value of a secret name. `tokens` may also be words.
         is_words = re.search("token", name, re.IGNORECASE) is not None
         todo: deque[tuple[object, bool]] = deque([(value, True)])
         seen: dict[int, object] = {}
@@ -269,9 +268,9 @@ class _Search:
             self._left -= 1
             text = _text_of(value)
             if text is not None:
-                is_name = text.lower() == name.lower()  # as in the header of a table
+                is_name = text.lower() == name.lower()  # for example in the header of a table
                 if not is_name and (alone or not is_words or _looks_random(text)):
-                    self._text(text, alone=alone)
+                    self._add_text(text, alone=alone)
             elif type(value) in (int, float):
                 if abs(value) >= LEAST_NUMBER and (alone or not is_words):  # type: ignore[arg-type]
                     self.equal |= {value, str(value)}  # type: ignore[arg-type]
@@ -284,7 +283,7 @@ class _Search:
                 few = len(items) <= MAX_LISTED and alone and not is_words
                 todo.extend((item, few) for item in items)
 
-    def _text(self, text: str, *, alone: bool) -> None:
+    def _add_text(self, text: str, *, alone: bool) -> None:
         text = text.strip()
         if len(text) < MIN_SECRET_CHARS or len(self.equal) > MAX_EQUAL:
             return
@@ -308,38 +307,35 @@ def _is_path(text: str) -> bool:
     return text.startswith(("/", "~", ".")) or (os.name == "nt" and text[1:3] == ":\\")
 
 
-class _PartsReader(Protocol):
-    """Returns the parts of a value with their names; None for a part without a name."""
+Parts = Iterator[tuple[str | None, object]]
+"""Parts of a value with their names. None means that a part has no name."""
 
+
+class _PartsReader(Protocol):
     def __call__(self, value: Any, *, whole: bool) -> Iterable[tuple[str | None, object]]:
-        """Return all parts if `whole`, else of frames the parts with the name of a secret."""
+        """Return the parts of `value`. Without `whole`, plain cells of a frame are omitted."""
         ...
 
 
-def _reader_of(value: object) -> _PartsReader:
-    return next((reader for module, name, reader in _READERS if is_a(value, module, name)), _object)
-
-
-def _hidden(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
-    """Yield the value of a type that says that it is secret."""
+def _read_secret_type(value: Any, *, whole: bool) -> Parts:
     if is_a(value, "ipywidgets", "Password"):
         yield None, vars(value).get("_trait_values", {}).get("value")
     else:
         yield None, object.__getattribute__(value, "_secret_value")
 
 
-def _partial(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_partial(value: Any, *, whole: bool) -> Parts:
     yield from value.keywords.items()
     yield from ((None, each) for each in value.args)
 
 
-def _object(value: Any, *, whole: bool) -> Iterable[tuple[str | None, object]]:
-    stored = stored_attributes(value)
-    return list(stored.items()) if stored is not None else _named_secrets(value)
+def _read_object(value: Any, *, whole: bool) -> Parts:
+    attributes = stored_attributes(value)
+    return iter(list(attributes.items())) if attributes is not None else _secret_texts(value)
 
 
-def _named_secrets(value: object) -> Iterator[tuple[str, object]]:
-    """Yield the stored texts of an object of a library that have the name of a secret."""
+def _secret_texts(value: object) -> Parts:
+    # Of an object of a library, only stored texts with the name of a secret.
     try:
         stored = object.__getattribute__(value, "__dict__")
     except FAILURES:
@@ -350,7 +346,7 @@ def _named_secrets(value: object) -> Iterator[tuple[str, object]]:
                 yield name, part
 
 
-def _mapping(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_mapping(value: Any, *, whole: bool) -> Parts:
     for key in list(islice(value, MAX_ITEMS)):
         name = key.decode(errors="replace") if isinstance(key, bytes) else key
         if type(key) is tuple:
@@ -358,87 +354,80 @@ def _mapping(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
         yield name if type(name) is str else None, value[key]
 
 
-def _dict(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
-    return _mapping(dict(islice(dict.items(value), MAX_ITEMS)), whole=whole)
+def _read_dict(value: Any, *, whole: bool) -> Parts:
+    return _read_mapping(dict(islice(dict.items(value), MAX_ITEMS)), whole=whole)
 
 
-def _view(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
-    return _mapping(value.mapping, whole=whole)
+def _read_view(value: Any, *, whole: bool) -> Parts:
+    return _read_mapping(value.mapping, whole=whole)
 
 
-def _sequence(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_sequence(value: Any, *, whole: bool) -> Parts:
     items = list(islice(value, MAX_ITEMS))
     if len(items) == 2 and type(items[0]) is str:
         yield items[0], items[1]  # a pair of a name and its value
     header = items[0] if items and type(items[0]) in (list, tuple) else ()
-    named = [n for n, name in enumerate(header) if type(name) is str and is_secret_name(name)]
+    columns = [n for n, name in enumerate(header) if type(name) is str and is_secret_name(name)]
     for item in items:
         yield None, item
         if type(item) in (list, tuple) and len(item) == len(header) > 1:
-            yield from ((header[n], item[n]) for n in named)  # a table with a header
+            yield from ((header[n], item[n]) for n in columns)  # a table with a header
 
 
-def _tuple(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
-    stored = stored_attributes(value)
-    return iter(stored.items()) if stored is not None else _sequence(value, whole=whole)
+def _read_tuple(value: Any, *, whole: bool) -> Parts:
+    fields = stored_attributes(value)
+    return iter(fields.items()) if fields is not None else _read_sequence(value, whole=whole)
 
 
-def _row(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_row(value: Any, *, whole: bool) -> Parts:
     return iter(zip(value.keys(), value, strict=True))
 
 
-def _pandas_frame(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_pandas_frame(value: Any, *, whole: bool) -> Parts:
     for number, name in enumerate(value.columns):
-        named = _secret_of(name)
+        secret = _secret_name(name)
         column = value.iloc[:MAX_ITEMS, number]
-        if named is not None or whole:
-            yield named, column.tolist()
+        if secret is not None or whole:
+            yield secret, column.tolist()
         elif column.dtype == object:
-            yield from ((None, cell) for cell in _objects(column[:MAX_CELLS].tolist()))
+            yield from _read_objects(column[:MAX_CELLS].tolist())
     for number in hidden_rows(value.index):
-        yield _secret_of(value.index[number]), value.iloc[number].tolist()
-    yield from _labels(value.index)
+        yield _secret_name(value.index[number]), value.iloc[number].tolist()
+    yield from _read_pandas_index(value.index, whole=False)
 
 
-def _pandas_series(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
-    if value.name is not None or whole:
-        named = _secret_of(value.name)
-        if named is not None or whole:
-            yield named, value[:MAX_ITEMS].tolist()
+def _read_pandas_series(value: Any, *, whole: bool) -> Parts:
+    secret = _secret_name(value.name)
+    if secret is not None or whole:
+        yield secret, value[:MAX_ITEMS].tolist()
     if value.dtype == object:
-        yield from ((None, cell) for cell in _objects(value[:MAX_CELLS].tolist()))
+        yield from _read_objects(value[:MAX_CELLS].tolist())
     for number in hidden_rows(value.index):
-        yield _secret_of(value.index[number]), value.iloc[number]
-    yield from _labels(value.index)
+        yield _secret_name(value.index[number]), value.iloc[number]
+    yield from _read_pandas_index(value.index, whole=False)
 
 
-def _pandas_index(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_pandas_index(value: Any, *, whole: bool) -> Parts:
     if whole:
         yield None, value[:MAX_ITEMS].tolist()
-    else:
-        yield from _labels(value)
+    elif (secret := _secret_name(label_names(value))) is not None:
+        yield secret, value[:MAX_ITEMS].tolist()
 
 
-def _labels(index: Any) -> Iterator[tuple[str | None, object]]:
-    named = _secret_of(label_names(index))
-    if named is not None:
-        yield named, index[:MAX_ITEMS].tolist()
-
-
-def _polars_frame(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_polars_frame(value: Any, *, whole: bool) -> Parts:
     for column in value[:MAX_ITEMS].get_columns():
-        yield from _polars_series(column, whole=whole)
+        yield from _read_polars_series(column, whole=whole)
 
 
-def _polars_series(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
-    named = _secret_of(value.name)
-    if named is not None or whole:
-        yield named, value[:MAX_ITEMS].to_list()
+def _read_polars_series(value: Any, *, whole: bool) -> Parts:
+    secret = _secret_name(value.name)
+    if secret is not None or whole:
+        yield secret, value[:MAX_ITEMS].to_list()
     elif value.dtype.is_nested() or str(value.dtype) == "Object":
-        yield from ((None, cell) for cell in _objects(value[:MAX_CELLS].to_list()))
+        yield from _read_objects(value[:MAX_CELLS].to_list())
 
 
-def _array(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
+def _read_array(value: Any, *, whole: bool) -> Parts:
     if value.dtype.names:
         for name in value.dtype.names:
             part = value[name]
@@ -450,143 +439,139 @@ def _array(value: Any, *, whole: bool) -> Iterator[tuple[str | None, object]]:
         yield from ((None, cell) for cell in value.ravel()[:MAX_ITEMS].tolist())
 
 
-def _objects(cells: list[object]) -> Iterator[object]:
-    return (cell for cell in cells if type(cell) is not str and type(cell) not in _PLAIN)
+def _read_objects(cells: list[object]) -> Parts:
+    return ((None, cell) for cell in cells if type(cell) is not str and type(cell) not in _PLAIN)
 
 
-def _secret_of(name: object) -> str | None:
-    """Return the part of a label that names a secret; None if none does."""
+def _secret_name(name: object) -> str | None:
+    # The first part of a label that is the name of a secret.
     names = name if type(name) is tuple else (name,)
     return next((each for each in names if isinstance(each, str) and is_secret_name(each)), None)
 
 
 _READERS: Final[tuple[tuple[str, str, _PartsReader], ...]] = (
-    ("pydantic", "SecretStr", _hidden),
-    ("pydantic", "SecretBytes", _hidden),
-    ("ipywidgets", "Password", _hidden),
-    ("functools", "partial", _partial),
-    ("pandas", "DataFrame", _pandas_frame),
-    ("pandas", "Series", _pandas_series),
-    ("pandas", "Index", _pandas_index),
-    ("polars", "DataFrame", _polars_frame),
-    ("polars", "Series", _polars_series),
-    ("numpy", "ndarray", _array),
-    ("numpy", "void", _array),
-    ("sqlite3", "Row", _row),
-    ("builtins", "dict", _dict),
-    ("types", "MappingProxyType", _mapping),
-    ("collections", "UserDict", _mapping),
-    ("collections", "ChainMap", _mapping),
-    ("builtins", "tuple", _tuple),
-    ("builtins", "list", _sequence),
-    ("builtins", "set", _sequence),
-    ("builtins", "frozenset", _sequence),
-    ("collections", "deque", _sequence),
-    ("_collections_abc", "dict_keys", _view),
-    ("_collections_abc", "dict_items", _view),
-    ("_collections_abc", "dict_values", _view),
+    ("pydantic", "SecretStr", _read_secret_type),
+    ("pydantic", "SecretBytes", _read_secret_type),
+    ("ipywidgets", "Password", _read_secret_type),
+    ("functools", "partial", _read_partial),
+    ("pandas", "DataFrame", _read_pandas_frame),
+    ("pandas", "Series", _read_pandas_series),
+    ("pandas", "Index", _read_pandas_index),
+    ("polars", "DataFrame", _read_polars_frame),
+    ("polars", "Series", _read_polars_series),
+    ("numpy", "ndarray", _read_array),
+    ("numpy", "void", _read_array),
+    ("sqlite3", "Row", _read_row),
+    ("builtins", "dict", _read_dict),
+    ("types", "MappingProxyType", _read_mapping),
+    ("collections", "UserDict", _read_mapping),
+    ("collections", "ChainMap", _read_mapping),
+    ("builtins", "tuple", _read_tuple),
+    ("builtins", "list", _read_sequence),
+    ("builtins", "set", _read_sequence),
+    ("builtins", "frozenset", _read_sequence),
+    ("collections", "deque", _read_sequence),
+    ("_collections_abc", "dict_keys", _read_view),
+    ("_collections_abc", "dict_items", _read_view),
+    ("_collections_abc", "dict_values", _read_view),
 )
 
 
 SHORTEST_LINE = 8
-"""Characters of a line that is hidden without the others of its secret."""
+"""Minimum length of a line of a secret that is also hidden alone."""
 MAY_NOT_BE_STORED = "it contains the answer to a secret question, which must not be stored"
 MAY_NOT_BE_OFFERED = "The tool put a secret into a required part of a question: {}"
 
 
 class SecretAnswers:
-    """The secret answers of a session; in memory alone. Safe from every thread."""
+    """The secret answers of a session, only in memory. Thread-safe: `_adding` guards changes."""
 
     def __init__(self) -> None:
         self._texts: tuple[str, ...] = ()  # longest first
         self._adding = Lock()
 
     def add(self, answer: JsonValue) -> None:
-        """Hide `answer` from now on, also where it is quoted as JSON, Python or a URL does."""
+        """Hide `answer` in later texts, including its forms in JSON, Python code, and URLs."""
         if not isinstance(answer, str):
             return
         lines = [line.strip() for line in answer.splitlines()]
         plain = {text for text in (answer, answer.strip()) if len(text.strip()) >= MIN_SECRET_CHARS}
         plain |= {line for line in lines if len(line) >= SHORTEST_LINE}
-        # Twice: a program's traceback, which quotes it, is sent on as JSON.
-        once = {text for each in plain for text in _quoted(each)}
-        twice = {text for each in once for text in _quoted(each)}
+        # Twice, because a traceback that quotes the secret may be sent as JSON.
+        once = {text for each in plain for text in _escaped_forms(each)}
+        twice = {text for each in once for text in _escaped_forms(each)}
         with self._adding:
             known = {*self._texts, *plain, *once, *twice}
             self._texts = tuple(sorted(known, key=len, reverse=True))
 
     def add_answer(self, question: Question, answer: JsonValue) -> None:
-        """Hide `answer` from now on, if `question` says that it is secret."""
+        """Hide the secret parts of the answer to `question` in later texts."""
         for secret in question.answer_type.secrets(answer):
             self.add(secret)
 
     def hide(self, text: str) -> str:
-        """Return `text` with `(secret)` in place of each secret."""
+        """Return `text` with `(secret)` in place of secrets."""
         for secret in self._texts:
             text = text.replace(secret, SECRET_ANSWER)
         return text
 
     def hide_in_outcome(self, outcome: Outcome) -> Outcome:
-        """Return `outcome` without secrets; a configuration change that holds one is malformed."""
+        """Return `outcome` without secrets. A configuration change with a secret is rejected."""
         if not self._texts:
             return outcome
         match outcome:
             case Success(content=content, config=config, unset=unset, malformed=malformed):
                 hidden: dict[str, Any] = {"content": self.hide(content)}
-                hidden |= self._dropped(outcome.structured)
-                hidden["images"] = tuple(map(self._hide_in_name, outcome.images))
-                if self._is_in([config, *unset]):
+                hidden["structured"] = self._drop_secret(outcome.structured)
+                hidden["images"] = tuple(  # the pixels are not searched
+                    replace(image, name=self.hide(image.name)) for image in outcome.images
+                )
+                if self._has_secret([config, *unset]):
                     hidden |= {"config": None, "unset": (), "malformed": MAY_NOT_BE_STORED}
                 elif malformed is not None:
                     hidden["malformed"] = self.hide(malformed)
                 return outcome.model_copy(update=hidden)
             case Failure(message=message, trace=trace):
                 hidden = {"message": self.hide(message), "trace": tuple(map(self.hide, trace))}
-                hidden |= self._dropped(outcome.structured)
+                hidden["structured"] = self._drop_secret(outcome.structured)
                 return outcome.model_copy(update=hidden)
             case NeedsInput(questions=questions):
                 for question in questions:
-                    if self._is_in([question.id, *question.answer_type.fixed_texts()]):
+                    if self._has_secret([question.id, *question.answer_type.fixed_texts()]):
                         return Failure(MAY_NOT_BE_OFFERED.format(self.hide(question.text)))
                 shown = tuple(map(self.hide_in_question, questions))
                 return outcome.model_copy(update={"questions": shown})
 
-    def _hide_in_name(self, image: Image) -> Image:
-        """Return `image` without secrets in its name; what its pixels show, nobody looks at."""
-        return replace(image, name=self.hide(image.name))
-
-    def _dropped(self, structured: JsonValue) -> dict[str, Any]:
-        """Return what takes the place of `structured`, if it holds a secret: nothing."""
-        return {"structured": None} if self._is_in(structured) else {}
-
     def hide_in_question(self, question: Question) -> Question:
-        """Return `question` as it may be shown; what it is answered with stays as it is."""
+        """Return `question` without secrets in its displayed texts and defaults."""
         if not self._texts:
             return question
-        return self._without_default(question.reworded(self.hide))
+        return self._drop_secret_defaults(question.reworded(self.hide))
 
-    def _without_default(self, question: Question) -> Question:
-        """Return `question`, and its fields, without a default that holds a secret."""
+    def _drop_secret_defaults(self, question: Question) -> Question:
         kind = question.answer_type
         if isinstance(kind, FormAnswer):
-            fields = tuple(map(self._without_default, kind.fields))
+            fields = tuple(map(self._drop_secret_defaults, kind.fields))
             kind = kind.model_copy(update={"fields": fields})
-        default = None if self._is_in(question.default) else question.default
+        default = self._drop_secret(question.default)
         return question.model_copy(update={"answer_type": kind, "default": default})
 
-    def _is_in(self, value: Any) -> bool:
-        """Return True if some text, key or number in `value` holds a secret."""
+    def _drop_secret(self, value: JsonValue) -> JsonValue:
+        return None if self._has_secret(value) else value
+
+    def _has_secret(self, value: Any) -> bool:
         if isinstance(value, dict):
-            return any(self._is_in(key) or self._is_in(each) for key, each in value.items())
+            return any(
+                self._has_secret(key) or self._has_secret(each) for key, each in value.items()
+            )
         if isinstance(value, (list, tuple)):
-            return any(self._is_in(each) for each in value)
+            return any(self._has_secret(each) for each in value)
         if value is None or isinstance(value, bool):
             return False
         return self.hide(str(value)) != str(value)
 
 
-def _quoted(text: str) -> Iterator[str]:
-    """Yield `text` as it stands in JSON, in what Python shows, and in URLs."""
+def _escaped_forms(text: str) -> Iterator[str]:
     yield json.dumps(text)[1:-1]
     yield json.dumps(text, ensure_ascii=False)[1:-1]
     shown = repr(text)[1:-1].replace("\\'", "'")

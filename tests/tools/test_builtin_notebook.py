@@ -385,7 +385,7 @@ async def test_truncated_text_shows_no_part_of_a_secret() -> None:
 async def test_list_of_variables_has_a_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(notebook_reports, "_PATIENCE_S", -1)
+    monkeypatch.setattr(notebook_reports, "_LIST_TIMEOUT_S", -1)
     said = data(await use("notebook_variables", {"a": 1, "password": 2}))
     assert said.split("\n") == [
         "a (int): (not read: the variables above took too long)",

@@ -14,7 +14,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from jp_nb.errors import ToolError
-from jp_nb.tools.notebook_reports import variable, variables
+from jp_nb.tools.notebook_reports import list_variables, read_variable
 from jp_nb.tools.secrets import NotebookSecrets
 from tests.tools.secret_holders import PIECE, PIN, SECRET, copies, holders, machinery, paths
 
@@ -41,10 +41,10 @@ def answers(names: dict[str, Any], name: str, longer_paths: int) -> Iterator[tup
     for path in written:
         for part in [None, *PARTS] if path == name else [None]:
             try:
-                yield f"{path} {part}", variable(names, path, part, hide).content
+                yield f"{path} {part}", read_variable(names, path, part, hide).content
             except ToolError as exc:
                 yield f"{path} {part}", str(exc)
-    yield "the list", variables(names, "", 0, hide).content
+    yield "the list", list_variables(names, "", 0, hide).content
 
 
 def leaks(answer: str) -> bool:
@@ -98,7 +98,7 @@ def test_paths_lead_only_through_data(subtests: pytest.Subtests) -> None:
     for path in rows:
         with subtests.test(path=path):
             with pytest.raises(ToolError, match=refusals) as caught:
-                variable(names, path, None, hide)
+                read_variable(names, path, None, hide)
             assert not leaks(str(caught.value))
 
 
@@ -132,20 +132,22 @@ def test_parts_next_to_secrets_are_shown(subtests: pytest.Subtests) -> None:
         ("failed.args[0]", "login with (set, not shown) failed"),
     ]:
         with subtests.test(path=path):
-            assert value in variable(names, path, None, hide).content
+            assert value in read_variable(names, path, None, hide).content
 
 
 def test_parts_of_a_polars_frame_next_to_secrets_are_shown() -> None:
     pytest.importorskip("polars", reason="pip install -e '.[tiers]'")
     names = holders()
-    shown = variable(names, "pl_frame['login'][0]['user']", None, NotebookSecrets(names)).content
+    shown = read_variable(
+        names, "pl_frame['login'][0]['user']", None, NotebookSecrets(names)
+    ).content
     assert "ada" in shown
 
 
 def test_reading_adds_no_key_to_a_defaultdict() -> None:
     names: dict[str, Any] = {"seen": collections.defaultdict(list)}
     with pytest.raises(ToolError, match="key 'a' does not exist"):
-        variable(names, "seen['a']", None, NotebookSecrets(names))
+        read_variable(names, "seen['a']", None, NotebookSecrets(names))
     assert not names["seen"]
 
 
@@ -156,7 +158,7 @@ def test_words_in_a_variable_called_tokens_are_no_secrets() -> None:
         "text": "describe the house 4711",
     }
     hide = NotebookSecrets(names)
-    assert "describe the house 4711" in variable(names, "text", None, hide).content
+    assert "describe the house 4711" in read_variable(names, "text", None, hide).content
     assert hide("words.describe()", code=True) == "words.describe()"
 
 

@@ -1,4 +1,4 @@
-"""Tools that every conversation has."""
+"""Built-in tools, and their registration."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ BUILTINS: dict[str, Tool] = {
     "run_python": RunPython(),
     **NOTEBOOK_TOOLS,
 }
-"""Executor by the key of `conversation.tools`."""
+"""The built-in tools by their key in `conversation.tools`."""
 
 
 def tools_config(functions: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what builtins bring along, and `functions` by their names: a partial configuration."""
+    """Return a partial configuration with the built-in tools, and `functions` by name."""
     tools = {name: dict(tool.registration) for name, tool in BUILTINS.items()}
     toolsets = {TOOLSET: {"state": False}}
     return {"conversation": {"tools": {**tools, **functions}, "toolsets": toolsets}}
 
 
 class BuiltinTools(SourceDefaults):
-    """The tools of this package, by their configuration key alone (R083-52)."""
+    """Source of the built-in tools. The configuration key is the name (R083-52)."""
 
     name, title = "builtin", "built-in"
     run: RunMode = "unattended"
 
     async def list(self, wanted: Mapping[str, ToolConfig]) -> Mapping[str, Tool]:
-        """Return every tool that is wanted: one that does not exist fails when it is called."""
+        """Return each of the wanted tools. A missing tool fails when the model calls it."""
         return {name: BUILTINS.get(name) or MissingTool(name) for name in wanted}
 
 
 class MissingTool(ToolDefaults):
-    """Stands in for a builtin that does not exist: configured, offered, and failing when run."""
+    """Placeholder for a configured built-in tool that does not exist."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -52,5 +52,5 @@ class MissingTool(ToolDefaults):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Fail, naming the tool."""
+        """Return a failure with the name."""
         return Failure(f"Tool not found: {self.name}")

@@ -7,9 +7,9 @@ has its `id`:
      "options": ["PostgreSQL", "SQLite"], "multi": false, "outcome": "answered", "channel": "form",
      "selectedOptions": ["SQLite"], "selected": [{"index": 1, "label": "SQLite", "value": "lite"}]}
 
-`customInput` is a text of the user's own, if there is one. A question without an answer has no
-`selectedOptions`. `auto`, `timed_out` and `empty` are present if true, and so are `reply` of the
-whole result and `ignored` of a question.
+`customInput` is the user's own text, if there is one. A question without an answer has no
+`selectedOptions`. `auto`, `timed_out`, `empty`, and `ignored` of a question are optional, and so is
+`reply` of the whole result.
 
 Source: `docs/turns.md`.
 """
@@ -58,12 +58,12 @@ MAX_CHARS: Final[Mapping[str, int]] = {
     "value": 1000,
     "description": 1000,
 }
-"""Characters of each text: what a form shows whole."""
+"""Limits for the texts that a form shows without truncation."""
 MAX_OPTIONS: Final = 200
 MAX_CALL_CHARS: Final = 100_000
-"""Of all texts of a call together."""
+"""Limit for all texts of a call together."""
 MAX_PROBLEMS: Final = 30
-"""So many are listed; of the others the number is said."""
+"""Limit for the listed problems. Further ones are only counted."""
 
 QUESTION_FIELDS: Final = (
     *("id", "question", "header", "context", "mode", "options"),
@@ -76,14 +76,14 @@ _CHOICE_DEFAULTS: Final[Mapping[str, JsonValue]] = {
     "recommended": None,
     "allow_other": True,
 }
-"""What a question for a text has no use for, each with the value that says nothing."""
+"""Defaults of the fields that have no effect in the mode `freetext`."""
 RESERVED_LABELS: Final = frozenset(
     {
         *(OTHER.casefold(), "other", "other…", "other...", "type your own"),
         *("done", "done selecting", "submit"),
     }
 )
-"""What the form itself says, by `label_key`: an option of that name would pass for it."""
+"""Labels of the form itself, as `label_key` returns them. An option must not imitate them."""
 
 NO_SECRETS: Final = (
     "⚠ Do not type a password or a key. The answer is sent to the model and stored in the notebook."
@@ -95,8 +95,7 @@ class AskedQuestion:
     """One question of a call.
 
     Attributes:
-        question: What is put to the person.
-        ignored: Fields that were given and mean nothing in this mode.
+        ignored: Given fields that have no effect in this mode.
     """
 
     question: Question
@@ -106,64 +105,66 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class CallProblem:
-    """Something that is wrong with a call.
+    """A problem in the arguments of a call.
 
     Attributes:
-        path: The place: `questions[0].options[2].label`.
-        about: The id of the question; "" if it has none.
-        text: What is wrong, and what to do.
+        path: For example `questions[0].options[2].label`.
+        question_id: Id of the question; "" without one.
+        text: The problem and its solution.
     """
 
     path: str
-    about: str
+    question_id: str
     text: str
 
     def __str__(self) -> str:
-        about = f" (question {_shown(self.about)})" if self.about else ""
-        return f"`{self.path}`{about}: {self.text}"
+        question = f" (question {_format_text(self.question_id)})" if self.question_id else ""
+        return f"`{self.path}`{question}: {self.text}"
 
 
 def read_form(
     arguments: Mapping[str, JsonValue],
 ) -> tuple[list[AskedQuestion], list[CallProblem]]:
-    """Return the questions of a call, and what is wrong with it: then nothing is to be shown."""
+    """Return the questions of a call, and all problems. Show no questions if there are problems."""
     problems: list[CallProblem] = []
     call = _Fields(arguments, "", problems)
     call.refuse_unknown(("questions",), "the call")
     given = call.given.get("questions")
     if not isinstance(given, list):
-        found = "is missing" if given is None else _found(given)
-        call.wrong("questions", f"{found}: expected a list of at least one question.")
+        found = "is missing" if given is None else _format_found(given)
+        call.add_problem("questions", f"{found}: expected a list of at least one question.")
         return [], problems
     if not given:
-        call.wrong("questions", "the list is empty: ask at least one question.")
+        call.add_problem("questions", "the list is empty: ask at least one question.")
     if len(given) > MAX_QUESTIONS:
-        call.wrong(
+        call.add_problem(
             "questions", f"a form holds at most {MAX_QUESTIONS} questions, found {len(given)}."
         )
         return [], problems
-    if (total := _chars(given)) > MAX_CALL_CHARS:
+    if (total := sum(map(len, _find_texts(given)))) > MAX_CALL_CHARS:
         text = (
             f"the texts have {total} characters, at most {MAX_CALL_CHARS} are allowed: "
             "shorten them."
         )
-        call.wrong("questions", text)
+        call.add_problem("questions", text)
         return [], problems
-    asked = [_question(item, f"questions[{index}]", problems) for index, item in enumerate(given)]
-    _refuse_same_ids(given, problems)
+    asked = [
+        _read_question(item, f"questions[{index}]", problems) for index, item in enumerate(given)
+    ]
+    _check_unique_ids(given, problems)
     return [each for each in asked if each is not None], problems
 
 
 def label_key(label: str) -> str:
-    """Return what two labels have in common if a person may take one for the other."""
-    bare = " ".join(label.split())
-    # The letters of right-to-left text in any order are the same for `lookalike_key`; on a form,
-    # where each label stands alone, "12" and "21" in such a text differ.
-    key = bare if has_right_to_left(bare) else lookalike_key(bare)
+    """Return a key that is equal for labels that look alike."""
+    plain_label = " ".join(label.split())
+    # `lookalike_key` ignores the order of letters in right-to-left text, so "12" and "21" would be
+    # equal. In a form, each label has its own line, so their order is visible.
+    key = plain_label if has_right_to_left(plain_label) else lookalike_key(plain_label)
     return "".join(char for char in key if char.isprintable()).casefold()
 
 
-def _refuse_same_ids(given: list[JsonValue], problems: list[CallProblem]) -> None:
+def _check_unique_ids(given: list[JsonValue], problems: list[CallProblem]) -> None:
     seen: dict[str, int] = {}
     for index, item in enumerate(given):
         key = item.get("id") if isinstance(item, dict) else None
@@ -174,15 +175,18 @@ def _refuse_same_ids(given: list[JsonValue], problems: list[CallProblem]) -> Non
             seen[key] = index
 
 
-def _question(given: JsonValue, path: str, problems: list[CallProblem]) -> AskedQuestion | None:
-    """Return the question at `path`; None if something is wrong with it."""
+def _read_question(
+    given: JsonValue, path: str, problems: list[CallProblem]
+) -> AskedQuestion | None:
     before = len(problems)
     if not isinstance(given, dict):
-        text = f'expected an object such as {{"id": "size", "question": "…"}}, {_found(given)}.'
+        text = (
+            f'expected an object such as {{"id": "size", "question": "…"}}, {_format_found(given)}.'
+        )
         problems.append(CallProblem(path, "", text))
         return None
-    about = given.get("id")
-    fields = _Fields(given, path, problems, about if isinstance(about, str) else "")
+    question_id = given.get("id")
+    fields = _Fields(given, path, problems, question_id if isinstance(question_id, str) else "")
     fields.refuse_unknown(QUESTION_FIELDS, "a question")
     texts = {
         name: fields.text(name, required=name in ("id", "question"), lines=name == "context")
@@ -190,7 +194,7 @@ def _question(given: JsonValue, path: str, problems: list[CallProblem]) -> Asked
     }
     mode = fields.mode()
     required = fields.flag("required", default=True)
-    kind = _choice(fields) if mode == "choice" else TextAnswer()
+    kind = _read_choice(fields) if mode == "choice" else TextAnswer()
     if len(problems) > before or kind is None or mode is None:
         return None
     question = Question(
@@ -203,20 +207,15 @@ def _question(given: JsonValue, path: str, problems: list[CallProblem]) -> Asked
         exclusive=required,
         persistence="none",
     )
-    return AskedQuestion(_warning(question), mode, () if mode == "choice" else _ignored(fields))
-
-
-def _ignored(fields: _Fields) -> tuple[str, ...]:
-    """Return the fields that a question for a text has in vain."""
-    return tuple(
+    ignored = (
         name
         for name, default in _CHOICE_DEFAULTS.items()
-        if fields.given.get(name, default) != default
+        if mode == "freetext" and fields.given.get(name, default) != default
     )
+    return AskedQuestion(_add_secret_warning(question), mode, tuple(ignored))
 
 
-def _warning(question: Question) -> Question:
-    """Return `question`, with a warning where somebody may be about to type a secret."""
+def _add_secret_warning(question: Question) -> Question:
     kind = question.answer_type
     typed = kind.other if isinstance(kind, SelectAnswer) else True
     texts = (question.id, question.text, question.header or "")
@@ -226,35 +225,32 @@ def _warning(question: Question) -> Question:
     return question.with_context("\n\n".join(line for line in lines if line))
 
 
-def _choice(fields: _Fields) -> AnswerType | None:
-    """Return the kind of a question with options; None if something is wrong with them."""
+def _read_choice(fields: _Fields) -> AnswerType | None:
     given = fields.given.get("options", [])
     other = fields.flag("allow_other", default=True)
     multi = fields.flag("multi", default=False)
     before = len(fields.problems)
     if not isinstance(given, list):
-        fields.wrong("options", f"expected a list of options, {_found(given)}.")
+        fields.add_problem("options", f"expected a list of options, {_format_found(given)}.")
         return None
     if len(given) > MAX_OPTIONS:
-        fields.wrong("options", f"at most {MAX_OPTIONS} options are allowed, found {len(given)}.")
+        text = f"at most {MAX_OPTIONS} options are allowed, found {len(given)}."
+        fields.add_problem("options", text)
         return None
     if not given and not other:
         text = "the question cannot be answered: give at least one option, or remove `allow_other`."
-        fields.wrong("options", text)
-    below = [fields.below(item, f"options[{index}]") for index, item in enumerate(given)]
-    options = [_option(each) for each in below]
-    _refuse_twins(below)
-    recommended = _recommended(fields, below)
+        fields.add_problem("options", text)
+    option_fields = [fields.child(item, f"options[{index}]") for index, item in enumerate(given)]
+    options = [None if each is None else _read_option(each) for each in option_fields]
+    _check_distinct_options(option_fields)
+    recommended = _read_recommended(fields, option_fields)
     if len(fields.problems) > before:
         return None
     found = tuple(option for option in options if option is not None)
     return SelectAnswer(options=found, multi=multi, other=other, recommended=recommended)
 
 
-def _option(fields: _Fields | None) -> Option | None:
-    """Return one option; None if something is wrong with it."""
-    if fields is None:
-        return None
+def _read_option(fields: _Fields) -> Option | None:
     fields.refuse_unknown(OPTION_FIELDS, "an option")
     label = fields.text("label", required=True)
     value = fields.text("value")
@@ -262,15 +258,14 @@ def _option(fields: _Fields | None) -> Option | None:
     if label is None:
         return None
     if label_key(label) in RESERVED_LABELS:
-        text = f"the form uses {_shown(label)} itself: remove the option or rename it. "
-        fields.wrong(
+        text = f"the form uses {_format_text(label)} itself: remove the option or rename it. "
+        fields.add_problem(
             "label", f"{text}The form offers a custom answer unless `allow_other` is false."
         )
     return Option(value=label if value is None else value, label=label, description=description)
 
 
-def _refuse_twins(options: list[_Fields | None]) -> None:
-    """Note labels that a person could not tell apart, and values that a program could not."""
+def _check_distinct_options(options: list[_Fields | None]) -> None:
     labels: dict[str, str] = {}
     values: dict[str, str] = {}
     for fields in options:
@@ -279,30 +274,32 @@ def _refuse_twins(options: list[_Fields | None]) -> None:
             continue
         key, value = label_key(label), fields.given.get("value", label)
         if key in labels:
-            fields.wrong("label", _twins(label, labels[key]))
+            fields.add_problem("label", _format_lookalikes(label, labels[key]))
         elif isinstance(value, str) and value in values:
-            text = f"the option {_shown(values[value])} has the same value: use a different one."
-            fields.wrong("value", text)
+            option = _format_text(values[value])
+            text = f"the option {option} has the same value: use a different one."
+            fields.add_problem("value", text)
         else:
             labels[key] = label
             if isinstance(value, str):
                 values[value] = label
 
 
-def _twins(label: str, earlier: str) -> str:
+def _format_lookalikes(label: str, earlier: str) -> str:
     if label == earlier:
-        return f"another option has the label {_shown(label)}: rename one of them."
+        return f"another option has the label {_format_text(label)}: rename one of them."
     return (
-        f"{_shown(label)} differs from {_shown(earlier)} only in case, white space, "
+        f"{_format_text(label)} differs from {_format_text(earlier)} only in case, white space, "
         "or letters that look alike: rename one of them."
     )
 
 
-def _recommended(fields: _Fields, options: list[_Fields | None]) -> int | None:
-    """Return the index of the option that is recommended, by number or by its own mark."""
+def _read_recommended(fields: _Fields, options: list[_Fields | None]) -> int | None:
+    # The question can have an index, or one of its options the mark `recommended`.
     index = fields.given.get("recommended")
     if index is not None and (not isinstance(index, int) or isinstance(index, bool)):
-        fields.wrong("recommended", f"expected the index of an option, from 0, {_found(index)}.")
+        text = f"expected the index of an option, from 0, {_format_found(index)}."
+        fields.add_problem("recommended", text)
         return None
     marked = [
         number
@@ -312,119 +309,108 @@ def _recommended(fields: _Fields, options: list[_Fields | None]) -> int | None:
     named = [index] if isinstance(index, int) and 0 <= index < len(options) else []
     if len(found := sorted({*marked, *named})) > 1:
         text = f"options {', '.join(map(str, found))} are recommended: recommend at most one."
-        fields.wrong("recommended", text)
+        fields.add_problem("recommended", text)
     return found[0] if found else None
 
 
 @dataclass(slots=True)
 class _Fields:
-    """The fields of one object of a call. What is null is not given.
+    """Reader for the fields of one object in the arguments. It treats null as missing.
 
     Attributes:
-        path: The place of the object; "" for the call itself.
-        problems: Takes what is wrong.
-        about: The id of the question.
+        path: Path of the object; "" for the arguments as a whole.
+        problems: List to which the methods append problems.
+        question_id: Id of the question, for problems.
     """
 
-    whole: Mapping[str, JsonValue]
+    source: Mapping[str, JsonValue]
     path: str
     problems: list[CallProblem]
-    about: str = ""
+    question_id: str = ""
     given: Mapping[str, JsonValue] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.given = {key: value for key, value in self.whole.items() if value is not None}
+        self.given = {key: value for key, value in self.source.items() if value is not None}
 
-    def wrong(self, name: str, text: str) -> None:
-        """Note that the field `name` is wrong."""
+    def add_problem(self, name: str, text: str) -> None:
         path = f"{self.path}.{name}" if self.path else name
-        self.problems.append(CallProblem(path, self.about, text))
+        self.problems.append(CallProblem(path, self.question_id, text))
 
-    def below(self, value: JsonValue, name: str) -> _Fields | None:
-        """Return the fields of an option; None if it is not an object."""
+    def child(self, value: JsonValue, name: str) -> _Fields | None:
         if isinstance(value, dict):
-            return _Fields(value, f"{self.path}.{name}", self.problems, self.about)
+            return _Fields(value, f"{self.path}.{name}", self.problems, self.question_id)
         example = json.dumps({"label": value if isinstance(value, str) else "…"})
-        self.wrong(name, f"expected an object such as {example[:100]}, {_found(value)}.")
+        text = f"expected an object such as {example[:100]}, {_format_found(value)}."
+        self.add_problem(name, text)
         return None
 
     def refuse_unknown(self, known: tuple[str, ...], what: str) -> None:
-        """Note each field that is not among `known`."""
         for name in self.given:
             if name not in known:
                 text = f"is not a field of {what}. Known fields: {', '.join(known)}."
-                self.wrong(spell_invisible(name)[:80], text)
+                self.add_problem(spell_invisible(name)[:80], text)
 
     def mode(self) -> Mode | None:
-        """Return how the question is answered; None if it does not say so."""
         given = self.given.get("mode", "choice")
         if (found := next((mode for mode in MODES if mode == given), None)) is None:
-            self.wrong("mode", f'expected "choice" or "freetext", {_found(given)}.')
+            self.add_problem("mode", f'expected "choice" or "freetext", {_format_found(given)}.')
         return found
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return a field that is true or false."""
         value = self.given.get(name, default)
         if not isinstance(value, bool):
-            self.wrong(name, f"expected true or false, {_found(value)}.")
+            self.add_problem(name, f"expected true or false, {_format_found(value)}.")
             return default
         return value
 
     def text(self, name: str, *, required: bool = False, lines: bool = False) -> str | None:
-        """Return a text, whole as it is given; None if it is absent, blank or wrong."""
+        # None if the text is missing, blank, or invalid.
         value = self.given.get(name)
         if value is None and not required:
             return None
         if value is None:
-            self.wrong(name, "is missing.")
+            problem = "is missing."
         elif not isinstance(value, str):
-            self.wrong(name, f"expected a text, {_found(value)}.")
+            problem = f"expected a text, {_format_found(value)}."
         elif not value.strip() and name in ("id", "question", "label", "value"):
-            self.wrong(name, "is blank.")
+            problem = "is blank."
         elif len(value) > MAX_CHARS[name]:
-            text = f"has {len(value)} characters, at most {MAX_CHARS[name]} are allowed."
-            self.wrong(name, text)
+            problem = f"has {len(value)} characters, at most {MAX_CHARS[name]} are allowed."
         elif not lines and len(value.splitlines()) > 1:
             more = " Move further lines into `context`." if name == "question" else ""
-            self.wrong(name, f"has several lines: write a single line.{more}")
+            problem = f"has several lines: write a single line.{more}"
         elif name == "id" and spell_invisible(value) != value:
-            self.wrong(name, "starts or ends with a space, or contains invisible characters.")
+            problem = "starts or ends with a space, or contains invisible characters."
         else:
             return value if value.strip() else None
+        self.add_problem(name, problem)
         return None
 
 
-def _chars(value: JsonValue) -> int:
-    """Return how many characters the texts in `value` have."""
-    return sum(map(len, _texts(value)))
-
-
-def _texts(value: JsonValue) -> Iterator[str]:
-    waiting = [value]
-    while waiting:
-        match waiting.pop():
+def _find_texts(value: JsonValue) -> Iterator[str]:
+    todo = [value]
+    while todo:
+        match todo.pop():
             case str() as text:
                 yield text
             case dict() as fields:
                 yield from fields
-                waiting.extend(fields.values())
+                todo.extend(fields.values())
             case list() as items:
-                waiting.extend(items)
+                todo.extend(items)
 
 
-def _shown(text: str) -> str:
+def _format_text(text: str) -> str:
     return json.dumps(spell_invisible(text[:80]), ensure_ascii=False)
 
 
-def _found(value: JsonValue) -> str:
-    """Return `found …`, short."""
+def _format_found(value: JsonValue) -> str:
     shown = json.dumps(value, ensure_ascii=False)
     return f"found {spell_invisible(shown[:60])}{'…' if len(shown) > 60 else ''}"
 
 
 SCHEMA_NAME: Final = "jp_nb.ask"
 VERSION: Final = 1
-"""Of the object's shape."""
 
 _NOT_SHOWN: Final = (
     "Nothing was shown to the user because this call is not valid. Correct all of "
@@ -437,15 +423,15 @@ _OPEN: Final[dict[QuestionEndKind, tuple[str, str]]] = {
     "interrupted": ("not answered", "an interrupt closed the form"),
     "unavailable": ("not answered", "no user was available"),
 }
-"""What a question is that stays open, and why."""
+"""Status and reason of a question without an answer."""
 _REPLIED: Final = ("cancelled", "the user replied instead")
-_ORIGINS: Final = {
+_SOURCES: Final = {
     "configured": "configured by the user in advance",
     "answers": "answered by the user in advance",
     "remembered": "answered by the user earlier in this turn",
     "model": "answered by another model, not by the user",
 }
-"""Where an answer is from that nobody gave now, by channel."""
+"""Sources of answers by channel, except for answers in the form."""
 _AUTO: Final = "chosen automatically, because {}"
 _UNSENT: Final = "selected before the time ran out, but not submitted"
 _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask differently)"
@@ -453,8 +439,6 @@ _BLANK: Final = "(left blank on purpose: treat this point as undecided, or ask d
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A question of the call, and how it ended; `picks` is None without an answer."""
-
     asked: AskedQuestion
     end: QuestionEnd
     picks: Picks | None
@@ -470,33 +454,33 @@ class _Answer:
 
 
 def refused_call(problems: Sequence[CallProblem]) -> Failure:
-    """Return the result of a call that is wrong: one line for each of its `problems`."""
+    """Return the result of an invalid call, with a line for each problem."""
     lines = [f"- {problem}" for problem in problems[:MAX_PROBLEMS]]
     if left := len(problems) - len(lines):
         lines.append(f"- … and {left} more.")
     errors: list[JsonValue] = [
-        {"path": problem.path, "question": problem.about, "message": problem.text}
+        {"path": problem.path, "question": problem.question_id, "message": problem.text}
         for problem in problems[:MAX_PROBLEMS]
     ]
-    whole: dict[str, JsonValue] = {**_head(), "outcome": "invalid", "errors": errors}
-    return Failure("\n".join([_NOT_SHOWN, *lines]), structured=whole)
+    structured: dict[str, JsonValue] = {**_HEADER, "outcome": "invalid", "errors": errors}
+    return Failure("\n".join([_NOT_SHOWN, *lines]), structured=structured)
 
 
 def form_result(asked: Sequence[AskedQuestion], context: ToolContext) -> Outcome:
-    """Return what the questions came to, each of which has its end in `context`.
+    """Return the result of a call whose questions all have an end in `context`.
 
-    A failure where nobody answered anything, and nobody left it open on purpose either.
+    It is a failure if no question was answered, unless the user declined all of them.
     """
-    answers = [_answer(each, context) for each in asked]
-    text = "\n".join(_lines(answers, context.reply))
-    whole = _structured(answers, context.reply)
+    answers = [_read_answer(each, context) for each in asked]
+    text = "\n".join(_format_lines(answers, context.reply))
+    structured = _make_structured(answers, context.reply)
     ends = {each.end.end for each in answers}
     if context.reply is not None or "answered" in ends or ends == {"declined"}:
-        return Success(text, structured=whole)
-    return Failure(text, structured=whole)
+        return Success(text, structured=structured)
+    return Failure(text, structured=structured)
 
 
-def _answer(asked: AskedQuestion, context: ToolContext) -> _Answer:
+def _read_answer(asked: AskedQuestion, context: ToolContext) -> _Answer:
     question = asked.question
     end = context.ends[question.id]
     if end.end != "answered":
@@ -506,116 +490,111 @@ def _answer(asked: AskedQuestion, context: ToolContext) -> _Answer:
     return _Answer(asked, end, picks)
 
 
-# --- words -----------------------------------------------------------------------------------
+# --- text for the model ----------------------------------------------------------------------
 
 
-def _lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str]:
+def _format_lines(answers: Sequence[_Answer], reply: str | None) -> Iterator[str]:
     replied = reply is not None
     if reply is not None:
-        said = reply if reply.strip() else "(nothing more)"
-        yield _block("The user did not send the form, but replied to you", said)
+        text = reply if reply.strip() else "(nothing more)"
+        yield _format_block("The user did not send the form, but replied to you", text)
     if len(answers) == 1:
-        yield from _alone(answers[0], replied=replied)
+        yield from _format_only_answer(answers[0], replied=replied)
     else:
-        by_user = any(each.picks and _origin(each.end) is None for each in answers)
+        by_user = any(each.picks and _format_source(each.end) is None for each in answers)
         yield f"{'User answers' if by_user else 'Answers'}{' so far' if replied else ''}:"
-        yield from (_in_form(each, replied=replied) for each in answers)
+        yield from (_format_answer(each, replied=replied) for each in answers)
     for each in answers:
         if each.asked.ignored:
             names = ", ".join(f"`{name}`" for name in each.asked.ignored)
             yield f"({names} had no effect on {each.question.id!r}: its mode is freetext.)"
 
 
-def _alone(answer: _Answer, *, replied: bool) -> Iterator[str]:
-    """Yield the lines of the one question of a call."""
+def _format_only_answer(answer: _Answer, *, replied: bool) -> Iterator[str]:
     if answer.picks is None:
-        word, why = _open(answer.end, replied=replied)
-        yield f"{word.capitalize()}: {why}."
+        status, reason = _describe_open(answer.end, replied=replied)
+        yield f"{status.capitalize()}: {reason}."
         return
-    origin, unsent = _origin(answer.end), _unsent(answer.end)
-    said = None if origin is None else origin[0].upper() + origin[1:]
-    if (selected := _selected(answer)) is not None:
-        yield f"{said or 'User selected'}{unsent}: {selected}"
-    if (custom := _custom(answer)) is not None:
-        own = "User provided custom input" if said is None else f"{said}, as custom input"
-        yield _block(f"{own}{unsent}", custom)
+    source, unsent = _format_source(answer.end), _format_unsent(answer.end)
+    heading = None if source is None else source[0].upper() + source[1:]
+    if (selected := _format_selected(answer)) is not None:
+        yield f"{heading or 'User selected'}{unsent}: {selected}"
+    if (custom := _format_custom(answer)) is not None:
+        own = "User provided custom input" if heading is None else f"{heading}, as custom input"
+        yield _format_block(f"{own}{unsent}", custom)
 
 
-def _in_form(answer: _Answer, *, replied: bool) -> str:
-    """Return the line of one of several questions; more lines if its own text has several."""
+def _format_answer(answer: _Answer, *, replied: bool) -> str:
     name = answer.question.id
     if answer.picks is None:
-        return "{}: {} ({})".format(name, *_open(answer.end, replied=replied))
-    origin = _origin(answer.end)
-    label = f"{name}{'' if origin is None else f' ({origin})'}{_unsent(answer.end)}"
-    selected, custom = _selected(answer), _custom(answer)
+        return "{}: {} ({})".format(name, *_describe_open(answer.end, replied=replied))
+    source = _format_source(answer.end)
+    label = f"{name}{'' if source is None else f' ({source})'}{_format_unsent(answer.end)}"
+    selected, custom = _format_selected(answer), _format_custom(answer)
     if custom is None:
         return f"{label}: {selected}"
     picked = "" if selected is None else f"{selected}; "
-    return _block(f"{label}: {picked}custom input", custom)
+    return _format_block(f"{label}: {picked}custom input", custom)
 
 
-def _open(end: QuestionEnd, *, replied: bool) -> tuple[str, str]:
-    return (
-        _REPLIED if replied and end.end == "cancelled" else _OPEN.get(end.end, _OPEN["cancelled"])
-    )
+def _describe_open(end: QuestionEnd, *, replied: bool) -> tuple[str, str]:
+    if replied and end.end == "cancelled":
+        return _REPLIED
+    return _OPEN.get(end.end, _OPEN["cancelled"])
 
 
-def _origin(end: QuestionEnd) -> str | None:
-    """Return where an answer is from; None if the person gave it just now."""
+def _format_source(end: QuestionEnd) -> str | None:
+    # None if the user answered in the form.
     if end.auto:
         return _AUTO.format(_OPEN["timed_out" if end.timed_out else "unavailable"][1])
-    return _ORIGINS.get(end.channel or "")
+    return _SOURCES.get(end.channel or "")
 
 
-def _unsent(end: QuestionEnd) -> str:
+def _format_unsent(end: QuestionEnd) -> str:
     return f" ({_UNSENT})" if end.timed_out and not end.auto else ""
 
 
-def _selected(answer: _Answer) -> str | None:
-    """Return the labels that were picked, in order; None where only a text was given."""
+def _format_selected(answer: _Answer) -> str | None:
     picks, choice = answer.picks, answer.choice
     if picks is None or choice is None or (picks.custom is not None and not picks.indices):
         return None
-    labels = [_label(choice.options[index]) for index in picks.indices]
+    labels = [_format_option(choice.options[index]) for index in picks.indices]
     if not choice.multi:
         return labels[0]
     return f"[{', '.join(labels)}]{'' if labels else f' ({NONE_OF_THESE})'}"
 
 
-def _label(option: Option) -> str:
+def _format_option(option: Option) -> str:
     label, value = option.shown, str(option.value)
     return label if value == label else f"{label} (value: {value})"
 
 
-def _custom(answer: _Answer) -> str | None:
+def _format_custom(answer: _Answer) -> str | None:
     if answer.picks is None or answer.picks.custom is None:
         return None
     return answer.picks.custom if answer.picks.custom.strip() else _BLANK
 
 
-def _block(label: str, text: str) -> str:
-    """Return `label: text`; a text of several lines stands below it, indented."""
+def _format_block(label: str, text: str) -> str:
     return f"{label}: {text}" if "\n" not in text else "\n  ".join([f"{label}:", *text.split("\n")])
 
 
-# --- the object ------------------------------------------------------------------------------
+# --- JSON for programs -----------------------------------------------------------------------
 
 
-def _head() -> dict[str, JsonValue]:
-    return {"schema": SCHEMA_NAME, "version": VERSION}
+_HEADER: Final[Mapping[str, JsonValue]] = {"schema": SCHEMA_NAME, "version": VERSION}
 
 
-def _structured(answers: Sequence[_Answer], reply: str | None) -> JsonValue:
-    whole = _head()
+def _make_structured(answers: Sequence[_Answer], reply: str | None) -> JsonValue:
+    structured = dict(_HEADER)
     if len(answers) == 1:
-        whole |= _fields(answers[0])
+        structured |= _make_fields(answers[0])
     else:
-        whole["results"] = [{"id": each.question.id, **_fields(each)} for each in answers]
-    return whole if reply is None else {**whole, "reply": reply}
+        structured["results"] = [{"id": each.question.id, **_make_fields(each)} for each in answers]
+    return structured if reply is None else {**structured, "reply": reply}
 
 
-def _fields(answer: _Answer) -> dict[str, JsonValue]:
+def _make_fields(answer: _Answer) -> dict[str, JsonValue]:
     choice, end = answer.choice, answer.end
     fields: dict[str, JsonValue] = {
         "question": answer.question.text,
@@ -630,19 +609,16 @@ def _fields(answer: _Answer) -> dict[str, JsonValue]:
     fields |= {name: True for name, is_so in marks.items() if is_so}
     if answer.asked.ignored:
         fields["ignored"] = [*answer.asked.ignored]
-    return fields if answer.picks is None else fields | _answered_fields(answer.picks, choice)
-
-
-def _answered_fields(picks: Picks, choice: SelectAnswer | None) -> dict[str, JsonValue]:
+    if (picks := answer.picks) is None:
+        return fields
     options = [] if choice is None else [(index, choice.options[index]) for index in picks.indices]
-    fields: dict[str, JsonValue] = {
-        "selectedOptions": [option.shown for _, option in options],
-        "selected": [
-            {"index": index, "label": option.shown, "value": option.value}
-            for index, option in options
-        ],
-    }
-    return fields if picks.custom is None else {**fields, "customInput": picks.custom}
+    fields["selectedOptions"] = [option.shown for _, option in options]
+    fields["selected"] = [
+        {"index": index, "label": option.shown, "value": option.value} for index, option in options
+    ]
+    if picks.custom is not None:
+        fields["customInput"] = picks.custom
+    return fields
 
 
 DESCRIPTION: Final = """\
@@ -738,7 +714,7 @@ SCHEMA: Final[dict[str, JsonValue]] = {
 
 
 class Ask(ToolDefaults):
-    """Validates the questions, has them asked as one form, hands what came of it to the model."""
+    """Tool that asks the user questions in one form, and returns the answers to the model."""
 
     registration: Mapping[str, JsonValue] = {
         "source": "builtin",
@@ -752,13 +728,13 @@ class Ask(ToolDefaults):
     needs_user = True
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """Return the assistant, who asks through this tool."""
+        """Return the assistant as the source."""
         return InquirySource(source="assistant")
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Return the questions on the first run, and what came of them on the second."""
+        """Return the questions in the first run, and the answers in the second run."""
         asked, problems = read_form(arguments)
         if problems:
             return refused_call(problems)

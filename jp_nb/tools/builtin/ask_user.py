@@ -2,7 +2,7 @@
 
 `ask_user_read` changes nothing, and reads nothing of an untrusted notebook.
 
-Source: `docs/turns.md` (RFD 083), `docs/turns.md`.
+Source: `docs/turns.md` (RFD 083).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from jp_nb.tools.question import QUESTION_KINDS, Question
 
 NAME = "ask_user"
 ANSWER = "answer"
-"""The id of the one question."""
+"""Id of the question."""
 KINDS = ("boolean", "select", "text")
-"""What a model may ask: no secrets, whatever other kinds there are (R083-3)."""
+"""The types of questions that a model may ask. It may not ask for secrets (R083-3)."""
 
 DESCRIPTION = """\
 Ask the user one typed question and get the answer back.
@@ -78,7 +78,7 @@ PARAMETERS: dict[str, JsonValue] = {
 
 
 class AskUser(ToolDefaults):
-    """Validates the question, has it asked, hands the answer to the model."""
+    """Tool that asks the user a question, and returns the answer to the model."""
 
     registration: Mapping[str, JsonValue] = {
         "source": "builtin",
@@ -92,13 +92,13 @@ class AskUser(ToolDefaults):
     }
 
     def inquiry_source(self, name: str) -> InquirySource:
-        """Return the assistant, who asks through this tool."""
+        """Return the assistant as the source."""
         return InquirySource(source="assistant")
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Return the question on the first run, the answer as JSON text on the second."""
+        """Return the question in the first run, and the answer as JSON in the second run."""
         question = read_question(arguments)
         if isinstance(question, Failure):
             return question
@@ -112,7 +112,7 @@ class AskUser(ToolDefaults):
 
 
 def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
-    """Return the question that a call asks, or what is wrong with it."""
+    """Return the question of a call, or a failure if the arguments are invalid."""
     given = {key: value for key, value in arguments.items() if value is not None}
     text = given.get("question")
     if not isinstance(text, str) or not text.strip():
@@ -121,12 +121,14 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
         return Failure(
             "The `question` must be a single line; move additional lines into `context`."
         )
-    answer_type = _answer_type(given)
+    answer_type = _read_answer_type(given)
     if isinstance(answer_type, Failure):
         return answer_type
-    wrong_default = _wrong_default(given, answer_type)
-    if wrong_default is not None:
-        return wrong_default
+    problem = answer_type.misfit(given["default"]) if "default" in given else None
+    if problem == "option":
+        return Failure("The `default` value is not one of `options`.")
+    if problem is not None:
+        return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
     context = given.get("context")
     if context is not None and not isinstance(context, str):
         return Failure("The `context` argument must be a string.")
@@ -141,7 +143,7 @@ def read_question(arguments: Mapping[str, JsonValue]) -> Question | Failure:
     )
 
 
-def _answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
+def _read_answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
     kind, options = given.get("answer_type", "text"), given.get("options")
     if not isinstance(kind, str) or kind not in KINDS:
         shown = kind if isinstance(kind, str) else json.dumps(kind)
@@ -156,21 +158,10 @@ def _answer_type(given: Mapping[str, JsonValue]) -> AnswerType | Failure:
     return QUESTION_KINDS[kind].model_validate({})
 
 
-def _wrong_default(given: Mapping[str, JsonValue], answer_type: AnswerType) -> Failure | None:
-    if "default" not in given:
-        return None
-    match answer_type.misfit(given["default"]):
-        case "type":
-            return Failure(f'The `default` value does not fit `answer_type` "{answer_type.type}".')
-        case "option":
-            return Failure("The `default` value is not one of `options`.")
-    return None
-
-
 READ_NAME: Final = "ask_user_read"
 ACTIONS: Final = ("list", "get", "query")
 MAX_CHARS: Final = 40_000
-"""Of one result, so that its JSON is whole; the oldest answers give way."""
+"""Limit for one result. The oldest answers are omitted, so that the JSON stays complete."""
 
 READ_DESCRIPTION: Final = """\
 Read earlier questions to the user and the user's answers. They come from this conversation or, \
@@ -192,7 +183,7 @@ READ_PARAMETERS: Final[dict[str, JsonValue]] = {
 
 
 class AskUserRead(ToolDefaults):
-    """Hands the model earlier questions and their answers."""
+    """Tool that returns earlier questions and answers to the model."""
 
     registration: Mapping[str, JsonValue] = {
         "source": "builtin",
@@ -207,22 +198,21 @@ class AskUserRead(ToolDefaults):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Return the answers that are asked for as JSON text, oldest first."""
+        """Return the requested answers as JSON, oldest first."""
         given = {key: value for key, value in arguments.items() if value is not None}
-        if wrong := _wrong(given):
-            return Failure(wrong)
+        if problem := _check_arguments(given):
+            return Failure(problem)
         history = await context.history() if context.history is not None else QuestionHistory()
         if not history.trusted:
             refused = {"message": UNTRUSTED, "untrusted": True, "total": 0, "entries": []}
             return Failure(compact_json(refused))
         try:
-            return _found(history, given)
+            return _find_answers(history, given)
         except UsageError as exc:
             return Failure(str(exc))
 
 
-def _wrong(given: Mapping[str, JsonValue]) -> str | None:
-    """Return what is wrong with the arguments of a call; None if nothing is."""
+def _check_arguments(given: Mapping[str, JsonValue]) -> str | None:
     action, number = given.get("action"), given.get("id")
     if action not in ACTIONS:
         return 'Unknown or missing `action`: use "list", "get" or "query".'
@@ -237,30 +227,28 @@ def _wrong(given: Mapping[str, JsonValue]) -> str | None:
     return None
 
 
-def _found(history: QuestionHistory, given: Mapping[str, JsonValue]) -> Outcome:
-    """Return what of `history` a call asks for; the arguments are as they should be."""
+def _find_answers(history: QuestionHistory, given: Mapping[str, JsonValue]) -> Outcome:
     limit = validate_limit(given.get("limit", DEFAULT_LIMIT))
     if given["action"] == "get":
         number = int(str(given["id"]))
         if not (one := history.get(number)):
             return Failure(history.format_unknown_id(number))
-        return _result(history, one, len(one), "")
+        return _make_result(history, one, len(one), "")
     if given["action"] == "query":
         text = str(given["text"])
         found = history.containing(text)
         message = "" if found else history.format_no_match(text)
-        return _result(history, found[-limit:], len(found), message)
+        return _make_result(history, found[-limit:], len(found), message)
     message = "" if history.answers else NO_HISTORY
-    return _result(history, history.latest(limit), len(history.answers), message)
+    return _make_result(history, history.latest(limit), len(history.answers), message)
 
 
-_KEPT_IN: Final = {"record": "this conversation", "log": "this workspace"}
+_SCOPES: Final = {"record": "this conversation", "log": "this workspace"}
 
 
-def _result(
+def _make_result(
     history: QuestionHistory, answers: Sequence[LoggedAnswer], total: int, message: str
 ) -> Outcome:
-    """Return `answers`, the newest of `total`, as many as there is room for."""
     entries: list[JsonValue] = []
     room = MAX_CHARS
     for answer in reversed(answers):
@@ -271,7 +259,7 @@ def _result(
         entries.append(entry)
     entries.reverse()
     body: dict[str, JsonValue] = {"message": message} if message else {}
-    body |= {"of": _KEPT_IN[history.source], "total": total, "entries": entries}
+    body |= {"of": _SCOPES[history.source], "total": total, "entries": entries}
     if len(entries) < len(answers):
         body["shortened"] = (
             f"only the newest {len(entries)} of {len(answers)}: the others are too long"

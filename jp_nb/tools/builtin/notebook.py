@@ -8,15 +8,14 @@ Source: `docs/notebook-tools.md`, `docs/decisions.md` D91 to D93, `docs/turns.md
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
 from pydantic import JsonValue
 
 from jp_nb.errors import ToolError
-from jp_nb.images import Image
 from jp_nb.tools.base import CellThread, ToolContext, ToolDefaults
-from jp_nb.tools.notebook_access import CellOutput, CodeRun, NotebookAccess
+from jp_nb.tools.notebook_access import CodeRun, NotebookAccess
 from jp_nb.tools.outcome import Failure, Outcome, Success
 
 TOOLSET: Final = "notebook"
@@ -27,7 +26,14 @@ _Read = Callable[[Mapping[str, JsonValue], NotebookAccess, CellThread, int], Awa
 
 
 class NotebookTool(ToolDefaults):
-    """One tool of the set: `read` does it, with images of at most so many pixels a side."""
+    """A tool that reads the notebook.
+
+    Args:
+        read: Function of the arguments, the notebook, the cell's thread, and the limit for images
+            in pixels a side.
+        description: Description for the model.
+        parameters: The setting `parameters`.
+    """
 
     def __init__(self, read: _Read, description: str, parameters: Mapping[str, JsonValue]) -> None:
         self._read = read
@@ -42,10 +48,10 @@ class NotebookTool(ToolDefaults):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Return what is asked for, marked as data.
+        """Return the requested part of the notebook, marked as data.
 
         Raises:
-            ToolError: If it cannot be had.
+            ToolError: The arguments are invalid, or the part does not exist.
         """
         if context.notebook is None:
             raise ToolError("This conversation has no notebook.")
@@ -59,19 +65,19 @@ class NotebookTool(ToolDefaults):
 async def _cells(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import listing
+    from jp_nb.tools.notebook_reports import list_cells
     from jp_nb.tools.secrets import NotebookSecrets
 
-    first = _whole(given, "first", 0, at_least=0)
+    first = _read_int(given, "first", 0, at_least=0)
     cells = await notebook.cells()
     hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
-    return listing(cells, first, hide)
+    return list_cells(cells, first, hide)
 
 
 async def _cell(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import CellPart, cell_at, one_cell, with_results
+    from jp_nb.tools.notebook_reports import CellPart, add_results, find_cell, read_cell
     from jp_nb.tools.secrets import NotebookSecrets
 
     wanted, part = given.get("cell"), given.get("part", "all")
@@ -79,21 +85,21 @@ async def _cell(
         raise ToolError("`cell` must be the number of a cell from notebook_cells, or its id.")
     if part not in ("all", "source", "outputs"):
         raise ToolError('`part` must be "all", "source" or "outputs".')
-    first_line = _whole(given, "first_line", 1, at_least=1)
+    first_line = _read_int(given, "first_line", 1, at_least=1)
     if first_line > 1 and part == "all":
         raise ToolError('`first_line` needs `part`: "source" or "outputs".')
     cells = await notebook.cells(whole=wanted)
-    number = cell_at(cells, wanted).number
-    place = cells.cells.index(cell_at(cells, wanted))
+    found = find_cell(cells, wanted)
+    index = cells.cells.index(found)
     hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
-    cells = await cell.call(lambda: with_results(cells, notebook.namespace, [place], side, hide))
-    return one_cell(cells, cell_at(cells, number), cast(CellPart, part), first_line, hide)
+    cells = await cell.call(lambda: add_results(cells, notebook.namespace, [index], side, hide))
+    return read_cell(cells, find_cell(cells, found.number), cast(CellPart, part), first_line, hide)
 
 
 async def _search(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import search, with_results
+    from jp_nb.tools.notebook_reports import add_results, search
     from jp_nb.tools.secrets import NotebookSecrets
 
     text = given.get("text")
@@ -102,8 +108,8 @@ async def _search(
     cells = await notebook.cells()
     latest = range(max(0, len(cells.cells) - MAX_ITEMS), len(cells.cells))
     hide = await cell.call(lambda: NotebookSecrets(notebook.namespace))
-    cells = await cell.call(lambda: with_results(cells, notebook.namespace, latest, 0, hide))
-    return await asyncio.to_thread(search, cells, text, hide)  # megabytes of text, no values
+    cells = await cell.call(lambda: add_results(cells, notebook.namespace, latest, 0, hide))
+    return await asyncio.to_thread(search, cells, text, hide)  # may search megabytes of text
 
 
 # --- variables -------------------------------------------------------------------------------
@@ -112,27 +118,27 @@ async def _search(
 async def _variables(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import variables
+    from jp_nb.tools.notebook_reports import list_variables
     from jp_nb.tools.secrets import NotebookSecrets
 
-    match, first = given.get("match", ""), _whole(given, "first", 0, at_least=0)
+    match, first = given.get("match", ""), _read_int(given, "first", 0, at_least=0)
     if not isinstance(match, str):
         raise ToolError("`match` must be a text: a part of the names to list.")
     names = notebook.namespace
-    return await cell.call(lambda: variables(names, match, first, NotebookSecrets(names)))
+    return await cell.call(lambda: list_variables(names, match, first, NotebookSecrets(names)))
 
 
 async def _variable(
     given: Mapping[str, JsonValue], notebook: NotebookAccess, cell: CellThread, side: int
 ) -> Success:
-    from jp_nb.tools.notebook_reports import variable
+    from jp_nb.tools.notebook_reports import read_variable
     from jp_nb.tools.secrets import NotebookSecrets
 
     name = given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ToolError("`name` must be the name of a variable, optionally with a path.")
     parts: list[Any] = [
-        (part, _whole(given, part, 0, at_least=1, at_most=MAX_ITEMS))
+        (part, _read_int(given, part, 0, at_least=1, at_most=MAX_ITEMS))
         for part in ("head", "tail", "sample")
         if part in given
     ]
@@ -140,17 +146,12 @@ async def _variable(
         raise ToolError("Give only one of `head`, `tail` and `sample`.")
     part = parts[0] if parts else None
     names = notebook.namespace
-    return await cell.call(lambda: variable(names, name, part, NotebookSecrets(names), side))
+    return await cell.call(lambda: read_variable(names, name, part, NotebookSecrets(names), side))
 
 
-def _whole(
+def _read_int(
     given: Mapping[str, JsonValue], name: str, default: int, *, at_least: int, at_most: int = 10**9
 ) -> int:
-    """Return a whole number of the arguments.
-
-    Raises:
-        ToolError: If it is none, or out of bounds.
-    """
     value = given.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise ToolError(f"`{name}` must be a whole number.")
@@ -160,10 +161,10 @@ def _whole(
     return value
 
 
-# --- what the model is told of them ------------------------------------------------------------
+# --- descriptions for the model ----------------------------------------------------------------
 
 
-def _number(description: str) -> JsonValue:
+def _integer_schema(description: str) -> JsonValue:
     return {"type": "integer", "description": description}
 
 
@@ -172,7 +173,7 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         _cells,
         "List the cells of the current notebook: number, type, run state, and first "
         "line. Returns 50 at a time.",
-        {"first": _number("Number of the first cell to list. Default: 0.")},
+        {"first": _integer_schema("Number of the first cell to list. Default: 0.")},
     ),
     "notebook_cell": NotebookTool(
         _cell,
@@ -188,7 +189,7 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
                 "enum": ["all", "source", "outputs"],
                 "description": "Part to read. Default: all.",
             },
-            "first_line": _number("First line of that part to read, from 1. Default: 1."),
+            "first_line": _integer_schema("First line of that part to read, from 1. Default: 1."),
         },
     ),
     "notebook_variables": NotebookTool(
@@ -200,7 +201,9 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
                 "type": "string",
                 "description": "List only names that contain this text, ignoring case.",
             },
-            "first": _number("Number of the first variable to list, in name order. Default: 0."),
+            "first": _integer_schema(
+                "Number of the first variable to list, in name order. Default: 0."
+            ),
         },
     ),
     "notebook_variable": NotebookTool(
@@ -216,9 +219,9 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
                 "description": 'Name with an optional path: df, df.columns, df["price"], '
                 "rows[0].title, rows[10:20].",
             },
-            "head": _number(f"Read only the first items or rows, 1 to {MAX_ITEMS}."),
-            "tail": _number(f"Read only the last items or rows, 1 to {MAX_ITEMS}."),
-            "sample": _number(f"Read only a sample, spread evenly, 1 to {MAX_ITEMS}."),
+            "head": _integer_schema(f"Read only the first items or rows, 1 to {MAX_ITEMS}."),
+            "tail": _integer_schema(f"Read only the last items or rows, 1 to {MAX_ITEMS}."),
+            "sample": _integer_schema(f"Read only a sample, spread evenly, 1 to {MAX_ITEMS}."),
         },
     ),
     "notebook_search": NotebookTool(
@@ -234,7 +237,7 @@ NOTEBOOK_TOOLS: Final[Mapping[str, NotebookTool]] = {
         },
     ),
 }
-"""Executor by the key of `conversation.tools`."""
+"""The tools of the toolset `notebook`, by name."""
 
 
 RUN_PYTHON_DESCRIPTION: Final = """\
@@ -265,7 +268,7 @@ NO_CODE: Final = "`code` is empty. Give the code to run, as a text."
 
 
 class RunPython(ToolDefaults):
-    """Runs code on the cell's thread, in the user's namespace."""
+    """Tool that runs code in the cell's thread, in the user's namespace."""
 
     registration: Mapping[str, JsonValue] = {
         "source": "builtin",
@@ -280,30 +283,31 @@ class RunPython(ToolDefaults):
     def prepare(
         self, name: str, arguments: Mapping[str, JsonValue], schema: Mapping[str, JsonValue]
     ) -> Mapping[str, JsonValue] | Failure:
-        """Return `arguments`, or that there is no code: nobody is asked about that."""
+        """Return `arguments`, or a failure if there is no code."""
         code = arguments.get("code")
         return arguments if isinstance(code, str) and code.strip() else Failure(NO_CODE)
 
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Run the code once, and return what it showed and how it ended."""
+        """Run the code, and return its outputs and its error."""
         notebook = context.notebook
         if notebook is None:
             return Failure(NO_NOTEBOOK)
         code = str(arguments.get("code", ""))
-        return _outcome(await cell.call(lambda: notebook.execute(code)))
+        return _make_outcome(await cell.call(lambda: notebook.execute(code)))
 
 
-def _outcome(run: CodeRun) -> Outcome:
-    shown, images = _text(run.outputs), _images(run.outputs)
+def _make_outcome(run: CodeRun) -> Outcome:
+    output = "\n".join(text for each in run.outputs if (text := each.text.removesuffix("\n")))
+    images = tuple(image for each in run.outputs for image in each.images)
     if run.error is None:
-        return Success(shown or ("" if images else NOTHING_SHOWN), images=images)
+        return Success(output or ("" if images else NOTHING_SHOWN), images=images)
     parts = [run.error]
     if run.frames:
         parts.append(f"Raised in the code at:\n{run.frames}")
-    if shown:
-        parts.append(f"Output before the error:\n{shown}")
+    if output:
+        parts.append(f"Output before the error:\n{output}")
     if images:
         parts.append(
             "The code also showed images. Only the user sees them: an error is sent without images."
@@ -311,30 +315,19 @@ def _outcome(run: CodeRun) -> Outcome:
     return Failure("\n\n".join(parts))
 
 
-def _text(outputs: Iterable[CellOutput]) -> str:
-    """Return the texts of `outputs`, each beginning in a line of its own."""
-    return "\n".join(text for each in outputs if (text := each.text.removesuffix("\n")))
-
-
-def _images(outputs: Iterable[CellOutput]) -> tuple[Image, ...]:
-    return tuple(image for each in outputs for image in each.images)
-
-
-NAME = "describe_tools"
-
 DESCRIBE_TOOLS_DESCRIPTION = """\
 Get the full documentation of one or more tools: purpose, examples, and parameters. Use it before \
 you call a tool whose short description is not sufficient."""
 
 
 class DescribeTools(ToolDefaults):
-    """Hands the model the documentation of tools on offer."""
+    """Tool that returns the full documentation of available tools."""
 
     registration: Mapping[str, JsonValue] = {
         "source": "builtin",
         "enable": {"state": True, "allow_toggle": "never"},
         "run": "unattended",
-        # `results_file_link` of the specification is a setting of JP's that no notebook has.
+        # Without `results_file_link`, which JP sets, because a notebook has no such setting.
         "style": {"hidden": True, "inline_results": "off", "parameters": "off"},
         "description": DESCRIBE_TOOLS_DESCRIPTION,
         "parameters": {
@@ -350,7 +343,7 @@ class DescribeTools(ToolDefaults):
     async def run(
         self, arguments: Mapping[str, JsonValue], context: ToolContext, cell: CellThread
     ) -> Outcome:
-        """Return the sections of the tools asked for, and the names that have none."""
+        """Return the documentation of the tools, and the names of those without documentation."""
         names = arguments.get("tools")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             return Failure("Missing or invalid `tools` parameter.")
