@@ -1,12 +1,14 @@
-"""Short forms: model aliases, tools switched on and off, overrides for single questions.
+"""Resolve model aliases, settings of inquiry models, and switches of tools.
 
-The model for an inquiry is merged from three places like layers, field by field, the lowest first:
-`assistant`, `conversation.inquiry.assistant`, and the table in
-`conversation.tools.<tool>.questions.<id>.target`. Texts, the model and limits replace, parameters
-merge by name, sections and instructions append.
+The model for an inquiry is merged from three sources, from low to high:
 
-Source: `docs/configuration.md`, `docs/turns.md` (RFD 034), `docs/turns.md`, `docs/decisions.md`
-D91.
+1. `assistant`
+2. `conversation.inquiry.assistant`
+3. the table `conversation.tools.<tool>.questions.<id>.target`
+
+Texts, the model, and limits replace. Parameters merge by name. Sections and instructions append.
+
+Source: `docs/configuration.md`, `docs/turns.md` (RFD 034), `docs/decisions.md` D91.
 """
 
 from __future__ import annotations
@@ -32,19 +34,19 @@ ALIASES = "providers.llm.aliases"
 _ALIAS_KEYS = tuple(ALIASES.split("."))
 
 MAX_NAME_CHARS: Final = 60
-"""Characters of an unknown name that are compared with the known ones."""
+"""Maximum characters of an unknown name that is compared with known names."""
 _FAMILY: Final = re.compile(
     r"(?P<openai>gpt-|chatgpt-|o[1-9](?:-|$))|(?P<anthropic>claude|opus|sonnet|haiku)"
     r"|(?P<deepseek>deepseek-)|(?P<ollama>(?:llama|qwen|gemma|mistral|phi)[0-9.]*(?:[:-]|$))"
 )
-"""Beginnings of models' names, by the provider that serves them."""
+"""Prefixes of model names, by the provider that serves them."""
 
 Aliases = Mapping[str, Any]
-"""Model ids, names of aliases, and tables of provider and name, by alias."""
+"""Model ids, names of other aliases, or tables of provider and name, by alias."""
 
 
 def get_aliases(partial: Mapping[str, Any]) -> Aliases:
-    """The aliases that `partial` sets."""
+    """Return the aliases in `partial`."""
     found = get_path(partial, ALIASES)
     return found if isinstance(found, dict) else {}
 
@@ -53,35 +55,31 @@ def get_aliases(partial: Mapping[str, Any]) -> Aliases:
 
 
 def resolve_model(reference: ModelId | str, aliases: Aliases, *, path: str = MODEL_PATH) -> ModelId:
-    """The model that `reference` names, through as many aliases as it takes.
-
-    A name that is no alias may be a whole `provider/name`.
+    """Return the model of `reference`, an alias or `provider/name`.
 
     Raises:
-        ConfigError: If it is neither, or any aliases go in circles, used here or not.
+        ConfigError: If it is neither, or if any aliases form a cycle.
     """
     check_aliases(aliases)
-    return _resolved(reference, aliases, path)
+    return _resolve(reference, aliases, path)
 
 
-def _resolved(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
-    """As `resolve_model`, of aliases that do not go in circles."""
+def _resolve(reference: ModelId | str, aliases: Aliases, path: str) -> ModelId:
     while isinstance(reference, str) and (reference := reference.strip()) in aliases:
         path, reference = format_path([*_ALIAS_KEYS, reference]), aliases[reference]
     if isinstance(reference, str) and "/" not in reference:
         known = ", ".join(sorted(aliases)) or "none is defined"
-        near = _nearest(reference, aliases)
+        near = _find_similar(reference, aliases)
         meant = f": did you mean {near!r}?" if near else ""
         raise ConfigError(
             f"{shorten_for_error(reference)!r} is neither an alias (known: {known}) nor "
             f"`provider/name`{meant}",
             path=path,
         )
-    return _model(reference, path)
+    return _parse_model(reference, path)
 
 
-def _nearest(reference: str, aliases: Aliases) -> str | None:
-    """Return the alias or the model id that `reference` may mean; None if nothing is near."""
+def _find_similar(reference: str, aliases: Aliases) -> str | None:
     if near := difflib.get_close_matches(reference[:MAX_NAME_CHARS], aliases, n=1):
         return near[0]
     known = _FAMILY.match(reference.lower())
@@ -90,8 +88,7 @@ def _nearest(reference: str, aliases: Aliases) -> str | None:
     return f"{known.lastgroup}/{reference}"
 
 
-def _model(value: Any, path: str) -> ModelId:
-    """The model of a table or of `provider/name`."""
+def _parse_model(value: Any, path: str) -> ModelId:
     if isinstance(value, ModelId):
         return value
     try:
@@ -106,55 +103,54 @@ def _model(value: Any, path: str) -> ModelId:
 
 
 def check_aliases(aliases: Aliases) -> None:
-    """Raise `ConfigError` if aliases go in circles, whether anything refers to them or not."""
-    fine: set[str] = set()
+    """Raise `ConfigError` if aliases form a cycle, also if they are not used."""
+    checked: set[str] = set()
     for alias in aliases:
         chain: list[str] = []
         target: Any = alias
-        while isinstance(target, str) and target in aliases and target not in fine:
+        while isinstance(target, str) and target in aliases and target not in checked:
             if target in chain:
-                circle = [*chain[chain.index(target) :], target]
-                raise ConfigError(
-                    f"these aliases form a cycle: {' -> '.join(circle)}", path=ALIASES
-                )
+                cycle = [*chain[chain.index(target) :], target]
+                raise ConfigError(f"these aliases form a cycle: {' -> '.join(cycle)}", path=ALIASES)
             chain.append(target)
             target = aliases[target]
-        fine.update(chain)
+        checked.update(chain)
 
 
 def parse_model_reference(text: str) -> ModelId | str:
-    """A full id or an alias, as written.
+    """Return a model id, or the name of an alias.
 
     Raises:
-        ConfigError: If it has a `/` and is no valid id; unknown providers list the valid ones.
+        ConfigError: If the text has a `/` and is not a valid id. For an unknown provider, the
+            message lists the valid ones.
     """
     try:
-        found = read_model_id(text)
+        model = read_model_id(text)
     except ValueError as exc:
         raise ConfigError(str(exc), path=MODEL_PATH) from exc
-    return found if isinstance(found, str) else ModelId(**found)
+    return model if isinstance(model, str) else ModelId(**model)
 
 
 # --- all references of a configuration -------------------------------------------------------
 
 
 def list_model_references(config: AppConfig) -> list[tuple[str, ModelId | str]]:
-    """Every model that `config` names, with its path, but for the aliases themselves."""
-    found: list[tuple[str, ModelId | str]] = []
+    """Return each model in `config` with its path, except the aliases."""
+    references: list[tuple[str, ModelId | str]] = []
 
-    def note(path: str, reference: Any) -> Any:
-        found.append((path, reference if isinstance(reference, str) else ModelId(**reference)))
+    def collect(path: str, reference: Any) -> Any:
+        model = reference if isinstance(reference, str) else ModelId(**reference)
+        references.append((path, model))
         return reference
 
-    map_models(ROOT, config.model_dump(mode="json", exclude_none=True), note)
-    return found
+    map_models(ROOT, config.model_dump(mode="json", exclude_none=True), collect)
+    return references
 
 
 def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[str, JsonValue]:
-    """Return `partial` with models in place of aliases, as far as `aliases` tell.
+    """Return `partial` with models in place of known aliases.
 
-    What cannot be resolved stays as it is. Done before a delta is stored, so that it means the
-    same model after the aliases changed.
+    A stored change then keeps its model if an alias changes later.
     """
     return resolve_references(partial, aliases)[0]
 
@@ -162,22 +158,22 @@ def resolve_partial(partial: Mapping[str, JsonValue], aliases: Aliases) -> dict[
 def resolve_references(
     partial: Mapping[str, JsonValue], aliases: Aliases
 ) -> tuple[dict[str, JsonValue], list[tuple[str, str]]]:
-    """As `resolve_partial`; also return path and text of what stays a name."""
+    """Return as `resolve_partial`, and path and name of each unknown alias."""
     unresolved: list[tuple[str, str]] = []
     try:
         check_aliases(aliases)
-        in_circles = False
+        have_cycle = False
     except ConfigError:
-        in_circles = True
+        have_cycle = True
 
     def settle(path: str, reference: Any) -> Any:
         if not isinstance(reference, str):
             return reference
         try:
-            if reference.strip() and not in_circles:
-                return dict(_resolved(reference, aliases, path))
+            if reference.strip() and not have_cycle:
+                return dict(_resolve(reference, aliases, path))
         except ConfigError:
-            pass  # its name is what is left of it
+            pass  # the name is kept
         unresolved.append((path, reference))
         return reference
 
@@ -185,13 +181,13 @@ def resolve_references(
 
 
 Settle = Callable[[str, Any], Any]
-"""From the path of a reference, and the reference, to what is to stand there."""
+"""Returns the replacement of a model reference, from its path and value."""
 
 
 def map_models(
     node: SchemaNode | None, value: Any, settle: Settle, keys: tuple[str, ...] = ()
 ) -> Any:
-    """Return `value` of `node`, with every reference in it settled."""
+    """Return `value` of `node` with each model reference replaced by `settle`."""
     if value is None or node is None or node.kind == "json" or keys == _ALIAS_KEYS:
         return value
     if node.table is ModelId:
@@ -208,71 +204,70 @@ def map_models(
 
 INQUIRY_MODEL_PATH: Final = "conversation.inquiry.assistant.model"
 RETRIES: Final = {"max_retries": 3, "base_backoff_ms": 1000, "max_backoff_secs": 30}
-"""Retries of a request that nobody watches, unless an override says otherwise."""
+"""Default retries of requests without a user who watches."""
 
 
 def target_path(tool: str, question_id: str) -> str:
-    """The path of what a user says about who answers a question."""
+    """Return the path of the setting that selects who answers a question."""
     return f"conversation.tools.{tool}.questions.{question_id}.target"
 
 
 def background_request() -> Request:
-    """The limits of a request that nobody watches."""
+    """Return the limits of requests without a user who watches."""
     return Request(**RETRIES)
 
 
 def build_inquiry_assistant(config: AppConfig) -> Assistant:
-    """The assistant that answers questions without overrides of their own.
+    """Return the assistant that answers questions without settings of their own.
 
-    A ceiling of 0 bytes means the conversation's here.
+    A `max_response_bytes` of 0 in the overrides inherits the limit of the conversation.
     """
     own = config.assistant
-    quiet = own.model_copy(update={"request": own.request.model_copy(update=RETRIES)})
-    changes = _changes(config.conversation.inquiry.assistant)
+    base = own.model_copy(update={"request": own.request.model_copy(update=RETRIES)})
+    changes = _dump_overrides(config.conversation.inquiry.assistant)
     request = changes.get("request")
     if isinstance(request, dict) and request.get("max_response_bytes") == 0:
         del request["max_response_bytes"]
-    return _over(quiet, changes)
+    return _merge_overrides(base, changes)
 
 
 def build_question_assistant(base: Assistant, target: QuestionAssistant) -> Assistant:
-    """The assistant that answers one question: what `target` sets, over `base`.
+    """Return the assistant that answers one question: `base` with the settings of `target`.
 
-    A ceiling of 0 bytes means none here.
+    A `max_response_bytes` of 0 in `target` removes the limit.
     """
-    return _over(base, _changes(target))
+    return _merge_overrides(base, _dump_overrides(target))
 
 
 def build_summary_assistant(config: AppConfig, summary: SummaryConfig) -> Assistant:
-    """The assistant that sums up turns: the conversation's own, with the model that `summary` says.
+    """Return the assistant that summarizes turns.
 
-    Parameters merge by name where it says no other model; another one has its own alone.
+    It is the assistant of the conversation with the model of `summary`. Another model does not
+    inherit the parameters of the conversation's model.
     """
     own = config.assistant
-    quiet = own.model_copy(update={"request": own.request.model_copy(update=RETRIES)})
+    base = own.model_copy(update={"request": own.request.model_copy(update=RETRIES)})
     changes: Partial = summary.model.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     if summary.model.id is None:
-        return _over(quiet, {"model": changes} if changes else {})
-    return quiet.model_copy(update={"model": Model.model_validate(changes)})
+        return _merge_overrides(base, {"model": changes} if changes else {})
+    return base.model_copy(update={"model": Model.model_validate(changes)})
 
 
-def _changes(overrides: AssistantOverrides) -> Partial:
-    """Return what is set. Never a tool choice: who answers a question calls no tool."""
+def _dump_overrides(overrides: AssistantOverrides) -> Partial:
     changes: Partial = overrides.model_dump(mode="json", exclude_unset=True, exclude_none=True)
-    changes.pop("tool_choice", None)
+    changes.pop("tool_choice", None)  # a model that answers a question calls no tool
     return changes
 
 
-def _over(assistant: Assistant, changes: Partial) -> Assistant:
+def _merge_overrides(assistant: Assistant, changes: Partial) -> Assistant:
     if not changes:
         return assistant
     below = {"assistant": assistant.model_dump(mode="json")}
     return Assistant.model_validate(merge(below, {"assistant": changes})["assistant"])
 
 
-_BARE = frozenset({"any"})
 _GROUP = frozenset({"any", "if_named_or_group"})
-"""Rules under which a tool is switched along with others: with all, or with its toolset."""
+"""Toggle rules under which a tool is switched with its toolset."""
 
 
 def require_tools(config: AppConfig, names: Iterable[str]) -> None:
@@ -289,55 +284,57 @@ def require_tools(config: AppConfig, names: Iterable[str]) -> None:
 
 
 def toggle_tools(config: AppConfig, name: str, *, on: bool) -> Change:
-    """Return the change that switches tool `name` on or off; with "" every tool that lets itself.
+    """Return the change that switches a tool or toolset on or off; "" for all tools.
 
-    A toolset, unless a tool has that name, is all its tools that let themselves. Only the state
-    changes, never who may change it. What is so already is left out.
+    A toolset, or all tools, means the tools whose toggle rule allows it. The toggle rule stays as
+    it is.
 
     Raises:
-        ConfigError: If `name` is locked, or every tool of that toolset.
+        ConfigError: If the tool, or each tool of the toolset, is locked.
     """
     conversation = config.conversation
     if not name:
-        return _states(_willing(config, conversation.tools.keys() - {STAR}, _BARE, on=on), on=on)
+        tools = conversation.tools.keys() - {STAR}
+        return _set_states(_find_switchable(config, tools, {"any"}, on=on), on=on)
     if name not in conversation.tools:
-        return _toolset_toggled(config, name, on=on)
+        return _toggle_toolset(config, name, on=on)
     state, rule = conversation.get_tool_state(name)
     if state == on:
         return Change()
     if rule == "never":
-        raise _locked(f"`{name}`: this tool is", f"conversation.tools.{name}.enable", on=on)
-    return _states([name], on=on)
+        raise _create_locked_error(
+            f"`{name}`: this tool is", f"conversation.tools.{name}.enable", on=on
+        )
+    return _set_states([name], on=on)
 
 
-def _toolset_toggled(config: AppConfig, name: str, *, on: bool) -> Change:
+def _toggle_toolset(config: AppConfig, name: str, *, on: bool) -> Change:
     conversation = config.conversation
     tools = conversation.list_toolset_tools(name)
-    willing = _willing(config, tools, _GROUP, on=on)
-    if not willing and tools and all(conversation.get_tool_state(x)[0] != on for x in tools):
-        raise _locked(
+    switchable = _find_switchable(config, tools, _GROUP, on=on)
+    if not switchable and tools and all(conversation.get_tool_state(x)[0] != on for x in tools):
+        raise _create_locked_error(
             f"the toolset `{name}`: all its tools are", f"conversation.toolsets.{name}", on=on
         )
-    return _states(willing, on=on)
+    return _set_states(switchable, on=on)
 
 
-def _willing(
+def _find_switchable(
     config: AppConfig, names: Collection[str], rules: Collection[str], *, on: bool
 ) -> list[str]:
-    """Return those of `names` that are not `on` and let themselves be switched under `rules`."""
-    found = {
+    states = {
         name: config.conversation.get_tool_state(name)
         for name in config.conversation.tools
         if name in names
     }
-    return [name for name, (state, rule) in found.items() if state != on and rule in rules]
+    return [name for name, (state, rule) in states.items() if state != on and rule in rules]
 
 
-def _locked(what: str, path: str, *, on: bool) -> ConfigError:
+def _create_locked_error(subject: str, path: str, *, on: bool) -> ConfigError:
     verb, state = ("enable", "off") if on else ("disable", "on")
-    return ConfigError(f"cannot {verb} {what} configured as locked-{state}", path=path)
+    return ConfigError(f"cannot {verb} {subject} configured as locked-{state}", path=path)
 
 
-def _states(names: Sequence[str], *, on: bool) -> Change:
+def _set_states(names: Sequence[str], *, on: bool) -> Change:
     tools: Partial = {name: {"enable": {"state": on}} for name in names}
     return Change({"conversation": {"tools": tools}}) if tools else Change()

@@ -1,11 +1,11 @@
-"""`path=value` and its kin: one reading for all fields, driven by their types.
+"""Parse assignments such as `path=value`, by the type of the setting.
 
-| written | value | does |
+| form | value | effect |
 |---|---|---|
-| `path=text` | read as the target's type; lists are split at commas | sets |
-| `path:=json` | JSON; `null` unsets | sets; objects of fields merge field by field |
-| `path+=text`, `path:+=json` | likewise | adds to a list, a text or a map |
-| `{…}` | a JSON object | is laid over the root |
+| `path=text` | text in the form of the setting's type; commas separate items of a list | set |
+| `path:=json` | JSON; `null` unsets | set; tables merge field by field |
+| `path+=text`, `path:+=json` | as above | add to a list, a text, or a map |
+| `{…}` | JSON object with settings | merge into the configuration |
 
 Source: `docs/configuration.md`.
 """
@@ -38,24 +38,26 @@ FORMS = "path=value, path:=json, path+=value, path:+=json, or a JSON object"
 LAYER = "assignment"
 ONLY_IN_FILES: Final = "only a configuration file can set this"
 FILE_ONLY: Final = ("extends", "inherit", "id")
-"""Fields by which a file speaks of itself: they mean nothing anywhere else."""
+"""Settings of a configuration file itself, which have no meaning in other sources."""
 
 
 def is_assignment(text: str) -> bool:
-    """True if `text` is an assignment, and not the name of something."""
+    """Return True if `text` is an assignment, not a name."""
     return text.lstrip().startswith("{") or "=" in text
 
 
 def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Change:
-    """The change that `text` asks for. What it sets is checked, not how that fits the rest.
+    """Return the change of an assignment.
+
+    The new value is validated alone, not together with other settings.
 
     Args:
         text: One of the forms above.
-        current: The partial in force, which `+=` adds to and list items are found in.
-        layer: What to call the source in an error.
+        current: The effective partial configuration, for `+=` and for items of lists.
+        layer: Name of the source in errors.
 
     Raises:
-        ConfigError: If the form, the path or the value is wrong; `path` and `kind` tell.
+        ConfigError: If the form, the path, or the value is invalid, with `path` and `kind`.
     """
     if text.lstrip().startswith("{"):
         value = _json(text, "")
@@ -75,12 +77,12 @@ def parse_assignment(text: str, current: Partial, *, layer: str = LAYER) -> Chan
 
 
 def read_partial(value: Mapping[str, JsonValue], *, layer: str = LAYER) -> Partial:
-    """An object that is laid over the root, in the form in which it is stored.
+    """Return an object with settings in stored form.
 
     Raises:
-        ConfigError: With everything that is wrong in it.
+        ConfigError: With all problems.
     """
-    _no_business_of_files(list(value), layer)
+    _check_no_file_settings(list(value), layer)
     return validate_layer(value, layer=layer)
 
 
@@ -93,10 +95,10 @@ def assign(
     extend: bool = False,
     layer: str = LAYER,
 ) -> Change:
-    """The change that sets `path`, or adds to it (see `parse_assignment`)."""
+    """Return the change that sets `path`, or adds to it: see `parse_assignment`."""
     node = require_node(path)
     keys = parse_path(path)
-    _no_business_of_files(keys[:1], layer)
+    _check_no_file_settings(keys[:1], layer)
     value = _json(text, path) if as_json else parse_value(node, text, path)
     if value is None:
         if extend:
@@ -104,18 +106,17 @@ def assign(
                 "`+=` cannot add null; `:=null` unsets the setting", path=path, kind="type"
             )
         return Change(unsets=(path,))
-    place = _list_above(keys)
+    place = _find_list(keys)
     if place is not None:
-        change = _in_list(keys, place, node, value, current, extend=extend)
+        change = _set_in_list(keys, place, node, value, current, extend=extend)
     elif extend:
-        change = Change(build_partial(path, _added(path, node, value, current)))
+        change = Change(build_partial(path, _extend(path, node, value, current)))
     else:
         change = _set(path, node, value, current)
     return Change(validate_layer(change.delta, layer=layer), change.unsets)
 
 
-def _no_business_of_files(fields: Sequence[str], layer: str) -> None:
-    """Raise if one of `fields` of the root is what only a file may say."""
+def _check_no_file_settings(fields: Sequence[str], layer: str) -> None:
     problems = [ConfigProblem(key, "value", ONLY_IN_FILES) for key in fields if key in FILE_ONLY]
     if problems:
         first, *others = problems
@@ -129,16 +130,16 @@ def _set(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> Cha
         return Change(build_partial(path, {"value": items, "strategy": "replace"}))
     if node.kind == "map" and isinstance(value, dict):
         return Change(build_partial(path, value), (path,) if get_path(current, path) else ())
-    _meets_a_table(path, value, current)
+    _check_fits_table(path, value, current)
     return Change(build_partial(path, value))
 
 
-def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
-    """Raise if `path` is a field of what is not a table now, and not enough to make one."""
-    *over, field = parse_path(path)
-    parent = format_path(over)
-    above = node_at(over)
-    now = get_path(current, parent) if over else None
+def _check_fits_table(path: str, value: JsonValue, current: Partial) -> None:
+    # A field cannot be set if its table has a short form now and needs other fields as well.
+    *parent_keys, field = parse_path(path)
+    parent = format_path(parent_keys)
+    above = node_at(parent_keys)
+    now = get_path(current, parent) if parent_keys else None
     if above is None or above.table is None or now is None or isinstance(now, dict):
         return
     if isinstance(expand_shorthand(above, now), dict) or set(above.required_fields) <= {field}:
@@ -151,15 +152,14 @@ def _meets_a_table(path: str, value: JsonValue, current: Partial) -> None:
     )
 
 
-def _added(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
-    """Return what a delta holds that adds `value` at `path`."""
+def _extend(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> JsonValue:
     if node.kind == "list":
         return value if isinstance(value, list) else [value]
     if isinstance(value, dict) and (node.kind in ("map", "json") or node.table is not None):
         return value
     now = get_path(current, path)
     if node.kind == "text" and isinstance(value, str):
-        if node.merge.annotated:  # it goes on after what lies below, known here or not
+        if node.merge.annotated:  # it appends to the text of lower layers
             return {"value": value, "strategy": "append"}
         return str(now or "") + value
     if node.kind == "json" and isinstance(now, list):
@@ -173,8 +173,8 @@ def _added(path: str, node: SchemaNode, value: JsonValue, current: Partial) -> J
 # --- items of lists --------------------------------------------------------------------------
 
 
-def _list_above(keys: Sequence[str]) -> int | None:
-    """Return the place in `keys` that names the first item of a list; None without one."""
+def _find_list(keys: Sequence[str]) -> int | None:
+    # Position of the key of the first item of a list.
     for place in range(1, len(keys)):
         node = node_at(keys[:place])
         if node is not None and node.kind == "list":
@@ -182,7 +182,7 @@ def _list_above(keys: Sequence[str]) -> int | None:
     return None
 
 
-def _in_list(
+def _set_in_list(
     keys: Sequence[str],
     place: int,
     node: SchemaNode,
@@ -191,7 +191,6 @@ def _in_list(
     *,
     extend: bool,
 ) -> Change:
-    """The whole list, with one item (or something in it) set."""
     path = format_path(keys[:place])
     now = get_path(current, path)
     items = list(now) if isinstance(now, list) else []
@@ -205,11 +204,11 @@ def _in_list(
         )
     table = node_at(keys[: place + 1])
     assert table is not None
-    items[int(key)] = _replaced(table, items[int(key)], keys[place + 1 :], value, extend, keys)
+    items[int(key)] = _replace(table, items[int(key)], keys[place + 1 :], value, extend, keys)
     return Change(build_partial(path, {"value": items, "strategy": "replace"}))
 
 
-def _replaced(
+def _replace(
     node: SchemaNode,
     item: JsonValue,
     rest: Sequence[str],
@@ -219,10 +218,10 @@ def _replaced(
 ) -> JsonValue:
     if not rest:
         if extend:
-            return _grown(node, item, value, format_path(keys))
+            return _extend_item(node, item, value, format_path(keys))
         return value
     key, below = rest[0], node.child(rest[0])
-    assert below is not None  # `require` was there before
+    assert below is not None  # `require_node` checked the path
     item = expand_shorthand(node, item)
     if isinstance(item, list):
         if not is_index(key) or int(key) >= len(item):
@@ -231,13 +230,13 @@ def _replaced(
                 path=format_path(keys),
                 kind="unknown_index",
             )
-        inner = _replaced(below, item[int(key)], rest[1:], value, extend, keys)
+        inner = _replace(below, item[int(key)], rest[1:], value, extend, keys)
         return [*item[: int(key)], inner, *item[int(key) + 1 :]]
     table = item if isinstance(item, dict) else {}
-    return {**table, str(key): _replaced(below, table.get(key), rest[1:], value, extend, keys)}
+    return {**table, str(key): _replace(below, table.get(key), rest[1:], value, extend, keys)}
 
 
-def _grown(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
+def _extend_item(node: SchemaNode, item: JsonValue, value: JsonValue, path: str) -> JsonValue:
     match item, value:
         case list(), list():
             return [*item, *value]
@@ -263,13 +262,13 @@ def _json(text: str, path: str) -> JsonValue:
 
 
 def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
-    """`text` as the target's type reads it; what does not fit is left for the check to name."""
+    """Return `text` as a value of the type of `node`. The value is not validated."""
     if node.kind == "list":
         pieces = [piece.strip() for piece in text.split(",")]
         return [parse_value(node.item, piece, path) for piece in pieces if piece]
     if node.kind == "map":
         raise ConfigError("expected JSON: write `:=` and an object", path=path, kind="type")
-    if node.takes_any_text or _reads(node, text):
+    if node.takes_any_text or _accepts_text(node, text):
         return text
     try:
         value = read_json(text, max_levels=MAX_CONFIG_LEVELS)
@@ -278,8 +277,7 @@ def parse_value(node: SchemaNode, text: str, path: str) -> JsonValue:
     return value if isinstance(value, (bool, int, float)) else text
 
 
-def _reads(node: SchemaNode, text: str) -> bool:
-    """True if the target reads `text` itself, as a word or a shorthand."""
+def _accepts_text(node: SchemaNode, text: str) -> bool:
     try:
         node.adapter.validate_python(text)
     except ValidationError:

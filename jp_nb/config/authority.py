@@ -1,13 +1,14 @@
-"""The one table of settings that need the user's consent.
+"""Table of settings that need the user's consent.
 
-Whoever can set a value here without the user could decide in the user's place. So everything is
-denied that the table does not allow, and each entry of the table says why it is harmless.
+A source that sets a value without the user's consent could decide in the user's place. Each value
+that is not in the table therefore needs consent. Each entry of the table has the reason why its
+values are harmless.
 
-Three sources of settings are not the user:
+Three sources are not the user:
 
-    an untrusted record    a conversation that the user's key did not sign
-    an untrusted folder    a configuration file to whose content the user did not agree
-    a tool                 proposes changes; rules of the user say which of them it may make
+- An untrusted record: a conversation that is not signed with the user's key.
+- An untrusted folder: a configuration file with content that the user has not approved.
+- A tool that proposes changes. Rules of the user limit the settings that it may change.
 
 Source: `docs/configuration.md`.
 """
@@ -25,9 +26,9 @@ from jp_nb.config.schema import ROOT, SchemaNode, format_path, node_at
 from jp_nb.config.tree.app import parse_attachment_url
 
 IsInside = Callable[[str], bool]
-"""True if the URL of an attachment stays in the workspace."""
+"""Return True if the URL of an attachment is in the workspace."""
 Accepts = Callable[[JsonValue], bool]
-"""True if a value may be set without the user's consent."""
+"""Return True if a value may be set without the user's consent."""
 
 
 def _any(_: JsonValue) -> bool:
@@ -43,15 +44,15 @@ def _one_of(*values: JsonValue) -> Accepts:
 
 
 class Allowance(NamedTuple):
-    """What a source other than the user may set at a path, with all below it.
+    """Values that a source other than the user may set at a path and below.
 
     Attributes:
-        why: Why these values cannot change what the user is asked, sees or loses.
-        record: The values that an untrusted record may set.
-        folder: The values that the file of an untrusted folder may set.
-        tool: True if no value there runs code, reaches a host or widens access, so that a rule of
-            the user may have a tool's change applied unattended.
-        whole: True if a table here is judged as one value.
+        why: Reason why the values cannot change what the user is asked, sees, or loses.
+        record: Values that an untrusted record may set.
+        folder: Values that a file of an untrusted folder may set.
+        tool: True if no value runs code, contacts a host, or extends access. A rule of the user may
+            then apply a tool's change unattended.
+        whole: True if a table is checked as one value.
     """
 
     why: str
@@ -73,8 +74,8 @@ _asks: Final = _one_of("ask", "edit")
 _LOCAL_SERVERS: Final = ("llamacpp", "ollama")
 
 
-def _is_of_no_local_server(model: JsonValue) -> bool:
-    """False for a server that needs no key: any user of the computer may listen at its address."""
+def _needs_key(model: JsonValue) -> bool:
+    # Any user of the computer could listen at the address of a local server.
     provider = model.get("provider") if isinstance(model, dict) else str(model).partition("/")[0]
     return provider not in _LOCAL_SERVERS
 
@@ -100,7 +101,7 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
         "A conversation continues with its model, which `%load_ext` names; address and key are the "
         "user's to set. A folder would choose who is sent the user's data, at which price, and "
         "who calls the user's tools.",
-        _is_of_no_local_server,
+        _needs_key,
         whole=True,
     ),
     "assistant.model.parameters.max_tokens": Allowance(_SAMPLING, _any, _any),
@@ -154,7 +155,7 @@ ALLOWANCES: Final[Mapping[str, Allowance]] = {
     "interpolation": Allowance(_GRANTED),
     "values": Allowance(_GRANTED),
 }
-"""By path; `*` is any key. Of the entries that hold a path, the longest one counts."""
+"""Allowances by path; `*` matches any key. The entry with the longest path applies."""
 
 _Pattern = tuple[str, ...]
 _TABLE: Final[Sequence[tuple[_Pattern, Allowance]]] = sorted(
@@ -174,132 +175,129 @@ _BY_VALUE: Final[Sequence[_Pattern]] = (
     *(("conversation", "tools", "*", name) for name in _RUN_MODES),
     ("conversation", "tools", "*", "style", "parameters"),
 )
-"""Of these some values reach out when a tool proposes them, and others do not."""
+"""Settings for which it depends on the value whether a tool's change needs the user."""
 
 
-def _leads(pattern: Sequence[str], keys: Sequence[str]) -> bool:
-    """True if one is the beginning of the other; `*` is any key."""
+def _is_prefix(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    # True if one is a prefix of the other.
     return all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
 
 
-def _holds(pattern: Sequence[str], keys: Sequence[str]) -> bool:
-    """True if `keys` are `pattern`, or lie below it."""
-    return len(pattern) <= len(keys) and _leads(pattern, keys)
+def _covers(pattern: Sequence[str], keys: Sequence[str]) -> bool:
+    return len(pattern) <= len(keys) and _is_prefix(pattern, keys)
 
 
-def _row(keys: Sequence[str]) -> tuple[_Pattern, Allowance]:
-    """Return the row of the table that counts at `keys`."""
-    return next((row for row in _TABLE if _holds(row[0], keys)), ((), _NOT_ALLOWED))
+def _find_row(keys: Sequence[str]) -> tuple[_Pattern, Allowance]:
+    return next((row for row in _TABLE if _covers(row[0], keys)), ((), _NOT_ALLOWED))
 
 
-def _accepts(keys: Sequence[str], source: Literal["record", "folder"]) -> Accepts:
-    """Return the test of values at `keys`; what lies below a value that is tested is not one."""
-    pattern, allowance = _row(keys)
+def _find_test(keys: Sequence[str], source: Literal["record", "folder"]) -> Accepts:
+    pattern, allowance = _find_row(keys)
     accepts = allowance.record if source == "record" else allowance.folder
-    holds_below = accepts is _any or allowance.whole
-    return accepts if holds_below or len(pattern) == len(keys) else _none
+    covers_below = accepts is _any or allowance.whole
+    return accepts if covers_below or len(pattern) == len(keys) else _none
 
 
 def has_authority(keys: Sequence[str]) -> bool:
-    """Return whether an untrusted record may set no value at `keys`, nor below.
+    """Return True if an untrusted record may set no value at `keys` or below.
 
-    Such a value could run code, reach a host, name a key, widen access, spend money, hide what
-    happens, pass for the user's own words, or change what the user is asked.
+    Such a value could run code, contact a host, name a key, extend access, cost money, hide events,
+    pass for the user's own text, or change what the user is asked.
     """
-    below = (row for row in _TABLE if len(row[0]) > len(keys) and _leads(row[0], keys))
-    return _accepts(keys, "record") is _none and all(each.record is _none for _, each in below)
+    below = (row for row in _TABLE if len(row[0]) > len(keys) and _is_prefix(row[0], keys))
+    return _find_test(keys, "record") is _none and all(each.record is _none for _, each in below)
 
 
 # --- an untrusted record or folder -------------------------------------------------------------
 
 
 def strip_untrusted_record(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
-    """Return `partial` as it counts in an untrusted record, and the values left out, by path."""
-    return _without(partial, "record")
+    """Return `partial` without values that an untrusted record may not set, and these by path."""
+    return _split_allowed(partial, "record")
 
 
 def strip_untrusted_folder(partial: Partial) -> tuple[Partial, dict[str, JsonValue]]:
-    """Return `partial` as it counts in an untrusted folder, and the values left out, by path."""
-    return _without(partial, "folder")
+    """Return `partial` without values that an untrusted folder may not set, and these by path."""
+    return _split_allowed(partial, "folder")
 
 
 def untrusted_record_may_unset(keys: Sequence[str]) -> bool:
-    """Return whether an untrusted record may unset all that is at `keys`.
+    """Return True if an untrusted record may unset everything at `keys`.
 
-    Not the state of a tool, which is on where nothing is set.
+    The state of a tool may not be unset, because tools are on by default.
     """
-    locks = any(_holds(place, keys) for place in _ENABLING)
-    return not locks and _accepts(keys, "record") is not _none
+    is_state = any(_covers(pattern, keys) for pattern in _ENABLING)
+    return not is_state and _find_test(keys, "record") is not _none
 
 
 def _is_whole(keys: Sequence[str]) -> bool:
-    pattern, allowance = _row(keys)
+    pattern, allowance = _find_row(keys)
     return allowance.whole and len(pattern) == len(keys)
 
 
-def _without(
+def _split_allowed(
     partial: Partial, source: Literal["record", "folder"]
 ) -> tuple[Partial, dict[str, JsonValue]]:
-    left_out: dict[str, JsonValue] = {}
+    refused: dict[str, JsonValue] = {}
 
-    def admit(node: SchemaNode | None, part: Partial, above: tuple[str, ...]) -> Partial:
-        kept: Partial = {}
+    def allowed_part(node: SchemaNode | None, part: Partial, above: tuple[str, ...]) -> Partial:
+        allowed: Partial = {}
         for key, value in part.items():
             keys, below = (*above, key), node.child(key) if node is not None else None
             inner = value if isinstance(value, dict) and value else None
             if inner is not None and not is_wrapper(value, below) and not _is_whole(keys):
-                if admitted := admit(below, inner, keys):
-                    kept[key] = admitted
-            elif _accepts(keys, source)(value):
-                kept[key] = value
+                if allowed_below := allowed_part(below, inner, keys):
+                    allowed[key] = allowed_below
+            elif _find_test(keys, source)(value):
+                allowed[key] = value
             else:
-                left_out[format_path(keys)] = value
-        return kept
+                refused[format_path(keys)] = value
+        return allowed
 
-    return admit(ROOT, partial, ()), left_out
+    return allowed_part(ROOT, partial, ()), refused
 
 
-# --- what a tool proposes ----------------------------------------------------------------------
+# --- changes proposed by tools -----------------------------------------------------------------
 
 
 def needs_user(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
-    """Return whether a change at `keys` that a tool proposes is a person's to agree to in any case.
+    """Return True if the user has to approve a tool's change at `keys`, whatever the rules are.
 
-    A table that is put there as a whole takes along what was in it. None is no value: something is
-    unset there.
+    A new table replaces all values in it. A `value` of None unsets the setting.
     """
     always = always_needs_user(keys)
     if always is None:
-        return isinstance(value, dict) or not _reaches_nothing(keys, value, is_inside)
+        return isinstance(value, dict) or not _is_harmless(keys, value, is_inside)
     return always
 
 
 def always_needs_user(keys: Sequence[str]) -> bool | None:
-    """Return True if every value at `keys` or below reaches out; None if it depends on the value.
+    """Return True if every change at `keys` or below needs the user.
 
-    What reaches out runs code, reaches a host or a file outside, or widens access.
+    Such a change runs code, contacts a host, reads a file outside of the workspace, or extends
+    access. Returns None if it depends on the value.
     """
-    if _never_reaches_out(node_at(keys), keys):
+    if _is_always_harmless(node_at(keys), keys):
         return False
     harmless = (pattern for pattern, each in _TABLE if each.tool)
-    return None if any(_leads(other, keys) for other in (*harmless, *_BY_VALUE)) else True
+    return None if any(_is_prefix(other, keys) for other in (*harmless, *_BY_VALUE)) else True
 
 
-def _never_reaches_out(node: SchemaNode | None, keys: Sequence[str]) -> bool:
-    if _row(keys)[1].tool:
+def _is_always_harmless(node: SchemaNode | None, keys: Sequence[str]) -> bool:
+    if _find_row(keys)[1].tool:
         return True
     if node is None or node.kind != "table" or node.table is None:
         return False
     names = [field.alias or name for name, field in node.table.model_fields.items()]
-    return all(_never_reaches_out(node.child(name), (*keys, name)) for name in names)
+    return all(_is_always_harmless(node.child(name), (*keys, name)) for name in names)
 
 
-def _reaches_nothing(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
-    if _row(keys)[1].tool:
+def _is_harmless(keys: Sequence[str], value: JsonValue, is_inside: IsInside) -> bool:
+    if _find_row(keys)[1].tool:
         return True
     match tuple(map(str, keys)):
         case ("conversation", "attachments", *_):
-            return all(map(is_inside, _urls(value)))
+            return all(map(is_inside, _list_urls(value)))
         case ("conversation", "tools", _, name) if name in _RUN_MODES:
             return value is not None and value != _UNATTENDED
         case ("conversation", "tools", _, "style", "parameters"):
@@ -308,15 +306,14 @@ def _reaches_nothing(keys: Sequence[str], value: JsonValue, is_inside: IsInside)
             return False
 
 
-def _urls(value: JsonValue) -> list[str]:
-    """The URLs that `value`, one attachment or a list of them, attaches."""
+def _list_urls(value: JsonValue) -> list[str]:
     if isinstance(value, dict):
         value = value.get("value")
     return [url for url in (value if isinstance(value, list) else [value]) if url is not None]  # type: ignore[misc]  # texts
 
 
 def is_path_in_workspace(url: str) -> bool:
-    """True if `url` names a file below the workspace's folder. Links are not looked at."""
+    """Return True if `url` names a file below the workspace's folder, without resolving links."""
     try:
         parts = parse_attachment_url(url)
     except ValueError:

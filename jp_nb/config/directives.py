@@ -1,4 +1,4 @@
-"""Options of one turn, such as `-m`, and the names that the environment uses.
+"""Options of one turn, such as `-m`, and defaults that other modules need without the schema.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """
@@ -15,13 +15,13 @@ Kind = Literal["cfg", "no_cfg", "unset", "tool", "no_tool", "attach"]
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """One change that somebody asks for.
+    """One configuration change from an option.
 
     Attributes:
-        kind: `cfg` (`-c`), `no_cfg` (`-C`), `unset`, `tool` (`-t`), `no_tool` (`-T`) or `attach`
+        kind: `cfg` (`-c`), `no_cfg` (`-C`), `unset`, `tool` (`-t`), `no_tool` (`-T`), or `attach`
             (`-a`).
-        text: An assignment, a JSON object, or the name of a configuration file; for `unset` a
-            path; for tools a name, or "" for all; what to attach.
+        text: For `cfg` and `no_cfg` an assignment, a JSON object, or the name of a configuration
+            file. For `unset` a path, for tools a name or "" for all, for `attach` the attachment.
     """
 
     kind: Kind
@@ -29,13 +29,14 @@ class Directive:
 
 
 def parse_tool_choice(*uses: str | bool | None) -> str | None:
-    """The `ToolChoice` that `uses` ask for; None: the configured one.
+    """Return the value of `assistant.tool_choice` for `uses`; None for the configured one.
 
     Args:
-        uses: The name of the tool that the model has to call first, True for any, False for none.
+        uses: The name of the tool that the model has to call first, True for any tool, False for
+            none. None is ignored.
 
     Raises:
-        UsageError: If they are more than one, or a name is empty.
+        UsageError: If there is more than one, or a name is empty.
     """
     match [use for use in uses if use is not None]:
         case []:
@@ -52,7 +53,7 @@ def parse_tool_choice(*uses: str | bool | None) -> str | None:
 
 
 DEFAULT_MODEL = "scripted/welcome"
-"""The embedded script: no network, no key."""
+"""The built-in script: it needs no network and no key."""
 
 ENVIRONMENT_PREFIX = "JP_CFG_"
-"""Of the variables that configure, such as `JP_CFG_ASSISTANT__MODEL__ID`."""
+"""Prefix of variables with settings, such as `JP_CFG_ASSISTANT__MODEL__ID`."""

@@ -1,7 +1,8 @@
-"""The layers of the configuration: where they come from, and which wins. Pure: the edges read.
+"""Configuration layers: parse files and environment variables, and merge them in order.
 
-Low to high: program defaults (in the tree itself), registrations of tools, the user's file,
-workspace files, environment, the conversation, flags of the running cell.
+From low to high: defaults (in the schema), registrations of tools, the user's file, workspace
+files, environment variables, the conversation, options of the running cell. This module reads no
+files.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """
@@ -33,12 +34,12 @@ ENVIRONMENT = "environment"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A partial configuration and where it comes from.
+    """A partial configuration and its source.
 
     Attributes:
         name: The kind of source, such as `workspace file`.
-        partial: What it sets.
-        file: The file, if it is one.
+        partial: The settings.
+        file: Path of the file, if it is one.
     """
 
     name: str
@@ -58,20 +59,24 @@ class Include:
 
 
 def parse_layer(text: str, name: str, file: str) -> Layer:
-    """The layer that `text`, the content of `file`, holds: JSON if its name says so, else TOML.
+    """Return the layer of a file with content `text`: JSON for the suffix `.json`, else TOML.
 
     Raises:
-        ConfigError: If it cannot be read, or with everything that is wrong in it.
+        ConfigError: If the text is not valid JSON or TOML, or contains invalid settings.
     """
     text = text.removeprefix("\ufeff")  # some editors begin a file with a byte order mark
-    form = "JSON" if file.endswith(".json") else "TOML"
+    format_ = "JSON" if file.endswith(".json") else "TOML"
     try:
         partial = (
-            read_json(text, max_levels=MAX_CONFIG_LEVELS) if form == "JSON" else tomllib.loads(text)
+            read_json(text, max_levels=MAX_CONFIG_LEVELS)
+            if format_ == "JSON"
+            else tomllib.loads(text)
         )
     except (ValueError, RecursionError) as exc:
-        why = "nested too deep" if isinstance(exc, RecursionError) else str(exc)
-        raise ConfigError(f"not {form}: {why}", kind="malformed", layer=name, file=file) from exc
+        reason = "nested too deep" if isinstance(exc, RecursionError) else str(exc)
+        raise ConfigError(
+            f"not {format_}: {reason}", kind="malformed", layer=name, file=file
+        ) from exc
     if not isinstance(partial, dict):
         raise ConfigError("expected an object", kind="malformed", layer=name, file=file)
     return Layer(name, validate_layer(remove_ignored(partial), layer=name, file=file), file)
@@ -79,17 +84,19 @@ def parse_layer(text: str, name: str, file: str) -> Layer:
 
 def list_includes(layer: Layer) -> list[Include]:
     """Return the files that the file of `layer` includes."""
-    found = get_path(layer.partial, "extends")
+    entries = get_path(layer.partial, "extends")
     return [
         Include(entry) if isinstance(entry, str) else Include(**entry)
-        for entry in (found if isinstance(found, list) else ())
+        for entry in (entries if isinstance(entries, list) else ())
     ]
 
 
 def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
-    """The files that count, of `groups` from the weakest to the nearest.
+    """Return the layers of `groups` without those that `inherit = false` disables.
 
-    A group is a file with what it includes; one with `inherit = false` cuts off all weaker ones.
+    Args:
+        groups: Files with their included files, from the weakest to the strongest. A group with
+            `inherit = false` disables all weaker groups.
     """
     kept: list[Layer] = []
     for group in groups:
@@ -103,41 +110,39 @@ def select_inherited(groups: Sequence[Sequence[Layer]]) -> list[Layer]:
 
 
 def read_environment(environ: Mapping[str, str]) -> Layer:
-    r"""The layer of `JP_CFG_ASSISTANT__MODEL__ID=…` and its like: `__` between segments.
+    r"""Return the layer of the variables `JP_CFG_…`, such as `JP_CFG_ASSISTANT__MODEL__ID`.
 
-    A value that begins with `:` is JSON, with `+` it is added, with both (in either order) both;
-    `\:` and `\+` begin a text with such a character. Every other value is read as its target's
-    type. Map keys are lower case.
+    `__` separates the keys of a path; keys of maps are in lower case. A value is read by the type
+    of its setting. After `:` it is JSON, after `+` it is added, after both it is added JSON. `\:`
+    and `\+` start a text with such a character.
 
     Raises:
-        ConfigError: With everything that is wrong in the variables.
+        ConfigError: With all errors in the variables.
     """
     partial: Partial = {}
-    wrong: list[ConfigError] = []
+    errors: list[ConfigError] = []
     for variable in sorted(environ):
         if variable.startswith(ENVIRONMENT_PREFIX):
             try:
-                partial = _with_variable(partial, variable, environ[variable])
+                partial = _apply_variable(partial, variable, environ[variable])
             except ConfigError as exc:
                 exc.file = variable
-                wrong.append(exc)
-    if len(wrong) == 1:
-        raise wrong[0]
-    if wrong:
-        first = wrong[0]
+                errors.append(exc)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
         raise ConfigError(
-            "\n".join(f"{exc.file}: {problem}" for exc in wrong for problem in exc.problems),
-            path="",
-            kind=first.kind,
+            "\n".join(f"{exc.file}: {problem}" for exc in errors for problem in exc.problems),
+            kind=errors[0].kind,
             layer=ENVIRONMENT,
         )
     return Layer(ENVIRONMENT, partial)
 
 
 def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that set `settings`, texts by path such as `prompt.answers`.
+    """Return environment variables that set `settings`: texts by path, such as `prompt.answers`.
 
-    A text counts as it is: `123` and `:x` too.
+    Values such as `123` and `:x` remain texts.
     """
     return {
         ENVIRONMENT_PREFIX + path.upper().replace(".", "__"): f"\\{text}"
@@ -147,7 +152,7 @@ def format_variables(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _with_variable(partial: Partial, variable: str, text: str) -> Partial:
+def _apply_variable(partial: Partial, variable: str, text: str) -> Partial:
     path = variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
     operators = ""
     while text[:1] in (":", "+") and text[0] not in operators:
@@ -172,11 +177,11 @@ def _with_variable(partial: Partial, variable: str, text: str) -> Partial:
     return apply(partial, change)
 
 
-# --- over one another ------------------------------------------------------------------------
+# --- merging ---------------------------------------------------------------------------------
 
 
 def merge_layers(layers: Iterable[Layer]) -> Partial:
-    """All `layers` over one another, the lowest first."""
+    """Merge `layers`, the lowest first."""
     result: Partial = {}
     for layer in layers:
         result = merge(result, layer.partial)
@@ -184,5 +189,5 @@ def merge_layers(layers: Iterable[Layer]) -> Partial:
 
 
 def format_value(value: object) -> str:
-    """A value as `%jp config` shows it: compact JSON."""
+    """Return compact JSON, as `%jp config` shows it."""
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,7 +1,6 @@
-"""Masks what may be a secret in values of the configuration that are shown.
+"""Mask secrets in shown values of the configuration.
 
-What holds a value is named by the last key of its path alone: whatever is set about a tool called
-`token` is seen.
+Only the last key of a path is checked, so that settings of a tool with the name `token` are shown.
 
 Source: `docs/decisions.md` D49.
 """
@@ -16,29 +15,27 @@ from pydantic import JsonValue
 from jp_nb.config.schema import Element, node_at, parse_path
 from jp_nb.config.secrets import NOT_SHOWN, is_secret_name
 
-SAID_ABOVE = ("answer", "default")
-"""Keys below the one that names a value: a question's, a parameter's."""
+VALUE_KEYS = ("answer", "default")
+"""Keys whose value belongs to the key above, such as the answer of a question."""
 
 
 def is_secret_path(keys: Sequence[str]) -> bool:
-    """Return True if the last key of a path names what is usually secret (D49)."""
-    return is_secret_name(_name(keys))
+    """Return True if the last key of a path is usually the name of a secret (D49)."""
+    return is_secret_name(_find_name(tuple(keys)))
 
 
-def _name(keys: Sequence[str]) -> str:
-    """The key that names what is at `keys`; "" if none does."""
-    keys = tuple(keys)
+def _find_name(keys: Sequence[str]) -> str:
     if keys and isinstance(keys[-1], Element):
         above = node_at(keys[:-1])
-        if above is not None and above.kind == "list":  # the text of an item is no name
+        if above is not None and above.kind == "list":  # the text of an item is not a name
             keys = keys[:-1]
-    if len(keys) > 1 and keys[-1] in SAID_ABOVE:
+    if len(keys) > 1 and keys[-1] in VALUE_KEYS:
         keys = keys[:-1]
     return keys[-1] if keys else ""
 
 
 def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
-    """`value`, which is at `keys`, with `(set, not shown)` in place of what may be a secret."""
+    """Return `value`, which is at `keys`, with `(set, not shown)` in place of secrets."""
     if isinstance(value, dict):
         return {key: mask_secrets(item, (*keys, key)) for key, item in value.items()}
     if value is None or isinstance(value, bool):
@@ -49,7 +46,7 @@ def mask_secrets(value: JsonValue, keys: Sequence[str] = ()) -> JsonValue:
 
 
 def format_masked(path: str, value: JsonValue) -> str:
-    """Return `value`, which is at `path`, as it is shown: `unset`, or JSON without secrets."""
+    """Return `value`, which is at `path`, as `unset` or as JSON without secrets."""
     if value is None:
         return "unset"
     return json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)

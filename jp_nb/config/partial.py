@@ -1,10 +1,8 @@
-"""Partial configurations: nested objects that hold only what somebody set.
+"""Merge, change, and compare partial configurations.
 
-A partial is a plain JSON object; what is absent (or null) says nothing. `merge` lays one over
-another, `Change` is what a delta of the record says.
-
-Layers are folded from the lowest up: a list that appends means something only above what it is
-appended to.
+A partial configuration is a JSON object with the settings of one source. An absent setting or null
+means "not set". Sources are merged from the lowest layer up, because a list that appends has a
+meaning only in relation to the list below it.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -40,10 +38,12 @@ _SEPARATORS = {"none": "", "space": " ", "line": "\n", "paragraph": "\n\n"}
 
 @dataclass(frozen=True)
 class Change:
-    """One delta of the record: `unsets` first, then `delta` is merged.
+    """One configuration change of the record: unset paths, then merge a partial configuration.
 
-    What is unset stays so, whatever lower layers say; at those of `unsets` that it `uncovers` the
-    conversation has no say any more, and the lower layers show again.
+    Attributes:
+        delta: Settings to merge.
+        unsets: Paths to unset first. They stay unset, even if a lower layer sets them.
+        uncovers: Those of `unsets` that show the value of the lower layers again.
     """
 
     delta: Partial = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Change:
 
     @cached_property
     def leaves(self) -> dict[Keys, JsonValue]:
-        """Everything that `delta` may change, with its value: see `changed_leaves`."""
+        """The settings that `delta` may change, by keys: see `iter_changed_leaves`."""
         return dict(iter_changed_leaves(self.delta))
 
 
@@ -63,9 +63,9 @@ class Change:
 
 
 def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, JsonValue]]:
-    """True if `value` for `node` is written as `{value, strategy}`.
+    """Return True if `value` of `node` is an object with a merge strategy: `{value, strategy, …}`.
 
-    Where keys are free, both are needed: a map may have a key `value` of its own.
+    For free JSON and maps, `strategy` is required: they may have a key `value`.
     """
     if node is None or not isinstance(value, dict) or "value" not in value:
         return False
@@ -77,29 +77,30 @@ def is_wrapper(value: object, node: SchemaNode | None) -> TypeGuard[dict[str, Js
 
 
 def unwrap(value: JsonValue, node: SchemaNode | None) -> JsonValue:
-    """`value` without its strategy, if it was written with one."""
+    """Return `value` without its merge strategy, if it has one."""
     return value["value"] if is_wrapper(value, node) else value
 
 
 def _rewrap(
     node: SchemaNode, old: JsonValue, value: JsonValue, *, replaces: bool = False
 ) -> JsonValue:
-    """`value` with what `old` says about meeting what lies below it."""
     if not is_wrapper(old, node):
         return {"value": value, "strategy": "replace"} if replaces else value
-    kept: Partial = {k: v for k, v in old.items() if k != "discard_when_merged"}
+    annotations: Partial = {k: v for k, v in old.items() if k != "discard_when_merged"}
     if replaces:
-        kept["strategy"] = "replace"
-    return {**kept, "value": value}
+        annotations["strategy"] = "replace"
+    return {**annotations, "value": value}
 
 
 # --- merging ---------------------------------------------------------------------------------
 
 
 def merge(base: Mapping[str, JsonValue], over: Mapping[str, JsonValue]) -> Partial:
-    """`base` with `over` laid over it, each field as it says (`jp_nb.config.tree.base`).
+    """Return `base` with `over` merged into it, by the merge rule of each setting.
 
-    Neither argument is changed; what is not touched is shared.
+    The result shares unchanged values with the arguments, which are not modified.
+
+    Source: `jp_nb/config/tree/base.py`.
     """
     return _merge(ROOT, base, over)
 
@@ -111,16 +112,16 @@ def _merge(
     for key, value in over.items():
         below = node.child(key)
         if value is None or (value == [] and below is not None and below.kind == "list"):
-            continue  # says nothing
+            continue  # not set
         result[key] = combine_values(below or JSON, result.get(key), value)
     return result
 
 
 def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    """Return what the value `old` of `node` becomes under `new`."""
+    """Return the value of `node` after `new` is merged into `old`."""
     if not isinstance(old, dict) and not isinstance(new, dict) and node.kind != "list":
-        return new  # most are so
-    if isinstance(old, dict) != isinstance(new, dict):  # a shorthand meets a table
+        return new  # fast path for most settings
+    if isinstance(old, dict) != isinstance(new, dict):  # a short form and a table
         old, new = expand_shorthand(node, old), expand_shorthand(node, new)
     if is_wrapper(old, node) and old.get("discard_when_merged") is True:
         old = {"value": [], "dedup": old["dedup"]} if old.get("dedup") is not None else None
@@ -137,57 +138,54 @@ def combine_values(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValu
 
 
 def expand_shorthand(node: SchemaNode, value: JsonValue) -> JsonValue:
-    """A shorthand of a table written out, so that tables merge field by field."""
+    """Return a table in place of its short form, so that tables merge field by field."""
     if node.kind != "table" or value is None or isinstance(value, dict):
         return value
     try:
-        found = node.adapter.validate_python(value)
+        table = node.adapter.validate_python(value)
     except ValidationError:
-        return value  # reported with its path by `validate`
-    if not isinstance(found, BaseModel):
-        return value  # a word that stands for itself
-    return found.model_dump(mode="json", exclude_unset=True)
+        return value  # `validate` reports it with its path
+    return (
+        table.model_dump(mode="json", exclude_unset=True) if isinstance(table, BaseModel) else value
+    )
 
 
 def _combine_lists(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     below, above = unwrap(old, node), unwrap(new, node)
     if not isinstance(above, list):
-        return new  # reported by `validate`
+        return new  # `validate` reports it
     if node.merge.strategy == "preserve" and below is not None:
         return old
-    says = new.get("strategy") if is_wrapper(new, node) else None
-    strategy = str(says or ("replace" if node.merge.strategy == "replace" else "append"))
+    own = new.get("strategy") if is_wrapper(new, node) else None
+    strategy = str(own or ("replace" if node.merge.strategy == "replace" else "append"))
     items = below if isinstance(below, list) and strategy != "replace" else []
     first, second = (above, items) if strategy == "prepend" else (items, above)
     whole = [*first, *second]
     dedup = _dedup(node, old, new)
     if dedup:
-        first_of = dict[str, JsonValue]()
+        unique = dict[str, JsonValue]()
         for item in whole:
-            first_of.setdefault(sorted_json(item), item)
-        whole = list(first_of.values())
-    replaces = strategy == "replace"
+            unique.setdefault(sorted_json(item), item)
+        whole = list(unique.values())
     if old is None and is_wrapper(new, node):
         return {**new, "value": whole}
-    result = _rewrap(node, old, whole, replaces=replaces)
-    says_so = is_wrapper(result, node) and "dedup" in result
-    if dedup != node.merge.dedup or says_so:
+    result = _rewrap(node, old, whole, replaces=strategy == "replace")
+    has_dedup = is_wrapper(result, node) and "dedup" in result
+    if dedup != node.merge.dedup or has_dedup:
         plain: Partial = {"value": whole, "strategy": "append"}
         return {**(result if is_wrapper(result, node) else plain), "dedup": dedup}
     return result
 
 
 def _dedup(node: SchemaNode, old: JsonValue, new: JsonValue) -> bool:
-    """True if equal items are dropped: the newer value says so, else the older, else the field."""
     for value in (new, old):
-        says = value.get("dedup") if is_wrapper(value, node) else None
-        if isinstance(says, bool):
-            return says
+        dedup = value.get("dedup") if is_wrapper(value, node) else None
+        if isinstance(dedup, bool):
+            return dedup
     return node.merge.dedup
 
 
 def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonValue]) -> JsonValue:
-    """A text, a map, or any JSON, written with a strategy."""
     below, above = unwrap(old, node), wrapped["value"]
     strategy = wrapped.get("strategy", "append")
     if below is None or strategy == "replace":
@@ -212,50 +210,44 @@ def _combine_wrapped(node: SchemaNode, old: JsonValue, wrapped: dict[str, JsonVa
 
 
 def strip_strategies(partial: Mapping[str, JsonValue]) -> Partial:
-    """`partial` without strategies: nothing lies below it."""
-    return _settled(ROOT, partial)
+    """Return `partial` without merge strategies, as the lowest layer."""
+    return _strip(ROOT, partial)
 
 
-def _settled(node: SchemaNode | None, partial: Mapping[str, JsonValue]) -> Partial:
+def _strip(
+    node: SchemaNode | None, partial: Mapping[str, JsonValue], *, replace: bool = False
+) -> Partial:
     result: Partial = {}
     for key, value in partial.items():
-        if not isinstance(value, dict) and value != []:
-            result[key] = value  # most are: nothing is said about them
+        if not replace and not isinstance(value, dict) and value != []:
+            result[key] = value  # fast path for most settings
             continue
         below = node.child(key) if node is not None else None
         if value == [] and below is not None and below.kind == "list":
             continue
-        plain = unwrap(value, below) if isinstance(value, dict) and "value" in value else value
-        result[key] = _settled(below, plain) if isinstance(plain, dict) else plain
+        plain = unwrap(value, below)
+        if isinstance(plain, dict):
+            enters = replace and below is not None and below.kind != "json"
+            plain = _strip(below, plain, replace=enters)
+        wrap = replace and _needs_replace(below or JSON, plain)
+        result[key] = {"value": plain, "strategy": "replace"} if wrap else plain
     return result
+
+
+def _needs_replace(node: SchemaNode, value: JsonValue) -> bool:
+    if not isinstance(value, dict):
+        return node.kind == "list"
+    if node.kind == "json":  # it must not be read as a wrapper
+        return is_wrapper(value, node)
+    return node.kind == "map" and node.merge.annotated
 
 
 def as_replacement(partial: Mapping[str, JsonValue]) -> Partial:
-    """`partial` so that it means the same over anything: lists replace, texts are plain.
+    """Return `partial` in a form that replaces the value of any lower layer.
 
-    Of a whole configuration, dumped, that is the partial which yields it again.
+    For a dumped configuration, this is the partial configuration that yields it again.
     """
-    return _pinned(ROOT, strip_strategies(partial))
-
-
-def _pinned(node: SchemaNode, partial: Mapping[str, JsonValue]) -> Partial:
-    result: Partial = {}
-    for key, value in partial.items():
-        below = node.child(key) or JSON
-        if isinstance(value, dict) and below.kind != "json":
-            inner = _pinned(below, value)
-            wraps = below.kind == "map" and below.merge.annotated
-            result[key] = {"value": inner, "strategy": "replace"} if wraps else inner
-        else:
-            result[key] = _verbatim(below, value)
-    return result
-
-
-def _verbatim(node: SchemaNode, value: JsonValue) -> JsonValue:
-    """`value` so that it replaces whatever it meets, and is not taken for a wrapper."""
-    if node.kind == "list" or (node.kind == "json" and is_wrapper(value, node)):
-        return {"value": value, "strategy": "replace"}
-    return value
+    return _strip(ROOT, partial, replace=True)
 
 
 # --- reading ---------------------------------------------------------------------------------
@@ -264,16 +256,16 @@ def _verbatim(node: SchemaNode, value: JsonValue) -> JsonValue:
 def iter_leaf_paths(
     partial: Mapping[str, JsonValue], prefix: str = ""
 ) -> Iterator[tuple[str, JsonValue]]:
-    """Every value that is set, without its strategy, with its path."""
+    """Yield the path and value of each setting, without merge strategies."""
     keys = parse_path(prefix) if prefix else ()
-    for found, value in iter_leaves(partial, node_at(keys), keys):
-        yield format_path(found), value
+    for leaf, value in iter_leaves(partial, node_at(keys), keys):
+        yield format_path(leaf), value
 
 
 def iter_leaves(
     partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
-    """As `leaves`, with keys instead of paths."""
+    """Yield the keys and value of each setting, without merge strategies."""
     for key, value in partial.items():
         keys, below = (*above, key), node.child(key) if node is not None else None
         plain = unwrap(value, below)
@@ -286,11 +278,12 @@ def iter_leaves(
 def iter_changed_leaves(
     partial: Mapping[str, JsonValue], node: SchemaNode | None = ROOT, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], JsonValue]]:
-    """Everything that merging `partial` may change, one leaf at a time, with its value.
+    """Yield the keys and value of each setting that a merge of `partial` may change.
 
-    Each key of a map counts for itself, and free JSON is one leaf. A list that adds to a set of
-    items is one leaf an item, `field["item"]`; one that is replaced, or in which repeats matter,
-    is a leaf as a whole, and so is an entry of a map, or a map, that is replaced.
+    - A key of a map is one leaf, and so is free JSON.
+    - A list that adds to a set has one leaf for each item: `field["item"]`.
+    - A list that is replaced or keeps repeated items is one leaf as a whole. The same is true of a
+      map that is replaced, and of its entries.
 
     Source: `docs/turns.md`.
     """
@@ -303,8 +296,8 @@ def iter_changed_leaves(
             yield keys, plain
         elif isinstance(plain, list):
             for item in plain if below.merge.items != "sequence" else ():
-                named = get_identity(below, item)
-                yield (*keys, Element(item if named is None else named)), item
+                name = get_identity(below, item)
+                yield (*keys, Element(item if name is None else name)), item
             if plain and below.merge.items == "sequence":
                 yield keys, plain
         elif _strategy(below, value) == "merge" and below.kind == "map":  # entry by entry
@@ -314,7 +307,7 @@ def iter_changed_leaves(
 
 
 def remove_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> Partial:
-    """`partial` without what touches nothing: tables, and lists that add, in which nothing is."""
+    """Return `partial` without empty tables, and without empty lists that append."""
     kept: Partial = {}
     for key, value in partial.items():
         below = node.child(key) or JSON
@@ -327,31 +320,28 @@ def remove_empty(partial: Mapping[str, JsonValue], node: SchemaNode = ROOT) -> P
 
 
 def _is_one_leaf(node: SchemaNode, value: JsonValue) -> bool:
-    """True if `value` of `node`, a table or list perhaps, counts as a whole.
-
-    Free JSON does; so does what takes the place of what was there, or says how repeats and later
-    values are met.
-    """
     if node.kind == "json":
         return value is not None
     if node.kind not in ("list", "map"):
         return False
-    says = is_wrapper(value, node) and not {"dedup", "discard_when_merged"}.isdisjoint(value)
-    return says or _strategy(node, value) == "replace"
+    # These annotations also apply to later values, so that the value counts as a whole.
+    is_annotated = is_wrapper(value, node) and not {"dedup", "discard_when_merged"}.isdisjoint(
+        value
+    )
+    return is_annotated or _strategy(node, value) == "replace"
 
 
 def _strategy(node: SchemaNode, value: JsonValue) -> JsonValue:
-    """Return the strategy by which the list or map `value` of `node` meets an earlier one."""
-    says = value.get("strategy") if is_wrapper(value, node) else None
+    own = value.get("strategy") if is_wrapper(value, node) else None
     if node.kind == "map" and node.merge.strategy == "replace":
-        return says or "deep_merge"  # maps recurse unless they say otherwise
-    return says or node.merge.strategy
+        return own or "deep_merge"  # the default for maps
+    return own or node.merge.strategy
 
 
 def get_path(partial: Mapping[str, Any], path: str) -> Any:
-    """Return the value of `partial` at `path`, without its strategy; None if it has none.
+    """Return the value at `path`, without its merge strategy; None if it is not set.
 
-    `field["name"]` is the last item of a list that has this identity.
+    `field["name"]` is the last item of a list with this identity.
 
     Raises:
         ConfigError: If `path` is not a path.
@@ -359,21 +349,18 @@ def get_path(partial: Mapping[str, Any], path: str) -> Any:
     value: Any = partial
     node: SchemaNode | None = ROOT
     for key in parse_path(path):
-        named: list[Any] = []
+        items: list[Any] = []
         if isinstance(key, Element) and isinstance(value, list) and node is not None:
-            named = [item for item in value if _is_named(node, item, key)]
-        value = named[-1] if named else lookup(value, (key,))
+            items = [item for item in value if _is_named(node, item, key)]
+        value = items[-1] if items else lookup(value, (key,))
         node = node.child(key) if node is not None else None
         value = unwrap(value, node)
     return value
 
 
 def build_partial(path: str, value: JsonValue) -> Partial:
-    """A partial that sets `path` alone."""
-    return _build(parse_path(path), value)
-
-
-def _build(keys: Sequence[str], value: JsonValue) -> Partial:
+    """Return a partial configuration that sets only `path`."""
+    keys = parse_path(path)
     for key in reversed(keys[1:]):
         value = {str(key): value}
     return {str(keys[0]): value}
@@ -383,10 +370,10 @@ def _build(keys: Sequence[str], value: JsonValue) -> Partial:
 
 
 def unset(partial: Partial, path: str, below: Mapping[str, JsonValue] | None = None) -> Partial:
-    """`partial` without what it sets at `path`; what lies `below` shows there.
+    """Return `partial` with `path` unset; the value of `below` takes its place.
 
-    An item in brackets is taken out of its list, whoever put it there, unless it lies below. What
-    is not there is not missed.
+    An item in brackets is removed from its list, unless `below` contains it. A path that is not set
+    has no effect.
 
     Raises:
         ConfigError: If `path` is not a path.
@@ -402,66 +389,66 @@ def _unset(
     if not rest:
         kept = {name: item for name, item in value.items() if name != key}
         return {**kept, str(key): below[key]} if below.get(key) is not None else kept
-    mine, lower = value.get(key), unwrap(below.get(key), inner)
-    plain = unwrap(mine, inner)
+    own, lower = value.get(key), unwrap(below.get(key), inner)
+    plain = unwrap(own, inner)
     if inner is not None and inner.kind == "list":
-        return _without_items(inner, value, str(key), rest, lower)
-    shows = lower if isinstance(lower, dict) else {}
-    if not isinstance(plain, dict) and not (plain is None and shows):
+        return _unset_items(inner, value, str(key), rest, lower)
+    restored = lower if isinstance(lower, dict) else {}
+    if not isinstance(plain, dict) and not (plain is None and restored):
         return value
-    changed = _unset(inner, plain if isinstance(plain, dict) else {}, rest, shows)
+    changed = _unset(inner, plain if isinstance(plain, dict) else {}, rest, restored)
     if plain is None and not changed:
         return value
-    return {**value, str(key): _rewrap(inner or JSON, mine, changed)}
+    return {**value, str(key): _rewrap(inner or JSON, own, changed)}
 
 
-def _without_items(
+def _unset_items(
     node: SchemaNode, value: Partial, key: str, keys: Sequence[str], lower: JsonValue
 ) -> Partial:
-    """`value` in whose list `key` nothing is what `keys` name, but for what is so in `lower`."""
-    mine = value.get(key)
-    plain = unwrap(mine, node)
+    own = value.get(key)
+    plain = unwrap(own, node)
     items: list[JsonValue] = plain if isinstance(plain, list) else []
-    fewer = _fewer(node, items, keys)
+    rest = _remove_items(node, items, keys)
     if isinstance(lower, list) and len(keys) == 1 and isinstance(keys[0], (Element, _Items)):
-        kept = {sorted_json(item) for item in _fewer(node, lower, keys)}
-        fewer = _with_shown(fewer, lower, {sorted_json(item) for item in lower} - kept)
-    if fewer == items:
+        others = {sorted_json(item) for item in _remove_items(node, lower, keys)}
+        rest = _restore_items(rest, lower, {sorted_json(item) for item in lower} - others)
+    if rest == items:
         return value
-    return {**value, key: _rewrap(node, mine, fewer)}
+    return {**value, key: _rewrap(node, own, rest)}
 
 
-def _with_shown(
-    items: Sequence[JsonValue], lower: Sequence[JsonValue], shown: Set[str]
+def _restore_items(
+    items: Sequence[JsonValue], lower: Sequence[JsonValue], restored: Set[str]
 ) -> list[JsonValue]:
-    """`items` and those of `lower` that are `shown`, before what comes behind them in `lower`."""
+    # A restored item comes before the items that follow it in `lower`.
     places = {sorted_json(item): place for place, item in reversed(list(enumerate(items)))}
     before: dict[int, list[JsonValue]] = {}
     place = len(items)
     for item in reversed(lower):
         form = sorted_json(item)
-        if form in shown:
+        if form in restored:
             before.setdefault(place, []).append(item)
         else:
             place = places.get(form, place)
-    found: list[JsonValue] = []
+    result: list[JsonValue] = []
     for number in range(len(items) + 1):
-        found += reversed(before.get(number, []))
-        found += items[number : number + 1]
-    return found
+        result += reversed(before.get(number, []))
+        result += items[number : number + 1]
+    return result
 
 
-def _fewer(node: SchemaNode, items: Sequence[JsonValue], keys: Sequence[str]) -> list[JsonValue]:
-    """`items` without the one that `keys` name, or without what they name inside of it."""
+def _remove_items(
+    node: SchemaNode, items: Sequence[JsonValue], keys: Sequence[str]
+) -> list[JsonValue]:
     key, rest = keys[0], keys[1:]
     if isinstance(key, _Items):
-        return [item for item in items if not key.name(node, item)]
+        return [item for item in items if not key.contains(node, item)]
     kept: list[JsonValue] = []
     for place, item in enumerate(items):
-        named = str(place) == key
+        is_match = str(place) == key
         if isinstance(key, Element):
-            named = _is_named(node, item, key)
-        if not named:
+            is_match = _is_named(node, item, key)
+        if not is_match:
             kept.append(item)
         elif rest:
             kept.append(_unset(node.item, item, rest, {}) if isinstance(item, dict) else item)
@@ -469,25 +456,24 @@ def _fewer(node: SchemaNode, items: Sequence[JsonValue], keys: Sequence[str]) ->
 
 
 class _Items(str):
-    """The last part of a path that stands for many: items of one list, all in brackets."""
+    """Last part of a path that names several items of one list."""
 
     __slots__ = ("_forms", "_names")
     _names: set[str]
     _forms: set[str]
 
     def __new__(cls, elements: Iterable[Element]) -> _Items:
-        made = super().__new__(cls)
-        made._names = set(elements)
-        made._forms = {sorted_json(element.json) for element in elements}
-        return made
+        items = super().__new__(cls)
+        items._names = set(elements)
+        items._forms = {sorted_json(element.json) for element in elements}
+        return items
 
-    def name(self, node: SchemaNode, item: JsonValue) -> bool:
-        """True if `item` of the list `node` is one of them."""
+    def contains(self, node: SchemaNode, item: JsonValue) -> bool:
         return get_identity(node, item) in self._names or sorted_json(item) in self._forms
 
 
-def _together(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """The keys of `paths`; items of one list that follow one another are one path."""
+def _group_items(paths: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    # Consecutive items of one list are one path: a list is then copied once, not once an item.
     parsed = map(parse_path, paths)
     for above, group in groupby(parsed, lambda k: k[:-1] if isinstance(k[-1], Element) else k):
         several = list(group)
@@ -504,25 +490,24 @@ def _is_named(node: SchemaNode, item: JsonValue, key: Element) -> bool:
 
 
 def get_identity(node: SchemaNode, item: JsonValue) -> str | None:
-    """Return the name of `item` in the list `node`: itself if a text, else one of its fields."""
+    """Return the name of `item` in the list `node`: a text itself, or one of its fields."""
     if isinstance(item, str):
         return item
     if isinstance(item, dict):
         for key in node.merge.keys:
-            if isinstance(found := item.get(key), str):
-                return found
+            if isinstance(name := item.get(key), str):
+                return name
         if node.item.table is not None and node.item.takes_any_text:
-            return _as_text(node.item, item)
+            return _format_short_form(node.item, item)
     return None
 
 
-def _as_text(node: SchemaNode, item: JsonValue) -> str | None:
-    """The shorthand of a table, where its class knows one."""
+def _format_short_form(node: SchemaNode, item: JsonValue) -> str | None:
     try:
-        found = node.adapter.validate_python(item)
+        table = node.adapter.validate_python(item)
     except ValidationError:
         return None
-    return str(found) if "__str__" in vars(type(found)) else None
+    return str(table) if "__str__" in vars(type(table)) else None
 
 
 # --- applying and finding changes ------------------------------------------------------------
@@ -534,61 +519,60 @@ def apply(
     defaults: Mapping[str, JsonValue] | None = None,
     below: Mapping[str, JsonValue] | None = None,
 ) -> Partial:
-    """`partial` after `change`: what it unsets first, then what it sets (D4).
+    """Return `partial` after `change` (D4).
 
-    A field that the change both unsets and sets takes the new value as it is.
+    If the change both unsets and sets a setting, the new value is not merged with the old one.
 
     Args:
-        partial: What is set now, lower layers included.
-        change: What to do to it.
-        defaults: What shows where something is unset.
-        below: What shows where `change` uncovers it: all lower layers.
+        partial: The merged configuration of all layers.
+        change: The change.
+        defaults: Values that are restored where the change unsets something.
+        below: Values of the lower layers, which `change.uncovers` restores.
     """
     for uncovers, paths in groupby(change.unsets, lambda path: path in change.uncovers):
-        for keys in _together(paths):
-            shows = below if uncovers else None if _is_item(keys) else defaults
-            partial = _unset(ROOT, partial, keys, shows or {})
-    if not change.unsets:
-        return merge(partial, change.delta)
-    gone = {parse_path(path) for path in change.unsets}
-    return merge(_cleared(ROOT, partial, change.delta, (), gone), change.delta)
+        for keys in _group_items(paths):
+            # An item of a list has no default.
+            restored = below if uncovers else None if _is_item(keys) else defaults
+            partial = _unset(ROOT, partial, keys, restored or {})
+    if change.unsets:
+        unset_keys = {parse_path(path) for path in change.unsets}
+        partial = _clear(ROOT, partial, change.delta, (), unset_keys)
+    return merge(partial, change.delta)
 
 
 def _is_item(keys: Sequence[str]) -> bool:
-    """True if `keys` lead to an item of a list: it has no default, and is gone when it is unset."""
     above = node_at(tuple(keys[:-1])) if isinstance(keys[-1], (Element, _Items)) else None
     return above is not None and above.kind == "list"
 
 
-def _cleared(
+def _clear(
     node: SchemaNode | None,
     partial: Partial,
     delta: Mapping[str, JsonValue],
     above: tuple[str, ...],
-    gone: Set[tuple[str, ...]],
+    unset_keys: Set[tuple[str, ...]],
 ) -> Partial:
-    """`partial` without lists, texts and maps that `delta` sets at or below a path in `gone`."""
+    # Without the restored defaults of paths that `delta` sets: it must not merge with them.
     result = partial
     for key, value in delta.items():
         keys, below = (*above, key), node.child(key) if node is not None else None
         if key not in result:
             continue
-        if any(keys[:length] in gone for length in range(1, len(keys) + 1)):
+        if keys in unset_keys:
             result = {name: item for name, item in result.items() if name != key}
             continue
         inner = result[key]
         if not isinstance(value, dict) or not isinstance(inner, dict):
             continue
         if not is_wrapper(value, below) and not is_wrapper(inner, below):
-            result = {**result, key: _cleared(below, inner, value, keys, gone)}
+            result = {**result, key: _clear(below, inner, value, keys, unset_keys)}
     return result
 
 
 def diff(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> Change:
-    """The smallest change that makes `after` of `before`.
+    """Return the smallest change with `apply(before, change) == after`.
 
-    So that `apply(before, diff(before, after)) == after`. Both without strategies
-    (`strip_strategies`).
+    Both must have no merge strategies (`strip_strategies`).
     """
     unsets: list[str] = []
     delta = _diff(ROOT, dict(before), dict(after), (), unsets)
@@ -615,17 +599,16 @@ def _diff(
             if inner := _diff(below, old, new, (*above, key), unsets):
                 delta[key] = inner
         else:
-            delta[key] = _step(below, old, new)
+            delta[key] = _find_shortest_form(below, old, new)
     return delta
 
 
 def _is_whole(node: SchemaNode) -> bool:
-    """True if a table is stored whole: half a model id is hard to read."""
+    # Half of a model id would be hard to read.
     return node.table is not None and node.takes_any_text and bool(node.required_fields)
 
 
-def _step(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
-    """The shortest way to write `new` so that it becomes that over `old`."""
+def _find_shortest_form(node: SchemaNode, old: JsonValue, new: JsonValue) -> JsonValue:
     forms: list[JsonValue] = [new]
     if isinstance(new, list) and isinstance(old, list) and new[: len(old)] == old:
         forms.insert(0, new[len(old) :])

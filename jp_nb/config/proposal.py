@@ -1,4 +1,4 @@
-"""Configuration changes proposed by a tool: reduce, validate, compare.
+"""Configuration changes proposed by a tool: parse, check against access rules, and merge.
 
     outcome.config, outcome.unset -> structure -> aliases -> leaves -> access rules -> Proposal
 
@@ -57,28 +57,28 @@ from jp_nb.errors import ConfigError, ConfigProblem
 Reason = Literal[
     "invalid_config", "unauthorized_paths", "user_rejected", "confirmation_unavailable"
 ]
-"""The reason why a proposal is not applied."""
+"""Reason why a proposal is not applied."""
 
 _Leaves = dict[Keys, JsonValue]
 
 MAX_PATHS: Final = 1_000
 MAX_CHARS: Final = 250_000
-"""Bounds of one proposal: whoever agrees to it has to be shown all of it."""
+"""Limits of one proposal: the user has to read all of it."""
 TOO_LARGE: Final = f"one change has at most {MAX_PATHS} paths and {MAX_CHARS} characters"
 MAX_TOLD: Final = 20
-"""Bound of what is told about one proposal."""
+"""Maximum number of problems in one message."""
 MAX_LINE: Final = 300
 
 
 @dataclass(frozen=True)
 class ConfigSnapshot:
-    """The configuration that one cycle begins with.
+    """The configuration at the start of a cycle.
 
     Attributes:
-        partial: What all layers together set.
-        defaults: What shows where something is unset.
-        config: The whole of it.
-        is_inside: True if what a URL attaches lies in the workspace.
+        partial: The merged layers.
+        defaults: Values that are restored where something is unset.
+        config: The whole configuration.
+        is_inside: Returns True if the URL of an attachment is in the workspace.
     """
 
     partial: Partial = field(default_factory=dict)
@@ -88,20 +88,20 @@ class ConfigSnapshot:
 
     @cached_property
     def values(self) -> Partial:
-        """Everything in force, defaults included, with models in place of aliases."""
+        """The effective configuration with defaults, and with models in place of aliases."""
         dumped = self.config.model_dump(mode="json", exclude_none=True)
         return resolve_partial(dumped, self.config.providers.llm.aliases)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a proposal is not applied.
+    """Refusal of a proposal.
 
     Attributes:
-        paths: The paths that are to blame; of a decision, all that were proposed.
-        detail: For the tool: what is wrong, and what would be right.
-        summary: The beginning of it: what is wrong.
-        lines: For the person: each path with its value, and why not.
+        paths: The invalid paths; after a decision of the user, all proposed paths.
+        detail: Message for the tool: the problem and the expected value.
+        summary: The problem alone.
+        lines: For the user: each path with its value and the reason.
     """
 
     reason: Reason
@@ -113,13 +113,13 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Proposal:
-    """A change that its tool may make.
+    """A change that the tool may make.
 
     Attributes:
-        change: What it does; aliases are resolved in it.
-        paths: Every path that it touches: leaves that it sets, and what it unsets.
-        needs_approval: True if somebody has to agree to it first.
-        basis: What it changes.
+        change: The change, with models in place of aliases.
+        paths: All changed paths: leaves that it sets, and paths that it unsets.
+        needs_approval: True if the user has to approve it.
+        basis: The configuration that it changes.
     """
 
     change: Change
@@ -129,7 +129,7 @@ class Proposal:
 
     @cached_property
     def after(self) -> Partial:
-        """Everything that all layers together set once it is applied, without strategies."""
+        """The merged layers after the change, without merge strategies."""
         delta = complete_model_ids(self.change.delta, self.basis)
         change = Change(delta, self.change.unsets)
         return strip_strategies(apply(self.basis.partial, change, self.basis.defaults))
@@ -138,60 +138,57 @@ class Proposal:
 def review_proposal(
     config: JsonValue, unset: Sequence[str], grants: Grants, basis: ConfigSnapshot
 ) -> Proposal | Refusal | None:
-    """Return the change if a tool with `grants` may make it, else why not; None if there is none.
+    """Return the proposal if the access rules allow it, or the refusal; None for an empty change.
 
     Args:
-        config: A partial configuration, as `-c` takes it; null says nothing, anywhere.
+        config: A partial configuration, as for `-c`. Null means not set.
         unset: Paths `a.b.c`, or `a.b["item"]` for an item of a list.
-        grants: What the tool may do.
-        basis: What it changes.
+        grants: Access rules of the tool.
+        basis: The configuration that it changes.
     """
-    problem = _too_large(config, unset)
+    problem = _find_size_problem(config, unset)
     if problem is not None:
         return refuse_malformed(problem)
-    wrong: list[_Wrong] = []
-    delta, unsets = _read(config, basis, grants, wrong), _read_unsets(unset, wrong)
+    problems: list[_Problem] = []
+    delta, unsets = _read_config(config, basis, grants, problems), _read_unsets(unset, problems)
     change = Change(delta, tuple(map(format_path, unsets)))
     long = [keys for keys in change.leaves if not _is_path(keys)]
-    wrong += [_Wrong("", "a key is too long for a path")] * len(long)
-    if wrong:
-        return _invalid(wrong)
-    leaves = change.leaves | _turned(delta, basis.values)
+    problems += [_Problem("", "a key is too long for a path")] * len(long)
+    if problems:
+        return _refuse_invalid(problems)
+    leaves = change.leaves | _find_new_tables(delta, basis.values)
     if not leaves and not unsets:
         return None
     if len(leaves) + len(unsets) > MAX_PATHS:
         return refuse_malformed(TOO_LARGE)
     denied = [
-        *(_Wrong(format_path(keys), "not granted", leaves[keys]) for keys in leaves
+        *(_Problem(format_path(keys), "not granted", leaves[keys]) for keys in leaves
           if not grants.may_write(keys)),
-        *(_Wrong(format_path(keys), "not granted", unset=True) for keys in unsets
+        *(_Problem(format_path(keys), "not granted", unset=True) for keys in unsets
           if not grants.may_unset(keys)),
     ]  # fmt: skip
     if denied:
-        return _unauthorized(denied)
+        return _refuse_unauthorized(denied)
     changes = [*leaves.items(), *((keys, None) for keys in unsets)]
-    asks = any(_asks(keys, value, grants, basis) for keys, value in changes)
+    needs_approval = any(_needs_approval(keys, value, grants, basis) for keys, value in changes)
     paths = dict.fromkeys([*map(format_path, leaves), *change.unsets])
-    return Proposal(change, tuple(paths), asks, basis)
+    return Proposal(change, tuple(paths), needs_approval, basis)
 
 
-def _asks(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -> bool:
-    """True if somebody has to agree to `value` (None: it is unset) at `keys`.
-
-    Who wrote `insecure_allow` has agreed to new rules, as far as the rule says so.
-    """
-    acknowledged = value is not None and is_sensitive(keys)  # or it could not be written
+def _needs_approval(keys: Keys, value: JsonValue, grants: Grants, basis: ConfigSnapshot) -> bool:
+    # A sensitive value can only be written with `insecure_allow`, which is the user's consent.
+    acknowledged = value is not None and is_sensitive(keys)
     return grants.needs_approval(keys) or (
         not acknowledged and needs_user(keys, value, basis.is_inside)
     )
 
 
 def complete_model_ids(delta: Partial, basis: ConfigSnapshot) -> Partial:
-    """Return `delta` with half a model, over an alias or a default, made the whole it means."""
-    return _completed(ROOT, delta, basis.partial, basis.values)
+    """Return `delta` with complete model ids; missing parts come from the current model."""
+    return _complete(ROOT, delta, basis.partial, basis.values)
 
 
-def _completed(node: SchemaNode, delta: Partial, before: JsonValue, values: JsonValue) -> Partial:
+def _complete(node: SchemaNode, delta: Partial, before: JsonValue, values: JsonValue) -> Partial:
     result: Partial = {}
     for key, value in delta.items():
         below = node.child(key)
@@ -200,25 +197,24 @@ def _completed(node: SchemaNode, delta: Partial, before: JsonValue, values: Json
             if below.table is ModelId and not isinstance(was, dict) and isinstance(now, dict):
                 value = {**now, **value}
             elif below.kind in ("table", "map"):
-                value = _completed(below, value, was, now)
+                value = _complete(below, value, was, now)
         result[key] = value
     return result
 
 
-def refuse_malformed(why: str) -> Refusal:
-    """The refusal of a proposal that cannot even be read, or is too large to be."""
-    return Refusal("invalid_config", (), why, why)
+def refuse_malformed(reason: str) -> Refusal:
+    """Return the refusal of a proposal that cannot be read, or is too large."""
+    return Refusal("invalid_config", (), reason, reason)
 
 
 def refuse_unconfirmed(proposal: Proposal, reason: Reason, detail: str, short: str) -> Refusal:
-    """The refusal of a proposal that nobody agreed to."""
+    """Return the refusal of a proposal without the user's approval."""
     return Refusal(reason, proposal.paths, detail, short)
 
 
-def _too_large(config: JsonValue, unset: Sequence[str]) -> str | None:
-    """Return what is wrong with a proposal before anybody looks into it; None if nothing."""
+def _find_size_problem(config: JsonValue, unset: Sequence[str]) -> str | None:
     try:
-        size = len(_json(config)) + sum(map(len, unset))
+        size = len(_to_json(config)) + sum(map(len, unset))
     except (ValueError, TypeError, RecursionError):
         return "`config` contains a value that JSON does not have, or too many levels"
     return TOO_LARGE if size > MAX_CHARS or len(unset) > MAX_PATHS else None
@@ -231,14 +227,11 @@ def _is_path(keys: Keys) -> bool:
         return False
 
 
-def _turned(
+def _find_new_tables(
     delta: Partial, values: JsonValue, node: SchemaNode = ROOT, above: Keys = ()
 ) -> _Leaves:
-    """The fields that something plain stands in, of which `delta` makes a table.
-
-    What a rule for a part of that table allows is not to put the table there.
-    """
-    found: _Leaves = {}
+    # A rule for a field of a table does not allow to replace another form by that table.
+    tables: _Leaves = {}
     for key, value in delta.items():
         keys, below = (*above, key), node.child(key)
         now = values.get(key) if isinstance(values, dict) else None
@@ -246,111 +239,112 @@ def _turned(
             continue
         is_plain = not isinstance(now, dict) and (now is not None or not below.optional)
         if below.table is not None and below.tagged and is_plain:
-            found[keys] = value
+            tables[keys] = value
         if below.kind in ("table", "map"):
-            found |= _turned(value, now, below, keys)
-    return found
+            tables |= _find_new_tables(value, now, below, keys)
+    return tables
 
 
-# --- what is wrong -----------------------------------------------------------------------------
+# --- problems ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Wrong:
-    """One path of a proposal, and what is wrong with it."""
+class _Problem:
+    """A problem with one path of a proposal."""
 
     path: str
-    what: str
+    message: str
     value: JsonValue = None
     expected: str = ""
     unset: bool = False
-    why: str = ""
+    short_message: str = ""
 
     @property
     def detail(self) -> str:
-        return f"{self.what}: {self.expected}" if self.expected else self.what
+        return f"{self.message}: {self.expected}" if self.expected else self.message
 
     @property
     def line(self) -> str:
-        why = self.why or self.what
+        message = self.short_message or self.message
         if not self.path:
-            return _cut(why)
+            return _truncate(message)
         if self.unset:
-            return f"{_cut(self.path)}: (unset) ({_cut(why)})"
-        value = _json(mask_secrets(self.value, _keys_of(self.path)))
-        return f"{_cut(self.path)} = {_cut(value)} ({_cut(why)})"
+            return f"{_truncate(self.path)}: (unset) ({_truncate(message)})"
+        value = _to_json(mask_secrets(self.value, _parse_keys(self.path)))
+        return f"{_truncate(self.path)} = {_truncate(value)} ({_truncate(message)})"
 
 
-_UNSEEN = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
+_INVISIBLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f]")
 
 
-def _cut(text: str) -> str:
-    """`text` in one line, not too long."""
-    left = len(text) - MAX_LINE
-    text = _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text[:MAX_LINE])
-    return f"{text}… ({left} more characters)" if left > 0 else text
+def _truncate(text: str) -> str:
+    more = len(text) - MAX_LINE
+    text = _INVISIBLE.sub(lambda match: json.dumps(match[0])[1:-1], text[:MAX_LINE])
+    return f"{text}… ({more} more characters)" if more > 0 else text
 
 
-def _keys_of(path: str) -> Keys:
+def _parse_keys(path: str) -> Keys:
     try:
         return parse_path(path)
     except ConfigError:
         return (path,)
 
 
-def _fields(wrong: Sequence[_Wrong]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.path for one in wrong if one.path))
+def _list_paths(problems: Sequence[_Problem]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(problem.path for problem in problems if problem.path))
 
 
-def _more(wrong: Sequence[_Wrong]) -> list[str]:
-    left = len(wrong) - MAX_TOLD
-    return [f"and {left} more"] if left > 0 else []
+def _format_more(problems: Sequence[_Problem]) -> list[str]:
+    more = len(problems) - MAX_TOLD
+    return [f"and {more} more"] if more > 0 else []
 
 
-def _invalid(wrong: Sequence[_Wrong]) -> Refusal:
-    told = wrong[:MAX_TOLD]
-    details = [one.detail for one in told]
-    if len(wrong) > 1:
-        details = [f"{_cut(one.path)}: {one.detail}" if one.path else one.detail for one in told]
+def _refuse_invalid(problems: Sequence[_Problem]) -> Refusal:
+    listed, more = problems[:MAX_TOLD], _format_more(problems)
+    details = [
+        f"{_truncate(each.path)}: {each.detail}" if each.path and len(problems) > 1 else each.detail
+        for each in listed
+    ]
     return Refusal(
         "invalid_config",
-        _fields(wrong),
-        "; ".join([*details, *_more(wrong)]),
-        wrong[0].what,
-        (*(one.line for one in told), *_more(wrong)),
+        _list_paths(problems),
+        "; ".join([*details, *more]),
+        problems[0].message,
+        (*(each.line for each in listed), *more),
     )
 
 
-def _unauthorized(denied: Sequence[_Wrong]) -> Refusal:
-    told, fields = denied[:MAX_TOLD], _fields(denied)
-    listed = ", ".join([*map(_cut, fields[:MAX_TOLD]), *_more(denied)])
+def _refuse_unauthorized(denied: Sequence[_Problem]) -> Refusal:
+    paths, more = _list_paths(denied), _format_more(denied)
+    listed = ", ".join([*map(_truncate, paths[:MAX_TOLD]), *more])
     return Refusal(
         "unauthorized_paths",
-        fields,
+        paths,
         f"not permitted: access.config of this tool does not cover {listed}",
         "not permitted",
-        (*(one.line for one in told), *_more(denied)),
+        (*(each.line for each in denied[:MAX_TOLD]), *more),
     )
 
 
-# --- what it sets ------------------------------------------------------------------------------
+# --- set values --------------------------------------------------------------------------------
 
 
-def _read(config: JsonValue, basis: ConfigSnapshot, grants: Grants, wrong: list[_Wrong]) -> Partial:
-    """The partial that `config` is, in stored form and with models for aliases."""
+def _read_config(
+    config: JsonValue, basis: ConfigSnapshot, grants: Grants, problems: list[_Problem]
+) -> Partial:
     if config is None:
         return {}
     if not isinstance(config, dict):
-        wrong.append(_Wrong("", "expected `config` to be an object", config))
+        problems.append(_Problem("", "expected `config` to be an object", config))
         return {}
     try:
         delta = read_partial(config, layer=LAYER)
     except ConfigError as exc:
-        wrong += [_wrong_value(problem, config) for problem in exc.problems]
+        problems += [_convert_problem(problem, config) for problem in exc.problems]
         return {}
     hosts = get_path(delta, format_path(REMOTE_IMAGES))
     if hosts is not None:
-        wrong.append(_Wrong(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
+        problems.append(_Problem(format_path(REMOTE_IMAGES), "only the user sets this", hosts))
         return {}
     aliases = get_path(basis.partial, ALIASES) or {}
     if get_path(delta, ALIASES):
@@ -360,8 +354,9 @@ def _read(config: JsonValue, basis: ConfigSnapshot, grants: Grants, wrong: list[
     for path, name in unresolved:
         expected = "expected `provider/name` or an alias"
         expected += known if grants.may_read(_ALIASES) else ""
-        what = f"unknown model alias {shorten_for_error(name)!r}"
-        wrong.append(_Wrong(path, what, name, expected, why="no such model alias"))
+        message = f"unknown model alias {shorten_for_error(name)!r}"
+        short = "no such model alias"
+        problems.append(_Problem(path, message, name, expected, short_message=short))
     return remove_empty(delta)
 
 
@@ -369,48 +364,47 @@ _ALIASES = parse_path(ALIASES)
 _EXPECTED = re.compile(r"expected one of (?P<words>.+?)(?:, found .*)?$", re.DOTALL)
 
 
-def _wrong_value(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Wrong:
-    """`problem` of `config` in the words that a tool can act on."""
+def _convert_problem(problem: ConfigProblem, config: Mapping[str, JsonValue]) -> _Problem:
     path, message = problem.path, problem.message
-    value = lookup(config, _keys_of(path))
+    value = lookup(config, _parse_keys(path))
     if problem.kind == "unknown_key":
         expected = message.removeprefix("unknown key").removeprefix(", ")
-        return _Wrong(path, "unknown field", value, expected, why="no such setting")
+        return _Problem(path, "unknown field", value, expected, short_message="no such setting")
     listed = _EXPECTED.search(message)
     if listed and isinstance(value, str) and repr(value) in message:
-        return _Wrong(
+        return _Problem(
             path,
             f"unknown variant {shorten_for_error(value)!r}",
             value,
             f"expected one of {listed['words']}",
-            why=f"not a valid {path.rpartition('.')[2]}",
+            short_message=f"not a valid {path.rpartition('.')[2]}",
         )
-    what, expects, expected = message.partition(", expected ")
-    return _Wrong(path, what, value, f"expected {expected}" if expects else "")
+    text, separator, expected = message.partition(", expected ")
+    return _Problem(path, text, value, f"expected {expected}" if separator else "")
 
 
-# --- what it unsets ----------------------------------------------------------------------------
+# --- unset paths -------------------------------------------------------------------------------
 
 
-def _read_unsets(paths: Sequence[str], wrong: list[_Wrong]) -> list[Keys]:
-    found: dict[Keys, None] = {}
+def _read_unsets(paths: Sequence[str], problems: list[_Problem]) -> list[Keys]:
+    unsets: dict[Keys, None] = {}
     for path in paths:
         try:
-            keys = _plain(parse_path(path))
+            keys = _normalize(parse_path(path))
         except ConfigError:
-            wrong.append(_Wrong(path, "not a path", unset=True))
+            problems.append(_Problem(path, "not a path", unset=True))
             continue
-        problem = _unset_problem(keys)
+        problem = _find_unset_problem(keys)
         if problem is not None:
-            what, _, expected = problem.partition(": ")
-            wrong.append(_Wrong(path, what, expected=expected, unset=True))
+            message, _, expected = problem.partition(": ")
+            problems.append(_Problem(path, message, expected=expected, unset=True))
         else:
-            found[keys] = None
-    return list(found)
+            unsets[keys] = None
+    return list(unsets)
 
 
-def _plain(keys: Keys) -> Keys:
-    """`keys` of which only an item of a list is in brackets."""
+def _normalize(keys: Keys) -> Keys:
+    # Only items of lists remain elements.
     nodes = [node_at(keys[:place]) for place in range(len(keys))]
     return tuple(
         key if node is not None and node.kind == "list" else str(key)
@@ -418,12 +412,8 @@ def _plain(keys: Keys) -> Keys:
     )
 
 
-def _unset_problem(keys: Keys) -> str | None:
-    """Return why a tool cannot unset what `keys` lead to; None if it can.
-
-    That is a value that may also be absent, a list, or an item of one. A table is not: to remove
-    it could step over a deeper rule.
-    """
+def _find_unset_problem(keys: Keys) -> str | None:
+    # A table cannot be unset: a deeper rule may deny access to a part of it.
     if keys[0] in FILE_ONLY:
         return ONLY_IN_FILES
     node: SchemaNode = ROOT
@@ -449,134 +439,135 @@ def _unset_problem(keys: Keys) -> str | None:
 
 def _is_optional_value(node: SchemaNode, *, is_entry: bool) -> bool:
     is_value = node.kind in ("text", "scalar", "json")
-    if node.kind == "table" and node.table is not None:  # of several forms, one of them plain
+    if node.kind == "table" and node.table is not None:  # a table with a short form
         is_value = node.tagged or issubclass(node.table, ShortTable)
     return is_value and (node.optional or is_entry)
 
 
-def _json(value: JsonValue) -> str:
+def _to_json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
 def squash_changes(
     changes: Sequence[Change], before: Partial, defaults: Mapping[str, JsonValue]
 ) -> Change:
-    """One change that does to `before` what `changes` do, one after the other.
+    """Return one change that has the same effect on `before` as `changes` in their order.
 
-    The last word on a path counts, and no path is both set and unset. What strategies of merging
-    cannot say about several changes at once is said by the value itself.
+    No path is both set and unset. If merge strategies cannot express the result, the value is set.
 
     Args:
-        changes: In the order in which they are made.
-        before: What is in force before the first.
-        defaults: What shows where something is unset.
+        changes: The changes, in order.
+        before: The partial configuration before the first change.
+        defaults: Values that are restored where something is unset.
     """
     change = Change()
     for one in changes:
-        change = _followed(change, one)
+        change = _append(change, one)
     if [change] == list(changes):
         return change
     after = before
     for one in changes:
         after = apply(after, one, defaults)
-    came_to = apply(before, change, defaults)
-    if came_to == after:
+    result = apply(before, change, defaults)
+    if result == after:
         return change
-    fields = dict.fromkeys([*_set_keys(came_to), *_set_keys(after)])
-    differ = [keys for keys in fields if _said(came_to, keys) != _said(after, keys)]
-    for keys in sorted(differ, key=lambda keys: _is_group(_node(keys))):
-        change = _restated(change, keys, before, after)
+    fields = dict.fromkeys([*_iter_set_keys(result), *_iter_set_keys(after)])
+    differ = [keys for keys in fields if _get_value(result, keys) != _get_value(after, keys)]
+    for keys in sorted(differ, key=lambda keys: _is_group(_get_node(keys))):
+        change = _set_field(change, keys, before, after)
     return change
 
 
-def _followed(change: Change, then: Change) -> Change:
-    """`change` and then `then`: the later word on each path, and what both add to a list."""
+def _append(change: Change, then: Change) -> Change:
     for path in then.unsets:
-        change = _without(change, parse_path(path))
+        change = _append_unset(change, parse_path(path))
     unsets, delta = list(map(parse_path, change.unsets)), then.delta
     for keys in then.leaves:
         whole = keys[:-1] if isinstance(keys[-1], Element) else keys
-        if whole in unsets and _node(whole).kind == "list":  # it is begun anew
-            anew: JsonValue = {"value": get_path(delta, format_path(whole)), "strategy": "replace"}
-            delta = merge(delta, build_partial(format_path(whole), anew))
+        if whole in unsets and _get_node(whole).kind == "list":  # a new list
+            items = get_path(delta, format_path(whole))
+            replacement: JsonValue = {"value": items, "strategy": "replace"}
+            delta = merge(delta, build_partial(format_path(whole), replacement))
             unsets.remove(whole)
         unsets = [other for other in unsets if other[: len(keys)] != keys]
-    return _both(merge(change.delta, delta), map(format_path, unsets))
+    return _create_change(merge(change.delta, delta), map(format_path, unsets))
 
 
-def _both(delta: Partial, unsets: Iterable[str]) -> Change:
-    """Return a change that sets `delta`, and unsets those of `unsets` that it does not set."""
+def _create_change(delta: Partial, unsets: Iterable[str]) -> Change:
+    # Without the paths of `unsets` that `delta` sets.
     if not (paths := tuple(unsets)):
         return Change(delta)
     sets = Change(delta).leaves
     return Change(delta, tuple(path for path in paths if parse_path(path) not in sets))
 
 
-def _without(change: Change, keys: Keys) -> Change:
-    """`change`, and then what is at `keys` is unset."""
+def _append_unset(change: Change, keys: Keys) -> Change:
     path = format_path(keys)
     unsets = [other for other in change.unsets if parse_path(other)[: len(keys)] != keys]
     return Change(remove_empty(unset(change.delta, path)), (*unsets, path))
 
 
-def _restated(change: Change, keys: Keys, before: Partial, after: Partial) -> Change:
-    """`change`, but that it makes of the field at `keys` what that is in `after`."""
-    node, value = _node(keys), _said(after, keys)
+def _set_field(change: Change, keys: Keys, before: Partial, after: Partial) -> Change:
+    # Appends to `change` that the field at `keys` has the value that it has in `after`.
+    node, value = _get_node(keys), _get_value(after, keys)
     if _is_group(node):
         return Change(merge(change.delta, build_partial(format_path(keys), value)), change.unsets)
-    if value is None and node.kind in ("list", "map"):  # unset, it would show its default
+    if value is None and node.kind in ("list", "map"):  # to unset it would restore its default
         value = {"value": [] if node.kind == "list" else {}, "strategy": "replace"}
-    change = _without(change, keys)
+    change = _append_unset(change, keys)
     if value is None:
         return change
-    if is_wrapper(value, node) and is_wrapper(was := _said(before, keys), node) and "dedup" in was:
+    was = _get_value(before, keys)
+    if is_wrapper(value, node) and is_wrapper(was, node) and "dedup" in was:
         value = {"dedup": node.merge.dedup, **value}
-    # A table takes no other one's place: it stays among what is unset first.
-    return _both(merge(change.delta, build_partial(format_path(keys), value)), change.unsets)
+    # A table does not replace another one: its path stays among the unset paths.
+    return _create_change(
+        merge(change.delta, build_partial(format_path(keys), value)), change.unsets
+    )
 
 
 # --- fields ----------------------------------------------------------------------------------
 
 
-def _set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) -> Iterator[Keys]:
-    """The keys of everything in `partial` that is set, or unset, as a whole.
-
-    That is a value, a list, or a table that may also be something plain. Any other table counts
-    where it says something though nothing is set in it: as an entry of a map.
-    """
+def _iter_set_keys(partial: Partial, node: SchemaNode = ROOT, above: Keys = ()) -> Iterator[Keys]:
+    # Values, lists, and tables with a short form, which are set as a whole; also entries of maps,
+    # which have a meaning even if they are empty.
     for key, value in partial.items():
         keys, inner = (*above, key), node.child(key) or JSON
         plain = unwrap(value, inner)
         is_group = _is_group(inner) and isinstance(plain, dict)
         if isinstance(plain, dict) and is_group:
-            yield from _set_keys(plain, inner, keys)
+            yield from _iter_set_keys(plain, inner, keys)
         if node.kind == "map" or not is_group:
             yield keys
 
 
-def _said(partial: Partial, keys: Keys) -> JsonValue:
-    """Return what says, over anything, what `partial` says at `keys`; None if that is nothing."""
-    node, above = _node(keys), get_path(partial, format_path(keys[:-1])) if keys[1:] else partial
-    found: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
-    value = unwrap(found, node)
+def _get_value(partial: Partial, keys: Keys) -> JsonValue:
+    # In a form that replaces any other value.
+    node, above = (
+        _get_node(keys),
+        get_path(partial, format_path(keys[:-1])) if keys[1:] else partial,
+    )
+    own: JsonValue = above.get(keys[-1]) if isinstance(above, dict) else None
+    value = unwrap(own, node)
     if _is_group(node):
-        return None if found is None else {}  # all that it says by itself: it is there
-    if (found == [] and node.kind == "list") or (found == {} and node.kind == "map"):
+        return None if own is None else {}  # its fields are compared by themselves
+    if (own == [] and node.kind == "list") or (own == {} and node.kind == "map"):
         return None
-    kept: Partial = {}
-    if is_wrapper(found, node):
-        kept = {key: found[key] for key in ("dedup", "discard_when_merged") if key in found}
-    if kept or (node.kind != "table" and isinstance(value, (dict, list))):
-        return {"value": value, "strategy": "replace", **kept}
+    annotations: Partial = {}
+    if is_wrapper(own, node):
+        annotations = {key: own[key] for key in ("dedup", "discard_when_merged") if key in own}
+    if annotations or (node.kind != "table" and isinstance(value, (dict, list))):
+        return {"value": value, "strategy": "replace", **annotations}
     return get_path(strip_strategies(build_partial(format_path(keys), value)), format_path(keys))  # type: ignore[no-any-return]
 
 
-def _node(keys: Keys) -> SchemaNode:
+def _get_node(keys: Keys) -> SchemaNode:
     return node_at(keys) or JSON
 
 
 def _is_group(node: SchemaNode) -> bool:
-    """True if `node` is a table and never something plain, or a map that knows no strategies."""
+    # A table without a short form, or a map without merge strategies.
     if node.kind == "table" and node.table is not None:
         return not node.tagged and not issubclass(node.table, ShortTable)
     return node.kind == "map" and not node.merge.annotated

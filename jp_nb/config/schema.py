@@ -1,10 +1,10 @@
-"""Paths of settings, and the schema of the configuration: which path exists, of which type.
+"""Parse paths of settings, and look up their types in the schema of the configuration.
 
     path     = key *( "." key / "[" element "]" )
     element  = JSON text / text without "]"
 
-A bracket behind a list names an item of it, by its JSON or by what identifies it; behind a map it
-names a key, so that keys with dots have a path too.
+Brackets after a list contain an item of the list, as JSON or by its name. Brackets after a map
+contain a key, so that keys with dots can be written.
 
 Source: `docs/configuration.md`, `docs/record.md`.
 """
@@ -27,38 +27,38 @@ from jp_nb.errors import ConfigError
 from jp_nb.json_values import MAX_CONFIG_LEVELS, is_deeper, sorted_json
 
 Keys = tuple[str, ...]
-"""A path, read: see `parse_path`."""
+"""A parsed path: see `parse_path`."""
 
 _PLAIN_KEY = re.compile(r"[^.\[\]]+")
 _BRACKETED = re.compile(r"\[([^\]]*)\]")
 _DECODER = json.JSONDecoder()
 
 MAX_LENGTH: Final = 100_000
-"""Characters of a path: an item of a list may be named by all that it says."""
+"""Maximum characters of a path. A path can contain an item of a list as JSON."""
 
 
 class Element(str):
-    """The last part of a path, in brackets: its text names an item, its `json` is the item."""
+    """A key in brackets. The text is the name of an item or of a key; `json` is the JSON value."""
 
     __slots__ = ("json",)
     json: JsonValue
 
     def __new__(cls, value: JsonValue) -> Element:
-        """An item of a list, or a key."""
+        """Create the key from a JSON value."""
         text = value if isinstance(value, str) else sorted_json(value)
-        made = super().__new__(cls, text)
-        made.json = value
-        return made
+        element = super().__new__(cls, text)
+        element.json = value
+        return element
 
 
 def is_index(key: str) -> bool:
-    """True if `key` is the number of an item of a list."""
+    """Return True if `key` is the number of an item of a list."""
     return key.isascii() and key.isdigit() and len(key) < 10
 
 
 @lru_cache(maxsize=4096)
 def parse_path(path: str) -> tuple[str, ...]:
-    """The keys of `path`; what stood in brackets is an `Element`.
+    """Return the keys of `path`; those in brackets are of type `Element`.
 
     Raises:
         ConfigError: If it is not a path.
@@ -94,7 +94,7 @@ def _element(path: str, start: int) -> tuple[Element, int]:
         if path[end : end + 1] == "]" and not is_deeper(value, MAX_CONFIG_LEVELS):
             return Element(value), end + 1
     except (ValueError, RecursionError):
-        pass  # the other form: a bare identity
+        pass  # not JSON: the name of an item
     found = _BRACKETED.match(path, start)
     if found is None or not found[1]:
         raise ConfigError(
@@ -104,7 +104,7 @@ def _element(path: str, start: int) -> tuple[Element, int]:
 
 
 def find_path_end(text: str) -> int:
-    """Return the place of the first `=` of `text` outside of brackets; -1 without one."""
+    """Return the position of the first `=` of `text` outside of brackets, or -1."""
     place = 0
     while place < len(text) and text[place] != "=":
         if text[place] != "[":
@@ -113,12 +113,12 @@ def find_path_end(text: str) -> int:
         try:
             _, place = _element(text, place)
         except ConfigError:
-            return text.find("=", place)  # said by who reads the path
+            return text.find("=", place)  # `parse_path` reports the error
     return place if place < len(text) else -1
 
 
 def format_path(keys: Sequence[str]) -> str:
-    """The path that `parse_path` reads as `keys`."""
+    """Return the path for `keys`; the inverse of `parse_path`."""
     text = ""
     for key in keys:
         if isinstance(key, Element):
@@ -131,7 +131,7 @@ def format_path(keys: Sequence[str]) -> str:
 
 
 def lookup(value: Any, keys: Sequence[str]) -> Any:
-    """Return what lies below `keys` in nested objects and lists; None if nothing does."""
+    """Return the value at `keys` in nested objects and lists, or None."""
     for key in keys:
         if isinstance(value, Mapping):
             value = value.get(str(key))
@@ -145,32 +145,32 @@ def lookup(value: Any, keys: Sequence[str]) -> Any:
 Kind = Literal["table", "map", "list", "text", "scalar", "json"]
 
 _fields_of: dict[type[BaseModel] | None, dict[str, SchemaNode]] = {}
-"""The nodes of each table's fields, made when they are first asked for.
+"""Nodes of the fields of each table, created on first use.
 
-Shared by all places that hold such a table: a parameter that holds parameters has no end.
+Tables share them because a table can contain itself: a parameter has parameters.
 """
 
 
 class SchemaNode:
-    """One place of the schema.
+    """One setting, table, or item in the schema.
 
     Attributes:
-        annotation: What stands in the tree, metadata and all forms included.
-        forms: The members of a union, or what else stands there, without metadata and None.
-        kind: `table` (named fields, perhaps with shorthands), `map` (free keys), `list`, `text`,
-            `scalar` (numbers, closed sets of words, several of those), `json` (anything).
+        annotation: The type annotation, with metadata.
+        forms: The members of a union, or the only type, without metadata and None.
+        kind: `table` (named fields, perhaps with short forms), `map` (free keys), `list`, `text`,
+            `scalar` (a number, a closed set of words, or a union of these), or `json` (anything).
         table: The model of a `table`.
-        merge: How a later value meets an earlier one.
-        optional: True if nothing is a value too.
-        tagged: True if validation tells a table here from something plain.
+        merge: The merge rule.
+        optional: True if the value can be None.
+        tagged: True if a union has a table and other forms.
     """
 
     def __init__(self, annotation: Any, metadata: Sequence[Any] = ()) -> None:
         self.annotation = Annotated[annotation, *metadata] if metadata else annotation
-        found, self._metadata = _taken_apart(self.annotation)
-        self.forms = [form for form in found if form is not type(None)]
-        self.kind = _kind(self.forms)
-        self.optional = len(self.forms) < len(found) or self.kind == "json"
+        forms, self._metadata = _split_annotation(self.annotation)
+        self.forms = [form for form in forms if form is not type(None)]
+        self.kind = _find_kind(self.forms)
+        self.optional = len(self.forms) < len(forms) or self.kind == "json"
         self.table: type[BaseModel] | None = next(filter(_is_model, self.forms), None)
         self._below = next((get_args(x) for x in self.forms if get_origin(x) in (dict, list)), ())
         merges = (item for item in self._metadata if isinstance(item, Merge))
@@ -189,23 +189,23 @@ class SchemaNode:
 
     @cached_property
     def key(self) -> TypeAdapter[str]:
-        """A validator of a key of the map."""
+        """Validator for a key of the map."""
         return TypeAdapter(self._below[0])
 
     @cached_property
     def shorthands(self) -> list[Callable[[Any], Any]]:
-        """Functions that bring every accepted spelling into one form, in this order."""
-        found = [item for item in self._metadata if isinstance(item, BeforeValidator)]
-        return [cast(Callable[[Any], Any], item.func) for item in reversed(found)]
+        """Functions that normalize all accepted forms, in the order of their use."""
+        validators = [item for item in self._metadata if isinstance(item, BeforeValidator)]
+        return [cast(Callable[[Any], Any], item.func) for item in reversed(validators)]
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
-        """A validator of a whole value."""
+        """Validator for a whole value."""
         annotation: Any = self.annotation
         return TypeAdapter(annotation)
 
     def child(self, key: str) -> SchemaNode | None:
-        """The node below at `key`; None if there is no such field. Maps answer for every key."""
+        """Return the node at `key` below this one, or None. A map has a node for every key."""
         match self.kind:
             case "json":
                 return JSON
@@ -214,10 +214,10 @@ class SchemaNode:
             case "list":
                 return self.item if is_index(key) or isinstance(key, Element) else None
             case "table":
-                return self._fields.get(key) or self._field(key)
+                return self._fields.get(key) or self._create_field(key)
         return None
 
-    def _field(self, key: str) -> SchemaNode | None:
+    def _create_field(self, key: str) -> SchemaNode | None:
         assert self.table is not None
         field = self.table.model_fields.get(key)
         if field is None:
@@ -226,7 +226,7 @@ class SchemaNode:
 
     @property
     def has_free_keys(self) -> bool:
-        """True for a table that also takes keys which no field names; they hold any JSON."""
+        """True for a table that accepts unknown keys, with any JSON as value."""
         return self.table is not None and self.table.model_config.get("extra") == "allow"
 
     @cached_property
@@ -237,18 +237,18 @@ class SchemaNode:
 
     @property
     def choices(self) -> list[str]:
-        """The words that may stand here, if it is a closed set (or partly one)."""
-        found: list[str] = []
+        """The words that are accepted here."""
+        choices: list[str] = []
         for form in self.forms:
             if form is bool:
-                found += ["true", "false"]
+                choices += ["true", "false"]
             elif get_origin(form) is Literal:
-                found += [str(word) for word in get_args(form)]
-        return found
+                choices += [str(word) for word in get_args(form)]
+        return choices
 
     @cached_property
     def takes_any_text(self) -> bool:
-        """True if a text stands for itself here, whatever it says."""
+        """True if any text is a valid value."""
         return self.kind in ("json", "text") or str in self.forms
 
     @property
@@ -261,7 +261,7 @@ class SchemaNode:
 # --- annotations -----------------------------------------------------------------------------
 
 
-def _kind(forms: Sequence[Any]) -> Kind:
+def _find_kind(forms: Sequence[Any]) -> Kind:
     if any(map(_is_model, forms)):
         return "table"
     if Any in forms or JsonValue in forms:
@@ -275,33 +275,29 @@ def _kind(forms: Sequence[Any]) -> Kind:
 
 
 def _is_model(annotation: Any) -> bool:
-    """True if `annotation` is a pydantic model."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _taken_apart(annotation: Any) -> tuple[list[Any], list[Any]]:
-    """Return the members of a union, or the annotation alone, and the metadata of all of it.
-
-    The outermost metadata are last.
-    """
+def _split_annotation(annotation: Any) -> tuple[list[Any], list[Any]]:
+    # Returns the members of a union and all metadata, the outermost last.
     own: Sequence[Any] = ()
     if get_origin(annotation) is Annotated:
         annotation, *own = get_args(annotation)
     if get_origin(annotation) not in (Union, types.UnionType):
         return [annotation], [*own]
-    members = [_taken_apart(member) for member in get_args(annotation)]
-    forms = [form for found, _ in members for form in found]
-    return forms, [*(item for _, found in members for item in found), *own]
+    members = [_split_annotation(member) for member in get_args(annotation)]
+    forms = [form for types, _ in members for form in types]
+    return forms, [*(item for _, metadata in members for item in metadata), *own]
 
 
-# --- places ----------------------------------------------------------------------------------
+# --- lookup ----------------------------------------------------------------------------------
 
 JSON: Final = SchemaNode(JsonValue)
 ROOT: Final = SchemaNode(AppConfig)
 
 
 def node_at(keys: Sequence[str]) -> SchemaNode | None:
-    """The node below the root at `keys`; None if the schema has none."""
+    """Return the node at `keys` below the root, or None."""
     node: SchemaNode | None = ROOT
     for key in keys:
         node = node.child(key) if node is not None else None
@@ -309,7 +305,7 @@ def node_at(keys: Sequence[str]) -> SchemaNode | None:
 
 
 def find_node(path: str) -> SchemaNode | None:
-    """The node at `path`, "" for the root; None if the schema has none, or it is not a path."""
+    """Return the node at `path`, or the root for ""; None if there is none."""
     try:
         return node_at(parse_path(path)) if path else ROOT
     except ConfigError:
@@ -317,10 +313,10 @@ def find_node(path: str) -> SchemaNode | None:
 
 
 def require_node(path: str) -> SchemaNode:
-    """The node at `path`.
+    """Return the node at `path`.
 
     Raises:
-        ConfigError: If there is none; the message offers the nearest known key.
+        ConfigError: If there is none. The message suggests a similar key.
     """
     node = ROOT
     keys = parse_path(path)
@@ -339,13 +335,13 @@ def require_node(path: str) -> SchemaNode:
 def format_unknown_key(
     node: SchemaNode, key: str, above: Sequence[str] = (), *, hint: bool = True
 ) -> str:
-    """Say that `node` does not have `key`, and what it has.
+    """Return the error message for an unknown `key` of `node`.
 
     Args:
-        node: Where it was looked for.
-        key: What was looked for.
-        above: The keys that lead to `node`.
-        hint: True to look for the nearest key, which takes its time.
+        node: The table, map, or list.
+        key: The unknown key.
+        above: The keys of `node`.
+        hint: True to search for a similar key, which is slow.
     """
     if node.kind == "list":
         return "expected the number of an item, or an item in brackets"
@@ -360,21 +356,21 @@ def format_unknown_key(
 
 
 def list_field_paths() -> list[str]:
-    """The path of every field of the tree, `*` for a key of a map; lists are not entered."""
+    """Return the paths of all settings. `*` is a key of a map; lists have no items here."""
     return list(_field_paths(ROOT, (), ()))
 
 
 def _field_paths(node: SchemaNode, keys: tuple[str, ...], above: tuple[Any, ...]) -> list[str]:
-    found: list[str] = []
+    paths: list[str] = []
     if node.table in above:
-        return found  # a table that may hold itself
+        return paths  # a table that contains itself
     below = dict(node.fields)
     if node.kind == "map":
         below["*"] = node.item
     for key, child in below.items():
         path = (*keys, key)
         inner = _field_paths(child, path, (*above, node.table) if node.table else above)
-        found += inner if inner and child.kind != "json" else []
+        paths += inner if inner and child.kind != "json" else []
         if not inner or child.kind != "table" or child.takes_any_text:
-            found.append(format_path(path))
-    return found
+            paths.append(format_path(path))
+    return paths

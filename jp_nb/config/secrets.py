@@ -1,7 +1,7 @@
-"""The table of secrets: their names, their look in texts, and what stands in their place.
+"""Recognize secrets by their names and their form in texts, and hide them.
 
-Keys of providers are never configured, only the names of the variables that hold them; but options
-of a tool, answers, arguments and commands are anybody's.
+API keys of providers are never configured, only the names of environment variables. Options of
+tools, answers, arguments, and commands can contain secrets.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from functools import lru_cache
 from itertools import pairwise
 
 NOT_SHOWN = "(set, not shown)"
-"""In place of a configured value."""
+"""Replaces a configured value."""
 SECRET_ANSWER = "(secret)"
-"""In place of the answer to a secret question."""
+"""Replaces the answer to a secret question."""
 PROVIDER_KEY = "[key]"
-"""In place of a provider's key, where a server says it."""
+"""Replaces a provider's key in the response of a server."""
 MIN_SECRET_CHARS = 4
-"""Characters. Whatever is shorter is in every text, and no secret."""
+"""Shorter values are not hidden: they occur in many texts."""
 
 # --- names -------------------------------------------------------------------------------------
 
@@ -126,17 +126,17 @@ def _words(name: str) -> list[str]:
 
 
 def _names_vendor_key(words: list[str]) -> bool:
-    """Return True for a vendor's name with `key` or `token`, such as `key_openai`."""
-    joined = {*words, *map("".join, pairwise(words))}  # of `OpenAI` there are two words
+    joined = {*words, *map("".join, pairwise(words))}  # `OpenAI` is split into two words
     keys = [place for place, word in enumerate(words) if word in ("key", "keys", "token")]
-    described = bool(keys) and not DESCRIPTIONS.isdisjoint(words[keys[-1] + 1 :])
-    return bool(keys) and not described and not VENDORS.isdisjoint(joined)
+    if not keys or not DESCRIPTIONS.isdisjoint(words[keys[-1] + 1 :]):
+        return False
+    return not VENDORS.isdisjoint(joined)
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Return True if `name` is that of a secret, or `value` has the shape of a key.
+    """Return True if `name` is the name of a secret, or `value` has the form of an API key.
 
-    A random text such as `f3a9c1…` counts under a name that mentions a key or a token.
+    If the name mentions a key or a token, a random text such as `f3a9c1…` is also a secret.
     """
     if is_secret_name(name):
         return True
@@ -149,10 +149,8 @@ def is_secret(name: str, value: object) -> bool:
 
 
 _TRIGGER = re.compile("key|token|pass|pw|pin|otp|secret|cred|auth|bearer|cookie|jwt", re.I)
-"""A part of each name of a secret: most names are decided by it alone."""
+"""Part of the name of each secret. It makes the check of most other names fast."""
 _SHORTEST_KEY, _LONGEST_KEY = 16, 4096
-
-
 _SPOKEN = re.compile(
     rf"\b(?:(?:{'|'.join((*ENDINGS, 'passphrase', 'passcode', 'apikey'))})s?"
     rf"|(?:{'|'.join(KEY_QUALIFIERS)})[ _-]?(?:key|token)s?)\b",
@@ -161,20 +159,20 @@ _SPOKEN = re.compile(
 
 
 def mentions_secret(text: str) -> bool:
-    """Return True if `text`, a name or a sentence, names something that is usually secret."""
+    """Return True if `text`, a name or a sentence, mentions a secret such as a password."""
     words = " ".join(_WORDS.findall(text))
     return is_secret_name(text) if " " not in text.strip() else _SPOKEN.search(words) is not None
 
 
 def may_hold_secret(path: str) -> bool:
-    """Return True if a person may have written a secret at `path`, or by mistake below it."""
+    """Return True if the setting at `path` may contain a secret, also by mistake."""
     keys = _SEPARATORS.split(path)
     return any(key in MISPLACED_SECRET_KEYS or is_secret_name(key) for key in keys)
 
 
 # --- texts -------------------------------------------------------------------------------------
 
-_CREDENTIALS = re.compile(  # no part of a shell's language, or it would hide what runs
+_CREDENTIALS = re.compile(  # without shell operators: the user must see the command that runs
     r"(?P<kept>\bBearer\s+)[\w.~+/=-]+"  # a header
     r"|(?P<name>://[^\s/?#:@'\"]*:)[^\s/?#'\"$`(){};|&<>]+(?=@)"  # an address
     r"|\bsk-[\w-]{8,}",
@@ -189,16 +187,19 @@ _LOOKS_SECRET = re.compile(
 
 
 def looks_like_secret(text: str) -> bool:
-    """Return True if something in `text` may be a key or a password. For errors: too often."""
+    """Return True if a part of `text` may be a key or a password.
+
+    It is True too often, so it is only used for error messages.
+    """
     return _LOOKS_SECRET.search(text) is not None
 
 
 def hide_credentials(text: str) -> str:
-    """Return `text`, such as a command line, without keys and passwords in it."""
+    """Return `text`, such as a command line, with `NOT_SHOWN` in place of keys and passwords."""
     return _CREDENTIALS.sub(lambda at: f"{at['kept'] or at['name'] or ''}{NOT_SHOWN}", text)
 
 
-_KEYS_IN_TEXTS = re.compile(  # each run of characters is looked at once: no text makes this slow
+_KEYS_IN_TEXTS = re.compile(  # without backtracking over long runs: it is fast for any text
     r"\b(?:gh[oprsu]_\w{20,}|github_pat_\w{20,}|hf_\w{20,}|gsk_\w{20,}|xai-\w{20,}|npm_\w{30,}"
     r"|(?:sk|pk|rk)_(?:live|test)_\w{8,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|glpat-[\w-]{16,}"
     r"|pypi-[\w-]{30,}|xox[a-z]-[\w-]{10,})"
@@ -221,33 +222,33 @@ _NAME = r"(?<![\w-])(?P<name>[A-Za-z_][\w-]{0,99})"
 _TO = r"(?P<to>[\"']?\]?(?:[ \t]{0,8}:[ \t]{0,8}[\w.|\[\], ]{1,60}?)?[ \t]{0,8}[=:][ \t]{0,8})"
 _SET_IN_CODE = re.compile(f"{_NAME}{_TO}(?P<value>{_QUOTED})", re.DOTALL)
 _SET_IN_TEXT = re.compile(f"{_NAME}{_TO}(?P<value>{_QUOTED}|{_BARE})", re.DOTALL)
-_NO_PYTHON = re.compile(r"^[ \t]*[%!#].*", re.MULTILINE)
-_AROUND = re.compile(r"(?P<open>[bfruBFRU]{0,2}(?:\"\"\"|'''|[\"']))(?s:.*)")
+_MAGICS = re.compile(r"^[ \t]*[%!#].*", re.MULTILINE)
+_QUOTES = re.compile(r"(?P<open>[bfruBFRU]{0,2}(?:\"\"\"|'''|[\"']))(?s:.*)")
 
 
 def hide_secrets(text: str, *, code: bool = False) -> str:
-    """Return `text` without what looks like a key, and without what a secret's name is set to.
+    """Return `text` without API keys, and without values that are assigned to names of secrets.
 
-    It keeps its number of lines.
+    The number of lines stays the same.
 
     Args:
-        text: Any text, such as what a cell printed.
-        code: It is Python: `token = read()` stays, `token = "…"` does not.
+        text: Any text, such as the output of a cell.
+        code: True for Python code: `token = read()` is kept, `token = "…"` is not.
     """
     text = _KEYS_IN_TEXTS.sub(lambda key: redact(key[0]), hide_credentials(text))
     if not code:
         return _SET_IN_TEXT.sub(_without_value, text)
-    lines = _NO_PYTHON.sub(lambda line: _SET_IN_TEXT.sub(_without_value, line[0]), text)
+    lines = _MAGICS.sub(lambda line: _SET_IN_TEXT.sub(_without_value, line[0]), text)
     return _SET_IN_CODE.sub(_without_value, lines)
 
 
 def find_api_keys(text: str) -> list[str]:
-    """Return what in `text` has the shape of a key, and of hardly anything else."""
+    """Return the parts of `text` that have the form of an API key and hardly of anything else."""
     return [found[0] for found in _CERTAIN_KEYS.finditer(text)]
 
 
 def hide_api_keys(text: str) -> str:
-    """Return `text` without what `keys_in` finds."""
+    """Return `text` without the parts that `find_api_keys` returns."""
     return _CERTAIN_KEYS.sub(lambda key: redact(key[0]), text)
 
 
@@ -255,11 +256,11 @@ def _without_value(found: re.Match[str]) -> str:
     name, value = found["name"], found["value"]
     if name.lower().endswith("tokens") or not is_secret_name(name) or NOT_SHOWN.startswith(value):
         return found[0]
-    quoted = _AROUND.fullmatch(value)
-    quote = quoted["open"] if quoted else ""
+    opening = _QUOTES.fullmatch(value)
+    quote = opening["open"] if opening else ""
     return f"{name}{found['to']}{quote}{redact(value)}{quote.lstrip('bfruBFRU')}"
 
 
 def redact(secret: str) -> str:
-    """Return what stands in place of `secret`, with as many line breaks as it has."""
+    """Return the replacement for `secret`, with the same number of line breaks."""
     return NOT_SHOWN + "\n" * secret.count("\n")

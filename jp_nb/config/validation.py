@@ -1,8 +1,7 @@
 """Validate a layer of the configuration, and report each problem with its path.
 
-In a layer every field may be absent or null, which is the same. A list or a text may also be
-written as `{value, strategy, …}`, and so may a map whose field allows it. Items of lists are
-complete.
+In a layer, each setting can be absent or null, with the same meaning. Lists, texts, and some maps
+can also be written as `{value, strategy, …}`. Items of lists are complete.
 
 Source: `docs/configuration.md`.
 """
@@ -36,88 +35,89 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 LocatedProblem = tuple[Keys, ConfigProblem]
-"""A problem and the keys that lead to it."""
+"""A problem and the keys of its setting."""
 
 MAX_HINTS: Final = 20
-"""For how many unknown keys the nearest known one is looked for."""
+"""Maximum number of unknown keys for which a similar key is searched."""
 
 
 def read_layer(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
-    """Return `partial` in stored form without what is wrong in it, and that, each path once.
+    """Return the valid settings of `partial` in stored form, and its problems, one for each path.
 
-    Left-out settings are wrong.
+    Settings that only JP has are invalid here: see `remove_ignored`.
     """
     reading = _Reading()
-    read = reading.value(ROOT, partial, ())
+    read = reading.read(ROOT, partial, ())
     return read if isinstance(read, dict) else {}, list(reading.problems.values())
 
 
 def list_problems(exc: ValidationError) -> list[ConfigProblem]:
-    """Return what `exc`, of an `AppConfig`, says in words: one problem a path."""
+    """Return the problems that `exc`, an error of `AppConfig`, reports: one for each path."""
     reading = _Reading()
     reading.report(exc, ROOT, ())
     return [problem for _, problem in reading.problems.values()]
 
 
 class _Reading:
-    """One partial while it is read.
+    """State of the validation of one partial configuration.
 
     Attributes:
-        problems: The first problem of every path.
+        problems: The first problem of each path.
     """
 
     def __init__(self) -> None:
         self.problems: dict[str, LocatedProblem] = {}
         self._hints = MAX_HINTS
 
-    def value(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
-        """Return `value` of `node` in stored form; None if it says nothing, or is wrong."""
+    def read(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
+        """Return `value` of `node` in stored form; None if it is not set or is invalid."""
         if value is None:
             return None
         if isinstance(value, dict) and _is_wrapped(node, value):
-            problem = _wrapper_problem(node, value)
+            problem = _find_wrapper_problem(node, value)
             if problem is not None:
                 self._add(keys, "value", problem)
                 return None
-            said = {key: one for key, one in value.items() if one is not None}
-            return {"value": self._plain(node, value["value"], keys), **_without_value(said)}
-        return self._plain(node, value, keys)
+            plain = self._read_plain(node, value["value"], keys)
+            annotations = _annotations(value).items()
+            return {"value": plain, **{key: one for key, one in annotations if one is not None}}
+        return self._read_plain(node, value, keys)
 
-    def _plain(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
+    def _read_plain(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
         if node.kind == "table" and isinstance(value, dict):
-            for read in node.shorthands:  # some shorthands are tables; these raise for none
+            for read in node.shorthands:  # short forms can be tables
                 value = read(value)
         if isinstance(value, dict):
             if node.kind == "table":
-                return self._table(node, value, keys)
+                return self._read_table(node, value, keys)
             if node.kind == "map" and node.item is not JSON:
-                return self._map(node, value, keys)
-        return self._whole(node, value, keys)
+                return self._read_map(node, value, keys)
+        return self._read_whole(node, value, keys)
 
-    def _table(self, node: SchemaNode, table: dict[str, Any], keys: Keys) -> Partial:
+    def _read_table(self, node: SchemaNode, table: dict[str, Any], keys: Keys) -> Partial:
         below = {name: field for name, field in node.fields.items() if name in table}
         others = [name for name in table if name not in below]
         if node.has_free_keys:
             below |= dict.fromkeys(others, JSON)
-        values = {name: self.value(below[name], table[name], (*keys, name)) for name in below}
+        values = {name: self.read(below[name], table[name], (*keys, name)) for name in below}
         if not node.has_free_keys:
             for name in others:
                 self._unknown(node, name, keys)
         return {name: value for name, value in values.items() if value is not None}
 
-    def _map(self, node: SchemaNode, table: dict[str, Any], keys: Keys) -> Partial:
+    def _read_map(self, node: SchemaNode, table: dict[str, Any], keys: Keys) -> Partial:
         read: Partial = {}
         for name, value in table.items():
             try:
                 node.key.validate_python(name)
             except ValidationError as exc:
                 self.report(exc, node.item, (*keys, name))
-            one = self.value(node.item, value, (*keys, name))
+            one = self.read(node.item, value, (*keys, name))
             if one is not None:
                 read[name] = one
         return read
 
-    def _whole(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
+    def _read_whole(self, node: SchemaNode, value: Any, keys: Keys) -> Any:
         try:
             read = node.adapter.validate_python(value)
         except ValidationError as exc:
@@ -130,13 +130,13 @@ class _Reading:
     # --- what is wrong -----------------------------------------------------------------------
 
     def report(self, exc: ValidationError, node: SchemaNode, above: Keys) -> None:
-        """Add what `exc` says about a value of `node`, to which the keys `above` lead."""
+        """Add the problems that `exc` reports for a value of `node` at the keys `above`."""
         for error in exc.errors(include_url=False):
-            keys = (*above, *_keys(error, node))
+            keys = (*above, *_find_keys(error, node))
             if error["type"] == "extra_forbidden":
                 self._unknown(node_at(keys[:-1]), keys[-1], keys[:-1])
             else:
-                self._add(keys, *_in_words(error, format_path(keys)))
+                self._add(keys, *_describe_error(error, format_path(keys)))
 
     def _unknown(self, node: SchemaNode | None, key: str, above: Keys) -> None:
         keys = (*above, key)
@@ -157,7 +157,7 @@ class _Reading:
 
 _SEPARATORS = ("none", "space", "line", "paragraph")
 _BOOLEANS = (True, False)
-_BESIDE: dict[str, dict[str, tuple[str | bool, ...]]] = {
+_ANNOTATIONS: dict[str, dict[str, tuple[str | bool, ...]]] = {
     "list": {
         "strategy": ("append", "prepend", "replace"),
         "discard_when_merged": _BOOLEANS,
@@ -173,37 +173,35 @@ _BESIDE: dict[str, dict[str, tuple[str | bool, ...]]] = {
         "discard_when_merged": _BOOLEANS,
     },
 }
-"""Keys that may stand beside `value`, with their words, by the kind of a node."""
+"""Allowed keys next to `value`, with their values, by the kind of a node."""
 
 
 def _is_wrapped(node: SchemaNode, value: dict[str, Any]) -> bool:
-    """True if `value` can only be meant as a value with its strategy."""
-    if node.kind == "map":  # which may have a key `value` of its own
+    if node.kind == "map":  # it may have a key `value`
         return node.merge.annotated and {"value", "strategy"} <= value.keys()
     return node.kind in ("list", "text")
 
 
-def _wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> str | None:
-    """Say what is wrong with how `wrapper` is written; None if nothing is."""
-    choices = _BESIDE[node.kind]
+def _find_wrapper_problem(node: SchemaNode, wrapper: dict[str, Any]) -> str | None:
+    choices = _ANNOTATIONS[node.kind]
     if "value" not in wrapper:
         return (
             f"expected a {node.kind}, or a table of value and {', '.join(choices)}, "
             f"found a table of {', '.join(map(str, wrapper)) or 'nothing'}"
         )
-    for key, one in _without_value(wrapper).items():
+    for key, one in _annotations(wrapper).items():
         if one is None:
             continue
         if key not in choices:
             return f"unknown key {key!r} next to `value`, expected one of: {', '.join(choices)}"
-        # Not `one in choices`: to Python, 1 is true.
+        # Not `one in choices[key]`: in Python, 1 == True.
         if not any(one is word or (isinstance(one, str) and one == word) for word in choices[key]):
             listed = ", ".join(str(word).lower() for word in choices[key])
             return f"expected for {key!r} one of {listed}, {describe_found(one)}"
     return "expected a value for 'value', found nothing" if wrapper["value"] is None else None
 
 
-def _without_value(wrapper: dict[str, Any]) -> dict[str, Any]:
+def _annotations(wrapper: dict[str, Any]) -> dict[str, Any]:
     return {key: one for key, one in wrapper.items() if key != "value"}
 
 
@@ -212,23 +210,24 @@ def _without_value(wrapper: dict[str, Any]) -> dict[str, Any]:
 _KEY_ITSELF = "[key]"
 
 
-def _keys(error: ErrorDetails, top: SchemaNode) -> Keys:
-    """Return the keys below `top` that lead to an error, without the tags of union members."""
+def _find_keys(error: ErrorDetails, top: SchemaNode) -> Keys:
+    # The location of an error also contains the tags of union members, and `[key]` for the key
+    # of a map.
     unknown = error["type"] == "extra_forbidden"
     keys: list[str] = []
     nodes: list[SchemaNode | None] = [top]
-    told_apart = False
+    is_tag_read = False
     for part in map(str, error["loc"]):
         node = nodes[-1]
-        tagged = node is not None and node.tagged and not told_apart
-        if tagged and part in (TABLE.tag, PLAIN.tag):
-            told_apart = True
+        is_tagged = node is not None and node.tagged and not is_tag_read
+        if is_tagged and part in (TABLE.tag, PLAIN.tag):
+            is_tag_read = True
         elif part == _KEY_ITSELF and not unknown and len(nodes) > 1 and _is_map(nodes[-2]):
             break
         else:
             keys.append(part)
             nodes.append(node.child(part) if node is not None else None)
-            told_apart = False
+            is_tag_read = False
     return tuple(keys)
 
 
@@ -252,11 +251,11 @@ _EXPECTED = {
     "less_than_equal": "a number of at most {le}",
     "invalid-json-value": "text, numbers, true, false, lists or tables",
 }
-"""By the type of an error, or how that begins."""
+"""Expected values by the type of a pydantic error, or the first part of the type."""
 
 
-def _in_words(error: ErrorDetails, path: str) -> tuple[str, str]:
-    """Return kind and message."""
+def _describe_error(error: ErrorDetails, path: str) -> tuple[str, str]:
+    # Returns the kind and the message.
     kind, context = error["type"], error.get("ctx", {})
     beginning = kind.partition("_")[0]
     if kind == "missing":
@@ -276,24 +275,21 @@ def _in_words(error: ErrorDetails, path: str) -> tuple[str, str]:
 def validate_layer(
     partial: Mapping[str, JsonValue], *, layer: str, file: str | None = None
 ) -> Partial:
-    """Return one layer, every value in the one form in which it is stored.
+    """Return the settings of one layer in stored form.
 
     Raises:
-        ConfigError: With everything that is wrong in it.
+        ConfigError: With all problems.
     """
-    bounded, unfit = _bounded(partial)
-    result, wrong = read_layer(bounded)
-    if found := [problem for _, problem in [*unfit, *wrong]]:
-        raise _error(found, layer, file)
-    if found := list(_rule_problems(result)):
-        raise _error(found, layer, file)
+    storable, unstorable = _remove_unstorable(partial)
+    result, invalid = read_layer(storable)
+    problems = [problem for _, problem in [*unstorable, *invalid]] or [
+        ConfigProblem(path, "value", message)
+        for tool, rules in iter_rules(result)
+        for path, message in find_rule_problems(tool, rules)
+    ]
+    if problems:
+        raise _create_error(problems, layer, file)
     return result
-
-
-def _rule_problems(partial: Partial) -> Iterator[ConfigProblem]:
-    for tool, rules in iter_rules(partial):
-        for path, message in find_rule_problems(tool, rules):
-            yield ConfigProblem(path, "value", message)
 
 
 # --- the whole configuration -----------------------------------------------------------------
@@ -302,22 +298,23 @@ def _rule_problems(partial: Partial) -> Iterator[ConfigProblem]:
 def validate(
     partial: Mapping[str, JsonValue], *, layer: str | None = None, file: str | None = None
 ) -> AppConfig:
-    """Return the whole configuration: `partial`, with defaults where it says nothing.
+    """Return the whole configuration: `partial` and the defaults.
 
     Raises:
-        ConfigError: If a key is unknown, a value is wrong, or values do not fit together. All of
-            them are named.
+        ConfigError: If a key is unknown, a value is invalid, or settings contradict each other. The
+            error contains all problems.
     """
     try:
         config = AppConfig.model_validate(strip_strategies(partial))
     except ValidationError as exc:
-        raise _error(list_problems(exc), layer, file) from exc
-    if found := [ConfigProblem(path, "value", message) for path, message in _misfits(config)]:
-        raise _error(found, layer, file)
+        raise _create_error(list_problems(exc), layer, file) from exc
+    conflicts = [ConfigProblem(path, "value", text) for path, text in _find_conflicts(config)]
+    if conflicts:
+        raise _create_error(conflicts, layer, file)
     return config
 
 
-def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
+def _find_conflicts(config: AppConfig) -> Iterator[tuple[str, str]]:
     tools = config.conversation.tools
     star = tools.get(STAR)
     for key in sorted(star.model_fields_set - DEFAULTABLE) if star is not None else ():
@@ -329,7 +326,7 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
             )
     for name, tool in tools.items():
         if name != STAR and tool.access is not None:
-            yield from _access_misfits(name, tool.access, tool.kind)
+            yield from _find_access_conflicts(name, tool.access, tool.kind)
     choice = config.assistant.tool_choice
     chosen = tools.get(choice)
     if chosen is not None and choice not in ("auto", "none", "required", STAR):
@@ -343,7 +340,7 @@ def _misfits(config: AppConfig) -> Iterator[tuple[str, str]]:
             )
 
 
-def _access_misfits(name: str, access: Access, kind: str) -> Iterator[tuple[str, str]]:
+def _find_access_conflicts(name: str, access: Access, kind: str) -> Iterator[tuple[str, str]]:
     path = f"conversation.tools.{name}"
     if kind in ("builtin", "mcp"):
         yield (
@@ -363,22 +360,24 @@ def _access_misfits(name: str, access: Access, kind: str) -> Iterator[tuple[str,
         yield from find_rule_problems(name, access.config)
 
 
-def _error(found: Sequence[ConfigProblem], layer: str | None, file: str | None) -> ConfigError:
-    first, *others = found
+def _create_error(
+    problems: Sequence[ConfigProblem], layer: str | None, file: str | None
+) -> ConfigError:
+    first, *others = problems
     return ConfigError(
         first.message, path=first.path, kind=first.kind, layer=layer, file=file, others=others
     )
 
 
-# --- what others wrote -----------------------------------------------------------------------
+# --- stored and shared settings ----------------------------------------------------------------
 
 
 def remove_ignored(partial: Mapping[str, JsonValue]) -> Partial:
-    """Return `partial` without the settings that nothing in a notebook reads."""
-    return _without_left_out(partial, IGNORED_PATTERNS)
+    """Return `partial` without the settings that only JP has."""
+    return _remove_matching(partial, IGNORED_PATTERNS)
 
 
-def _without_left_out(
+def _remove_matching(
     partial: Mapping[str, JsonValue], patterns: Sequence[tuple[str, ...]]
 ) -> Partial:
     kept: Partial = {}
@@ -387,41 +386,39 @@ def _without_left_out(
         if [] in below:
             continue
         inner = [tuple(rest) for rest in below]
-        kept[key] = _without_left_out(value, inner) if isinstance(value, dict) and inner else value
+        kept[key] = _remove_matching(value, inner) if isinstance(value, dict) and inner else value
     return kept
 
 
 def split_unknown(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[ConfigProblem]]:
-    """Return the part of a stored `partial` that this release understands, and what it does not.
+    """Return the settings of a stored `partial` that are valid in this release, and the problems.
 
-    The part is in the one form in which values are written.
-
-    A wrong value counts as not understood, alone: what stands beside it stays in force. What
-    lacks something is not understood as a whole. What is left out on purpose is not mentioned.
+    The settings are in stored form. An invalid value is removed alone; a table without a required
+    field is removed as a whole. Settings that only JP has are removed without a problem.
     """
-    kept, found = _bounded(remove_ignored(partial))
-    unknown = [problem for _, problem in found]
+    kept, located = _remove_unstorable(remove_ignored(partial))
+    problems = [problem for _, problem in located]
     while True:
-        result, found = read_layer(kept)
-        if not found:
-            return result, unknown
-        unknown += [problem for _, problem in found]
-        gone = _Gone()
-        for keys, _ in found:
-            gone.add(ROOT, kept, keys)
-        kept = {} if gone.whole else gone.taken_from(ROOT, kept)
+        result, located = read_layer(kept)
+        if not located:
+            return result, problems
+        problems += [problem for _, problem in located]
+        removal = _Removal()
+        for keys, _ in located:
+            removal.add(ROOT, kept, keys)
+        kept = {} if removal.whole else removal.apply(ROOT, kept)
 
 
-class _Gone:
-    """A place that is to be taken out, or places below it: all of them in one pass."""
+class _Removal:
+    """Places to remove from a value, removed in one pass."""
 
     def __init__(self) -> None:
         self.whole = False
-        self._below: dict[str, _Gone] = {}
+        self._below: dict[str, _Removal] = {}
 
     def add(self, node: SchemaNode | None, value: JsonValue, keys: Sequence[str]) -> None:
-        """Add what `keys` lead to in `value`, or as far as they lead."""
-        place: _Gone = self
+        """Add the place at `keys` in `value`, or the last existing one on the way."""
+        place: _Removal = self
         for key in keys:
             inner = value["value"] if is_wrapper(value, node) else value
             if isinstance(inner, dict) and key in inner:
@@ -431,51 +428,52 @@ class _Gone:
             else:
                 break
             node = node.child(key) if node is not None else None
-            place = place._below.setdefault(key, _Gone())
+            place = place._below.setdefault(key, _Removal())
         place.whole = True
 
-    def taken_from(self, node: SchemaNode | None, value: Any) -> Any:
-        """`value` without it."""
+    def apply(self, node: SchemaNode | None, value: Any) -> Any:
+        """Return `value` without the places."""
         if not self._below:
             return value
         if is_wrapper(value, node):
-            return {**value, "value": self.taken_from(node, value["value"])}
+            return {**value, "value": self.apply(node, value["value"])}
         if isinstance(value, list):
             kept = enumerate(value)
-            return [self._item(node, str(i), x) for i, x in kept if not self._takes(str(i))]
-        return {key: self._item(node, key, x) for key, x in value.items() if not self._takes(key)}
+            return [self._apply_below(node, str(i), x) for i, x in kept if not self._drops(str(i))]
+        items = value.items()
+        return {key: self._apply_below(node, key, x) for key, x in items if not self._drops(key)}
 
-    def _takes(self, key: str) -> bool:
+    def _drops(self, key: str) -> bool:
         return key in self._below and self._below[key].whole
 
-    def _item(self, node: SchemaNode | None, key: str, value: Any) -> Any:
+    def _apply_below(self, node: SchemaNode | None, key: str, value: Any) -> Any:
         below = self._below.get(key)
         if below is None:
             return value
-        return below.taken_from(node.child(key) if node is not None else None, value)
+        return below.apply(node.child(key) if node is not None else None, value)
 
 
-def _bounded(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
-    """Return `partial` without what no notebook can keep: what lies too deep, NaN; and that."""
-    unfit: list[LocatedProblem] = []
+def _remove_unstorable(partial: Mapping[str, JsonValue]) -> tuple[Partial, list[LocatedProblem]]:
+    # A notebook can store neither NaN nor values that are nested too deeply.
+    problems: list[LocatedProblem] = []
 
-    def fits(keys: tuple[str, ...], value: JsonValue) -> bool:
+    def is_storable(keys: tuple[str, ...], value: JsonValue) -> bool:
         message = None
         if isinstance(value, float) and not isfinite(value):
             message = f"expected a finite number, found {value}"
         elif isinstance(value, (dict, list)) and len(keys) >= MAX_CONFIG_LEVELS:
             message = f"more than {MAX_CONFIG_LEVELS} tables and lists are nested here"
         if message is not None:
-            unfit.append((keys, ConfigProblem(format_path(keys), "value", message)))
+            problems.append((keys, ConfigProblem(format_path(keys), "value", message)))
         return message is None
 
-    def bound(value: JsonValue, above: tuple[str, ...]) -> Any:
+    def filtered(value: JsonValue, above: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
             items = [((*above, key), key, item) for key, item in value.items()]
-            return {key: bound(item, keys) for keys, key, item in items if fits(keys, item)}
+            return {k: filtered(item, keys) for keys, k, item in items if is_storable(keys, item)}
         if isinstance(value, list):
             numbered = [((*above, str(place)), item) for place, item in enumerate(value)]
-            return [bound(item, keys) for keys, item in numbered if fits(keys, item)]
+            return [filtered(item, keys) for keys, item in numbered if is_storable(keys, item)]
         return value
 
-    return bound(dict(partial), ()), unfit
+    return filtered(dict(partial), ()), problems

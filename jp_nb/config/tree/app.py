@@ -1,7 +1,7 @@
-"""`AppConfig`, the root of the configuration, with the sections conversation, style and compaction.
+"""`AppConfig`, the root of the configuration, with settings of conversations and display.
 
-Unknown keys are errors, except in `model.parameters`. Maps are `dict[str, …]`. Settings that only
-JP has are accepted and ignored, because JP and `jp_nb` read the same files.
+Unknown keys are errors, except in `model.parameters`. Settings that only JP has are accepted and
+ignored, because JP and `jp_nb` read the same files.
 
 Source: `docs/configuration.md`, `docs/guide.md`, `docs/record.md` (RFD 064).
 """
@@ -42,16 +42,14 @@ from jp_nb.config.tree.base import (
 from jp_nb.config.tree.models import ModelChoice, Providers
 from jp_nb.config.tree.tools import STAR, Command, Enable, ToolConfig
 
-# --- what a cell shows -----------------------------------------------------------------------
-
+# --- display ---------------------------------------------------------------------------------
 
 _DISPLAYS = ("full", "hidden", "static")
-# Of a terminal, and too lively for a cell.
+# Animated displays of a terminal.
 _AS_STATIC = ("summary", "progress", "timer")
 
 
-def _display(value: Any) -> Any:
-    """A word, or how many characters are shown."""
+def _read_display(value: Any) -> Any:
     if value in _DISPLAYS:
         return value
     if value in _AS_STATIC:
@@ -73,7 +71,7 @@ class ReasoningStyle(ConfigTable):
         display: `full` shows the reasoning folded, as does a number. `hidden` and `static` hide it.
     """
 
-    display: Annotated[Literal["full", "hidden", "static"] | int, before(_display)] = "full"
+    display: Annotated[Literal["full", "hidden", "static"] | int, before(_read_display)] = "full"
 
 
 class ToolCallStyle(ConfigTable):
@@ -89,7 +87,7 @@ class ToolCallStyle(ConfigTable):
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?")
 
 
-def _host(value: str) -> str:
+def _read_host(value: str) -> str:
     if not _HOST.fullmatch(value):
         raise ValueError(
             "expected a host, such as `example.org` or `localhost:8080`, "
@@ -98,9 +96,9 @@ def _host(value: str) -> str:
     return value.lower()
 
 
-Host = Annotated[str, AfterValidator(_host)]
+Host = Annotated[str, AfterValidator(_read_host)]
 REMOTE_IMAGES: Final = ("style", "remote_images")
-"""Hosts that are sent what an image's address holds, as soon as an answer is shown."""
+"""Path of the hosts whose images are loaded. A host receives the address of each image."""
 
 
 class Style(ConfigTable):
@@ -140,8 +138,7 @@ class ToolCallInterrupt(ConfigTable):
 
     Attributes:
         action: `prompt` opens a menu. `continue` ignores the interrupt. `restart` runs the calls
-            again,
-            and `stop` ends the turn. `respond` asks you for a message to the model.
+            again, and `stop` ends the turn. `respond` asks you for a message to the model.
     """
 
     action: Annotated[ToolCallAction, closed_set(ToolCallAction)] = "prompt"
@@ -165,8 +162,8 @@ Channel = Literal["auto", "widget", "stdin", "never"]
 Notify = Literal["off", "on"]
 
 
-def _on_off(value: Any) -> Any:
-    """TOML writers put a boolean where `on` and `off` are meant."""
+def _read_on_off(value: Any) -> Any:
+    # In TOML, `on` and `off` are easily written as booleans.
     return ("off", "on")[value] if isinstance(value, bool) else value
 
 
@@ -185,7 +182,7 @@ class Prompt(ConfigTable):
     channel: Annotated[Channel, closed_set(Channel)] = "auto"
     rendered_timeout_s: Annotated[Number, Field(gt=0)] = 3.0
     timeout_s: Annotated[Number, Field(ge=0)] = 0.0
-    notify: Annotated[Notify, closed_set(Notify), before(_on_off)] = "on"
+    notify: Annotated[Notify, closed_set(Notify), before(_read_on_off)] = "on"
     answers: str | None = None
 
 
@@ -217,7 +214,7 @@ class Record(ConfigTable):
     rerun: Annotated[Rerun, closed_set(Rerun)] = "ask"
     image_max_bytes: Count = 262_144
     images_per_turn: Count = 20
-    project_log: Annotated[ProjectLogUse, closed_set(ProjectLogUse), before(_on_off)] = "auto"
+    project_log: Annotated[ProjectLogUse, closed_set(ProjectLogUse), before(_read_on_off)] = "auto"
     project_log_archives: Count = 0
     journal: Flag = True
     reproducible: Flag = False
@@ -266,12 +263,12 @@ _EXPECTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TurnBound:
-    """One end of the turns that are made shorter.
+    """One end of a range of turns.
 
     Attributes:
-        kind: `count` turns are kept; `turn` is the end itself, `amount` its 0-based number;
-            `from_end` is so many turns before the last; `duration` is in seconds; `last` is the
-            turn behind the newest compaction.
+        kind: Meaning of `amount`. `count`: number of turns to keep. `turn`: 0-based number of the
+            turn itself. `from_end`: number of turns before the last. `duration`: seconds. `last`:
+            the turn after the newest compaction, without an amount.
     """
 
     kind: BoundKind
@@ -279,38 +276,37 @@ class TurnBound:
 
 
 def parse_bound(text: str, *, may_be_last: bool = True) -> TurnBound:
-    """Return the bound that `text` means.
+    """Return the bound for `text`.
 
     Raises:
-        ValueError: If it means none; the message says what is accepted.
+        ValueError: If it is not a bound. The message lists the accepted forms.
     """
-    written = text.strip().lower()
-    if written in ("last", LAST) and may_be_last:
+    word = text.strip().lower()
+    if word in ("last", LAST) and may_be_last:
         return TurnBound("last")
-    if _WHOLE.fullmatch(written):
-        return TurnBound("count", int(written))
-    if written[:1] == "-" and _WHOLE.fullmatch(written[1:]):
-        return TurnBound("from_end", int(written[1:]))
-    if written[:1] == "@" and _WHOLE.fullmatch(written[1:]) and int(written[1:]):
-        return TurnBound("turn", int(written[1:]) - 1)
-    seconds = _seconds(written)
+    if _WHOLE.fullmatch(word):
+        return TurnBound("count", int(word))
+    if word[:1] == "-" and _WHOLE.fullmatch(word[1:]):
+        return TurnBound("from_end", int(word[1:]))
+    if word[:1] == "@" and _WHOLE.fullmatch(word[1:]) and int(word[1:]):
+        return TurnBound("turn", int(word[1:]) - 1)
+    seconds = _parse_duration(word)
     if seconds is None:
         or_last = f", or `{LAST}`" if may_be_last else ""
         raise ValueError(f"{_EXPECTED}{or_last}, {describe_found(text)}")
     return TurnBound("duration", seconds)
 
 
-def _seconds(written: str) -> float | None:
-    """Return the seconds of a duration such as `1h 30m`; None if it is none."""
-    if len(written) > 80 or not _DURATION.fullmatch(written):
+def _parse_duration(text: str) -> float | None:
+    # Seconds of a text such as `1h 30m`.
+    if len(text) > 80 or not _DURATION.fullmatch(text):
         return None
-    parts = [(int(count), _SECONDS.get(unit)) for count, unit in _PART.findall(written)]
+    parts = [(int(count), _SECONDS.get(unit)) for count, unit in _PART.findall(text)]
     known = [count * unit for count, unit in parts if unit is not None]
     return sum(known) if len(known) == len(parts) else None
 
 
-def _bound(value: Any, *, may_be_last: bool) -> str:
-    """Return a bound as it is written back: always a text."""
+def _normalize_bound(value: Any, *, may_be_last: bool) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
@@ -319,8 +315,8 @@ def _bound(value: Any, *, may_be_last: bool) -> str:
     return LAST if bound.kind == "last" else value.strip().lower()
 
 
-FirstBound = Annotated[str, before(lambda value: _bound(value, may_be_last=True))]
-LastBound = Annotated[str, before(lambda value: _bound(value, may_be_last=False))]
+FirstBound = Annotated[str, before(lambda value: _normalize_bound(value, may_be_last=True))]
+LastBound = Annotated[str, before(lambda value: _normalize_bound(value, may_be_last=False))]
 
 # --- rules -------------------------------------------------------------------------------------
 
@@ -329,7 +325,7 @@ _SHORT: Final = {"s": "strip", "sres": "strip-responses", "sreq": "strip-request
 
 
 def parse_tool_calls(value: Any) -> Any:
-    """Return a word for what becomes of tool calls in its long spelling; others unchanged."""
+    """Return the long spelling of `tool_calls`; other values are not changed."""
     if not isinstance(value, str):
         return value
     return _SHORT.get(value, value.replace("_", "-"))
@@ -369,9 +365,9 @@ class CompactionRule(ConfigTable):
     summary: SummaryConfig | None = None
 
 
-@cache
+@cache  # not a constant: the model of the rule is built on first use
 def default_rules() -> tuple[CompactionRule, ...]:
-    """Return what counts where nobody configured a rule; made late: that builds its model."""
+    """Return the rules that apply if no rule is configured."""
     return (CompactionRule(reasoning="strip", tool_calls="strip"),)
 
 
@@ -388,7 +384,7 @@ class AutoCompaction(ConfigTable):
 
     @property
     def is_on(self) -> bool:
-        """True if there is a bound."""
+        """True if there is a limit."""
         return self.max_tokens > 0 or self.max_turns > 0
 
 
@@ -405,7 +401,7 @@ class CompactionConfig(ConfigTable):
 
     @property
     def effective_rules(self) -> tuple[CompactionRule, ...]:
-        """The rules that count."""
+        """The configured rules, or the default rules."""
         return tuple(self.rules) or default_rules()
 
 
@@ -439,13 +435,13 @@ IGNORED_SETTINGS: Final = frozenset(
         "style.typewriter",
     }
 )
-"""Paths that count for nothing, with all below them; `*` is any one key."""
+"""Paths of settings that only JP has, with all settings below; `*` matches any key."""
 
 IGNORED_PATTERNS: Final = tuple(tuple(path.split(".")) for path in sorted(IGNORED_SETTINGS))
 
 
 def is_ignored(keys: Sequence[str]) -> bool:
-    """True if a setting that counts for nothing is at `keys`, or above."""
+    """Return True if `keys` are a setting that only JP has, or below one."""
     return any(
         len(keys) >= len(pattern)
         and all(part in ("*", key) for part, key in zip(pattern, keys, strict=False))
@@ -460,7 +456,7 @@ _FIELDS = ("type", "path", "params")
 
 @dataclass(frozen=True, slots=True)
 class AttachmentParts:
-    """An attachment taken apart. A parameter that is given twice has a list of values."""
+    """Parts of an attachment's URL. A parameter that is given twice has a list of values."""
 
     type: str
     path: str
@@ -468,16 +464,16 @@ class AttachmentParts:
 
     @property
     def url(self) -> str:
-        """The same as a URL."""
+        """The URL."""
         query = urlencode(self.params, doseq=True, quote_via=quote)
         return f"{self.type}://{quote(self.path, safe=_SAFE)}{'?' if query else ''}{query}"
 
 
 def parse_attachment_url(url: str) -> AttachmentParts:
-    """`url` taken apart.
+    """Return the parts of `url`.
 
     Raises:
-        ValueError: If it is no URL.
+        ValueError: If it is not a URL.
     """
     match = _URL.fullmatch(url)
     if match is None:
@@ -491,7 +487,7 @@ def parse_attachment_url(url: str) -> AttachmentParts:
 
 
 def format_attachment_url(value: Any) -> str:
-    """The URL that `value` writes: a URL, or a table of type (also: kind), path and params.
+    """Return the URL of an attachment: a URL, or a table of type (or kind), path, and params.
 
     Raises:
         ValueError: If it is neither.
@@ -515,20 +511,20 @@ def format_attachment_url(value: Any) -> str:
         if not isinstance(table.get(key), str) or not table[key]:
             raise ValueError(f"expected a text for {key!r}, {describe_found(table.get(key))}")
     params = {} if table.get("params") is None else table["params"]
-    if not isinstance(params, dict) or not all(_fits(one) for one in params.values()):
+    if not isinstance(params, dict) or not all(_is_parameter(one) for one in params.values()):
         raise ValueError("expected for 'params' a table of texts and lists of texts")
     return format_attachment_url(AttachmentParts(table["type"], table["path"], params).url)
 
 
 def parse_attachment_argument(text: str, *, within: str = "") -> str:
-    """The URL that somebody means who attaches `text`: a URL, or the path of a file.
+    """Return the URL for the argument `text` of `-a`: a URL, or the path of a file.
 
     Args:
-        text: What was written.
-        within: The folder of a relative path, as the configuration would name it.
+        text: The argument.
+        within: Folder of a relative path, relative to the workspace.
 
     Raises:
-        ValueError: If it is neither.
+        ValueError: If it is empty.
     """
     if not text.strip():
         raise ValueError("expected the path of a file, or a URL such as file://notes.md")
@@ -540,7 +536,7 @@ def parse_attachment_argument(text: str, *, within: str = "") -> str:
     return AttachmentParts("file", f"./{path}" if path.startswith("~") else path).url
 
 
-def _fits(value: object) -> bool:
+def _is_parameter(value: object) -> bool:
     return isinstance(value, str) or (
         isinstance(value, list) and all(isinstance(one, str) for one in value)
     )
@@ -554,7 +550,7 @@ Attachment = Annotated[str, before(format_attachment_url)]
 LABEL_KEY = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
-def _label_key(value: str) -> str:
+def _check_label_key(value: str) -> str:
     if not LABEL_KEY.fullmatch(value):
         raise ValueError(
             f"{shorten_for_error(value)!r} is not a label name, expected a letter, followed "
@@ -569,7 +565,7 @@ class LabelCommand(ConfigTable):
     cmd: Command
 
 
-def _label_value(value: Any) -> Any:
+def _check_label_value(value: Any) -> Any:
     if isinstance(value, (str, dict, LabelCommand)):
         return value
     raise ValueError(f"expected a text, or a table with the command `cmd`, {describe_found(value)}")
@@ -599,16 +595,16 @@ class Label(ShortTable):
     """
 
     value: Annotated[
-        Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE], TABLE_OR_PLAIN, before(_label_value)
+        Annotated[str, PLAIN] | Annotated[LabelCommand, TABLE],
+        TABLE_OR_PLAIN,
+        before(_check_label_value),
     ]
     apply_on: ApplyOn = table()
     run: Annotated[LabelRun, closed_set(LabelRun)] = "ask"
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """A text is the value."""
-        if value is None or isinstance(value, (dict, Label)):
-            return value
+        """Return the table of a text, which is the value."""
         if isinstance(value, str):
             return {"value": value}
         raise ValueError(
@@ -616,7 +612,7 @@ class Label(ShortTable):
         )
 
 
-LabelKey = Annotated[str, AfterValidator(_label_key)]
+LabelKey = Annotated[str, AfterValidator(_check_label_key)]
 
 
 # --- the conversation ------------------------------------------------------------------------
@@ -650,20 +646,20 @@ class ConversationConfig(ConfigTable):
     compaction: CompactionConfig = table()
 
     def get_tool_state(self, name: str) -> tuple[bool, str]:
-        """Return state and toggle rule of tool `name`.
+        """Return the state and the toggle rule of tool `name`.
 
-        Each half is its own, else its toolset's, else that of `*`, else on and `any`.
+        Each of the two comes from the tool, its toolset, the tool `*`, or the default (on, `any`).
         """
         tool, star = self.tools[name], self.tools.get(STAR)
         toolset = self.toolsets.get(tool.toolset) if tool.toolset else None
-        given = (tool.enable, toolset, star.enable if star else None)
-        halves = [each for each in given if each is not None]
-        state = next((half.state for half in halves if half.state is not None), True)
-        rules = (half.allow_toggle for half in halves if half.allow_toggle is not None)
-        return state, next(rules, "any")
+        candidates = (tool.enable, toolset, star.enable if star else None)
+        sources = [source for source in candidates if source is not None]
+        states = (source.state for source in sources if source.state is not None)
+        rules = (source.allow_toggle for source in sources if source.allow_toggle is not None)
+        return next(states, True), next(rules, "any")
 
     def list_toolset_tools(self, name: str) -> list[str]:
-        """Return the names of the tools of toolset `name`, `[]` if there is no such toolset."""
+        """Return the names of the tools of toolset `name`."""
         return [tool for tool, config in self.tools.items() if config.toolset == name]
 
     def list_toolsets(self) -> list[str]:
@@ -708,9 +704,7 @@ class Extend(ShortTable):
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """A text is the path."""
-        if value is None or isinstance(value, (dict, Extend)):
-            return value
+        """Return the table of a text, which is the path."""
         if isinstance(value, str):
             return {"path": value, "strategy": "before"}
         raise ValueError(
@@ -718,7 +712,7 @@ class Extend(ShortTable):
         )
 
 
-def _relative(value: str) -> str:
+def _check_relative(value: str) -> str:
     from pathlib import PurePosixPath, PureWindowsPath
 
     absolute = PurePosixPath(value).is_absolute() or PureWindowsPath(value).is_absolute()
@@ -741,9 +735,9 @@ class AppConfig(ConfigTable):
     inherit: Flag | None = None
     id: str | None = None
     extends: Annotated[list[Extend], PRESERVE] = Field([])
-    config_load_paths: Annotated[list[Annotated[str, AfterValidator(_relative)]], APPEND_SET] = (
-        Field([])
-    )
+    config_load_paths: Annotated[
+        list[Annotated[str, AfterValidator(_check_relative)]], APPEND_SET
+    ] = Field([])
     template: Template = table()
     user: User = table()
     assistant: Assistant = table()

@@ -44,9 +44,7 @@ class Section(ShortTable):
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """A text is the content."""
-        if value is None or isinstance(value, (dict, Section)):
-            return value
+        """Return the table of a text, which is the content."""
         if isinstance(value, str):
             return {"content": value}
         raise ValueError(
@@ -55,7 +53,7 @@ class Section(ShortTable):
         )
 
     def render(self) -> str:
-        """The text a model is sent: in its tag, under its title, or bare."""
+        """Return the section as text for the model."""
         content = self.content.strip()
         if self.tag is None:
             return f"# {self.title}\n\n{content}" if self.title else content
@@ -83,7 +81,7 @@ class Contrast(ConfigTable):
     reason: str | None = None
 
 
-def _example(value: Any) -> Any:
+def _check_example(value: Any) -> Any:
     if isinstance(value, (str, dict, Contrast)):
         return value
     raise ValueError(
@@ -92,7 +90,7 @@ def _example(value: Any) -> Any:
 
 
 Example = Annotated[
-    Annotated[str, PLAIN] | Annotated[Contrast, TABLE], TABLE_OR_PLAIN, before(_example)
+    Annotated[str, PLAIN] | Annotated[Contrast, TABLE], TABLE_OR_PLAIN, before(_check_example)
 ]
 
 
@@ -114,7 +112,7 @@ class Instruction(ConfigTable):
     examples: Annotated[list[Example], APPEND] = Field([])
 
     def to_section(self) -> Section:
-        """The same as a section with the tag `instruction`."""
+        """Return a section with the tag `instruction`."""
         parts = [self.description] if self.description else []
         parts.append("\n".join(f"- {item}" for item in self.items))
         if self.examples:
@@ -136,7 +134,7 @@ class Instruction(ConfigTable):
 
 
 def default_instructions() -> list[Instruction]:
-    """The instructions that hold as long as nobody configures others."""
+    """Return the instructions that apply until others are configured."""
     items = [
         "Be concise.",
         "Use simple sentences.",
@@ -151,13 +149,13 @@ SECTIONS = keyed("tag", "title")
 INSTRUCTIONS = keyed("title")
 
 
-def _a_choice(value: str) -> str:
+def _check_choice(value: str) -> str:
     if not value.strip():
         raise ValueError("expected auto, none, required, or the name of a tool, found nothing")
     return value
 
 
-ToolChoice = Annotated[str, AfterValidator(_a_choice)]
+ToolChoice = Annotated[str, AfterValidator(_check_choice)]
 
 
 class Assistant(ConfigTable):
@@ -183,14 +181,11 @@ class Assistant(ConfigTable):
     request: Request = table()
 
     def system_texts(self) -> tuple[str, ...]:
-        """The system texts in the order they are sent."""
+        """Return the system texts in the order in which they are sent."""
         sections = [*self.system_prompt_sections, *(i.to_section() for i in self.instructions)]
-        texts = [self.system_prompt, *(s.render() for s in sorted(sections, key=_position))]
+        sections.sort(key=lambda section: section.position)
+        texts = [self.system_prompt, *(section.render() for section in sections)]
         return tuple(text for text in texts if text.strip())
-
-
-def _position(section: Section) -> int:
-    return section.position
 
 
 class AssistantOverrides(ConfigTable):

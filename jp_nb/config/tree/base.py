@@ -1,14 +1,14 @@
-"""Base model and field strategies.
+"""Base classes of the configuration tree, and merge rules of settings.
 
-A table is a `ConfigTable`. One that may also be written in a short form is a `ShortTable`, whose
-`expand` turns that form into the table. A field of several forms holds either a table or something
-plain, told apart by `TABLE_OR_PLAIN`, so that an error inside the table keeps its place.
+A table is a `ConfigTable`. A table with a short form is a `ShortTable`; its `expand` turns the
+short form into the table. A setting that is a table or another value has the discriminator
+`TABLE_OR_PLAIN`, so that errors within the table keep their path.
 
     stop_words: Annotated[list[str], APPEND_SET] = []
 
-A field without a marker: tables and maps recurse per key, lists append, everything else replaces.
-A list or a text may always be written as `{value, strategy, dedup, separator}`; that form wins
-over the field's own strategy.
+Without a merge rule, tables and maps merge by key, lists append, and other values replace. A list
+or a text can always be written as `{value, strategy, dedup, separator}`, which overrides the merge
+rule.
 
 Source: `docs/configuration.md`.
 """
@@ -34,34 +34,34 @@ from jp_nb.config.secrets import looks_like_secret, may_hold_secret
 
 
 class ConfigTable(BaseModel):
-    """A group of fields. Unknown keys are errors."""
+    """A table of settings. Unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class ShortTable(ConfigTable):
-    """A table that may be written shorter."""
+    """A table with a short form."""
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """The table that a short form means; a table, and None, as it is.
+        """Return the table for a short form.
 
         Raises:
-            ValueError: If there is no such form; the message says what is accepted.
+            ValueError: If `value` is not a short form. The message lists the accepted forms.
         """
         raise NotImplementedError
 
     @model_validator(mode="before")
     @classmethod
     def _expand(cls, value: Any) -> Any:
-        return cls.expand(value)
+        return value if value is None or isinstance(value, (dict, cls)) else cls.expand(value)
 
 
 def table() -> Any:
-    """Return a field whose table is there also where nothing of it is set.
+    """Return a field for a table that always exists.
 
-    It is validated as a part of what it lies in. Were its default an object, its model would be
-    built on its own as well: that took half the time of the first validation.
+    The default is validated as a part of the parent. A default object would need a model of its
+    own, which took half the time of the first validation.
     """
     return Field({}, validate_default=True)
 
@@ -89,12 +89,12 @@ TABLE_OR_PLAIN: Final = Discriminator(_table_or_plain)
 
 
 def before(read: Callable[[Any], Any]) -> BeforeValidator:
-    """A validator that brings every accepted spelling into one form, and leaves None alone."""
+    """Return a validator that normalizes the accepted forms of a value. None is not changed."""
     return BeforeValidator(lambda value: None if value is None else read(value))
 
 
 def closed_set(literal: Any) -> BeforeValidator:
-    """Return a validator of the closed set of words that `literal` lists: it names them all."""
+    """Return a validator for a closed set of words. Its error lists all words of `literal`."""
     words = get_args(literal)
 
     def read(value: Any) -> Any:
@@ -106,25 +106,25 @@ def closed_set(literal: Any) -> BeforeValidator:
     return before(read)
 
 
-# --- what an error may show ------------------------------------------------------------------
+# --- values in error messages ----------------------------------------------------------------
 
-_LONGEST = 80
-_BEGINNING = 4
+_MAX_CHARS = 80
+_SECRET_PREFIX_CHARS = 4
 
 
 def shorten_for_error(text: str) -> str:
-    """`text` for an error: not too long, and of what may be a key its beginning alone."""
-    if looks_like_secret(text[: 5 * _LONGEST]):
-        return f"{text[:_BEGINNING]}…"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    """Return the first part of `text` for an error message, shorter for a possible key."""
+    if looks_like_secret(text[: 5 * _MAX_CHARS]):
+        return f"{text[:_SECRET_PREFIX_CHARS]}…"
+    return text if len(text) <= _MAX_CHARS else f"{text[:_MAX_CHARS]}…"
 
 
 def describe_found(value: object, path: str = "") -> str:
-    """`found …`, for an error: never a table's contents, and nothing that may be a secret.
+    """Return `found …` for an error message, without contents of tables and without secrets.
 
     Args:
-        value: What was given.
-        path: Where, if known.
+        value: The invalid value.
+        path: Its path, if known.
     """
     match value:
         case dict() | BaseModel():
@@ -134,13 +134,13 @@ def describe_found(value: object, path: str = "") -> str:
         case None:
             return "found nothing"
     if may_hold_secret(path) or (
-        isinstance(value, str) and looks_like_secret(value[: 5 * _LONGEST])
+        isinstance(value, str) and looks_like_secret(value[: 5 * _MAX_CHARS])
     ):
         return "found something else (not shown: it may be a secret)"
-    shown = repr(value) if isinstance(value, (str, int, float)) else str(value)
+    text = repr(value) if isinstance(value, (str, int, float)) else str(value)
     if isinstance(value, bool):
-        shown = str(value).lower()
-    return f"found {shown if len(shown) <= _LONGEST else shown[:_LONGEST] + '…'}"
+        text = str(value).lower()
+    return f"found {text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + '…'}"
 
 
 Strategy = Literal["replace", "append", "preserve", "deep_merge"]
@@ -149,16 +149,16 @@ Items = Literal["set", "keyed", "sequence"]
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The way a field merges.
+    """The merge rule of a setting.
 
     Attributes:
-        strategy: `replace`; `append` (lists); `preserve` (the earlier one stays); for maps
-            `deep_merge` (shared keys recurse).
-        dedup: True if a list drops later equal items unless the value says otherwise.
-        items: What names one item of a list. `set`: the item itself. `keyed`: one of `keys`.
-            `sequence`: nothing, order and repeats matter, so that the list counts as a whole.
-        keys: For `keyed`: the fields that may name an item, the first that it has.
-        annotated: True if JP itself reads `{value, strategy}` here.
+        strategy: `replace`, `append` (lists), `preserve` (the earlier value stays), or `deep_merge`
+            (maps).
+        dedup: True if a list drops later equal items by default.
+        items: Identity of the items of a list. `set`: the item itself. `keyed`: one of `keys`.
+            `sequence`: none, so that the list is one value.
+        keys: For `keyed`: fields that can identify an item. The first one that is set is used.
+        annotated: True if JP also reads `{value, strategy}` here.
     """
 
     strategy: Strategy
@@ -173,10 +173,10 @@ APPEND: Final = Merge("append")
 APPEND_SET: Final = Merge("append", dedup=True, items="set")
 PRESERVE: Final = Merge("preserve")
 TEXT: Final = Merge("replace", annotated=True)
-"""A text that takes `{value, strategy, separator}`; a plain one replaces."""
+"""A text that can be written as `{value, strategy, separator}`. A plain text replaces."""
 DEEP: Final = Merge("deep_merge", annotated=True)
 
 
 def keyed(*keys: str) -> Merge:
-    """A list of tables that one of `keys` names."""
+    """Return the merge rule for a list of tables that `keys` identify."""
     return Merge("append", items="keyed", keys=keys, annotated=True)

@@ -1,7 +1,8 @@
 """Settings of models and providers, and the table of providers.
 
-A new provider is one class here, a field of `ProviderTable` if it has settings, and a module in
-`jp_nb/providers/`.
+A new provider is a class here, and a field of `ProviderTable`. Without settings, it is an entry of
+`PROVIDERS` instead. It also needs a module in `jp_nb/providers/`. A server with the Chat
+Completions protocol needs a profile in `jp_nb/providers/chat_profiles.py` instead of a module.
 
 Source: `docs/configuration.md`, `docs/extending.md`, `docs/decisions.md` D26.
 """
@@ -37,7 +38,7 @@ from jp_nb.config.tree.base import (
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _no_credentials(value: str) -> str:
+def _check_address(value: str) -> str:
     try:
         parts = urlsplit(value)
     except ValueError:
@@ -55,14 +56,14 @@ def _no_credentials(value: str) -> str:
     return value
 
 
-def _a_variable(value: str) -> str:
+def _check_variable(value: str) -> str:
     if not VARIABLE.fullmatch(value):
         raise ValueError("expected the name of an environment variable, not a key")
     return value
 
 
-Address = Annotated[str, AfterValidator(_no_credentials)]
-Variable = Annotated[str, AfterValidator(_a_variable)]
+Address = Annotated[str, AfterValidator(_check_address)]
+Variable = Annotated[str, AfterValidator(_check_variable)]
 
 
 class ProviderConfig(ConfigTable):
@@ -74,8 +75,10 @@ class ProviderConfig(ConfigTable):
     """
 
     FACTORY: ClassVar[str] = ""
-    """`module:function` that makes the provider; the module is in `jp_nb.providers`, and the
-    function takes `endpoint.ProviderSettings`. Empty as long as the provider is not built."""
+    """`module:function` that creates the provider, with the module in `jp_nb.providers`.
+
+    The function takes `endpoint.ProviderSettings`. "" if the provider is not available.
+    """
 
     api_key_env: Variable | None = None
     base_url: Address | None = None
@@ -204,27 +207,30 @@ class ProviderTable(ConfigTable):
 
 PROVIDERS: Final[Mapping[str, type[ProviderConfig]]] = {
     **{
-        name: cast("type[ProviderConfig]", field.annotation)  # pydantic says: any type form
+        name: cast("type[ProviderConfig]", field.annotation)  # pydantic's type: TypeForm
         for name, field in ProviderTable.model_fields.items()
     },
     "scripted": Scripted,
-    "test": ProviderConfig,  # JP's own; here `scripted` does what it is for
+    "test": ProviderConfig,  # a provider of JP: a valid name, but not available
 }
-"""Every provider that a configuration may name."""
+"""Each provider that a model id can name, also those that are not available.
+
+Only those of `ProviderTable` have settings in `providers.llm`.
+"""
 PROVIDER_NAMES: Final = tuple(sorted(PROVIDERS))
 AVAILABLE_PROVIDERS: Final = tuple(sorted(name for name, one in PROVIDERS.items() if one.FACTORY))
-"""Names of the providers that are built."""
+"""Names of the providers that can be created."""
 
 
 MODEL_NAME = re.compile(r"[A-Za-z0-9_.:/~-]+")
 MAX_PROVIDER_CHARS = 40
-"""Characters of an unknown provider that are compared with the known ones."""
+"""Maximum characters of an unknown provider that is compared with the known ones."""
 
 
 # --- the model -------------------------------------------------------------------------------
 
 
-def _provider_problem(provider: str) -> str | None:
+def _find_provider_problem(provider: str) -> str | None:
     if provider in PROVIDER_NAMES:
         return None
     near = difflib.get_close_matches(provider[:MAX_PROVIDER_CHARS], AVAILABLE_PROVIDERS, n=1)
@@ -233,7 +239,7 @@ def _provider_problem(provider: str) -> str | None:
     return f"unknown provider {shorten_for_error(provider)!r}{meant}, expected one of {known}"
 
 
-def _name_problem(name: str) -> str | None:
+def _find_name_problem(name: str) -> str | None:
     if MODEL_NAME.fullmatch(name):
         return None
     return (
@@ -242,18 +248,18 @@ def _name_problem(name: str) -> str | None:
 
 
 def find_model_problem(provider: str, name: str) -> str | None:
-    """Return what is wrong with `provider/name`; None if nothing is."""
-    return _provider_problem(provider) or _name_problem(name)
+    """Return the error message for an invalid provider or name, or None."""
+    return _find_provider_problem(provider) or _find_name_problem(name)
 
 
-def _known_provider(value: str) -> str:
-    if problem := _provider_problem(value):
+def _check_provider(value: str) -> str:
+    if problem := _find_provider_problem(value):
         raise ValueError(problem)
     return value
 
 
-def _model_name(value: str) -> str:
-    if problem := _name_problem(value):
+def _check_name(value: str) -> str:
+    if problem := _find_name_problem(value):
         raise ValueError(problem)
     return value
 
@@ -266,18 +272,18 @@ class ModelId(ConfigTable):
         name: Name of the model at the provider.
     """
 
-    provider: Annotated[str, AfterValidator(_known_provider)]
-    name: Annotated[str, AfterValidator(_model_name)]
+    provider: Annotated[str, AfterValidator(_check_provider)]
+    name: Annotated[str, AfterValidator(_check_name)]
 
     def __str__(self) -> str:
         return f"{self.provider}/{self.name}"
 
 
 def read_model_id(value: Any) -> Any:
-    """`provider/name` as a table, a word without `/` as the alias it is, a table unchanged.
+    """Return `provider/name` as a table. An alias or a table is not changed.
 
     Raises:
-        ValueError: If it is none of these, or no model can have that name.
+        ValueError: If it is none of these, or not a valid model name.
     """
     if isinstance(value, (dict, ModelId)):
         return value
@@ -301,14 +307,13 @@ ModelIdOrAlias = Annotated[
 ]
 
 
-# --- its parameters --------------------------------------------------------------------------
+# --- parameters --------------------------------------------------------------------------
 
 Effort = Literal["none", "xlow", "low", "medium", "auto", "high", "xhigh", "max"]
 EFFORTS = ("none", "xlow", "low", "medium", "auto", "high", "xhigh", "max")
 
 
-def _tokens(value: Any) -> int | None:
-    """The number of tokens that an effort is; None if it is a word, or wrong."""
+def _read_tokens(value: Any) -> int | None:
     if isinstance(value, dict) and value.keys() == {"absolute"}:
         value = value["absolute"]
     if isinstance(value, str) and value.isascii() and value.isdigit():
@@ -318,8 +323,8 @@ def _tokens(value: Any) -> int | None:
     return None
 
 
-def _effort(value: Any) -> Any:
-    tokens = _tokens(value)
+def _read_effort(value: Any) -> Any:
+    tokens = _read_tokens(value)
     if tokens is None and value not in EFFORTS:
         raise ValueError(
             f"expected one of {', '.join(EFFORTS)}, or a number of tokens, {describe_found(value)}"
@@ -335,18 +340,18 @@ class ReasoningConfig(ConfigTable):
         exclude: `true` to hide the reasoning.
     """
 
-    effort: Annotated[Effort | int, before(_effort)] = "medium"
+    effort: Annotated[Effort | int, before(_read_effort)] = "medium"
     exclude: Flag = False
 
 
-def _reasoning(value: Any) -> Any:
-    """A bare effort, as a word or a number of tokens, means a table; `auto` is the mode."""
+def _read_reasoning(value: Any) -> Any:
+    # `auto` is the mode, not the effort.
     if isinstance(value, ReasoningConfig) or value in ("off", "auto"):
         return value
     if isinstance(value, dict) and value.keys() != {"absolute"}:
         return value
     try:
-        return {"effort": _effort(value)}
+        return {"effort": _read_effort(value)}
     except ValueError as exc:
         raise ValueError(
             f"expected off, auto, one of {', '.join(e for e in EFFORTS if e != 'auto')}, a number "
@@ -375,7 +380,7 @@ class ParametersConfig(BaseModel):
     __pydantic_extra__: dict[str, JsonValue]
 
     max_tokens: Positive | None = None
-    reasoning: Annotated[ReasoningSetting | None, before(_reasoning)] = None
+    reasoning: Annotated[ReasoningSetting | None, before(_read_reasoning)] = None
     temperature: Number | None = None
     top_p: Number | None = None
     top_k: Count | None = None
@@ -413,13 +418,13 @@ class ModelChoice(ConfigTable):
 # --- one request -----------------------------------------------------------------------------
 
 
-def _idle_timeout(value: int) -> int:
+def _check_idle_timeout(value: int) -> int:
     if 0 < value < 10:
         raise ValueError(f"expected 0 (off) or at least 10 seconds, found {value}")
     return value
 
 
-IdleTimeout = Annotated[Count, AfterValidator(_idle_timeout)]
+IdleTimeout = Annotated[Count, AfterValidator(_check_idle_timeout)]
 
 
 class Request(ConfigTable):
@@ -463,7 +468,7 @@ class RequestOverrides(ConfigTable):
     max_response_bytes: Count | None = None
 
 
-def _alias(value: str) -> str:
+def _check_alias(value: str) -> str:
     if not value.strip() or "/" in value:
         raise ValueError(
             f"{shorten_for_error(value)!r} is not an alias, expected a word without `/`"
@@ -478,15 +483,15 @@ class Llm(ProviderTable):
         aliases: Models by alias. An alias can name another alias.
     """
 
-    aliases: dict[Annotated[str, AfterValidator(_alias)], ModelIdOrAlias] = Field({})
+    aliases: dict[Annotated[str, AfterValidator(_check_alias)], ModelIdOrAlias] = Field({})
 
 
 CassetteMode = Literal["off", "record", "replay", "replay-or-record"]
 ReplayedTools = Literal["run", "recorded"]
 
 
-def _off(value: Any) -> Any:
-    """TOML writers put a boolean where `off` is meant."""
+def _read_mode(value: Any) -> Any:
+    # In TOML, `off` is easily written as a boolean.
     return "off" if value is False else value
 
 
@@ -502,7 +507,7 @@ class Cassette(ConfigTable):
     """
 
     path: str | None = None
-    mode: Annotated[CassetteMode, closed_set(CassetteMode), before(_off)] = "off"
+    mode: Annotated[CassetteMode, closed_set(CassetteMode), before(_read_mode)] = "off"
     tools: Annotated[ReplayedTools, closed_set(ReplayedTools)] = "run"
 
 

@@ -30,13 +30,13 @@ from jp_nb.config.tree.base import (
 )
 
 
-def _a_path(value: str) -> str:
+def _check_path(value: str) -> str:
     if not value.strip():
         raise ValueError("expected a path, found nothing")
     return value
 
 
-RulePath = Annotated[str, AfterValidator(_a_path)]
+RulePath = Annotated[str, AfterValidator(_check_path)]
 
 
 class FileRule(ConfigTable):
@@ -93,7 +93,7 @@ class VariableRule(ConfigTable):
     read: Flag | None = None
 
 
-def _write(value: Any) -> Any:
+def _check_write(value: Any) -> Any:
     if isinstance(value, bool) or value == "insecure_allow":
         return value
     raise ValueError(f"expected true, false or insecure_allow, {describe_found(value)}")
@@ -126,7 +126,7 @@ class ConfigRule(ConfigTable):
 
     path: RulePath
     read: Flag = False
-    write: Annotated[bool | Literal["insecure_allow"], before(_write)] = False
+    write: Annotated[bool | Literal["insecure_allow"], before(_check_write)] = False
     delete: Flag = False
     apply: Annotated[Apply, closed_set(Apply)] = "ask"
 
@@ -152,7 +152,7 @@ class Access(ConfigTable):
     config: Annotated[list[ConfigRule], keyed("path")] = Field([])
 
 
-def _a_program(value: str) -> str:
+def _check_program(value: str) -> str:
     if not value.strip():
         raise ValueError("expected a program, found nothing")
     return value
@@ -167,15 +167,13 @@ class Command(ShortTable):
         shell: `true` to run the command in a shell.
     """
 
-    program: Annotated[str, AfterValidator(_a_program)]
+    program: Annotated[str, AfterValidator(_check_program)]
     args: Annotated[list[str], APPEND] = Field([])
     shell: Flag = False
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """`a b` is the program `a` with the argument `b`."""
-        if value is None or isinstance(value, (dict, Command)):
-            return value
+        """Return the table of a command line: `a b` is the program `a` with the argument `b`."""
         if not isinstance(value, str):
             raise ValueError(
                 "expected a command line, or a table of program, args and shell, "
@@ -202,7 +200,7 @@ RunMode = Literal["ask", "unattended", "edit", "skip"]
 ResultMode = Literal["unattended", "ask", "edit", "skip"]
 FormatMode = Literal["ask", "unattended"]
 Covers = Literal["tool", "arguments"]
-"""The calls that a permission for a turn covers: those of the tool, or those with its arguments."""
+"""Calls that a permission for a turn covers: all calls of the tool, or those with its arguments."""
 CANCELLATION = (
     "The user cancelled this tool call on purpose. Find out why from the conversation, or ask, "
     "before you call it again."
@@ -240,9 +238,7 @@ class Enable(ShortTable):
 
     @classmethod
     def expand(cls, value: Any) -> Any:
-        """A boolean or a word sets both halves."""
-        if value is None or isinstance(value, (dict, Enable)):
-            return value
+        """Return the table of a boolean or a word."""
         text = str(value).lower() if isinstance(value, bool) else value
         if isinstance(text, str) and text in _ENABLE_WORDS:
             return dict(_ENABLE_WORDS[text])
@@ -252,9 +248,9 @@ class Enable(ShortTable):
         )
 
     @model_serializer(mode="plain")
-    def _set_halves(self) -> dict[str, JsonValue]:
-        halves: dict[str, JsonValue] = {"state": self.state, "allow_toggle": self.allow_toggle}
-        return {key: value for key, value in halves.items() if value is not None}
+    def _dump_set_fields(self) -> dict[str, JsonValue]:
+        fields: dict[str, JsonValue] = {"state": self.state, "allow_toggle": self.allow_toggle}
+        return {key: value for key, value in fields.items() if value is not None}
 
 
 # --- parameters ------------------------------------------------------------------------------
@@ -262,7 +258,7 @@ class Enable(ShortTable):
 JSON_TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 
 
-def _types(value: Any) -> Any:
+def _check_types(value: Any) -> Any:
     names = value if isinstance(value, list) else [value]
     if names and all(isinstance(name, str) and name in JSON_TYPES for name in names):
         return value
@@ -287,7 +283,7 @@ class Param(ConfigTable):
         properties: Schemas of the properties of an object, by name.
     """
 
-    type: Annotated[str | list[str] | None, before(_types)] = None
+    type: Annotated[str | list[str] | None, before(_check_types)] = None
     default: JsonValue = None
     required: Flag = False
     summary: str | None = None
@@ -301,7 +297,7 @@ class Param(ConfigTable):
 # --- questions -------------------------------------------------------------------------------
 
 
-def _target(value: Any) -> Any:
+def _read_target(value: Any) -> Any:
     if value == {}:
         return "assistant"
     if isinstance(value, (dict, QuestionAssistant)) or value in ("user", "assistant"):
@@ -324,22 +320,21 @@ class QuestionConfig(ConfigTable):
     target: Annotated[
         Annotated[Literal["user", "assistant"], PLAIN] | Annotated[QuestionAssistant, TABLE],
         TABLE_OR_PLAIN,
-        before(_target),
+        before(_read_target),
     ] = "user"
     answer: JsonValue = None
     prompt_label: str | None = None
 
     @property
     def is_answered_by_model(self) -> bool:
-        """True if a model is to answer."""
+        """True if a model answers the question."""
         return self.target != "user"
 
 
 # --- display ---------------------------------------------------------------------------------
 
 
-def _inline(value: Any) -> Any:
-    """`off`, `full`, or a number of lines."""
+def _read_inline_results(value: Any) -> Any:
     if isinstance(value, bool):
         return "full" if value else "off"
     if value in ("off", "full"):
@@ -356,11 +351,11 @@ def _inline(value: Any) -> Any:
     )
 
 
-InlineResults = Annotated[Literal["off", "full"] | int, before(_inline)]
+InlineResults = Annotated[Literal["off", "full"] | int, before(_read_inline_results)]
 _PARAMETER_STYLES = ("json", "function_call", "off")
 
 
-def _parameters_style(value: Any) -> Any:
+def _read_parameters_style(value: Any) -> Any:
     if value in _PARAMETER_STYLES or isinstance(value, (dict, Command)):
         return value
     if value is False:
@@ -376,7 +371,7 @@ def _parameters_style(value: Any) -> Any:
 ParametersStyle = Annotated[
     Annotated[Literal["json", "function_call", "off"], PLAIN] | Annotated[Command, TABLE],
     TABLE_OR_PLAIN,
-    before(_parameters_style),
+    before(_read_parameters_style),
 ]
 
 
@@ -411,7 +406,7 @@ class ToolStyle(ConfigTable):
 SOURCES = ("builtin", "local", "mcp", "python")
 
 
-def _source(value: str) -> str:
+def _check_source(value: str) -> str:
     kind, dot, rest = value.partition(".")
     if kind not in SOURCES:
         raise ValueError(
@@ -450,7 +445,7 @@ class ToolConfig(ConfigTable):
         options: Values that are passed to the tool.
     """
 
-    source: Annotated[str, AfterValidator(_source)] | None = None
+    source: Annotated[str, AfterValidator(_check_source)] | None = None
     toolset: str | None = None
     enable: Enable | None = None
     command: Command | None = None
@@ -471,7 +466,7 @@ class ToolConfig(ConfigTable):
 
     @property
     def kind(self) -> str:
-        """`builtin`, `python`, `local` or `mcp`; "" if its source is not set."""
+        """`builtin`, `python`, `local`, or `mcp`; "" if the source is not set."""
         return (self.source or "").partition(".")[0]
 
 
@@ -481,4 +476,4 @@ DEFAULTABLE = frozenset(
         *("cancellation_response", "style", "questions"),
     }
 )
-"""Fields that the entry `*` may hold. `questions` there are those that no tool asks."""
+"""Fields that the entry `*` may have. Its `questions` are those that no tool asks."""
