@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from pydantic import JsonValue
 
 from jp_nb.record.context import RequestContext
+from jp_nb.record.marks import Usage as Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +103,6 @@ class Flush:
 @dataclass(frozen=True, slots=True)
 class KeepAlive:
     """A sign that the server is alive. It only resets the idle timer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of this request so far. None: not reported. A later report overrides by field."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    cache_read_tokens: int | None = None
-    cache_write_tokens: int | None = None
 
 
 FinishReason = Literal["completed", "max_tokens", "refused", "other"]

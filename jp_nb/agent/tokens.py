@@ -7,7 +7,7 @@ https://docs.anthropic.com/en/docs/build-with-claude/vision.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import JsonValue
@@ -18,7 +18,7 @@ from jp_nb.images import MEDIA_TYPES, read_image_size
 from jp_nb.json_values import compact_json
 from jp_nb.record.context import ContextItem, RequestContext
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, ToolCallRequest, ToolCallResponse
-from jp_nb.record.marks import KEYS, ModelUsage, TurnUsage, with_usage
+from jp_nb.record.marks import ModelUsage, with_usage
 
 
 @dataclass(slots=True)
@@ -32,13 +32,13 @@ class UsageCounter:
 
     display: Display | None = None
     max_tokens: int = 0
-    _total: TurnUsage = field(default_factory=TurnUsage)
-    _unstored: dict[str, TurnUsage] = field(default_factory=dict)
+    _total: Usage = field(default_factory=Usage)
+    _unstored: dict[str, Usage] = field(default_factory=dict)
 
     @property
     def usage(self) -> Usage:
         """Tokens so far, by kind."""
-        return Usage(**asdict(self._total))
+        return self._total
 
     @property
     def total(self) -> int:
@@ -50,18 +50,17 @@ class UsageCounter:
         """True if the turn took more tokens than `max_tokens`."""
         return 0 < self.max_tokens < self.total
 
-    def count(self, usage: Usage) -> TurnUsage:
+    def count(self, usage: Usage) -> Usage:
         """Count and return the tokens of one request. The caller records them."""
-        tokens = TurnUsage(**{name: getattr(usage, name) for name in KEYS})
-        if tokens != TurnUsage():
-            self._total += tokens
+        if usage != Usage():
+            self._total += usage
             if self.display is not None:
                 self.display(TokensSoFar(self._total.input_tokens, self._total.output_tokens))
-        return tokens
+        return usage
 
     def add(self, model: str, usage: Usage) -> None:
         """Count the tokens of one request to `model`. `attach_usage` records them later."""
-        self._unstored[model] = self._unstored.get(model, TurnUsage()) + self.count(usage)
+        self._unstored[model] = self._unstored.get(model, Usage()) + self.count(usage)
 
     def attach_usage_to_last(self, entries: Sequence[Entry]) -> list[Entry]:
         """Return `entries` with all unrecorded usage attached to the last one."""

@@ -9,7 +9,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -25,7 +25,7 @@ from jp_nb.record import merge
 from jp_nb.record.clock import parse_timestamp, utc_now
 from jp_nb.record.document import Document, conversation_id, others_of
 from jp_nb.record.events import InquiryRequest
-from jp_nb.record.marks import KEYS, TurnUsage, read_usage
+from jp_nb.record.marks import USAGE_FIELDS, Usage, read_usage
 from jp_nb.record.question_log import DOES_NOT_FIT, NO_MODEL, NO_USER, USER_ONLY
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.record.turns import (
@@ -126,7 +126,7 @@ class ReportedTurn:
     turn: Turn
     cell: int | None
     questions: tuple[ReportedQuestion, ...]
-    usage: Mapping[str, TurnUsage]
+    usage: Mapping[str, Usage]
 
     @property
     def unanswered(self) -> tuple[ReportedQuestion, ...]:
@@ -192,7 +192,7 @@ class RunReport:
         return tuple(question for turn in self.turns for question in turn.unanswered)
 
     @property
-    def usage(self) -> dict[str, TurnUsage]:
+    def usage(self) -> dict[str, Usage]:
         """Tokens of all turns, by model."""
         return _sum_usage(item for turn in self.turns for item in turn.usage.items())
 
@@ -335,10 +335,10 @@ def _find_end(inquiry: Inquiry) -> ReportedEnd:
     return _ENDS.get(inquiry.end or "") or _REASONS.get(inquiry.reason or "", "cancelled")
 
 
-def _sum_usage(used: Iterable[tuple[str, TurnUsage]]) -> dict[str, TurnUsage]:
-    found: dict[str, TurnUsage] = {}
+def _sum_usage(used: Iterable[tuple[str, Usage]]) -> dict[str, Usage]:
+    found: dict[str, Usage] = {}
     for model, tokens in used:
-        found[model] = found.get(model, TurnUsage()) + tokens
+        found[model] = found.get(model, Usage()) + tokens
     return dict(sorted(found.items()))
 
 
@@ -394,7 +394,7 @@ def list_counts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "undecided", str(len(report.undecided))
     yield "config_changes", str(sum(len(turn.turn.config_changes) for turn in turns))
     for model, tokens in report.usage.items():
-        for name in KEYS:
+        for name in USAGE_FIELDS:
             if (count := getattr(tokens, name)) is not None:
                 yield f"{name} {model}", str(count)
 
@@ -565,9 +565,5 @@ def _change_to_json(change: ConfigChange) -> JsonObject:
     }
 
 
-def _usage_to_json(usage: Mapping[str, TurnUsage]) -> JsonObject:
-    counted = {model: asdict(tokens) for model, tokens in usage.items()}
-    return {
-        model: {name: count for name, count in counts.items() if count is not None}
-        for model, counts in counted.items()
-    }
+def _usage_to_json(usage: Mapping[str, Usage]) -> JsonObject:
+    return {model: tokens.to_json() for model, tokens in usage.items()}

@@ -192,8 +192,12 @@ E = TypeVar("E", bound=Entry)
 
 
 @dataclass(frozen=True, slots=True)
-class TurnUsage:
-    """Tokens of a turn, all its requests together; None where no provider reported them."""
+class Usage:
+    """Numbers of tokens; None if the provider did not report one.
+
+    A provider reports the tokens of a request so far: a later report overrides by field. The field
+    names are also the keys in records and in the reports of `jp-nb run`.
+    """
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -201,12 +205,19 @@ class TurnUsage:
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
 
-    def __add__(self, other: TurnUsage) -> TurnUsage:
-        """Return the tokens of both; None only where neither was reported."""
-        return TurnUsage(**{name: _sum(getattr(self, name), getattr(other, name)) for name in KEYS})
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sums. A sum is None only if neither number was reported."""
+        return Usage(
+            **{name: _sum(getattr(self, name), getattr(other, name)) for name in USAGE_FIELDS}
+        )
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """Return the reported numbers as records and reports store them."""
+        counts = {name: getattr(self, name) for name in USAGE_FIELDS}
+        return {name: count for name, count in counts.items() if count is not None}
 
 
-KEYS: Final = tuple(each.name for each in fields(TurnUsage))
+USAGE_FIELDS: Final = tuple(each.name for each in fields(Usage))
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
@@ -223,12 +234,12 @@ class ModelUsage:
     """
 
     model: str
-    tokens: TurnUsage = field(default_factory=TurnUsage)
+    tokens: Usage = field(default_factory=Usage)
 
 
 def with_usage(entry: E, *used: ModelUsage) -> E:
     """Return `entry` with what was `used` in its metadata; itself if nothing was reported."""
-    stored: list[JsonValue] = [_written(one) for one in used if one.tokens != TurnUsage()]
+    stored: list[JsonValue] = [_written(one) for one in used if one.tokens != Usage()]
     if not stored:
         return entry
     said: JsonValue = stored[0] if len(stored) == 1 else stored
@@ -236,9 +247,8 @@ def with_usage(entry: E, *used: ModelUsage) -> E:
 
 
 def _written(used: ModelUsage) -> dict[str, JsonValue]:
-    counts = {name: getattr(used.tokens, name) for name in KEYS}
     named: dict[str, JsonValue] = {"model": used.model} if used.model else {}
-    return named | {name: count for name, count in counts.items() if count is not None}
+    return named | used.tokens.to_json()
 
 
 def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsage, ...]:
@@ -251,17 +261,17 @@ def read_usage(metadata: JsonValue | Mapping[str, JsonValue]) -> tuple[ModelUsag
 def _read(said: Mapping[str, JsonValue]) -> ModelUsage:
     model = said.get("model")
     named = model if isinstance(model, str) and len(model) <= MAX_MODEL_CHARS else ""
-    counts = {name: count for name in KEYS if _is_count(count := said.get(name))}
-    return ModelUsage(named, TurnUsage(**counts))  # type: ignore[arg-type]  # see _is_count
+    counts = {name: count for name in USAGE_FIELDS if _is_count(count := said.get(name))}
+    return ModelUsage(named, Usage(**counts))  # type: ignore[arg-type]  # see _is_count
 
 
 def _is_count(value: JsonValue) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_TOKENS
 
 
-def sum_usage(entries: Iterable[Entry]) -> TurnUsage:
+def sum_usage(entries: Iterable[Entry]) -> Usage:
     """Return the tokens that the `entries` of a turn say it took."""
-    total = TurnUsage()
+    total = Usage()
     for entry in entries:
         if USAGE in entry.metadata:
             for one in read_usage(entry.metadata):

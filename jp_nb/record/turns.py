@@ -37,7 +37,7 @@ from jp_nb.record.events import (
 )
 from jp_nb.record.integrity import match_pairs
 from jp_nb.record.journal import CallProgress, OpenCall, open_calls
-from jp_nb.record.marks import TurnUsage, find_missing_call, is_continuation, read_edit, sum_usage
+from jp_nb.record.marks import Usage, find_missing_call, is_continuation, read_edit, sum_usage
 from jp_nb.record.stream import (
     ConversationStream,
     NoAnswer,
@@ -196,7 +196,7 @@ class Turn:
     inquiries: tuple[Inquiry, ...] = ()
     config_changes: tuple[ConfigChange, ...] = ()
     parts: tuple[Part, ...] = field(default=(), compare=False)
-    usage: TurnUsage = field(default_factory=TurnUsage)
+    usage: Usage = field(default_factory=Usage)
     status: str = "completed"
     left_out: bool = False
     taken_back: int = 0

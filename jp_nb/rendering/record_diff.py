@@ -22,7 +22,7 @@ from jp_nb.json_values import JsonObject, as_object, canonical_json, indented_js
 from jp_nb.record.compaction import find_compactions, format_compactions
 from jp_nb.record.document import Document, events_of, head_of
 from jp_nb.record.events import ChatRequest, ChatResponse, Entry, InquiryRequest
-from jp_nb.record.marks import TurnUsage, read_usage
+from jp_nb.record.marks import Usage, read_usage
 from jp_nb.record.stream import ConversationStream
 from jp_nb.record.turns import (
     ConfigChange,
@@ -241,7 +241,7 @@ def _change(change: ConfigChange) -> Iterator[str]:
     yield from (f"{INDENT}{said}" for said in by_tools(change.proposed_by))
 
 
-def _tokens(usage: TurnUsage) -> str:
+def _tokens(usage: Usage) -> str:
     counts = (
         (usage.input_tokens, "in"),
         (usage.cache_read_tokens, "from cache"),

@@ -25,7 +25,7 @@ from jp_nb.json_values import as_object, compact_json
 from jp_nb.record.compaction import WHOLE, TurnRange, format_treatment, turn_treatments
 from jp_nb.record.document import Document, events_of
 from jp_nb.record.events import USAGE, ChatRequest, Compaction
-from jp_nb.record.marks import ModelUsage, TurnUsage, read_usage
+from jp_nb.record.marks import ModelUsage, Usage, read_usage
 from jp_nb.record.stream import ConversationStream, TurnEntries
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.questions import with_note
@@ -61,9 +61,9 @@ class _Sum:
     """What one model took in several responses."""
 
     responses: int = 0
-    tokens: TurnUsage = field(default_factory=TurnUsage)
+    tokens: Usage = field(default_factory=Usage)
 
-    def add(self, tokens: TurnUsage) -> None:
+    def add(self, tokens: Usage) -> None:
         self.responses += 1
         self.tokens += tokens
 
@@ -114,7 +114,7 @@ def _turn_rows(turn: TurnEntries) -> list[tuple[str, ...]]:
     ]
 
 
-def _counts(tokens: TurnUsage) -> tuple[str, ...]:
+def _counts(tokens: Usage) -> tuple[str, ...]:
     counts = tokens.input_tokens, tokens.cache_read_tokens, tokens.output_tokens
     return tuple(map(_number, (*counts, tokens.reasoning_tokens)))
 
@@ -146,7 +146,7 @@ def _model_row(model: str, each: _Sum) -> tuple[str, ...]:
     )
 
 
-def _share(took: TurnUsage) -> str:
+def _share(took: Usage) -> str:
     """Return how much of what was sent came from the provider's cache."""
     if took.cache_read_tokens is None or not took.input_tokens:
         return UNKNOWN
@@ -161,7 +161,7 @@ def _number(count: int | None) -> str:
 
 
 def _notes(
-    stream: ConversationStream, turns: int, last: int, elsewhere: TurnUsage | None
+    stream: ConversationStream, turns: int, last: int, elsewhere: Usage | None
 ) -> Iterator[str]:
     if turns > last:
         yield f"Only the last {last} of {turns} turns are listed; the totals include all turns."
@@ -172,7 +172,7 @@ def _notes(
         source = one_line(name, limit=40)
         yield f"{copied} copied from {source}: used once, and listed in both conversations."
     took = _for_summaries(stream)
-    if took != TurnUsage():
+    if took != Usage():
         told = tokens_line(took.input_tokens, took.output_tokens)
         yield f"Summaries of earlier turns used {told} of this; they belong to no turn."
     if elsewhere is not None:
@@ -180,9 +180,9 @@ def _notes(
         yield f"All conversations of this notebook: {told}; {COUNTED_ONCE}."
 
 
-def _for_summaries(stream: ConversationStream) -> TurnUsage:
+def _for_summaries(stream: ConversationStream) -> Usage:
     """Return what it took to sum up turns, as far as that was not counted with a turn."""
-    total = TurnUsage()
+    total = Usage()
     for entry in stream.entries:
         if isinstance(entry, Compaction):
             for one in read_usage(entry.metadata):
@@ -190,7 +190,7 @@ def _for_summaries(stream: ConversationStream) -> TurnUsage:
     return total
 
 
-def _elsewhere(document: Document) -> TurnUsage | None:
+def _elsewhere(document: Document) -> Usage | None:
     """Return what all conversations took together; None if the others took nothing more."""
     seen: set[str] = set()
     own = _once(document.conversation.raw, seen)
@@ -201,9 +201,9 @@ def _elsewhere(document: Document) -> TurnUsage | None:
     return total if len(seen) > here else None
 
 
-def _once(raw: Sequence[JsonValue], seen: set[str]) -> TurnUsage:
+def _once(raw: Sequence[JsonValue], seen: set[str]) -> Usage:
     """Return what entries took that were not `seen`: a branch copies them as they are."""
-    total = TurnUsage()
+    total = Usage()
     for entry in map(as_object, raw):
         metadata = entry.get("metadata")
         if not (isinstance(metadata, dict) and USAGE in metadata):

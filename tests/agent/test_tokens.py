@@ -20,7 +20,7 @@ from jp_nb.record.events import (
     InquiryResponse,
     ToolCallRequest,
 )
-from jp_nb.record.marks import ModelUsage, TurnUsage, read_usage
+from jp_nb.record.marks import ModelUsage, read_usage
 from jp_nb.record.stream import ConversationStream, read_no_answer
 from jp_nb.record.turns import Turn, read_turn
 from jp_nb.tools.base import ToolContext
@@ -57,7 +57,7 @@ def stored(bench: Bench) -> list[tuple[str, ModelUsage]]:
 
 
 def used(*counts: int, model: str = "") -> ModelUsage:
-    return ModelUsage(model, TurnUsage(*counts))
+    return ModelUsage(model, Usage(*counts))
 
 
 async def test_last_entry_of_each_response_has_its_tokens() -> None:
@@ -70,14 +70,14 @@ async def test_last_entry_of_each_response_has_its_tokens() -> None:
     assert request.metadata["usage"] == {"model": "test/test-model", "input_tokens": 30,
                                          "output_tokens": 10}  # fmt: skip
     assert "usage" not in bench.of(ChatResponse)[0].metadata
-    assert bench.turn.usage == TurnUsage(80, 14, None, 20)
+    assert bench.turn.usage == Usage(80, 14, None, 20)
     assert (end.usage.input_tokens, end.usage.output_tokens) == (80, 14)
 
 
 async def test_unreported_tokens_are_not_recorded() -> None:
     bench = Bench([DONE])
     await bench.run()
-    assert bench.turn.usage == TurnUsage()
+    assert bench.turn.usage == Usage()
     assert "usage" not in json.dumps(bench.stream.raw)
     assert not [event for event in bench.passing if isinstance(event, TokensSoFar)]
 
@@ -89,7 +89,7 @@ async def test_tokens_of_failed_attempts_are_recorded() -> None:
     await bench.run()
     name = "test/test-model"
     assert [u for _, u in stored(bench)] == [used(15, model=name), used(9, 2, model=name)]
-    assert bench.turn.usage == TurnUsage(24, 2)
+    assert bench.turn.usage == Usage(24, 2)
 
 
 async def test_each_part_of_a_continued_answer_has_its_tokens() -> None:
@@ -97,7 +97,7 @@ async def test_each_part_of_a_continued_answer_has_its_tokens() -> None:
     bench = Bench([first, [took(9, 3), *reply(say("two."))]], continues_answers=True)
     await bench.run()
     assert bench.turn.text == "One and two."
-    assert [u.tokens for _, u in stored(bench)] == [TurnUsage(5, 4), TurnUsage(9, 3)]
+    assert [u.tokens for _, u in stored(bench)] == [Usage(5, 4), Usage(9, 3)]
 
 
 async def test_tokens_of_a_refusal_are_recorded_at_the_end_of_the_turn() -> None:
@@ -105,7 +105,7 @@ async def test_tokens_of_a_refusal_are_recorded_at_the_end_of_the_turn() -> None
     bench = Bench([refused])
     assert (await bench.run()).status == "completed"
     assert stored(bench) == [("config_delta", used(12, model="test/test-model"))]
-    assert bench.turn.usage == TurnUsage(12)
+    assert bench.turn.usage == Usage(12)
     assert bench.turn.config_changes == ()
     again = Bench([[took(20), *DONE]], stream=bench.stream)
     await again.run("And now?")
@@ -124,7 +124,7 @@ async def test_tokens_of_a_failed_turn_are_recorded_with_its_mark() -> None:
     [mark] = bench.of(ConfigDelta)
     assert read_no_answer(mark) is not None
     assert read_usage(mark.metadata) == (used(12, model="test/test-model"),)
-    assert (bench.turn.usage, bench.turn.status) == (TurnUsage(12), "failed")
+    assert (bench.turn.usage, bench.turn.status) == (Usage(12), "failed")
 
 
 def asking() -> PythonTool:
@@ -157,7 +157,7 @@ async def test_tokens_of_an_inquiry_are_recorded_with_its_end() -> None:
     [end] = bench.of(InquiryResponse)
     assert end.metadata["channel"] == "model"
     assert read_usage(end.metadata) == (used(10, 2, model="test/small"),)
-    assert bench.turn.usage == TurnUsage(11, 2)
+    assert bench.turn.usage == Usage(11, 2)
 
 
 async def test_tokens_of_a_cancelled_inquiry_are_recorded() -> None:

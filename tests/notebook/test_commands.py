@@ -424,7 +424,7 @@ def test_settings_that_cannot_be_shown_cannot_be_trusted(
         )
     notebook.jp("export out")
     other = Notebook(folder, days=1)
-    monkeypatch.setattr(config_history, "MAX_FOREIGN_WORK", 300)
+    monkeypatch.setattr(config_history, "MAX_UNTRUSTED_WORK", 300)
     other.jp("import out")
     with pytest.raises(UsageError, match=r"not all of its settings can be shown to you .too many"):
         other.jp("trust --yes")

@@ -199,7 +199,7 @@ def test_invalid_path_unsets_nothing_and_is_reported(subtests: pytest.Subtests) 
 
 
 def test_work_for_an_untrusted_record_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_history, "MAX_FOREIGN_WORK", 10_000)
+    monkeypatch.setattr(config_history, "MAX_UNTRUSTED_WORK", 10_000)
     words = [
         delta({"assistant": {"model": {"parameters": {"stop_words": [str(i)]}}}})
         for i in range(200)
@@ -225,7 +225,7 @@ def _read_again(found: Projection) -> tuple[int, int, list[str]]:
 def test_work_for_the_initial_changes_of_a_record_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(config_history, "MAX_FOREIGN_WORK", 1000)
+    monkeypatch.setattr(config_history, "MAX_UNTRUSTED_WORK", 1000)
     names = [{"delta": {"user": {"name": str(i)}}} for i in range(1000)]
     base: Any = {"base": {}, "init": names}
     found = projection(new_stream(base_config=base), trusted=False)

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from jp_nb.record.clock import utc_now
 from jp_nb.record.conversations import undo
 from jp_nb.record.events import ConfigDelta, is_usage_mark
-from jp_nb.record.marks import ModelUsage, TurnUsage, read_usage, with_usage
+from jp_nb.record.marks import ModelUsage, Usage, read_usage, with_usage
 from jp_nb.record.stream import effective_deltas
 from tests.support.entries import ASKED, CHANGED, SAID, START, new_stream, raw
 
@@ -35,12 +35,27 @@ def test_usage_entry_belongs_to_the_turn_it_ends() -> None:
 
 def test_malformed_usage_is_skipped() -> None:
     said: JsonValue = {"model": "m" * 301, "input_tokens": 2**53, "output_tokens": 5, "other": 1}
-    assert read_usage({"usage": [said, None, "x"]}) == (ModelUsage("", TurnUsage(None, 5)),)
+    assert read_usage({"usage": [said, None, "x"]}) == (ModelUsage("", Usage(None, 5)),)
 
 
 def test_written_usage_is_read_and_empty_usage_is_not_written() -> None:
     mark = ConfigDelta()
     assert with_usage(mark, ModelUsage("p/m")) is mark
-    one, other = ModelUsage("p/m", TurnUsage(3)), ModelUsage("p/n", TurnUsage(None, 4))
+    one, other = ModelUsage("p/m", Usage(3)), ModelUsage("p/n", Usage(None, 4))
     for used in ((one,), (one, other)):
         assert read_usage(with_usage(mark, *used).metadata) == used
+
+
+def test_usage_has_the_same_keys_in_records_and_reports() -> None:
+    usage = Usage(1, 2, 3, 4, 5)
+    stored = {
+        "input_tokens": 1,
+        "output_tokens": 2,
+        "reasoning_tokens": 3,
+        "cache_read_tokens": 4,
+        "cache_write_tokens": 5,
+    }
+    assert usage.to_json() == stored
+    assert Usage(output_tokens=0).to_json() == {"output_tokens": 0}
+    entry = with_usage(ConfigDelta(), ModelUsage("p/m", usage))
+    assert entry.metadata["usage"] == {"model": "p/m", **stored}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jp_nb.config.tree.app import AppConfig
-from jp_nb.record.marks import TurnUsage
+from jp_nb.record.marks import Usage
 from jp_nb.record.turns import ConfigChange, Conversation, Inquiry, ToolCall, Turn, read_turn
 from tests.support.entries import (
     ASKED,
@@ -48,7 +48,7 @@ def test_turn_has_request_text_calls_inquiries_and_usage() -> None:
         tool_calls=(ToolCall("a", "t", {}, "r", False), ToolCall("a", "t", {})),
         inquiries=(Inquiry("a.q.1", "?", "answered", True, None, "form"), Inquiry("b.q.1", "?")),
         config_changes=(ConfigChange({"user": {"name": "Ada"}}),),
-        usage=TurnUsage(input_tokens=5, output_tokens=1),
+        usage=Usage(input_tokens=5, output_tokens=1),
     )
 
 

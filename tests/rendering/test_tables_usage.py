@@ -8,7 +8,7 @@ import pytest
 
 from jp_nb.record.clock import utc_now
 from jp_nb.record.document import Document
-from jp_nb.record.marks import TurnUsage, read_usage
+from jp_nb.record.marks import Usage, read_usage
 from jp_nb.rendering.status import tokens_line
 from jp_nb.rendering.tables import COUNTED_ONCE, MAX_MODELS, NOTHING, usage_report
 from tests.rendering.markdown_readers import dangers
@@ -91,8 +91,8 @@ def test_malformed_usage_is_ignored(subtests: pytest.Subtests) -> None:
             entry = raw("chat_response", message="a", metadata={"usage": usage})
             other = {"conversation": 3, "events": [entry, 7, None]}
             usage_report(document(START, ASKED, entry, others=[other, 5]), 10)
-            total = sum((one.tokens for one in read_usage({"usage": usage})), TurnUsage())
-            assert total in (TurnUsage(), TurnUsage(3))
+            total = sum((one.tokens for one in read_usage({"usage": usage})), Usage())
+            assert total in (Usage(), Usage(3))
 
 
 def test_hostile_name_of_a_model_is_shown_as_text() -> None:

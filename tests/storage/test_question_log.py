@@ -326,8 +326,9 @@ def test_logs_over_the_size_limit_are_not_read(
 def test_lock_of_another_process_is_awaited_and_then_reported(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     script = (
-        "import sys\nfrom pathlib import Path\nfrom jp_nb.storage.files import locked\n"
-        f"with locked(Path({str(path)!r})):\n    print('held', flush=True)\n    sys.stdin.read()\n"
+        "import sys\nfrom pathlib import Path\nfrom jp_nb.storage.files import file_lock\n"
+        f"with file_lock(Path({str(path)!r})):\n"
+        "    print('held', flush=True)\n    sys.stdin.read()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -264,12 +264,12 @@ def test_headless_run_applies_the_files_of_the_folder(bare_folder: Path) -> None
 
 
 def test_doctor_lists_pending_settings(bare_folder: Path, open_session: Any) -> None:
-    file = configure(bare_folder, EVIL)
+    configure(bare_folder, EVIL)
     found = open_session()
     row = dict(examine(found.session))["folder"]
-    assert row == f"{file}; ignored until `%jp trust --workspace`: {URL}"
+    assert row == f".jp/config.toml; ignored until `%jp trust --workspace`: {URL}"
     found.jp("trust --workspace --yes")
-    assert dict(examine(found.session))["folder"] == str(file)
+    assert dict(examine(found.session))["folder"] == ".jp/config.toml"
 
 
 def test_command_line_agrees_and_revokes(
