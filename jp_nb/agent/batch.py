@@ -353,7 +353,7 @@ class CallRunner:
             reply=call.reply,
             options=copy_json(dict(tool.options)),
             access=copy_json(tool.access),
-            config=None if for_formatter else self.changes.visible(tool),
+            config=None if for_formatter else self.changes.visible_config(tool),
             delta_rejection=None if for_formatter else call.rejection,
             catalog=self._batch.catalog,
             action="format_arguments" if for_formatter else "run",
@@ -402,7 +402,7 @@ class CallRunner:
         match outcome:
             case Success() if outcome.proposes and tool.executor.may_propose:
                 # While the batch ends, the user cannot approve, and the tool cannot run again.
-                if not self._events.cutting:
+                if not self._events.is_canceling:
                     self.changes.propose(call, tool, outcome)
             case Success(content=content):
                 if outcome.proposes:
@@ -593,7 +593,7 @@ class Coordinator:
             call.index, call.number = index, seen[call.request.id]
             self._runner.begin(call)
         # An interrupt that came with the last response still belongs to this batch.
-        while self._menu_open or self._open_calls() or self._events.waiting:
+        while self._menu_open or self._open_calls() or self._events.has_events:
             event = await self._events.next()
             event()
             self._open_menu()
@@ -636,7 +636,7 @@ class Coordinator:
 
     def _on_interrupt(self) -> None:
         self._functions.interrupts += 1
-        in_menu = self._menu_open or self._events.cutting
+        in_menu = self._menu_open or self._events.is_canceling
         verdict = self._interrupts.decide_without_menu("tool_call", self._settings, in_menu=in_menu)
         self._interrupted_names = self._open_names()
         self._prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
@@ -653,7 +653,7 @@ class Coordinator:
 
     def _open_menu(self) -> None:
         """Open the due menu once all functions that the interrupt may have ended have returned."""
-        if not self._menu_due or self._functions.running or self._events.waiting:
+        if not self._menu_due or self._functions.running or self._events.has_events:
             return
         self._menu_due, settings = False, self._settings
         self._prompts.add(
@@ -679,7 +679,7 @@ class Coordinator:
         cannot: list[Choice] = []
         if calls and all(call.was_interrupted for call in calls):
             cannot.append("continue")
-        if not calls and not self._runner.changes.any_approved:
+        if not calls and not self._runner.changes.has_approved:
             cannot.append("restart")
         return cannot
 
@@ -694,7 +694,7 @@ class Coordinator:
         the `heard` of that moment.
         """
         call.was_interrupted = True
-        deciding = self._menu_open or self._events.cutting or self._verdict is not None
+        deciding = self._menu_open or self._events.is_canceling or self._verdict is not None
         if self._functions.interrupts > count_before and not deciding:
             self._stop_call(call, self._last_continue)
 
@@ -763,7 +763,7 @@ class Coordinator:
         """Cancel all tasks, prompts, and inquiries, and give open questions the outcome `asked`."""
         self._prompts.clear()
         try:
-            await self._events.cut()
+            await self._events.cancel_all()
         finally:
             self._menu_open = self._menu_due = False
             self._functions.forget_runs()

@@ -1,4 +1,4 @@
-"""Result of one tool call outside of a conversation.
+"""Run tool calls outside of a conversation, and report their outcomes.
 
 Source: `docs/turns.md`, `docs/decisions.md` D100, `docs/guide.md`.
 """
@@ -54,8 +54,8 @@ class CallChange:
     reason: str | None = None
 
     def __repr__(self) -> str:
-        said = "approved" if self.approved else "not approved"
-        return f"<{said}: {'; '.join(map(str, self.lines))}>"
+        verdict = "approved" if self.approved else "not approved"
+        return f"<{verdict}: {'; '.join(map(str, self.lines))}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,20 +126,18 @@ class CallOutcome:
 
 @dataclass(slots=True)
 class BenchRun:
-    """Runs batches of calls, one after the other, as a turn would; `ended` has what came of it.
+    """Runs batches of calls like a turn, one after the other. `outcomes` returns the result.
 
-    What a call asks is recorded in `record`, which nobody keeps. Changes that are approved are in
-    `approved`, one for each batch, and count nowhere.
+    `record` is temporary. Approved changes are in `approved`, one per batch, and never take effect.
 
     Attributes:
-        batches: The calls, in the order of the batches.
-        context: What the batches have in common.
-        record: Takes what a turn would append.
-        state: Answers that are known already; what is remembered is forgotten at the end.
-        shared: What tools are told in every call.
+        context: Context of all batches.
+        record: Receives the entries that a turn would append.
+        state: Known answers. It is discarded after the run.
+        shared: The part of the tool context that all calls share.
         on_tool_error: Receives the exception of a tool, for a debugger.
         stopped: True if the user stopped the run early; `abandoned` if at a question of a tool.
-        interrupt_count: How many interrupts it took notice of.
+        interrupt_count: Number of interrupts.
     """
 
     batches: Sequence[Sequence[Call]]
@@ -164,7 +162,7 @@ class BenchRun:
     _interrupt: Callable[[], None] | None = None
 
     async def run(self) -> bool:
-        """Run all batches; return True unless somebody stopped it."""
+        """Run all batches; return True unless the user stopped the run."""
         if self.interrupt_count:
             return False
         PROCESS_LOG.set(self.processes)  # in the context of this task and those that it begins
@@ -194,7 +192,7 @@ class BenchRun:
         return not self.stopped
 
     def interrupt(self) -> None:
-        """Hear that the kernel was interrupted; called on the agent's loop."""
+        """Handle an interrupt of the kernel, on the agent's event loop."""
         self.interrupt_count += 1
         if self._interrupt is not None:
             self.display(InterruptReceived())
@@ -214,15 +212,15 @@ class BenchRun:
                 event = replace(event, counts=False)
         self.display(event)
 
-    def ended(self) -> Iterator[tuple[Call, CallOutcome]]:
-        """Yield each call that has ended and what came of it, in call order."""
+    def outcomes(self) -> Iterator[tuple[Call, CallOutcome]]:
+        """Yield each call with a response, and its outcome, in call order."""
         turn = read_turn(0, self.record.stream.current_turn())
         for number, calls in enumerate(self.batches):
             for call in calls:
                 if call.response is not None:
-                    yield call, self._outcome(number, call, turn.inquiries)
+                    yield call, self._make_outcome(number, call, turn.inquiries)
 
-    def _outcome(self, batch: int, call: Call, inquiries: Sequence[Inquiry]) -> CallOutcome:
+    def _make_outcome(self, batch: int, call: Call, inquiries: Sequence[Inquiry]) -> CallOutcome:
         assert call.response is not None
         end = self._ends[batch, call.key]
         asked = f"{call.request.id}."
@@ -241,10 +239,10 @@ class BenchRun:
             traceback=end.traceback,
             exception=self._raised.get(call),
             whole_chars=call.whole_chars,
-            processes=tuple(map(self._hidden, self.processes)),
+            processes=tuple(map(self._hide_secrets, self.processes)),
             unavailable=self.unavailable,
         )
 
-    def _hidden(self, run: ProcessRun) -> ProcessRun:
+    def _hide_secrets(self, run: ProcessRun) -> ProcessRun:
         hide = self.state.secrets.hide
         return replace(run, stdin=hide(run.stdin), stdout=hide(run.stdout), stderr=hide(run.stderr))

@@ -1,8 +1,7 @@
 """Configuration changes proposed by tools.
 
 If a proposal is not applied, its tool runs again and gets the reason, at most three times.
-Approved changes are provisional: they wait in a list, and become one entry of the record when the
-batch ends.
+Approved changes wait in a list, and become one entry of the record when the batch ends.
 
 Source: `docs/turns.md`, `docs/decisions.md` D6, D29, D38.
 """
@@ -56,41 +55,43 @@ from jp_nb.tools.base import DeltaRejection
 from jp_nb.tools.outcome import Success
 
 
-def proposed_changes(proposal: Proposal) -> Iterator[ProposedChange]:
-    """Everything that `proposal` changes, one line a change: what it sets, then what it unsets.
+def list_changes(proposal: Proposal) -> Iterator[ProposedChange]:
+    """Yield the changes of `proposal`, first the new values, then the unset ones.
 
-    A model's provider and name are one line; what may be a secret is not shown.
+    A model's provider and name are one change. Possible secrets are hidden.
     """
     now, after = proposal.basis.values, proposal.after
     shown = dict[Keys, None]()
     for keys, value in proposal.change.leaves.items():
-        line = _line_of(keys)
+        line = _display_keys(keys)
         if line in shown:
             continue
         shown[line] = None
         if _is_item(line):
             item = _json(mask_secrets(value, line))
-            has = _count(now, line[:-1])
+            has = _format_count(now, line[:-1])
             yield ProposedChange(format_path(line[:-1]), has, item, added=True)
         else:
-            text = _text_at(after, line)
+            text = _format_value(after, line)
             proposed = _json(mask_secrets(value, line)) if text is None else text
-            yield ProposedChange(format_path(line), _text_at(now, line), proposed)
+            yield ProposedChange(format_path(line), _format_value(now, line), proposed)
     for path in proposal.change.unsets:
         keys = parse_path(path)
         if keys in shown:
             continue
         if _is_item(keys):
-            yield ProposedChange(path, _item_at(now, keys), None)
+            yield ProposedChange(path, _format_item(now, keys), None)
         else:
-            yield ProposedChange(path, _text_at(now, keys), None, then=_text_at(after, keys))
+            yield ProposedChange(
+                path, _format_value(now, keys), None, then=_format_value(after, keys)
+            )
 
 
-def changes_nothing(proposal: Proposal) -> bool:
-    """True if all that `proposal` sets was so when the batch began, and what it unsets unset."""
+def has_no_effect(proposal: Proposal) -> bool:
+    """Return True if `proposal` would not change the configuration of the batch."""
     unset = map(parse_path, proposal.change.unsets)
     if any(_is_set(proposal.basis.partial, keys) for keys in unset):
-        return False  # also if a file says the same: it would be unset all the same
+        return False  # even if a file sets the same value
     now, after = proposal.basis.values, proposal.after
     # An item changes its list. Compared as JSON: to Python, 1 is true.
     paths = {format_path(keys[:-1] if _is_item(keys) else keys) for keys in proposal.change.leaves}
@@ -99,12 +100,11 @@ def changes_nothing(proposal: Proposal) -> bool:
 
 def _is_set(partial: Partial, keys: Keys) -> bool:
     if _is_item(keys):
-        return _item_at(partial, keys) is not None
+        return _format_item(partial, keys) is not None
     return get_path(partial, format_path(keys)) is not None
 
 
-def _line_of(keys: Keys) -> Keys:
-    """The keys of the line that shows a leaf."""
+def _display_keys(keys: Keys) -> Keys:
     above = node_at(keys[:-1])
     return keys[:-1] if above is not None and _is_model(above) else keys
 
@@ -118,15 +118,15 @@ def _is_item(keys: Keys) -> bool:
     return isinstance(keys[-1], Element) and above is not None and above.kind == "list"
 
 
-def _count(partial: Partial, keys: Keys) -> str | None:
-    """Return the number of items of the list there, in words; None without any."""
+def _format_count(partial: Partial, keys: Keys) -> str | None:
+    """Return the number of items of a list as text; None if it is empty."""
     items: JsonValue = get_path(partial, format_path(keys))
     count = len(items) if isinstance(items, list) else 0
     return f"{count} item{'' if count == 1 else 's'}" if count else None
 
 
-def _item_at(partial: Partial, keys: Keys) -> str | None:
-    """The item that `keys` name, as JSON; None if the list has no such item."""
+def _format_item(partial: Partial, keys: Keys) -> str | None:
+    """Return the list item with the identity `keys` as JSON; None if there is none."""
     items: JsonValue = get_path(partial, format_path(keys[:-1]))
     node, name = node_at(keys[:-1]), keys[-1]
     assert isinstance(name, Element)
@@ -137,8 +137,8 @@ def _item_at(partial: Partial, keys: Keys) -> str | None:
     return None
 
 
-def _text_at(partial: Partial, keys: Keys) -> str | None:
-    """Return what `partial` holds there as JSON, a model as `provider/name`; None if nothing."""
+def _format_value(partial: Partial, keys: Keys) -> str | None:
+    """Return the value at `keys` as JSON, a model as `provider/name`; None if it is not set."""
     value: JsonValue = get_path(partial, format_path(keys))
     node = node_at(keys)
     if node is not None and _is_model(node) and isinstance(value, dict):
@@ -151,17 +151,17 @@ def _json(value: JsonValue) -> str:
 
 
 MAX_REJECTIONS: Final = 3
-"""So many proposals of one call may be rejected; the next rejection ends the call."""
+"""Maximum number of rejected proposals of a call. The next rejection ends the call."""
 
-MAX_PLACES: Final = 10
-"""Bound of the places of an error, for the model."""
+MAX_ERROR_PATHS: Final = 10
+"""Maximum number of paths in an error for the model."""
 
 NOTHING_TO_CHANGE = "⟳ {} proposed settings that are already set. Nothing to apply."
 EXHAUSTED = "⚠ Tool '{}' exceeded delta retry limit. Aborting tool call."
 FALLBACK = "Tool '{}' failed to produce a valid config delta after {} attempts.\nLast error: {}{}."
 REJECTED_BY_USER = "Config delta rejected. Tool re-invoked."
 NOT_APPLIED = "Change not applied, tool re-invoked."
-HEADS = {
+NOTICE_HEADINGS = {
     "invalid_config": "⚠ Tool '{}' proposed an invalid config change:",
     "unauthorized_paths": "⚠ Tool '{}' proposed a config change beyond its access rules:",
 }
@@ -169,11 +169,11 @@ HEADS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Proposed:
-    """A change that a run proposed and that its tool may make.
+    """A change that a tool proposed within its access rules.
 
     Attributes:
-        content: What the model is to read once it is decided.
-        lines: The change as a person reads it.
+        content: Result of the tool, which is delivered after the decision.
+        lines: The change as text for the user.
     """
 
     call: Call
@@ -184,15 +184,7 @@ class _Proposed:
 
 
 class ConfigChanges:
-    """The configuration changes of one turn's batches. All of it in the coordinator's loop.
-
-    Args:
-        calls: Callbacks of the calls that propose something.
-        display: Shows what happens.
-        prompter: Says whether somebody is there.
-        prompts: Where prompts wait.
-        prepared: What was decided beforehand.
-    """
+    """The configuration changes of a turn's batches, in the coordinator's loop."""
 
     def __init__(
         self,
@@ -215,15 +207,15 @@ class ConfigChanges:
     # --- the buffer --------------------------------------------------------------------------
 
     def begin(self, basis: ConfigSnapshot) -> None:
-        """A batch begins: every tool sees the configuration as it is now."""
+        """Begin a batch with the configuration `basis`."""
         if basis is not self._basis:
             self._visible.clear()
         self._basis = basis
 
-    def visible(self, tool: OfferedTool) -> JsonValue:
-        """Return what `tool` may see of the configuration as the batch began; None if nothing.
+    def visible_config(self, tool: OfferedTool) -> JsonValue:
+        """Return the part of the configuration that `tool` may see; None without a grant.
 
-        The same for every run in the batch, whatever was approved since.
+        It is the same for all runs in the batch, whatever is approved meanwhile.
         """
         if tool.grants is None:
             return None
@@ -232,22 +224,22 @@ class ConfigChanges:
         return copy.deepcopy(self._visible[tool.name])
 
     @property
-    def any_approved(self) -> bool:
-        """True if a change waits for the end of the batch."""
+    def has_approved(self) -> bool:
+        """True if an approved change waits for the end of the batch."""
         return bool(self._approved)
 
     def is_approved(self, call: Call) -> bool:
-        """True if a change of `call` waits for the end of the batch."""
+        """Return True if a change of `call` waits for the end of the batch."""
         return any(approved.call is call for approved, _ in self._approved)
 
     def discard(self) -> list[Call]:
-        """Forget what was approved; the calls whose change that was."""
+        """Discard the approved changes; return the calls that proposed them."""
         calls = [approved.call for approved, _ in self._approved]
         self._approved.clear()
         return calls
 
     def take(self) -> ConfigDelta | None:
-        """Everything approved as one entry, folded in call order; None if that is nothing."""
+        """Return the approved changes as one entry, merged in call order, or None without any."""
         if not self._approved:
             return None
         self._approved.sort(key=lambda approved: approved[0].call.index)
@@ -268,41 +260,41 @@ class ConfigChanges:
     # --- one proposal ------------------------------------------------------------------------
 
     def propose(self, call: Call, tool: OfferedTool, outcome: Success) -> None:
-        """See through what a run of `tool` proposes, and then have its content delivered."""
+        """Review the proposal of a run, and then deliver its result."""
         if outcome.malformed is not None:
             self._reject(call, tool, refuse_malformed(outcome.malformed))
             return
-        found = review_proposal(outcome.config, outcome.unset, tool.rights, self._basis)
-        match found:
+        reviewed = review_proposal(outcome.config, outcome.unset, tool.rights, self._basis)
+        match reviewed:
             case None:
                 self._calls.deliver(call, tool, outcome.content)
             case Refusal():
-                self._reject(call, tool, found)
+                self._reject(call, tool, reviewed)
             case Proposal():
-                if found.needs_approval and changes_nothing(found):
+                if reviewed.needs_approval and has_no_effect(reviewed):
                     self._display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
                     self._calls.deliver(call, tool, outcome.content)
                     return
-                lines = tuple(proposed_changes(found))
-                proposed = _Proposed(call, tool, outcome.content, found, lines)
-                if found.needs_approval:
-                    self._confirm(proposed)
+                lines = tuple(list_changes(reviewed))
+                proposed = _Proposed(call, tool, outcome.content, reviewed, lines)
+                if reviewed.needs_approval:
+                    self._ask_approval(proposed)
                 else:
                     self._approve(proposed, "grant")
             case _:
-                assert_never(found)
+                assert_never(reviewed)
 
-    def _confirm(self, proposed: _Proposed, *, again: bool = False) -> None:
+    def _ask_approval(self, proposed: _Proposed, *, again: bool = False) -> None:
         match self._prepared.decision("change", proposed.tool.name):
             case GivenAnswer():
                 self._approve(proposed, "person", ANSWERS)
                 return
             case DeclinedByFile():
-                self._declined(proposed, ANSWERS)
+                self._reject_by_user(proposed, ANSWERS)
                 return
         unavailable = self._prompter.unavailable()
         if unavailable is not None:
-            self._not_confirmed(proposed, unavailable.reason)
+            self._reject_without_user(proposed, unavailable.reason)
             return
 
         def settle(decided: Approval) -> None:
@@ -310,11 +302,11 @@ class ConfigChanges:
                 case "applied":
                     self._approve(proposed, "person", decided.channel, decided.by)
                 case "rejected":
-                    self._declined(proposed, decided.channel, decided.by)
-                case "interrupted":  # that decides nothing: it is asked again if the batch goes on
-                    self._confirm(proposed, again=True)
+                    self._reject_by_user(proposed, decided.channel, decided.by)
+                case "interrupted":  # asked again if the batch continues
+                    self._ask_approval(proposed, again=True)
                 case "unavailable":
-                    self._not_confirmed(proposed, decided.reason)
+                    self._reject_without_user(proposed, decided.reason)
                 case _:
                     assert_never(decided.decision)
 
@@ -335,12 +327,12 @@ class ConfigChanges:
     ) -> None:
         call, tool = proposed.call, proposed.tool
         paths = proposed.proposal.paths
-        said = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
-        self._approved.append((proposed, said))
+        author = ProposedBy(tool.name, call.request.id, paths, by, channel, person)
+        self._approved.append((proposed, author))
         self._show(proposed, applied=True, by=by, channel=channel, person=person)
         self._calls.deliver(call, tool, proposed.content)
 
-    def _declined(
+    def _reject_by_user(
         self, proposed: _Proposed, channel: str | None, person: str | None = None
     ) -> None:
         self._show(proposed, applied=False, by="person", channel=channel, person=person)
@@ -355,12 +347,12 @@ class ConfigChanges:
             ),
         )
 
-    def _not_confirmed(self, proposed: _Proposed, reason: str) -> None:
+    def _reject_without_user(self, proposed: _Proposed, reason: str) -> None:
         self._calls.note_unavailable(reason)
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
         self._prepared.note_open(decision)
-        if proposed.call.rejections < MAX_REJECTIONS:  # the last time says so itself
+        if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
         self._reject(
@@ -375,14 +367,16 @@ class ConfigChanges:
         )
 
     def _reject(self, call: Call, tool: OfferedTool, refusal: Refusal) -> None:
-        """Have `tool` run again, told why; or end its call, if that was one time too often."""
+        """Run `tool` again with the reason, or end its call after too many rejections."""
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
             self._display(Notice(EXHAUSTED.format(tool.name)))
-            text = FALLBACK.format(tool.name, MAX_REJECTIONS, refusal.summary, _place(refusal))
+            text = FALLBACK.format(
+                tool.name, MAX_REJECTIONS, refusal.summary, _format_paths(refusal)
+            )
             self._calls.finish(call, text, is_error=True)
             return
-        self._display(Notice(_notice(tool.name, refusal)))
+        self._display(Notice(_format_rejection(tool.name, refusal)))
         call.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
         self._calls.run(call, tool)
 
@@ -400,23 +394,26 @@ class ConfigChanges:
         self._display(ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person))
 
 
-def _place(refusal: Refusal) -> str:
-    """Return the place of the last error, not too long for the model."""
-    fields = [shorten_for_error(path) for path in refusal.paths[:MAX_PLACES]]
+def _format_paths(refusal: Refusal) -> str:
+    fields = [shorten_for_error(path) for path in refusal.paths[:MAX_ERROR_PATHS]]
     if left := len(refusal.paths) - len(fields):
         fields.append(f"{left} more")
     return f" at {', '.join(fields)}" if fields else ""
 
 
-def _notice(name: str, refusal: Refusal) -> str:
-    """Return what the person is told about a rejection after which the tool runs again."""
+def _format_rejection(name: str, refusal: Refusal) -> str:
+    """Return the notice for a rejection after which the tool runs again."""
     match refusal.reason:
         case "user_rejected":
             return REJECTED_BY_USER
-        case "confirmation_unavailable":  # what it is about has just been shown
+        case "confirmation_unavailable":  # the change itself was just displayed
             return NOT_APPLIED
         case _:
             shown = refusal.lines or (refusal.detail,)
             return "\n".join(
-                [HEADS[refusal.reason].format(name), *(f"  {x}" for x in shown), NOT_APPLIED]
+                [
+                    NOTICE_HEADINGS[refusal.reason].format(name),
+                    *(f"  {x}" for x in shown),
+                    NOT_APPLIED,
+                ]
             )

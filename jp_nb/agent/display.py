@@ -1,4 +1,4 @@
-"""What a cell is told of a running turn.
+"""Display events of a running turn.
 
 Source: `docs/turns.md`, `docs/guide.md`.
 """
@@ -17,8 +17,8 @@ from jp_nb.tools.parameters import TextArgument
 from jp_nb.tools.question import Question
 
 
-class ShowText(NamedTuple):  # thousands are made, and a frozen dataclass takes twice the time
-    """A piece of assistant text or reasoning, in order."""
+class ShowText(NamedTuple):  # twice as fast as a frozen dataclass, and a turn has thousands
+    """A piece of assistant text or reasoning."""
 
     kind: Literal["message", "reasoning", "structured"]
     text: str
@@ -26,7 +26,7 @@ class ShowText(NamedTuple):  # thousands are made, and a frozen dataclass takes 
 
 @dataclass(frozen=True, slots=True)
 class DiscardText:
-    """The text of the current response, shown so far, is withdrawn: the model refused."""
+    """The displayed text of the current response is withdrawn, because the model refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,16 @@ class EndOfText:
 
 @dataclass(frozen=True, slots=True)
 class ToolBegins:
-    """A tool call is about to run, or waits for permission; again if it is shown otherwise.
+    """A tool call is about to run, waits for permission, or changed its display.
 
     Attributes:
-        parameters: How its arguments are shown: `line` in the line of the call, `json` below it,
-            `off` not at all.
-        formatted: What a formatter made of them, shown below the line instead.
-        edited: True if they are not the model's own: a person changed them.
-        texts: Those that are texts of their own, such as code, shown below the line.
-        asked: True while a prompt shows these texts, so that nobody reads them twice.
+        parameters: Display of the arguments: `line` in the line of the call, `json` below it, or
+            `off`.
+        formatted: Arguments as a formatter wrote them, displayed below the line instead.
+        edited: True if the user changed the arguments.
+        texts: Text arguments, such as code, displayed below the line.
+        asked: True while a prompt displays the text arguments, so that the turn does not repeat
+            them.
     """
 
     call_id: str
@@ -63,11 +64,11 @@ class ToolEnds:
     """A tool call has its response.
 
     Attributes:
-        traceback: Shown folded to the person alone.
-        skipped: True if the tool did not run, or was cut short, because somebody wanted that.
-        result_lines: How many lines of `content` are shown; None: all of them.
-        images: What the model sees beside the text.
-        omitted_images: What it reads in place of images that it does not see.
+        traceback: For the user only.
+        skipped: True if the user skipped or stopped the call.
+        result_lines: Number of lines of `content` to display; None: all.
+        images: Images for the model.
+        omitted_images: Lines that replace other images for the model.
     """
 
     call_id: str
@@ -85,9 +86,9 @@ class ToolEnds:
 
 @dataclass(frozen=True, slots=True)
 class QuestionEnds:
-    """A question was settled: `answer` is None unless `outcome` is `answered`.
+    """A question has its outcome. `answer` is None unless `outcome` is `answered`.
 
-    `by` is who did it, where several people share the notebook.
+    `by` is the name of the user in a shared notebook.
     """
 
     call_id: str
@@ -105,15 +106,14 @@ class QuestionEnds:
 
 @dataclass(frozen=True, slots=True)
 class ChangeEnds:
-    """A proposed configuration change was decided; it counts when all calls of the batch are done.
+    """A proposed configuration change was decided. It takes effect when the batch ends.
 
     Attributes:
-        applied: False if it was rejected.
-        by: `person`, through `channel` (`answers`: beforehand, in a file); `grant` if the tool need
-            not ask; `nobody` if it had to and nobody was there.
-        reason: Why nobody could be asked.
-        person: Who that person is, where several share the notebook.
-        counts: False if nothing is applied, whatever was decided: the call is no part of a turn.
+        by: `person` for the user, through `channel` (`answers`: the answers file); `grant` if the
+            tool needs no approval; `nobody` if no user was available.
+        reason: Why no user was available.
+        person: Name of the user in a shared notebook.
+        counts: False outside of a turn, where changes never take effect.
     """
 
     call_id: str
@@ -129,34 +129,34 @@ class ChangeEnds:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something the person should know, such as an answer that was cut off."""
+    """A message to the user, such as a warning."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ShowRequest:
-    """The request of the turn, where the cell does not say it: it is shown folded, and whole."""
+    """The request of the turn, if the cell does not contain it. It is displayed folded."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """The person said something to the model in the middle of the turn."""
+    """A message of the user to the model in the middle of the turn."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """What is waited for from now on; shown while it lasts, and nothing of it is kept.
+    """The turn waits for something, from now on. The display does not keep it.
 
     Attributes:
-        key: Who waits: `MODEL_WAITS`, or a tool call. What it waited for before is over.
-        text: What for, such as `anthropic/claude-opus`; "": for nothing any more.
-        until: When the wait ends by itself, by `time.monotonic`; None if nobody knows.
-        person: True if the person is to decide: that may stand in line behind something else.
+        key: `MODEL_WAITS`, or a tool call. It replaces the earlier event with this key.
+        text: Description such as `anthropic/claude-opus`; "" at the end of the wait.
+        until: End of a pause, by `time.monotonic`.
+        person: True if the user has to decide, perhaps after other prompts.
     """
 
     key: str
@@ -166,12 +166,12 @@ class Waits:
 
 
 MODEL_WAITS = "model"
-"""Key of the wait for the model that leads the turn."""
+"""Key for the model of the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokensSoFar:
-    """The tokens of the turn, as of its last response; None where none were reported."""
+    """Tokens of the turn after its last response; None if the provider does not report them."""
 
     sent: int | None
     received: int | None
@@ -179,7 +179,7 @@ class TokensSoFar:
 
 @dataclass(frozen=True, slots=True)
 class FunctionBegins:
-    """A tool's function takes the cell's thread, on which this is said."""
+    """A function of a tool occupies the cell's thread. Sent on that thread."""
 
     call_id: str
     name: str
@@ -187,20 +187,20 @@ class FunctionBegins:
 
 @dataclass(frozen=True, slots=True)
 class FunctionEnds:
-    """A tool's function gives the cell's thread back, on which this is said."""
+    """A function of a tool leaves the cell's thread. Sent on that thread."""
 
     call_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class InterruptReceived:
-    """The kernel was interrupted. `then` is what comes of it; None until that is known."""
+    """The kernel was interrupted. `then` is the effect; None until it is decided."""
 
     then: Literal["menu", "continue", "reply", "restart", "stop", "abort"] | None = None
 
 
 TransientEvent = Waits | TokensSoFar | FunctionBegins | FunctionEnds | InterruptReceived
-"""What is shown while it lasts; nothing of it is kept."""
+"""Events that the display does not keep."""
 
 DisplayEvent = (
     ShowText
@@ -216,4 +216,4 @@ DisplayEvent = (
     | TransientEvent
 )
 Display = Callable[[DisplayEvent], None]
-"""Takes events in order, from the agent's thread as a rule; never blocks it."""
+"""Receives events in order, usually on the agent's thread. It must not block."""

@@ -1,6 +1,6 @@
-"""A form with pages on its way to its end: which page is up, what each holds, what comes next.
+"""State machine of a form with pages: current page and screen, answers, and the outcome.
 
-The form in a notebook and the one on stdin both drive it. It draws nothing and reads no clock.
+The forms in the notebook and on stdin share it. It draws nothing and reads no clock.
 
 Source: `docs/prompts.md`.
 """
@@ -23,19 +23,19 @@ from jp_nb.agent.prompts import (
 )
 
 Screen = Literal["page", "summary", "menu", "discard"]
-"""What is up: a page; what is about to be sent; the ways out; whether to throw answers away."""
+"""A page, the summary before sending, the menu of Cancel, or the question about discarding answers.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PageDraft:
-    """What one page holds.
+    """Content of one page.
 
     Attributes:
-        answer: What would be sent; None while the question is open.
-        empty: What is sent once the person confirms that nothing is the answer: no pick, a blank
-            text. None if that is no answer.
-        problem: What is wrong with what stands there; "" if nothing is.
-        timed_out: Whether the time for it was over before it was answered.
+        answer: The answer to send; None while the question is open.
+        empty: The answer to send if the user confirms an empty page. None if it is not valid.
+        problem: Error message about the input; "" without an error.
+        timed_out: True if the time was over before the question was answered.
     """
 
     answer: Answered | None = None
@@ -48,16 +48,14 @@ BLANK = PageDraft()
 
 
 class FormDraft:
-    """One form with pages, from the first page to its `end`. What comes after the end is ignored.
+    """A form from the first page to its `end`. It ignores everything after its end.
 
     Attributes:
-        prompt: What is asked.
-        page: Index of the page that is up, or that the other screens lead back to.
-        screen: What is up.
-        step: Changes with whatever is up: a click on something older is stale.
-        demanded: True if Submit led to this page, because it must be answered first.
-        reviewed: True once Submit was tried: it is then offered on every page.
-        end: How the form ended; None while it is open.
+        page: Index of the current page.
+        step: Changes with each change of the display. Clicks with an older step are stale.
+        demanded: True if Submit led to this page because it needs an answer.
+        reviewed: True once Submit was tried. Each page offers it from then on.
+        end: Outcome of the form; None while it is open.
     """
 
     def __init__(self, prompt: FormPrompt, channel: Channel) -> None:
@@ -75,66 +73,65 @@ class FormDraft:
 
     @property
     def asked(self) -> QuestionPrompt:
-        """The question of the page that is up."""
+        """Question of the current page."""
         return self.prompt.pages[self.page]
 
     @property
     def pages(self) -> Sequence[PageDraft]:
-        """What each page holds, as it was last left."""
+        """Content of each page."""
         return self._pages
 
     @property
     def is_first(self) -> bool:
-        """True on the page that has none before it."""
+        """True on the first page."""
         return self.page == 0
 
     @property
     def is_last(self) -> bool:
-        """True on the page that has none after it."""
+        """True on the last page."""
         return self.page == len(self._pages) - 1
 
     @property
     def can_submit(self) -> bool:
-        """True if the page that is up offers Submit."""
+        """True if the current page offers Submit."""
         return self.is_last or self.reviewed
 
     @property
     def open_pages(self) -> list[int]:
-        """The pages without an answer, in order."""
+        """Indexes of the pages without an answer."""
         return [index for index, page in enumerate(self._pages) if page.answer is None]
 
     @property
     def blocked(self) -> int | None:
-        """The first page that nothing can be sent without; None if all could be sent."""
+        """Index of the first page that prevents Submit; None if the form is complete."""
         return next((index for index in self.open_pages if self._blocks(index)), None)
 
     def _blocks(self, index: int) -> bool:
         return bool(self._pages[index].problem) or self._is_missed(index)
 
     def _is_missed(self, index: int) -> bool:
-        """Return True if the page is open and may not be."""
         required = self.prompt.pages[index].question.required
         return required and not self.prompt.partial and self._pages[index].answer is None
 
     # --- pages -------------------------------------------------------------------------------
 
     def hold(self, draft: PageDraft) -> None:
-        """Keep what stands on the page that is up."""
+        """Store the content of the current page."""
         if self.end is None:
             self._pages[self.page] = draft
 
     def next(self) -> None:
-        """Turn to the next page; on the last one nothing changes."""
+        """Go to the next page, if there is one."""
         if not self.is_last:
             self.go(self.page + 1)
 
     def back(self) -> None:
-        """Turn to the page before; on the first one nothing changes."""
+        """Go to the previous page, if there is one."""
         if not self.is_first:
             self.go(self.page - 1)
 
     def go(self, page: int) -> None:
-        """Turn to `page`, from wherever."""
+        """Go to `page`."""
         if 0 <= page < len(self._pages):
             self.page = page
             self._show("page")
@@ -148,7 +145,7 @@ class FormDraft:
     # --- ends --------------------------------------------------------------------------------
 
     def submit(self) -> None:
-        """Send all answers; with something open show the page in the way, or the summary."""
+        """Send all answers, or show the page that prevents it, or the summary of open pages."""
         self.reviewed = True
         if (blocked := self.blocked) is not None:
             self.go(blocked)
@@ -159,18 +156,21 @@ class FormDraft:
             self._finish()
 
     def confirm_empty(self, page: int) -> None:
-        """Take nothing as the answer to `page`, as its `empty` says."""
+        """Accept the empty answer of `page`."""
         if 0 <= page < len(self._pages) and (empty := self._pages[page].empty) is not None:
             self._pages[page] = PageDraft(empty)
             self.step += 1
 
     def send(self) -> None:
-        """Send what the summary shows: what is open is declined."""
+        """Send the answers from the summary. Open questions are declined."""
         if self.screen == "summary":
             self._finish()
 
     def cancel(self, *, entered: bool = False) -> None:
-        """Show the ways out; without a menu end, or ask before what was `entered` is lost."""
+        """Display the menu, or ask before answers are discarded, or end the form.
+
+        `entered` is True if the current page has input that is not stored yet.
+        """
         if self.prompt.menu:
             self._show("menu")
         elif entered or any(page.answer or page.problem for page in self._pages):
@@ -179,11 +179,11 @@ class FormDraft:
             self._end(NotAnswered("cancelled", self._channel))
 
     def resume(self) -> None:
-        """Return to the page that was up, with what it held."""
+        """Return to the current page."""
         self._show("page")
 
     def discard(self) -> None:
-        """Cancel although something was entered."""
+        """End the form and discard the answers."""
         self._end(NotAnswered("cancelled", self._channel))
 
     def reply(self, text: str) -> None:
@@ -191,18 +191,17 @@ class FormDraft:
         self._end(FormEnd(self._ends("cancelled"), then="reply", text=text))
 
     def stop(self) -> None:
-        """Stop the turn: every question is cancelled."""
+        """Stop the turn. All questions are cancelled."""
         cancelled = NotAnswered("cancelled", self._channel)
         self._end(FormEnd((cancelled,) * len(self._pages), then="stop"))
 
     def _finish(self) -> None:
-        if any(map(self._is_missed, range(len(self._pages)))):  # the time for it was over
+        if any(map(self._is_missed, range(len(self._pages)))):  # the time was over
             self._end(NotAnswered("timed_out", self._channel))
         else:
             self._end(FormEnd(self._ends("declined")))
 
     def _ends(self, left: Literal["declined", "cancelled"]) -> tuple[Answered | NotAnswered, ...]:
-        """Return the end of each page; a question that is open was `left` so."""
         return tuple(
             page.answer or NotAnswered("timed_out" if page.timed_out else left, self._channel)
             for page in self._pages
@@ -216,12 +215,10 @@ class FormDraft:
     # --- deadlines ---------------------------------------------------------------------------
 
     def expire(self, picked: Answered | None = None) -> None:
-        """Take what there is as the time for the page is over, and turn to the next one.
-
-        On the summary all that is open ends so, and the form with it.
+        """End the time for the current page, and go to the next one. On the summary, end the form.
 
         Args:
-            picked: What the person picked on the page since it came up; None if nothing.
+            picked: Unsent selection of the user on the page.
         """
         if self.screen == "summary":
             for index in self.open_pages:
@@ -235,11 +232,7 @@ class FormDraft:
             self.next()
 
     def _time_out(self, index: int, picked: Answered | None = None) -> None:
-        """Settle a page whose time is over.
-
-        A question for a person alone takes nothing that was not sent; nor is anything chosen for a
-        question that must be answered.
-        """
+        # Exclusive questions accept only sent answers, and required ones no automatic answer.
         question, held = self.prompt.pages[index].question, self._pages[index].answer
         if picked is not None and not question.exclusive:
             late = replace(picked, marks=picked.marks | {"timed_out"})

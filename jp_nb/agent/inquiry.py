@@ -1,4 +1,4 @@
-"""Has a model answer the question of a tool.
+"""Let a model answer a question of a tool, in a request of its own.
 
 Source: `docs/turns.md` (RFD 028, RFD 034).
 """
@@ -43,42 +43,38 @@ from jp_nb.tools.question import Question
 
 log = logging.getLogger(__name__)
 
-MARK: Final = "inquiry"
-"""Metadata of the request that puts a question: `<tool>.<question id>`. Never stored."""
+INQUIRY_KEY: Final = "inquiry"
+"""Metadata key of the request with the question: `<tool>.<question id>`. Not stored."""
 PAUSED: Final = "Tool paused: "
 INTERRUPTED: Final = "Tool call was interrupted."
-BESIDE: Final = "No result yet: this call was made in the same answer as the paused one."
+NO_RESULT_YET: Final = "No result yet: this call was made in the same answer as the paused one."
 
 
 class InquiryError(JpNbError):
-    """A model gave no valid answer. The text is for the model that called the tool."""
+    """A model gave no valid answer. The message is for the model that called the tool."""
 
 
-def _unheard(model: str, *, again: str = "", until: float | None = None) -> None:
-    """Tell nobody."""
+def _ignore(*args: object, **options: object) -> None:
+    """Do nothing."""
 
 
-def _uncounted(model: str, usage: Usage) -> None:
-    """Count nothing."""
-
-
-async def _at_once() -> None:
-    """Wait for nothing."""
+async def _do_not_wait() -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInquiry:
-    """A question of a tool call that a model is to answer.
+    """A question of a tool call for a model.
 
     Attributes:
-        id: Id of the round trip in the record, `<call>.<question>.<attempt>`.
-        call_id: The tool call that waits.
-        tool: Its tool.
-        question: What it asks; never a secret, never exclusive.
-        number: Which of the open calls with its id waits, from 1: models give one id twice.
-        waits: Is told whom the call waits for.
-        spent: Is told the tokens of every request and who took them, also of one that failed.
-        when_idle: Waits until whatever else the batch does is done, or waits likewise.
+        id: Id in the record, `<call>.<question>.<attempt>`.
+        call_id: Id of the call, which waits.
+        tool: Name of its tool.
+        question: Neither secret nor exclusive.
+        number: Position among the open calls with this id, from 1. Models repeat ids.
+        waits: Receives the model that the call waits for.
+        spent: Receives the model and the tokens of each request, including failed ones.
+        when_idle: Waits until all other work of the batch is done, or waits likewise.
     """
 
     id: str
@@ -86,29 +82,27 @@ class ModelInquiry:
     tool: str
     question: Question
     number: int = 1
-    waits: WaitCallback = field(default=_unheard, compare=False)
-    spent: Callable[[str, Usage], None] = field(default=_uncounted, compare=False)
-    when_idle: Callable[[], Awaitable[None]] = field(default=_at_once, compare=False)
+    waits: WaitCallback = field(default=_ignore, compare=False)
+    spent: Callable[[str, Usage], None] = field(default=_ignore, compare=False)
+    when_idle: Callable[[], Awaitable[None]] = field(default=_do_not_wait, compare=False)
 
     @property
     def schema_id(self) -> str:
-        """The constant that the answer has to repeat (R028-8)."""
+        """Constant that the answer has to repeat (R028-8)."""
         return f"tool_call.{self.tool}.{self.call_id}"
 
 
 class InquiryBackend(Protocol):
-    """Answers questions by asking a model."""
+    """Asks a model questions of tools."""
 
     async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
-        """Return an answer that is valid for the question. Cancelling the task cancels the request.
+        """Return a valid answer. Canceling the task cancels the request.
 
-        Args:
-            thread: What a provider sees of the conversation now. It is not changed: the copy that
-                the question goes into is made here, before anything is awaited.
-            inquiry: The question.
+        The question goes into a copy of `thread`, the current context, which is made before the
+        first await.
 
         Raises:
-            InquiryError: If no valid answer came.
+            InquiryError: There is no valid answer.
         """
         ...
 
@@ -117,7 +111,7 @@ class InquiryBackend(Protocol):
 
 
 def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
-    """Return the JSON schema of the answer; `inquiry_id` is in it by `docs/decisions.md` D2."""
+    """Return the JSON schema of the answer, with `inquiry_id` (`docs/decisions.md` D2)."""
     return {
         "type": "object",
         "properties": {
@@ -132,18 +126,19 @@ def answer_schema(inquiry: ModelInquiry) -> dict[str, JsonValue]:
 def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> RequestContext:
     """Return a copy of `thread` in which the call is paused and its question is asked.
 
-    No call in it stays without a response: that of the running batch which asks is paused, the
-    others of the batch have no result yet, and those of earlier turns were interrupted.
+    Each open call gets a response: the paused one, other calls of the batch without a result yet,
+    and interrupted calls of earlier turns.
     """
     items: list[ContextItem] = []
     open_calls: list[ContextItem] = []
 
-    def respond(*, now: bool) -> None:
+    def respond(*, in_batch: bool) -> None:
         same = 0
         for call in open_calls:
-            same += _id(call) == inquiry.call_id
-            asks = now and _id(call) == inquiry.call_id and same == inquiry.number
-            items.append(ContextItem(_response(call, inquiry, asks=asks, now=now), call.provider))
+            same += _call_id(call) == inquiry.call_id
+            asks = in_batch and _call_id(call) == inquiry.call_id and same == inquiry.number
+            response = _response(call, inquiry, asks=asks, in_batch=in_batch)
+            items.append(ContextItem(response, call.provider))
         open_calls.clear()
 
     for item in thread:
@@ -152,29 +147,29 @@ def with_open_question(thread: RequestContext, inquiry: ModelInquiry) -> Request
                 open_calls.append(item)
             case ToolCallResponse(id=call_id):
                 # Ids repeat: the n-th response of an id answers its n-th request.
-                first = (n for n, call in enumerate(open_calls) if _id(call) == call_id)
+                first = (n for n, call in enumerate(open_calls) if _call_id(call) == call_id)
                 if (number := next(first, None)) is not None:
                     del open_calls[number]
             case ChatRequest():
-                respond(now=False)
+                respond(in_batch=False)
         items.append(item)
-    respond(now=True)
-    items.append(ContextItem(_question(inquiry), items[-1].provider if items else ""))
+    respond(in_batch=True)
+    items.append(ContextItem(_question_request(inquiry), items[-1].provider if items else ""))
     return RequestContext(items)
 
 
-def _id(item: ContextItem) -> str:
+def _call_id(item: ContextItem) -> str:
     return item.entry.id if isinstance(item.entry, ToolCallRequest) else ""
 
 
 def _response(
-    call: ContextItem, inquiry: ModelInquiry, *, asks: bool, now: bool
+    call: ContextItem, inquiry: ModelInquiry, *, asks: bool, in_batch: bool
 ) -> ToolCallResponse:
-    text = PAUSED + inquiry.question.text if asks else BESIDE if now else INTERRUPTED
-    return ToolCallResponse(id=_id(call), content=text, is_error=not now)
+    text = PAUSED + inquiry.question.text if asks else NO_RESULT_YET if in_batch else INTERRUPTED
+    return ToolCallResponse(id=_call_id(call), content=text, is_error=not in_batch)
 
 
-def _question(inquiry: ModelInquiry) -> ChatRequest:
+def _question_request(inquiry: ModelInquiry) -> ChatRequest:
     question = inquiry.question
     parts = [
         f"The tool `{inquiry.tool}` is paused and asks you a question.",
@@ -185,7 +180,7 @@ def _question(inquiry: ModelInquiry) -> ChatRequest:
     return ChatRequest(
         content="\n\n".join(part for part in parts if part.strip()),
         schema=answer_schema(inquiry),
-        metadata={MARK: f"{inquiry.tool}.{question.id}"},
+        metadata={INQUIRY_KEY: f"{inquiry.tool}.{question.id}"},
     )
 
 
@@ -196,34 +191,34 @@ def extract_answer(entries: Sequence[Entry], inquiry: ModelInquiry) -> JsonValue
     """Return the answer in the first structured response among `entries`.
 
     Raises:
-        InquiryError: If there is none, or it is no answer to the question.
+        InquiryError: There is none, or it is not valid for the question.
     """
     for entry in entries:
         if isinstance(entry, ChatResponse) and entry.kind == "structured":
-            return _answer(entry.data, inquiry)
+            return _validate_answer(entry.data, inquiry)
     raise InquiryError("No structured data in the LLM response")
 
 
-def _answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
+def _validate_answer(data: JsonValue, inquiry: ModelInquiry) -> JsonValue:
     if not isinstance(data, dict):
-        raise _unusable("expected a JSON object")
+        raise _extraction_error("expected a JSON object")
     if "answer" not in data:
-        raise _unusable("`answer` is missing")
+        raise _extraction_error("`answer` is missing")
     if data.get("inquiry_id", inquiry.schema_id) != inquiry.schema_id:
-        raise _unusable(f"`inquiry_id` is not {inquiry.schema_id!r}")
+        raise _extraction_error(f"`inquiry_id` is not {inquiry.schema_id!r}")
     answer = data["answer"]
     match inquiry.question.misfit(answer):
         case "option":
-            raise _unusable("`answer` is not one of the options")
+            raise _extraction_error("`answer` is not one of the options")
         case "type":
-            raise _unusable(f"`answer` is not {inquiry.question.answer_type.expects}")
+            raise _extraction_error(f"`answer` is not {inquiry.question.answer_type.expects}")
         case "value":
             why = inquiry.question.answer_type.format_problem(answer)
-            raise _unusable(f"`answer` does not fit: {why}")
+            raise _extraction_error(f"`answer` does not fit: {why}")
     return answer
 
 
-def _unusable(reason: str) -> InquiryError:
+def _extraction_error(reason: str) -> InquiryError:
     return InquiryError(f"Failed to extract answer from structured response: {reason}")
 
 
@@ -232,13 +227,13 @@ def _unusable(reason: str) -> InquiryError:
 
 @dataclass(frozen=True, slots=True)
 class InquiryModel:
-    """A model that answers questions, and how it is asked.
+    """A model that answers questions of tools.
 
     Attributes:
-        request: Limits and retries, as they hold for inquiries.
-        full_name: `provider/name`, for the person.
-        is_replayed: True if its answers take no time: then those of one batch come in the order
-            in which they were asked for.
+        request: Limits and retries.
+        full_name: `provider/name`, for the user.
+        is_replayed: True if responses take no time. Inquiries of a batch then run one by one, in
+            order.
     """
 
     provider: Provider
@@ -252,15 +247,14 @@ class InquiryModel:
 
 @dataclass(slots=True)
 class LlmInquiryBackend:
-    """Puts each question to a model in a request of its own. Made once per turn (R028-19).
+    """Sends each question to a model in a request of its own; one instance per turn (R028-19).
 
     Attributes:
-        default: Who answers.
-        overrides: Who answers instead, by tool and question id.
-        tools: Those of the conversation. They are sent so that the request begins like the
-            conversation's own, and none may be called.
-        attachments: Those of the conversation.
-        conversation_id: The conversation's, for prompt caching.
+        default: The model without an override.
+        overrides: Models by tool and question id.
+        tools: Tools of the conversation, so that the requests share a cached prefix. None may run.
+        attachments: Attachments of the conversation.
+        conversation_id: For prompt caching.
         sleep: Waits before a retry.
     """
 
@@ -272,7 +266,7 @@ class LlmInquiryBackend:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
-        """See `InquiryBackend`."""
+        """Implement `InquiryBackend.inquire`."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
         request = self._request(model, with_open_question(thread, inquiry), inquiry)
         try:
@@ -288,7 +282,7 @@ class LlmInquiryBackend:
                 raise
             raise InquiryError("Inquiry cancelled") from None  # by the provider itself
         except JpNbError as exc:
-            raise InquiryError(f"LLM provider error: {without_addresses(str(exc))}") from exc
+            raise InquiryError(f"LLM provider error: {remove_addresses(str(exc))}") from exc
         except Exception as exc:
             log.exception("An inquiry failed")
             raise InquiryError(f"LLM provider error: {type(exc).__name__}") from exc
@@ -320,21 +314,21 @@ async def request_response(
     spent: Callable[[str, Usage], None],
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> list[Entry]:
-    """Return the entries of one whole response to `request`, with as many attempts as it takes.
+    """Return the entries of one complete response to `request`, with retries.
 
     Args:
-        model: Who is asked.
-        request: What is asked.
-        waits: Is told whom is waited for.
-        spent: Is told the tokens of every attempt, also of one that failed.
+        model: The model, with its limits.
+        request: The request.
+        waits: Receives the model that the request waits for.
+        spent: Receives the model and the tokens of each attempt, including failed ones.
         sleep: Waits before a retry.
 
     Raises:
-        ProviderError: If none came.
+        ProviderError: No attempt succeeded.
     """
     name = model.full_name or model.model
     return await with_retries(
-        lambda: _attempt(model.provider, request, partial(spent, name)),
+        lambda: _request_once(model.provider, request, partial(spent, name)),
         model=name,
         limits=model.request,
         waits=waits,
@@ -342,10 +336,10 @@ async def request_response(
     )
 
 
-async def _attempt(
+async def _request_once(
     provider: Provider, request: ModelRequest, spent: Callable[[Usage], None]
 ) -> list[Entry] | Retry:
-    """Return the entries of one response; `Retry` if the provider asks to be called again."""
+    """Return the entries of one response, or `Retry` if the provider asks for another request."""
     builder = ResponseBuilder()
     entries: list[Entry] = []
     retry: Retry | None = None
@@ -366,12 +360,11 @@ async def _attempt(
         if retry is not None:
             return retry
         raise ProviderError("the response ended before the answer was complete", kind="transient")
-    _refuse_unless_whole(finished)
+    _check_complete(finished)
     return entries + builder.finish()[0]
 
 
-def _refuse_unless_whole(finished: Finished) -> None:
-    """Raise `ProviderError` if the response is refused or cut off."""
+def _check_complete(finished: Finished) -> None:
     if finished.reason == "refused":
         detail = f": {finished.detail}" if finished.detail else ""
         raise ProviderError(f"the model refused to answer{detail}")
@@ -381,9 +374,9 @@ def _refuse_unless_whole(finished: Finished) -> None:
         )
 
 
-# --- what another model may read -------------------------------------------------------------
+# --- errors for the model ---------------------------------------------------------------------
 
-_LONGEST: Final = 1000
+_MAX_ERROR_CHARS: Final = 1000
 _URL: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://(?:[^\s/@'\"]*@)?([^\s/:'\"?#)\]]+)[^\s'\")\]]*(?<![:.,;])",
     re.IGNORECASE,
@@ -398,12 +391,12 @@ _KEY: Final = re.compile(
 )
 
 
-def without_addresses(text: str) -> str:
-    """Return `text` without servers and keys that a provider's error may name, and shortened.
+def remove_addresses(text: str) -> str:
+    """Return `text` without addresses of servers and keys, and truncated.
 
     The error goes to the model that called the tool, and into the record.
     """
-    text = text[:_LONGEST]
+    text = text[:_MAX_ERROR_CHARS]
     hosts = {match[1] for match in _URL.finditer(text)}
     text = _URL.sub("[address]", text)
     for host in hosts:

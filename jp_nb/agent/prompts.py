@@ -1,4 +1,4 @@
-"""Port `Prompter`, the prompts it shows, their queue, and prepared answers.
+"""Prompts for the user: interface `Prompter`, types of prompts, their queue, and prepared answers.
 
 Source: `docs/prompts.md`, `docs/turns.md`, `docs/answers.md`.
 """
@@ -22,9 +22,9 @@ from jp_nb.tools.question import FormAnswer, Question
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button that decides at once; `key` is its single key on stdin.
+    """A button that decides at once. `key` is its key on stdin.
 
-    `on_form` is false for what only makes sense on stdin, such as printing once more.
+    `on_form` is False for actions that make sense only on stdin, such as printing again.
     """
 
     key: str
@@ -40,12 +40,14 @@ def label_name(tool: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QuestionPrompt:
-    """A tool's question. `remember` offers "for this turn" (boolean questions only).
+    """A question. `remember` offers "for this turn" (boolean questions only).
 
-    `label` is the header's text, `tool` the name of the tool that really asks (None if hidden).
-    `consents`: to answer with the default lets something happen, such as a call with arguments
-    that were to be edited: an empty line must not do that. `is_code`: the text is edited line by
-    line, in letters of one width.
+    Attributes:
+        label: Text of the header.
+        tool: Name of the tool that asks; None if it is hidden.
+        consents: True if the default permits something, such as a call with edited arguments. An
+            empty line must not do that.
+        is_code: True if the text is code: it is edited line by line, in a monospaced font.
     """
 
     question: Question
@@ -58,11 +60,11 @@ class QuestionPrompt:
 
 @dataclass(frozen=True, slots=True)
 class PromptDetail:
-    """Something that is decided about, shown exactly and whole under its `caption`.
+    """Exact content that the user decides about, with a `caption`.
 
     Attributes:
-        value: An object is shown key by key, a text line by line.
-        language: Of a text that is code, such as `python`: a form highlights it.
+        value: An object is displayed key by key, a text line by line.
+        language: Language of code, such as `python`, for highlighting.
     """
 
     caption: str
@@ -72,19 +74,18 @@ class PromptDetail:
 
 @dataclass(frozen=True, slots=True)
 class ActionPrompt:
-    """A decision among buttons: permission, result delivery, a changed configuration, a menu.
+    """A decision among buttons: permission, delivery, configuration change, or menu.
 
-    None of them is preselected: nothing happens that nobody chose.
+    No button is preselected, so that nothing happens by accident.
 
     Attributes:
-        text: One line: what is to be decided.
-        exhibits: What is decided about, below it, such as the arguments of a call.
-        changes: What would change, below it: a table on a form, a line for each on stdin.
-        last_line: What stands before the keys on stdin, where a form has its buttons. Case makes
-            no difference there.
-        help: One line that `?` shows on stdin below the keys.
-        only_buttons: Whether nothing but a button decides: Esc leaves the form open. Elsewhere Esc
-            cancels the prompt.
+        text: The question, in one line.
+        exhibits: Details that the user decides about, such as the arguments of a call.
+        changes: A table on a form, a line for each on stdin.
+        last_line: Text before the keys on stdin, where a form has its buttons. Keys are then not
+            case-sensitive.
+        help: One line, displayed for `?` on stdin.
+        only_buttons: True if Esc leaves the form open. Otherwise, Esc cancels the prompt.
     """
 
     text: str
@@ -99,14 +100,13 @@ class ActionPrompt:
 
 @dataclass(frozen=True, slots=True)
 class ProposedChange:
-    """One line of a proposed configuration change, as a person reads it.
+    """One line of a proposed configuration change.
 
     Attributes:
-        path: What changes.
-        now: What it is, as JSON; None if it is not set.
-        proposed: What it is to become, as JSON; None if it is to be unset.
-        added: True if `proposed` is one more item of the list at `path`, which keeps the others.
-        then: What shows when it is unset, because the program or a tool brings it along.
+        now: Current value as JSON; None if it is not set.
+        proposed: New value as JSON; None to unset it.
+        added: True if `proposed` is an additional item of the list at `path`.
+        then: Value after unsetting it, from the defaults or a tool.
     """
 
     path: str
@@ -117,7 +117,7 @@ class ProposedChange:
 
     @property
     def becomes(self) -> str:
-        """The text of what is at `path` afterwards."""
+        """Text of the new value."""
         if self.proposed is None:
             return UNSET if self.then is None else f"{UNSET}, then {self.then}"
         return f"+ {self.proposed}" if self.added else self.proposed
@@ -130,22 +130,21 @@ class ProposedChange:
 
 
 UNSET = "(unset)"
-"""Stands for what is not set, or is to be unset."""
+"""Text for a value that is not set."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormPrompt:
-    """Several questions on one form: a page each, in order; Back, Next, and Submit on the last.
+    """A form with several pages: Back, Next, and Submit on the last page.
 
-    Nothing is an answer before Submit.
+    Answers take effect only with Submit.
 
     Attributes:
-        pages: At least one; a question of kind `form` is a page with several fields. None offers
-            "for this turn".
-        partial: Whether required questions, too, may be left open on purpose: who asked takes what
-            there is.
-        menu: Whether Cancel offers to reply to the model, to stop the turn, and to go back. Else it
-            ends the form.
+        pages: One question each, at least one. A question of kind `form` has several fields. No
+            page offers "for this turn".
+        partial: True if required questions may stay open: the tool accepts missing answers.
+        menu: True if Cancel offers to reply to the model, to stop the turn, and to go back.
+            Otherwise, Cancel ends the form.
     """
 
     pages: tuple[QuestionPrompt, ...]
@@ -154,20 +153,17 @@ class FormPrompt:
 
     @property
     def label(self) -> str | None:
-        """The header's text of the first page."""
+        """Header of the first page."""
         return self.pages[0].label
 
     @property
     def tool(self) -> str | None:
-        """The name of the tool that asks; None if it is hidden."""
+        """Name of the tool that asks; None if it is hidden."""
         return self.pages[0].tool
 
 
 def needs_form(question: Question) -> bool:
-    """Return True if `question` is asked by a `FormPrompt` even if it is alone.
-
-    It has several fields, or may stay open.
-    """
+    """Return True if `question` needs a `FormPrompt`: it has several fields, or is optional."""
     return isinstance(question.answer_type, FormAnswer) or not question.required
 
 
@@ -176,14 +172,14 @@ AnyPrompt = Prompt | FormPrompt
 Channel = Literal["form", "stdin", "terminal"]
 Mark = AnswerMark
 EMPTY_MARK: Final[frozenset[Mark]] = frozenset({"empty"})
-"""Marks an answer that is blank, and was confirmed to be."""
+"""Mark of an empty answer that the user confirmed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Somebody answered. `value` fits the question, or is an action's value.
+    """An answer of the user: a valid value for the question, or the value of an action.
 
-    `by` is who, as the page says that sent it; None where one person has the notebook.
+    `by` is the name of the user in a shared notebook, as the page reports it.
     """
 
     value: JsonValue
@@ -195,10 +191,9 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class NotAnswered:
-    """Somebody was there and no answer came: never an empty or default answer.
+    """A prompt without an answer of the user.
 
-    `channel` is None for a prompt that was dropped before it was shown; `by` is who left it so, as
-    in `Answered`.
+    `channel` is None if the prompt was dropped before it was displayed.
     """
 
     end: Literal["declined", "cancelled", "timed_out", "interrupted"]
@@ -207,7 +202,7 @@ class NotAnswered:
 
 
 def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | NotAnswered:
-    """Return `end`; for an optional question whose time is over, the answer that nobody chose."""
+    """Return `end`, or the automatic answer if the time for an optional question is over."""
     if end.end != "timed_out" or question.automatic is None or end.channel is None:
         return end
     return Answered(question.automatic, end.channel, marks=frozenset({"auto", "timed_out"}))
@@ -215,13 +210,13 @@ def apply_timeout_default(question: Question, end: NotAnswered) -> Answered | No
 
 @dataclass(frozen=True, slots=True)
 class FormEnd:
-    """A form with several pages ended otherwise than by being cancelled or interrupted as a whole.
+    """The outcome of a form that was not cancelled or interrupted as a whole.
 
     Attributes:
-        ends: One for each page, in order: `declined` is a question that was left open on purpose,
-            `cancelled` one that was open when the person replied or stopped.
-        then: `submitted`; or what was chosen on the way out: to `reply` with `text` to the model,
-            or to `stop` the turn.
+        ends: One for each page: `declined` for a question left open on purpose, `cancelled` for one
+            that was open when the user replied or stopped.
+        then: `reply` with `text` to the model, or `stop` the turn, if the user chose that in the
+            menu.
     """
 
     ends: tuple[Answered | NotAnswered, ...]
@@ -231,7 +226,7 @@ class FormEnd:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """Nobody can be asked; `reason` says why, in words."""
+    """No user is available, for the `reason`."""
 
     reason: str
 
@@ -242,42 +237,42 @@ AnyEnd = PromptEnd | FormEnd
 
 
 def with_sender(end: AnyEnd, name: str | None) -> AnyEnd:
-    """Return `end` as one that came of what `name` did; what nobody chose in it is nobody's."""
+    """Return `end` with the name of the user who decided. Automatic outcomes get no name."""
     match end:
         case FormEnd(ends=ends):
-            return replace(end, ends=tuple(replace(x, by=_chosen_by(x, name)) for x in ends))
+            return replace(end, ends=tuple(replace(x, by=_sender_of(x, name)) for x in ends))
         case Answered() | NotAnswered():
-            return replace(end, by=_chosen_by(end, name))
+            return replace(end, by=_sender_of(end, name))
         case Unavailable():
             return end
 
 
-def _chosen_by(end: Answered | NotAnswered, name: str | None) -> str | None:
+def _sender_of(end: Answered | NotAnswered, name: str | None) -> str | None:
     if isinstance(end, NotAnswered):
         return name if end.end in ("declined", "cancelled") else None
     return None if end.marks & {"auto", "timed_out"} else name
 
 
 class Prompter(Protocol):
-    """Asks the person in front of the notebook."""
+    """Asks the user of the notebook."""
 
     def unavailable(self) -> Unavailable | None:
-        """Return why no user can be asked in the running cell; None if a user may be available.
+        """Return the reason if no user is available in the running cell; None if a user may be.
 
-        Cheap, and safe from any thread: the one predicate of routing (R083-99).
+        Fast, and safe on any thread. All routing of questions depends on it (R083-99).
         """
         ...
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
-        """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        """Display `prompt` and wait. Canceling the task closes the prompt."""
         ...
 
     async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
-        """Put `prompt` to the person, as `ask` does."""
+        """Display `prompt` and wait, like `ask`."""
         ...
 
     def interrupt(self) -> None:
-        """End every prompt that was put so far as interrupted, soon; from the agent's loop."""
+        """End all current prompts as interrupted. Called on the agent's event loop."""
         ...
 
 
@@ -285,17 +280,17 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Ask = Callable[[Prompt], Awaitable[PromptEnd]]
-"""Puts one prompt and waits. Never raises but to be cancelled: a prompt that fails asks nobody."""
+"""Displays one prompt and waits. A prompt that fails counts as unavailable."""
 PromptEvent = Callable[[], None]
-"""Something that happened: what changes because of it, for the coordinator's loop to call."""
+"""A change of state, called in the coordinator's loop."""
 Spawn = Callable[[Callable[[], Awaitable[PromptEvent]]], "asyncio.Task[None]"]
-"""Runs work beside the coordinator's loop; what the work returns is called in the loop."""
+"""Runs work as a task; the returned event is called in the coordinator's loop."""
 Dialogue = Callable[[Ask], Awaitable[T]]
-"""Has the screen for itself until it returns: a prompt as a rule, and those it leads to."""
+"""One or several prompts that keep the screen until the function returns."""
 
 
 def safe_ask(prompter: Prompter) -> Ask:
-    """Return the function by which a dialogue asks `prompter`."""
+    """Return an `Ask` for `prompter` that does not raise, except for cancellation."""
 
     async def ask(prompt: Prompt) -> PromptEnd:
         try:
@@ -308,7 +303,7 @@ def safe_ask(prompter: Prompter) -> Ask:
 
 
 async def ask_form(prompter: Prompter, prompt: FormPrompt) -> FormPromptEnd:
-    """Put `prompt` to the person. Never raises but to be cancelled, as an `Ask`."""
+    """Display `prompt` and wait. Does not raise, except for cancellation."""
     try:
         return await prompter.ask_form(prompt)
     except Exception as exc:
@@ -317,14 +312,14 @@ async def ask_form(prompter: Prompter, prompt: FormPrompt) -> FormPromptEnd:
 
 
 class PromptQueue(Generic[T]):
-    """Shows one thing at a time to a person: first come, first served. Of one thread.
+    """Queue with at most one item on screen, for one thread.
 
     Args:
-        show: Shows what has come to its turn, or has it leave at once.
+        show: Displays an item, or removes it at once.
 
     Attributes:
-        shown: What is on screen.
-        held: True while nothing new is shown.
+        shown: The item on screen.
+        held: True while no new item may be displayed.
     """
 
     def __init__(self, show: Callable[[T], None]) -> None:
@@ -334,13 +329,13 @@ class PromptQueue(Generic[T]):
         self.held = False
 
     def add(self, item: T, *, before: Callable[[T], bool] = lambda other: False) -> None:
-        """Put `item` at the end, or in front of the first one that it goes `before`."""
+        """Add `item` at the end, or in front of the first item for which `before` returns True."""
         places = (index for index, other in enumerate(self._line) if before(other))
         self._line.insert(next(places, len(self._line)), item)
         self.show_next()
 
-    def leave(self, item: T) -> bool:
-        """Take `item` away, and return whether it was on screen. The next one is not shown yet."""
+    def remove(self, item: T) -> bool:
+        """Remove `item`; return True if it was on screen. Does not display the next one."""
         if item is self.shown:
             self.shown = None
             return True
@@ -349,19 +344,19 @@ class PromptQueue(Generic[T]):
         return False
 
     def show_next(self) -> None:
-        """Show what is next, unless something is on screen."""
+        """Display the next item, unless one is on screen."""
         while self.shown is None and self._line and not self.held:
             self.shown = self._line.popleft()
             self._show(self.shown)
 
     def clear(self) -> None:
-        """Forget what waits. What is on screen stays there."""
+        """Remove all waiting items, but not the one on screen."""
         self._line.clear()
 
 
 @dataclass(slots=True, eq=False)
 class _WaitingDialogue(Generic[T]):
-    """A dialogue in line; `settle` takes its result, `skip` says that it is not needed any more."""
+    """A queued dialogue. `settle` receives its result. `skip` returns True to drop it."""
 
     dialogue: Dialogue[T]
     settle: Callable[[T], None]
@@ -371,12 +366,7 @@ class _WaitingDialogue(Generic[T]):
 
 
 class Prompts:
-    """The dialogues of a turn, one at a time. All of it in the coordinator's loop.
-
-    Args:
-        prompter: Asks the person.
-        spawn: Runs work beside the loop; what the work returns is called in the loop.
-    """
+    """Dialogues of a turn, one at a time, in the coordinator's loop."""
 
     def __init__(self, prompter: Prompter, spawn: Spawn) -> None:
         self._ask = safe_ask(prompter)
@@ -392,10 +382,14 @@ class Prompts:
         first: bool = False,
         again: bool = False,
     ) -> None:
-        """Have `dialogue` when it is its turn; `first`: right after the one on screen.
+        """Queue `dialogue`.
 
-        `again`: it was on screen already, and only those that came `first` go before it.
-        `skip` is called when its turn has come: true means that it settled things itself.
+        Args:
+            dialogue: Displays prompts until it returns a result.
+            settle: Receives the result.
+            skip: Called before the dialogue starts. Returns True if it settled the matter itself.
+            first: Queue it in front of all others.
+            again: The dialogue was interrupted: queue it in front of all but `first` ones.
         """
         self._queue.add(
             _WaitingDialogue(dialogue, settle, skip, first),
@@ -403,33 +397,33 @@ class Prompts:
         )
 
     def hold(self) -> None:
-        """Show nothing new until `release`: something else is to be shown before."""
+        """Display no new dialogue until `release`."""
         self._queue.held = True
 
     def release(self) -> None:
-        """Show what is next."""
+        """Display the next dialogue."""
         self._queue.held = False
         self._queue.show_next()
 
     def clear(self) -> None:
-        """Drop what is on screen and what waits, unsettled."""
+        """Drop all dialogues without a result, including the one on screen."""
         self._queue.clear()
         if (shown := self._queue.shown) is not None:
-            self._queue.leave(shown)
+            self._queue.remove(shown)
             if shown.task is not None:
                 shown.task.cancel()
 
     def _show(self, waiting: _WaitingDialogue[T]) -> None:
         if waiting.skip():
-            self._queue.leave(waiting)
+            self._queue.remove(waiting)
         else:
-            waiting.task = self._spawn(lambda: self._have(waiting))
+            waiting.task = self._spawn(lambda: self._run(waiting))
 
-    async def _have(self, waiting: _WaitingDialogue[T]) -> PromptEvent:
+    async def _run(self, waiting: _WaitingDialogue[T]) -> PromptEvent:
         result = await waiting.dialogue(self._ask)
 
         def settle() -> None:
-            if self._queue.leave(waiting):  # else it was dropped when it had just ended
+            if self._queue.remove(waiting):  # else it was dropped just after its end
                 waiting.settle(result)
                 self._queue.show_next()
 
@@ -438,16 +432,16 @@ class Prompts:
 
 DecisionKind = Literal["question", "permission", "result", "change"]
 ANSWERS: Final = "answers"
-"""The channel of what was decided so."""
+"""Channel of prepared answers and decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAnswer:
-    """The answer, or that a call runs, its result is delivered or its change applied.
+    """A prepared answer, or a prepared permission or approval.
 
     Attributes:
-        value: Fits the question; None for the other kinds.
-        place: Where that is written, as a person reads it.
+        value: A valid answer; None for decisions.
+        place: Position in the answers file, for the user.
     """
 
     value: JsonValue
@@ -456,14 +450,14 @@ class GivenAnswer:
 
 @dataclass(frozen=True, slots=True)
 class DeclinedByFile:
-    """It is not to be answered, run, delivered or applied; `place` as with `GivenAnswer`."""
+    """A prepared refusal. `place` as in `GivenAnswer`."""
 
     place: str
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidAnswer:
-    """What is written there is no answer; `why` names the place."""
+    """A prepared answer that is not valid. `why` includes the position."""
 
     why: str
 
@@ -473,13 +467,12 @@ PreparedDecision = GivenAnswer | DeclinedByFile | InvalidAnswer
 
 @dataclass(frozen=True, slots=True)
 class OpenDecision:
-    """Something that nobody decided.
+    """A decision that needed the user.
 
     Attributes:
-        tool: Name of the tool.
-        question: What it asked, if that is the decision.
-        detail: What else it is about, as a person reads it, such as the change.
-        why: Why nobody did.
+        question: The question, if that is the decision.
+        detail: Other content for the user, such as the change.
+        why: Why there was no decision.
     """
 
     kind: DecisionKind
@@ -490,23 +483,23 @@ class OpenDecision:
 
 
 class PreparedAnswers(Protocol):
-    """Knows what was decided beforehand. All of it from the agent's thread or the cell's."""
+    """Prepared answers and decisions. Called on the agent's thread and the cell's thread."""
 
     def answer(self, tool: str, question: Question) -> PreparedDecision | None:
-        """Return the answer to `question` of `tool`; None if there is none."""
+        """Return the prepared answer to `question` of `tool`, if any."""
         ...
 
     def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
-        """Return what was decided about `tool`, but for its questions; None if nothing was."""
+        """Return the prepared decision about `tool`, if any."""
         ...
 
     def note_open(self, decision: OpenDecision) -> None:
-        """Note what nobody decided."""
+        """Note a decision that was not prepared."""
         ...
 
 
 class NothingPrepared:
-    """Nobody decided anything beforehand."""
+    """No prepared answers."""
 
     def answer(self, tool: str, question: Question) -> None:
         """Return None."""
@@ -515,7 +508,7 @@ class NothingPrepared:
         """Return None."""
 
     def note_open(self, decision: OpenDecision) -> None:
-        """Forget it."""
+        """Do nothing."""
 
 
 NOTHING_PREPARED: Final = NothingPrepared()

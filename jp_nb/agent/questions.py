@@ -77,10 +77,9 @@ from jp_nb.tools.secrets import SecretAnswers
 
 @dataclass(frozen=True, slots=True)
 class UseAnswer:
-    """The answer is known, and nobody is asked.
+    """Use a known answer.
 
-    `channel` says from where; None for the automatic answer of an optional question: nobody is
-    there to decide.
+    `channel` is its source; None for the automatic answer of an optional question.
     """
 
     answer: JsonValue
@@ -89,20 +88,19 @@ class UseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class LeaveOpen:
-    """Nobody is there to answer, and nobody has to."""
+    """Leave an optional question open: no user is available."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """Nobody is asked: it was said beforehand that there is no answer."""
+    """Decline the question, as prepared in the answers file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Nobody may answer; the call ends with the error `text`.
+    """End the call with the error `text`.
 
-    `open` says why nobody decided: nobody is there, or what was prepared is no answer; None if it
-    is refused whoever is there.
+    `open` is set if a user or a valid prepared answer could have helped.
     """
 
     text: str
@@ -112,12 +110,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class PromptUser:
-    """A person is asked."""
+    """Ask the user."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskModel:
-    """A model is asked."""
+    """Ask a model."""
 
 
 Route = UseAnswer | LeaveOpen | Decline | Refuse | PromptUser | AskModel
@@ -132,21 +130,21 @@ def route(
     unavailable_reason: str | None,
     prepared: PreparedDecision | None = None,
 ) -> Route:
-    """Return who answers `question` of `tool`, by the order of precedence in `docs/turns.md`.
+    """Select who answers `question` of `tool`, by the precedence in `docs/turns.md`.
 
     Args:
-        tool: Name of the tool, for messages alone.
-        question: What it asks.
-        config: What the user configured for that question.
-        remembered: A fitting answer of this turn, or None.
+        tool: Name of the tool, for messages.
+        question: The question.
+        config: Settings for the question.
+        remembered: A valid answer from this turn, or None.
         unavailable_reason: None if a user may be available.
-        prepared: What was said beforehand in the place of a person.
+        prepared: A prepared answer in place of the user.
     """
     config = config or QuestionConfig()
     if config.answer is not None:
-        return _configured(tool, question, config.answer)
+        return _configured_route(tool, question, config.answer)
     if prepared is not None:
-        return _beforehand(tool, prepared)
+        return _prepared_route(tool, prepared)
     if remembered is not None:
         return UseAnswer(remembered, "remembered")
     if config.is_answered_by_model:
@@ -160,11 +158,11 @@ def route(
     return (
         PromptUser()
         if unavailable_reason is None
-        else _without_person(tool, question, unavailable_reason)
+        else _unattended_route(tool, question, unavailable_reason)
     )
 
 
-def _beforehand(tool: str, prepared: PreparedDecision) -> Route:
+def _prepared_route(tool: str, prepared: PreparedDecision) -> Route:
     match prepared:
         case GivenAnswer(value=value):
             return UseAnswer(value, ANSWERS)
@@ -176,7 +174,7 @@ def _beforehand(tool: str, prepared: PreparedDecision) -> Route:
             assert_never(prepared)
 
 
-def _without_person(tool: str, question: Question, unavailable_reason: str) -> Route:
+def _unattended_route(tool: str, question: Question, unavailable_reason: str) -> Route:
     if question.may_stay_open:
         automatic = question.automatic
         return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
@@ -186,7 +184,7 @@ def _without_person(tool: str, question: Question, unavailable_reason: str) -> R
 
 
 def no_user_error(tool: str) -> str:
-    """Return the error that the model reads if `tool` needs a user and none is available.
+    """Return the error for the model if `tool` needs a user and none is available.
 
     Source: RFD 083, which fixes the words.
     """
@@ -196,16 +194,16 @@ def no_user_error(tool: str) -> str:
     )
 
 
-def _configured(tool: str, question: Question, configured: JsonValue) -> Route:
+def _configured_route(tool: str, question: Question, configured: JsonValue) -> Route:
     answer = question.answer_type.normalized(configured)
     misfit = question.misfit(answer)
     if misfit is None:
         return UseAnswer(answer, "configured")
     why = question.answer_type.format_problem(answer)
-    return Refuse(_bad_static(tool, question.id, misfit, why), "invalid_static_answer")
+    return Refuse(_invalid_answer_error(tool, question.id, misfit, why), "invalid_static_answer")
 
 
-def _bad_static(tool: str, question_id: str, misfit: Misfit, why: str) -> str:
+def _invalid_answer_error(tool: str, question_id: str, misfit: Misfit, why: str) -> str:
     what = {
         "type": "does not match the question's answer_type",
         "option": "is not one of the question's options",
@@ -225,16 +223,16 @@ REASON_NOT_ANSWERED: Mapping[str, str] = {
     "timed_out": "The tool's question was not answered in time.",
     "interrupted": "The tool's question was not answered: an interrupt closed it.",
 }
-"""What the model is told of a call whose question got no answer, by how the prompt ended."""
+"""Response to a call whose question got no answer, by the outcome of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """An answer that the same question of the same call had before.
+    """The answer to the same question of the same call, before the turn was interrupted.
 
     Attributes:
-        question: What was asked, as it is recorded: it is an answer to that alone.
-        channel: Where it was from: a tool that runs again is told the same.
+        question: The recorded question. The answer is valid for no other.
+        channel: Source of the answer, for the tool.
     """
 
     question: InquiryQuestion
@@ -244,17 +242,17 @@ class RecordedAnswer:
 
 @dataclass(slots=True)
 class TurnState:
-    """Answers and decisions that count for the rest of a turn, and are never stored.
+    """Answers and decisions for the rest of a turn. They are not stored.
 
     Attributes:
         answers: Remembered answers by `<tool>.<question id>`.
-        permissions: Remembered permission decisions by tool and arguments, each with the tool that
-            it was about. "" stands for all arguments.
-        attempts: How often a question of a tool call was asked, by `<call>.<question>`.
-        secrets: What tools may not repeat; of the whole session.
-        images: How many the turn shows, those included that somebody is still asked about.
-        recorded: Answers that count before all others, by the id of the inquiry.
-        prepared: What was decided before anybody asked; longer than a turn.
+        permissions: Remembered permissions by tool and arguments, each with its tool. "" stands for
+            all arguments.
+        attempts: Number of times a question was asked, by `<call>.<question>`.
+        secrets: Secrets of the session, which are hidden in results.
+        images: Number of images in the turn, including results that wait for delivery.
+        recorded: Answers with precedence over all others, by the id of the inquiry.
+        prepared: Prepared answers and decisions. They outlive the turn.
     """
 
     answers: dict[str, JsonValue] = field(default_factory=dict)
@@ -266,7 +264,7 @@ class TurnState:
     prepared: PreparedAnswers = NOTHING_PREPARED
 
     def permission(self, tool: OfferedTool, arguments: Mapping[str, JsonValue]) -> bool | None:
-        """Return the remembered decision about a call of `tool` as it is now; None if none is."""
+        """Return the remembered decision for `tool` with these arguments, if any."""
         for covered in ("", sorted_json(dict(arguments))):
             about, decided = self.permissions.get((tool.name, covered), (None, None))
             if about == tool:
@@ -285,20 +283,20 @@ class TurnState:
         self.permissions[tool.name, covered] = (tool, runs)
 
     def inquiry_id(self, call_id: str, question_id: str) -> str:
-        """Return a new `<call>.<question>.<attempt>`, unique in the turn."""
-        asked = f"{call_id}.{question_id}"  # of any dots: one text, one count
+        """Return a new id `<call>.<question>.<attempt>`, unique in the turn."""
+        asked = f"{call_id}.{question_id}"
         self.attempts[asked] += 1
         return f"{asked}.{self.attempts[asked]}"
 
     def remembered(self, tool: str, question: Question) -> JsonValue:
-        """Return the remembered answer to `question`; None if none fits or may be used."""
+        """Return the remembered answer to `question` if it is valid, else None."""
         if not is_reusable(question):
             return None
         answer = self.answers.get(f"{tool}.{question.id}")
         return None if answer is None or question.misfit(answer) else answer
 
-    def repeated(self, inquiry_id: str, question: Question) -> UseAnswer | None:
-        """Return the recorded answer, if it is one to `question` as it is now."""
+    def recorded_answer(self, inquiry_id: str, question: Question) -> UseAnswer | None:
+        """Return the recorded answer if `question` has not changed."""
         found = self.recorded.get(inquiry_id)
         if found is None or found.question != recorded_question(question):
             return None
@@ -311,7 +309,7 @@ class TurnState:
 
 
 def is_reusable(question: Question) -> bool:
-    """Return True if answers of `question` may be remembered for the turn."""
+    """Return True if answers to `question` may be reused in the turn."""
     return question.persistence == "turn" and not question.answer_type.has_secret
 
 
@@ -319,12 +317,12 @@ def is_reusable(question: Question) -> bool:
 
 
 def inquiry_request(inquiry_id: str, source: InquirySource, question: Question) -> InquiryRequest:
-    """Return the entry that opens an inquiry, as the tool declared the question."""
+    """Return the entry that opens an inquiry."""
     return InquiryRequest(id=inquiry_id, source=source, question=recorded_question(question))
 
 
 def recorded_question(question: Question) -> InquiryQuestion:
-    """Return `question` as a record has it."""
+    """Return the form of `question` for the record, without secrets."""
     return InquiryQuestion(
         text=question.text,
         answer_type=InquiryAnswerType.model_validate(question.answer_type.to_record()),
@@ -345,8 +343,8 @@ def answer_entry(
     marks: Collection[Mark] = (),
     by: str | None = None,
 ) -> InquiryResponse:
-    """Return the entry that closes an inquiry with an answer; a secret is redacted."""
-    metadata = _about("answered", channel, by)
+    """Return the entry that closes an inquiry with an answer. A secret is redacted."""
+    metadata = _outcome_metadata("answered", channel, by)
     metadata |= dict.fromkeys(sorted(marks), True)
     if question.answer_type.secret:
         return InquiryResponse(id=inquiry_id, outcome="redacted", metadata=metadata)
@@ -363,22 +361,22 @@ def cancellation_entry(
     by: str | None = None,
 ) -> InquiryResponse:
     """Return the entry that closes an inquiry without an answer."""
-    metadata = _about(end, channel, by)
+    metadata = _outcome_metadata(end, channel, by)
     return InquiryResponse(id=inquiry_id, outcome="cancelled", reason=reason, metadata=metadata)
 
 
-def _about(end: str | None, channel: str | None, by: str | None) -> dict[str, JsonValue]:
-    known = {"end": end, "channel": channel, BY: by}
-    return {key: said for key, said in known.items() if said is not None}
+def _outcome_metadata(end: str | None, channel: str | None, by: str | None) -> dict[str, JsonValue]:
+    metadata = {"end": end, "channel": channel, BY: by}
+    return {key: value for key, value in metadata.items() if value is not None}
 
 
 def marks_of(entry: InquiryResponse) -> frozenset[Mark]:
-    """Return what is remarkable about an answer, as its entry has it."""
+    """Return the marks of an answer."""
     return frozenset(answer_marks(entry.metadata))
 
 
 def question_end(entry: InquiryResponse) -> QuestionEnd:
-    """Return what a tool is told of the end of its question."""
+    """Return the outcome of a question for the tool."""
     ends: tuple[QuestionEndKind, ...] = get_args(QuestionEndKind)
     known = [one for one in ends if one == entry.metadata.get("end")]
     channel = entry.metadata.get("channel")
@@ -392,7 +390,7 @@ def question_end(entry: InquiryResponse) -> QuestionEnd:
 def closing_entry(
     inquiry_id: str, question: Question, end: Answered | NotAnswered
 ) -> InquiryResponse:
-    """Return the entry for the way that a person's turn at a question ended."""
+    """Return the entry that closes an inquiry, for the outcome of a prompt."""
     if isinstance(end, NotAnswered):
         return cancellation_entry(inquiry_id, "user", end=end.end, channel=end.channel, by=end.by)
     return answer_entry(inquiry_id, question, end.value, end.channel, end.marks, end.by)
@@ -405,32 +403,32 @@ INQUIRY_FAILED = (
     "assistant for resolution, but the secondary assistant failed to provide a valid answer. "
     "Error: {error}. You may retry the tool call or end the turn."
 )
-MAX_UNASKED = 20
-"""So often a call may ask one question that no person answers: then it does not read the answer."""
-ASKS_FOREVER = (
+MAX_AUTOMATIC_ANSWERS = 20
+"""Maximum number of automatic answers to one question of a call. Beyond, the tool ignores them."""
+IGNORES_ANSWERS = (
     "{} asked the question '{}' {} times and got an outcome each time, but it does "
     "not use the outcome. Do not retry this tool call in this turn."
 )
 ASSISTANT = "Assistant"
-"""Stands above questions that the model asks through a tool."""
-NOBODY_HAS_TO = "the question is optional, and no user was available"
+"""Header of questions that the model asks through a tool."""
+OPTIONAL_WITHOUT_USER = "the question is optional, and no user was available"
 NO_INQUIRY_BACKEND = "No model is available to answer the question"
 NO_TOKENS_LEFT = "The turn has reached its token limit"
-NONE_USED: Final = ModelUsage("")
+NO_USAGE: Final = ModelUsage("")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchContext:
-    """The circumstances that the calls of one batch have in common.
+    """Context of all calls of a batch.
 
     Attributes:
-        thread: What a provider sees of the conversation, for questions that a model answers.
-        inquiry: Asks a model; None if there is none.
-        catalog: Documentation of the tools on offer, by name.
-        interrupts: What an interrupt does.
-        basis: The configuration with which the batch begins.
-        tokens: Counts those of the turn.
-        results: The results of the calls, in their order, if they are known: then no tool runs.
+        thread: Context of the conversation, for questions that a model answers.
+        inquiry: Asks a model; None if that is not possible.
+        catalog: Documentation of the available tools, by name.
+        interrupts: Settings for interrupts.
+        basis: Configuration at the start of the batch.
+        tokens: Usage of the turn.
+        results: Recorded results in the order of the calls. If set, no tool runs.
     """
 
     thread: RequestContext
@@ -444,15 +442,15 @@ class BatchContext:
 
 @dataclass(slots=True, eq=False)
 class _CallQuestions:
-    """The questions of one run of a call's tool, on their way to an end.
+    """Questions of one run of a tool, until each has an outcome.
 
-    Models answer first: a model that fails ends the call before a person takes the trouble.
+    Models answer before the user, because a model that fails ends the call.
 
     Attributes:
-        label: Who asks, where nothing else is configured; None: the tool.
-        for_models: Those that models are thinking about.
-        for_person: Those that the person is asked after that.
-        over: True once the call goes on without those that are open.
+        label: Header without a configured one; None: the tool.
+        for_models: Questions that models are answering.
+        for_user: Questions for the user, after the models.
+        is_over: True once the call continues without the open questions.
     """
 
     call: Call
@@ -460,19 +458,20 @@ class _CallQuestions:
     needs: NeedsInput
     batch: BatchContext
     label: str | None = None
-    rounds: list[_Round] = field(default_factory=list)
-    for_models: list[_Round] = field(default_factory=list)
-    for_person: list[_Round] = field(default_factory=list)
-    over: bool = False
+    inquiries: list[_OpenInquiry] = field(default_factory=list)
+    for_models: list[_OpenInquiry] = field(default_factory=list)
+    for_user: list[_OpenInquiry] = field(default_factory=list)
+    is_over: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class _Round:
-    """One question, from the request to the response in the record: its `end`, None until then.
+class _OpenInquiry:
+    """One question from its request to its response in the record.
 
     Attributes:
-        used: What the model took that was asked.
-        repeated: True if its answer is the recorded one of a turn that runs again.
+        end: Outcome; None while the question is open.
+        usage: Usage of the model that answered.
+        recorded_answer: True if the answer is the recorded one of a turn that runs again.
     """
 
     id: str
@@ -480,8 +479,8 @@ class _Round:
     question: Question
     answer: JsonValue = None
     end: QuestionEnd | None = None
-    used: ModelUsage = NONE_USED
-    repeated: bool = False
+    usage: ModelUsage = NO_USAGE
+    recorded_answer: bool = False
 
     @property
     def call(self) -> Call:
@@ -498,17 +497,13 @@ class _Round:
 
 
 class ToolQuestions:
-    """Gets the questions of one turn's calls answered. All of it in the coordinator's loop.
+    """Gets the questions of a turn's calls answered, in the coordinator's loop.
 
     Args:
-        calls: What becomes of the calls that ask.
         record: Appends an entry to the conversation.
-        display: Shows what happens.
-        prompter: Says if somebody is there.
-        prompts: Where prompts wait.
-        spawn: Runs work beside the loop; what the work returns is called in the loop.
-        when_idle: Waits, in such work, until no other is under way that does not wait so.
-        state: What is remembered in this turn.
+        spawn: Runs work as a task.
+        when_idle: Waits, in such a task, until all other tasks are idle.
+        state: State of the turn.
     """
 
     def __init__(
@@ -531,68 +526,67 @@ class ToolQuestions:
         self._spawn = spawn
         self._when_idle = when_idle
         self._state = state
-        self._open: dict[str, _Round] = {}
+        self._open: dict[str, _OpenInquiry] = {}
 
     def ask(self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext) -> None:
-        """Record what `tool` asks, have all of it answered, and run the tool again."""
+        """Record the questions of `tool`, get answers, and run the tool again."""
         source = tool.executor.inquiry_source(tool.name)
         label = ASSISTANT if source.source == "assistant" else None
         asked = _CallQuestions(call, tool, needs, batch, label)
         for question in needs.questions:
             inquiry_id = self._state.inquiry_id(call.request.id, question.id)
             self._record(inquiry_request(inquiry_id, source, question))
-            asked.rounds.append(_Round(inquiry_id, asked, question))
-            self._open[inquiry_id] = asked.rounds[-1]
-        self._route(asked, asked.rounds, self._prompter.unavailable())
+            asked.inquiries.append(_OpenInquiry(inquiry_id, asked, question))
+            self._open[inquiry_id] = asked.inquiries[-1]
+        self._route_all(asked, asked.inquiries, self._prompter.unavailable())
 
     def drop(self, end: Literal["cancelled", "interrupted"]) -> None:
-        """Close what is open with that `end`: the calls that asked were cut."""
+        """Close all questions with the outcome `end`, because their calls were canceled."""
         for each in list(self._open.values()):
-            each.asked.over = True
+            each.asked.is_over = True
             self._close(each, cancellation_entry(each.id, "user", end=end))
 
-    def _route(
-        self, asked: _CallQuestions, rounds: list[_Round], unavailable: Unavailable | None
+    def _route_all(
+        self, asked: _CallQuestions, inquiries: list[_OpenInquiry], unavailable: Unavailable | None
     ) -> None:
-        """Have each of `rounds` answered by whoever is to; those of the person are one prompt."""
-        ways = [(each, self._way(each, unavailable)) for each in rounds]
+        """Get answers to `inquiries`. The questions for the user are one prompt."""
+        ways = [(each, self._select_route(each, unavailable)) for each in inquiries]
         refused = [(each, way) for each, way in ways if isinstance(way, Refuse)]
         if refused:  # before anything is taken for an answer
             self._refuse(asked, refused)
             return
         for each, way in ways:
-            self._go(each, way)
-            if asked.over:
+            self._apply_route(each, way)
+            if asked.is_over:
                 return
         for each in asked.for_models:
-            self._spawn(partial(self._inquire, each, unavailable))
+            self._spawn(partial(self._ask_model, each, unavailable))
         self._advance(asked)
 
-    def _go(self, each: _Round, way: Route) -> None:
-        """Have `each` answered that `way`, which refuses nothing."""
+    def _apply_route(self, each: _OpenInquiry, way: Route) -> None:
         match way:
             case UseAnswer(answer=answer, channel=channel):
                 if channel is None:
-                    self._note_open(each, NOBODY_HAS_TO)
-                self._settle(each, answer, channel)
+                    self._note_open(each, OPTIONAL_WITHOUT_USER)
+                self._use_answer(each, answer, channel)
             case LeaveOpen():
-                self._note_open(each, NOBODY_HAS_TO)
+                self._note_open(each, OPTIONAL_WITHOUT_USER)
                 self._close(
                     each, cancellation_entry(each.id, "no_prompt_backend", end="unavailable")
                 )
-                self._count(each)
+                self._count_automatic_answer(each)
             case Decline():
                 self._decline(each)
             case AskModel():
                 each.asked.for_models.append(each)
             case PromptUser():
-                each.asked.for_person.append(each)
+                each.asked.for_user.append(each)
 
-    def _way(self, each: _Round, unavailable: Unavailable | None) -> Route:
+    def _select_route(self, each: _OpenInquiry, unavailable: Unavailable | None) -> Route:
         tool = each.tool
-        repeated = self._state.repeated(each.id, each.question)
-        each.repeated = repeated is not None
-        return repeated or route(
+        recorded_answer = self._state.recorded_answer(each.id, each.question)
+        each.recorded_answer = recorded_answer is not None
+        return recorded_answer or route(
             tool.name,
             each.question,
             tool.questions.get(each.question.id),
@@ -601,29 +595,28 @@ class ToolQuestions:
             prepared=self._state.prepared.answer(tool.name, each.question),
         )
 
-    def _note_open(self, each: _Round, why: str) -> None:
+    def _note_open(self, each: _OpenInquiry, why: str) -> None:
         decision = OpenDecision("question", each.tool.name, why, each.question)
         self._state.prepared.note_open(decision)
 
-    def _decline(self, each: _Round) -> None:
-        """Take that there is no answer, as somebody said beforehand."""
+    def _decline(self, each: _OpenInquiry) -> None:
         asked = each.asked
         self._close(each, cancellation_entry(each.id, "user", end="declined", channel=ANSWERS))
-        self._count(each)
-        if each.question.required and not asked.needs.partial and not asked.over:
+        self._count_automatic_answer(each)
+        if each.question.required and not asked.needs.partial and not asked.is_over:
             self._fail(asked, REASON_NOT_ANSWERED["declined"], "user", end="declined", skipped=True)
 
     def _advance(self, asked: _CallQuestions) -> None:
-        """Ask the person what no model answers, once these are done; then run the tool again."""
-        if asked.over or asked.for_models:
+        """Prompt the user once the models are done, then run the tool again."""
+        if asked.is_over or asked.for_models:
             return
-        if rounds := asked.for_person:
-            asked.for_person = []
-            self._prompt_for(asked, rounds)
-        elif all(each.end is not None for each in asked.rounds):
-            self._go_on(asked)
+        if inquiries := asked.for_user:
+            asked.for_user = []
+            self._queue_prompt(asked, inquiries)
+        elif all(each.end is not None for each in asked.inquiries):
+            self._run_tool_again(asked)
 
-    def _refuse(self, asked: _CallQuestions, refused: list[tuple[_Round, Refuse]]) -> None:
+    def _refuse(self, asked: _CallQuestions, refused: list[tuple[_OpenInquiry, Refuse]]) -> None:
         for each, way in refused:
             if way.open is not None:
                 self._calls.note_unavailable(way.open)
@@ -641,45 +634,50 @@ class ToolQuestions:
         end: str | None = None,
         skipped: bool = False,
     ) -> None:
-        """End the call with the error `text`; what it asks beside goes unanswered, too.
+        """End the call with the error `text`, and close its other questions.
 
-        With `skipped`, somebody wanted that, and it is no error.
+        `skipped` is True for a decision of the user, which is no error.
         """
-        asked.over = True
-        for each in asked.rounds:
+        asked.is_over = True
+        for each in asked.inquiries:
             if each.end is None:
                 self._close(each, cancellation_entry(each.id, reason, end=end))
         self._calls.finish(asked.call, text, is_error=not skipped, skipped=skipped)
 
-    def _settle(self, each: _Round, answer: JsonValue, channel: str | None) -> None:
-        """Take an answer that no person gave."""
+    def _use_answer(self, each: _OpenInquiry, answer: JsonValue, channel: str | None) -> None:
+        """Use an answer that did not come from the user."""
         marks: tuple[Mark, ...] = ("auto",) if channel is None else ()
-        self._answer(each, answer, answer_entry(each.id, each.question, answer, channel, marks))
-        self._count(each)
+        self._record_answer(
+            each, answer, answer_entry(each.id, each.question, answer, channel, marks)
+        )
+        self._count_automatic_answer(each)
 
-    def _count(self, each: _Round) -> None:
-        """Count a question that ended with no person near; end a call that goes on asking it."""
+    def _count_automatic_answer(self, each: _OpenInquiry) -> None:
+        """Count an answer without the user. End a call that ignores such answers."""
         call, question_id = each.call, each.question.id
         call.automatic_answer_counts[question_id] += 1
-        if call.automatic_answer_counts[question_id] >= MAX_UNASKED and not each.asked.over:
-            text = ASKS_FOREVER.format(each.tool.name, question_id, MAX_UNASKED)
+        if (
+            call.automatic_answer_counts[question_id] >= MAX_AUTOMATIC_ANSWERS
+            and not each.asked.is_over
+        ):
+            text = IGNORES_ANSWERS.format(each.tool.name, question_id, MAX_AUTOMATIC_ANSWERS)
             self._fail(each.asked, text, "backend_error")
 
-    def _answer(self, each: _Round, answer: JsonValue, entry: InquiryResponse) -> None:
+    def _record_answer(self, each: _OpenInquiry, answer: JsonValue, entry: InquiryResponse) -> None:
         self._close(each, entry)
         each.answer = answer
         self._state.secrets.add_answer(each.question, answer)
 
-    def _go_on(self, asked: _CallQuestions) -> None:
-        """Run the tool again: every question has an end."""
-        for each in asked.rounds:
+    def _run_tool_again(self, asked: _CallQuestions) -> None:
+        """Run the tool again: every question has an outcome."""
+        for each in asked.inquiries:
             if each.end is not None and (each.end.timed_out or each.end.end == "timed_out"):
-                self._count(each)
-        if asked.over:
+                self._count_automatic_answer(each)
+        if asked.is_over:
             return
-        asked.over = True
+        asked.is_over = True
         partial_, call = asked.needs.partial, asked.call
-        for each in asked.rounds:
+        for each in asked.inquiries:
             assert each.end is not None
             question, is_answered = each.question, each.end.end == "answered"
             if question.required and not is_answered and not partial_:
@@ -693,8 +691,7 @@ class ToolQuestions:
 
     # --- a model answers ---------------------------------------------------------------------
 
-    async def _inquire(self, each: _Round, unavailable: Unavailable | None) -> PromptEvent:
-        """Let a model answer; `unavailable` says why no user could."""
+    async def _ask_model(self, each: _OpenInquiry, unavailable: Unavailable | None) -> PromptEvent:
         batch, call = each.asked.batch, each.call
         problem = NO_INQUIRY_BACKEND
         if batch.tokens.is_over:
@@ -707,7 +704,7 @@ class ToolQuestions:
                 each.question,
                 call.number,
                 waits=partial(self._wait_for_model, call),
-                spent=partial(self._spent, each),
+                spent=partial(self._count_usage, each),
                 when_idle=self._when_idle,
             )
             try:
@@ -722,21 +719,23 @@ class ToolQuestions:
                 log.exception("An inquiry failed")
                 problem = type(exc).__name__
             else:
-                return lambda: self._inquired(each, answer)
-        return lambda: self._not_inquired(each, problem, unavailable)
+                return lambda: self._use_model_answer(each, answer)
+        return lambda: self._fail_inquiry(each, problem, unavailable)
 
-    def _spent(self, each: _Round, model: str, usage: Usage) -> None:
+    def _count_usage(self, each: _OpenInquiry, model: str, usage: Usage) -> None:
         tokens = each.asked.batch.tokens.count(usage)
-        each.used = ModelUsage(model, each.used.tokens + tokens)
+        each.usage = ModelUsage(model, each.usage.tokens + tokens)
 
-    def _inquired(self, each: _Round, answer: JsonValue) -> None:
-        if not each.asked.over:
+    def _use_model_answer(self, each: _OpenInquiry, answer: JsonValue) -> None:
+        if not each.asked.is_over:
             each.asked.for_models.remove(each)
-            self._settle(each, answer, "model")
+            self._use_answer(each, answer, "model")
             self._advance(each.asked)
 
-    def _not_inquired(self, each: _Round, problem: str, unavailable: Unavailable | None) -> None:
-        if each.asked.over:
+    def _fail_inquiry(
+        self, each: _OpenInquiry, problem: str, unavailable: Unavailable | None
+    ) -> None:
+        if each.asked.is_over:
             return
         if unavailable is not None:
             self._calls.note_unavailable(unavailable.reason)
@@ -751,107 +750,111 @@ class ToolQuestions:
 
     # --- a person answers --------------------------------------------------------------------
 
-    def _prompt_for(self, asked: _CallQuestions, rounds: list[_Round]) -> None:
-        """Put `rounds` to the person: those that no remembered answer settles until then."""
+    def _queue_prompt(self, asked: _CallQuestions, inquiries: list[_OpenInquiry]) -> None:
+        """Prompt the user, unless answers that are remembered meanwhile settle all `inquiries`."""
 
         def use_remembered() -> bool:
-            if asked.over:
+            if asked.is_over:
                 return True
-            for each in self._still_open(rounds):
+            for each in self._filter_open(inquiries):
                 answer = self._state.remembered(asked.tool.name, each.question)
                 if answer is not None:
-                    self._settle(each, answer, "remembered")
-            if self._still_open(rounds):
+                    self._use_answer(each, answer, "remembered")
+            if self._filter_open(inquiries):
                 return False
             self._advance(asked)
             return True
 
-        async def dialogue(ask: Ask) -> tuple[list[_Round], PromptEnd | FormPromptEnd]:
-            shown = self._still_open(rounds)
-            prompt = _prompt(asked, shown)
+        async def dialogue(ask: Ask) -> tuple[list[_OpenInquiry], PromptEnd | FormPromptEnd]:
+            shown = self._filter_open(inquiries)
+            prompt = _make_prompt(asked, shown)
             if isinstance(prompt, FormPrompt):
                 return shown, await ask_form(self._prompter, prompt)
             return shown, await ask(prompt)
 
-        questions = "a question" if len(rounds) == 1 else f"{len(rounds)} questions"
+        questions = "a question" if len(inquiries) == 1 else f"{len(inquiries)} questions"
         who = "the assistant" if asked.label == ASSISTANT else asked.call.title
         text = f"your answer to {questions} from {who}"
         self._display(Waits(asked.call.key, text, person=True))
         self._prompts.add(
-            dialogue, settle=lambda ended: self._prompted(asked, *ended), skip=use_remembered
+            dialogue,
+            settle=lambda ended: self._handle_prompt_end(asked, *ended),
+            skip=use_remembered,
         )
 
-    def _still_open(self, rounds: list[_Round]) -> list[_Round]:
-        return [each for each in rounds if each.end is None]
+    def _filter_open(self, inquiries: list[_OpenInquiry]) -> list[_OpenInquiry]:
+        return [each for each in inquiries if each.end is None]
 
-    def _prompted(
-        self, asked: _CallQuestions, rounds: list[_Round], end: PromptEnd | FormPromptEnd
+    def _handle_prompt_end(
+        self, asked: _CallQuestions, inquiries: list[_OpenInquiry], end: PromptEnd | FormPromptEnd
     ) -> None:
-        if asked.over:
+        if asked.is_over:
             return
         match end:
             case Unavailable():
-                self._route(asked, rounds, end)
+                self._route_all(asked, inquiries, end)
                 return
             case FormEnd(then="stop", ends=ends):
-                self._stop(asked, ends[0].channel, ends[0].by)
+                self._stop_turn(asked, ends[0].channel, ends[0].by)
                 return
             case FormEnd(ends=ends):
-                for each, one in zip(rounds, ends, strict=True):
-                    self._take(each, one)
+                for each, one in zip(inquiries, ends, strict=True):
+                    self._record_outcome(each, one)
                 asked.call.reply = end.text if end.then == "reply" else None
                 if asked.call.reply is not None:
                     self._display(UserMessage(asked.call.reply))
             case NotAnswered():
-                self._unanswered(asked, rounds, end)
+                self._handle_missing_answers(asked, inquiries, end)
                 return
             case Answered(value=value, remember=remember):
-                [each] = rounds
+                [each] = inquiries
                 if remember and _rememberable(each.question):
                     self._state.remember(asked.tool.name, each.question, value)
-                self._take(each, end)
+                self._record_outcome(each, end)
             case _:
                 assert_never(end)
         self._advance(asked)
 
-    def _unanswered(self, asked: _CallQuestions, rounds: list[_Round], end: NotAnswered) -> None:
-        """Take that a prompt ended as a whole: so does the call, unless it takes what there is."""
+    def _handle_missing_answers(
+        self, asked: _CallQuestions, inquiries: list[_OpenInquiry], end: NotAnswered
+    ) -> None:
+        """Handle a prompt that ended as a whole. Most calls end with it."""
         if end.end == "cancelled" and asked.needs.menu:
-            self._stop(asked, end.channel, end.by)
+            self._stop_turn(asked, end.channel, end.by)
             return
-        for each in rounds:
-            self._take(each, apply_timeout_default(each.question, end))
-        takes_it = asked.needs.partial and end.end != "interrupted"
-        if takes_it or end.end == "timed_out":
+        for each in inquiries:
+            self._record_outcome(each, apply_timeout_default(each.question, end))
+        accepts_it = asked.needs.partial and end.end != "interrupted"
+        if accepts_it or end.end == "timed_out":
             self._advance(asked)
             return
-        asked.over = True
+        asked.is_over = True
         self._calls.finish(asked.call, REASON_NOT_ANSWERED[end.end], skipped=True)
 
-    def _take(self, each: _Round, end: Answered | NotAnswered) -> None:
+    def _record_outcome(self, each: _OpenInquiry, end: Answered | NotAnswered) -> None:
         entry = closing_entry(each.id, each.question, end)
         if isinstance(end, Answered):
-            self._answer(each, end.value, entry)
+            self._record_answer(each, end.value, entry)
         else:
             self._close(each, entry)
 
-    def _stop(
+    def _stop_turn(
         self, asked: _CallQuestions, channel: Channel | None = None, by: str | None = None
     ) -> None:
-        """End the turn. Nothing that was not sent is an answer."""
-        asked.over = True
-        for each in self._still_open(asked.rounds):
+        """End the turn. Unsent input is discarded."""
+        asked.is_over = True
+        for each in self._filter_open(asked.inquiries):
             stopped = cancellation_entry(each.id, "user", end="cancelled", channel=channel, by=by)
             self._close(each, stopped)
         self._calls.finish(asked.call, STOPPED_BY_USER, is_error=True, skipped=True)
         self._calls.stop_turn()
 
-    def _close(self, each: _Round, entry: InquiryResponse) -> None:
+    def _close(self, each: _OpenInquiry, entry: InquiryResponse) -> None:
         self._open.pop(entry.id, None)
-        self._record(with_usage(entry, each.used))
+        self._record(with_usage(entry, each.usage))
         each.end = question_end(entry)
         end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
-        if each.repeated:
+        if each.recorded_answer:
             channel = "recorded"
         self._display(
             QuestionEnds(
@@ -874,8 +877,10 @@ def _rememberable(question: Question) -> bool:
     return question.answer_type.rememberable and is_reusable(question)
 
 
-def _prompt(asked: _CallQuestions, rounds: list[_Round]) -> QuestionPrompt | FormPrompt:
-    """Return one question as it is, anything else as a form."""
+def _make_prompt(
+    asked: _CallQuestions, inquiries: list[_OpenInquiry]
+) -> QuestionPrompt | FormPrompt:
+    """Return a simple prompt for a single question, otherwise a form."""
     needs, tool = asked.needs, asked.tool
     alone = len(needs.questions) == 1 and not (needs.partial or needs.menu)
     pages = tuple(
@@ -885,7 +890,7 @@ def _prompt(asked: _CallQuestions, rounds: list[_Round]) -> QuestionPrompt | For
             tool=None if tool.hidden else tool.name,
             remember=alone and _rememberable(each.question),
         )
-        for each in rounds
+        for each in inquiries
     )
     if alone and not needs_form(pages[0].question):
         return pages[0]

@@ -1,9 +1,9 @@
 """Exchanges with a model and tool results for a cassette: normalize, compare, record.
 
-A normalized request has no address, header, key or limit. Tool call ids are replaced by positions,
-images and other bytes by digests, and the conversation has no id: two requests with the same
-digest ask the same. A recorded response has no timing: keep-alives are omitted, and adjacent
-pieces of text are joined.
+A normalized request has no address, header, key, or limit. Positions replace tool call ids, digests
+replace images and other bytes, and there is no conversation id. Requests with the same digest are
+equivalent. A recorded response has no timing: keep-alives are omitted, and adjacent pieces of text
+are joined.
 
 Source: `docs/cassettes.md`.
 """
@@ -41,32 +41,31 @@ from jp_nb.record.events import USAGE, ChatRequest, ChatResponse, ToolCallReques
 from jp_nb.record.marks import ARGUMENTS, CONTINUES
 
 DIGEST_CHARS: Final = 20
-"""Hexadecimal digits that name a part: 80 bits."""
-KEPT_THREADS: Final = 4
-"""The conversation's, and those of inquiries beside it."""
+"""Length of the id of a part, in hexadecimal digits: 80 bits."""
+MAX_CONTEXTS: Final = 4
+"""Number of contexts to remember: the conversation, and its concurrent inquiries."""
 NO_MESSAGE: Final = ""
-"""The id of what stands before the first message."""
-_MARKS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS})
-"""Keys in the metadata of what a model said that are ours, and never sent back to it."""
+"""Id of the message before the first one."""
+_OWN_METADATA_KEYS: Final = frozenset({USAGE, CONTINUES, ARGUMENTS})
+"""Metadata keys of `jp_nb` in responses, which are never sent to the model."""
 
 Hide = Callable[[str], str]
 P = TypeVar("P")
 
 
 def digest(value: JsonValue) -> str:
-    """Return what names `value`: the same for all orders of its keys."""
+    """Return the digest of `value`, independent of the order of keys."""
     return hashlib.sha256(encode_utf8(sorted_json(value))).hexdigest()[:DIGEST_CHARS]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """A system text, an attachment, a tool or a message, by which requests are told apart.
+    """A system text, attachment, tool, or message of a request.
 
     Attributes:
-        kind: `system`, `attachment`, `tool` or `message`.
-        id: The digest of it; of a message with all that was said before it.
-        value: What it says, as JSON.
-        after: Of a message, the id of the one before; `NO_MESSAGE` if it is the first.
+        kind: `system`, `attachment`, `tool`, or `message`.
+        id: Digest of the part; for a message, digest of all messages up to it.
+        after: Id of the previous message; `NO_MESSAGE` for the first one.
     """
 
     kind: str
@@ -76,20 +75,16 @@ class RequestPart:
 
 
 def make_part(kind: str, value: JsonObject, after: str = NO_MESSAGE) -> RequestPart:
-    """Return the part that says `value`."""
+    """Return the part with `value` and its id."""
     return RequestPart(kind, digest([kind, after, value]), value, after)
 
 
 @dataclass(frozen=True)
 class NormalizedRequest:
-    """What a model was asked.
+    """A request without incidental content, for comparison.
 
     Attributes:
-        settings: All that is no part: provider, model, tool choice, and parameters and schema
-            if there are some.
-        system: The system texts, in order.
-        attachments: What the model is given before the messages.
-        tools: The tools that it may call.
+        settings: Provider, model, tool choice, and the parameters and schema if there are any.
         messages: The conversation, oldest first.
     """
 
@@ -101,7 +96,7 @@ class NormalizedRequest:
 
     @cached_property
     def summary(self) -> JsonObject:
-        """The settings, and the ids of the parts: of the messages that of the last one."""
+        """The settings and the ids of the parts. The last message stands for all messages."""
         listed = {"system": self.system, "attachments": self.attachments, "tools": self.tools}
         ids: JsonObject = {
             name: [part.id for part in parts] for name, parts in listed.items() if parts
@@ -111,17 +106,17 @@ class NormalizedRequest:
 
     @cached_property
     def id(self) -> str:
-        """The digest of all of it."""
+        """Digest of the request."""
         return digest(self.summary)
 
     @property
     def parts(self) -> tuple[RequestPart, ...]:
-        """All parts, in the order in which a model reads them."""
+        """All parts in the order of the request."""
         return (*self.system, *self.attachments, *self.tools, *self.messages)
 
     @property
     def is_inquiry(self) -> bool:
-        """True if a question of a tool is put to the model: several may be at the same time."""
+        """True if the request asks a model a tool's question. Several may run concurrently."""
         return bool(self.messages) and "inquiry" in self.messages[-1].value
 
 
@@ -129,8 +124,8 @@ class RequestNormalizer:
     """Normalizes the requests to one provider, reusing the parts of earlier requests.
 
     Args:
-        provider: Its name.
-        hide: Takes secrets out of a text.
+        provider: Name of the provider.
+        hide: Removes secrets from a text.
     """
 
     def __init__(self, provider: str, hide: Hide = str) -> None:
@@ -139,8 +134,8 @@ class RequestNormalizer:
         self._threads: list[tuple[RequestContext, _Messages]] = []
         self._known: dict[str, tuple[tuple[object, ...], tuple[RequestPart, ...]]] = {}
 
-    def of(self, request: ModelRequest) -> NormalizedRequest:
-        """Return what `request` asks."""
+    def normalize(self, request: ModelRequest) -> NormalizedRequest:
+        """Return `request` in normalized form."""
         messages = self._messages(request.thread)
         given = asdict(request.parameters)
         settings: JsonObject = {
@@ -163,7 +158,6 @@ class RequestNormalizer:
     def _parts(
         self, kind: str, given: tuple[P, ...], as_json: Callable[[P], JsonObject]
     ) -> tuple[RequestPart, ...]:
-        """Return the parts that are `given`; the same as long as those are."""
         known, parts = self._known.get(kind, ((), ()))
         if known != given:
             parts = tuple(self._part(kind, as_json(each)) for each in given)
@@ -171,7 +165,7 @@ class RequestNormalizer:
         return parts
 
     def last_message(self, thread: RequestContext) -> str:
-        """Return the id of the last message of `thread`; `NO_MESSAGE` if it has none."""
+        """Return the id of the last message of `thread`; `NO_MESSAGE` if it is empty."""
         parts = self._messages(thread).parts
         return parts[-1].id if parts else NO_MESSAGE
 
@@ -180,7 +174,7 @@ class RequestNormalizer:
         if found is None:
             found = (thread, _Messages(self._provider, self._part))
         others = [known for known in self._threads if known[0] is not thread]
-        self._threads = [*others, found][-KEPT_THREADS:]
+        self._threads = [*others, found][-MAX_CONTEXTS:]
         found[1].follow(thread)
         return found[1]
 
@@ -188,13 +182,13 @@ class RequestNormalizer:
         return make_part(kind, self._clean(value), after)
 
     def _clean(self, value: JsonObject) -> JsonObject:
-        cleaned = make_storable(_mapped(value, self._hide))
+        cleaned = make_storable(_map_texts(value, self._hide))
         assert isinstance(cleaned, dict)
         return cleaned
 
 
 class _Messages:
-    """The messages of one thread, growing with it."""
+    """Messages of one context, which grows."""
 
     def __init__(self, provider: str, part: Callable[[str, JsonObject, str], RequestPart]) -> None:
         self.parts: list[RequestPart] = []
@@ -207,9 +201,9 @@ class _Messages:
     def follow(self, thread: RequestContext) -> None:
         for item in thread.since(len(self.parts)):
             after = self.parts[-1].id if self.parts else NO_MESSAGE
-            self.parts.append(self._part("message", self._value(item), after))
+            self.parts.append(self._part("message", self._normalize_item(item), after))
 
-    def _value(self, item: ContextItem) -> JsonObject:
+    def _normalize_item(self, item: ContextItem) -> JsonObject:
         entry, images = item.entry, _images(item.images)
         match entry:
             case ChatRequest(content=text):
@@ -219,27 +213,32 @@ class _Messages:
                 self._calls += 1
                 self._positions[raw] = self._calls
                 self._waiting.setdefault(raw, deque()).append(self._calls)
-                said: JsonObject = {"name": entry.name, "arguments": entry.arguments}
-                return {"role": "call", "call": self._calls, **said, **_kept(entry.metadata)}
+                return {
+                    "role": "call",
+                    "call": self._calls,
+                    "name": entry.name,
+                    "arguments": entry.arguments,
+                    **_provider_metadata(entry.metadata),
+                }
             case ToolCallResponse(id=raw):
                 waiting = self._waiting.get(raw)
                 number = waiting.popleft() if waiting else 0
                 role = "error" if entry.is_error else "result"
                 return {"role": role, "call": number, "text": entry.content, **images}
-        return self._response(entry, item.provider)
+        return self._normalize_response(entry, item.provider)
 
-    def _response(self, entry: ChatResponse, provider: str) -> JsonObject:
-        said: JsonObject = {"role": "assistant", "text": entry.message}
+    def _normalize_response(self, entry: ChatResponse, provider: str) -> JsonObject:
+        value: JsonObject = {"role": "assistant", "text": entry.message}
         if entry.kind == "structured":
-            said = {"role": "assistant", "data": entry.data}
+            value = {"role": "assistant", "data": entry.data}
         elif entry.kind == "reasoning":
-            said = {"role": "reasoning", "text": entry.reasoning}
+            value = {"role": "reasoning", "text": entry.reasoning}
             if provider != self._provider:  # another one's is sent as text
-                said["from"] = provider
-        return {**said, **_kept(entry.metadata)}
+                value["from"] = provider
+        return {**value, **_provider_metadata(entry.metadata)}
 
     def with_positions(self, schema: JsonValue) -> JsonValue:
-        """Return `schema` with the position of a call in place of its id: inquiries name theirs."""
+        """Return `schema` with positions in place of tool call ids, which inquiries contain."""
         if isinstance(schema, dict):
             return {key: self.with_positions(each) for key, each in schema.items()}
         if isinstance(schema, list):
@@ -251,9 +250,9 @@ class _Messages:
         return schema
 
 
-def _kept(metadata: Mapping[str, JsonValue]) -> JsonObject:
-    """Return what a provider stored with its words, to be sent back to it."""
-    kept = {key: each for key, each in metadata.items() if key not in _MARKS}
+def _provider_metadata(metadata: Mapping[str, JsonValue]) -> JsonObject:
+    """Return the metadata that is sent back to the provider."""
+    kept = {key: each for key, each in metadata.items() if key not in _OWN_METADATA_KEYS}
     return {"metadata": kept} if kept else {}
 
 
@@ -266,35 +265,38 @@ def _images(images: Sequence[Image]) -> JsonObject:
 
 def _attachment(attachment: Attachment) -> JsonObject:
     content = attachment.content
-    said: JsonObject = {"source": attachment.source, "type": attachment.media_type}
+    value: JsonObject = {"source": attachment.source, "type": attachment.media_type}
     if isinstance(content, str):
-        return {**said, "text": content}
+        return {**value, "text": content}
     return {
-        **said,
+        **value,
         "bytes": len(content),
         "digest": f"sha256:{hashlib.sha256(content).hexdigest()}",
     }
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:
-    said: JsonObject = {"name": tool.name, "description": tool.description}
-    return {**said, "parameters": dict(tool.parameters)}
+    return {
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": dict(tool.parameters),
+    }
 
 
-def _mapped(value: JsonValue, hide: Hide) -> JsonValue:
-    """Return `value` with `hide` applied to each text of it that is no key."""
+def _map_texts(value: JsonValue, hide: Hide) -> JsonValue:
+    """Return `value` with `hide` applied to all texts except keys."""
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, Mapping):
-        return {key: _mapped(each, hide) for key, each in value.items()}
+        return {key: _map_texts(each, hide) for key, each in value.items()}
     if isinstance(value, Iterable):
-        return [_mapped(each, hide) for each in value]
+        return [_map_texts(each, hide) for each in value]
     return value
 
 
 @dataclass(frozen=True, slots=True)
 class FailedResponse:
-    """The request failed, or the response broke off; what `ProviderError` has to say of it."""
+    """A failed request or an incomplete response, with the attributes of `ProviderError`."""
 
     message: str
     kind: ProviderErrorKind = "other"
@@ -303,17 +305,17 @@ class FailedResponse:
     is_protocol: bool = False
 
     def error(self) -> ProviderError:
-        """Return the error. Where the same request may succeed later, that is at once."""
+        """Return the error. Retries of a replay need no pause."""
         made = ProtocolError if self.is_protocol else ProviderError
         error = made(self.message, kind=self.kind, status=self.status, retry_after=self.retry_after)
         if error.retryable:
-            error.retry_after = 0.0  # the server that wanted a pause is not there
+            error.retry_after = 0.0
         return error
 
 
 @dataclass(frozen=True, slots=True)
 class IncompleteResponse:
-    """The response ended without an end, and without an error."""
+    """The response ended without `Finished` and without an error."""
 
 
 End = Finished | Retry | FailedResponse | IncompleteResponse
@@ -321,67 +323,65 @@ End = Finished | Retry | FailedResponse | IncompleteResponse
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What a model was asked, and what came of it.
+    """A request, and its response or failure.
 
     Attributes:
-        asked: The request.
         events: The response, without its end.
-        end: How it ended.
     """
 
-    asked: NormalizedRequest
+    request: NormalizedRequest
     events: tuple[ProviderEvent, ...]
     end: End
 
     @property
     def has_failed(self) -> bool:
-        """True if the model did not answer."""
+        """True if the model did not respond completely."""
         return isinstance(self.end, FailedResponse | IncompleteResponse)
 
 
 class ExchangeRecorder:
-    """Writes down one exchange while it happens.
+    """Records one exchange while it happens.
 
     Args:
-        asked: The request.
-        hide: Takes secrets out of a text.
+        request: The request.
+        hide: Removes secrets from a text.
     """
 
-    def __init__(self, asked: NormalizedRequest, hide: Hide = str) -> None:
-        self._asked = asked
+    def __init__(self, request: NormalizedRequest, hide: Hide = str) -> None:
+        self._asked = request
         self._hide = hide
         self._events: list[ProviderEvent] = []
         self._texts: list[str] = []
 
     def on_event(self, event: ProviderEvent) -> Exchange | None:
-        """Take one event; return the exchange if that ends it."""
+        """Add one event; return the exchange if it is complete."""
         if isinstance(event, Retry):
             event = replace(event, reason=self._hide(event.reason))
         if isinstance(event, (Finished, Retry)):
-            return self._ended(event)
+            return self._make_exchange(event)
         if isinstance(event, KeepAlive):
             return None
         before = self._events[-1] if self._events else None
         if isinstance(event, (TextPart, ToolCallArguments)):
             if before is None or replace(event, text="") != before:
-                self._join()
+                self._flush_text()
                 self._events.append(replace(event, text=""))
             self._texts.append(event.text)
         else:
-            self._join()
+            self._flush_text()
             self._events.append(event)
         return None
 
-    def _join(self) -> None:
-        """Put the text that came into the event that it belongs to."""
+    def _flush_text(self) -> None:
+        """Add the collected text to its event."""
         last = self._events[-1] if self._events else None
         if self._texts and isinstance(last, (TextPart, ToolCallArguments)):
             self._events[-1] = replace(last, text="".join(self._texts))
         self._texts.clear()
 
     def failed(self, error: ProviderError) -> Exchange:
-        """Return the exchange that `error` ended."""
-        return self._ended(
+        """Return the exchange, which ended with `error`."""
+        return self._make_exchange(
             FailedResponse(
                 self._hide(error.without_address),
                 error.kind,
@@ -392,11 +392,11 @@ class ExchangeRecorder:
         )
 
     def incomplete(self) -> Exchange:
-        """Return the exchange that ended without an end."""
-        return self._ended(IncompleteResponse())
+        """Return the exchange, which ended without an end."""
+        return self._make_exchange(IncompleteResponse())
 
-    def _ended(self, end: End) -> Exchange:
-        self._join()
+    def _make_exchange(self, end: End) -> Exchange:
+        self._flush_text()
         return Exchange(self._asked, tuple(self._events), end)
 
 
@@ -418,35 +418,35 @@ _ENDS: Final[Mapping[str, type[Any]]] = {
 _NAMES: Final = {kind: name for table in (_EVENTS, _ENDS) for name, kind in table.items()}
 
 
-def event_json(event: ProviderEvent | End) -> JsonObject:
-    """Return `event` as JSON: its name, and what is not as usual."""
+def event_to_json(event: ProviderEvent | End) -> JsonObject:
+    """Return `event` as JSON: its name, and all values that are not the default."""
     key = "event" if type(event) in _EVENTS.values() else "end"
-    said: dict[str, Any] = {key: _NAMES[type(event)]}
+    value: dict[str, Any] = {key: _NAMES[type(event)]}
     for field in fields(event):
-        value = getattr(event, field.name)
+        attribute = getattr(event, field.name)
         usual = field.default_factory() if field.default_factory is not MISSING else field.default
-        if value != usual:
-            said[field.name] = dict(value) if isinstance(value, Mapping) else value
-    stored = make_storable(said)
+        if attribute != usual:
+            value[field.name] = dict(attribute) if isinstance(attribute, Mapping) else attribute
+    stored = make_storable(value)
     assert isinstance(stored, dict)
     return stored
 
 
 def read_event(value: Mapping[str, JsonValue]) -> ProviderEvent:
-    """Return the event that `value` is.
+    """Return the event in `value`.
 
     Raises:
-        ValueError: If it is none; the message says what is wrong.
+        ValueError: `value` is not valid. The message says why.
     """
     event: ProviderEvent = _read(value, "event", _EVENTS)
     return event
 
 
 def read_end(value: Mapping[str, JsonValue]) -> End:
-    """Return the end that `value` is.
+    """Return the end of a response in `value`.
 
     Raises:
-        ValueError: If it is none; the message says what is wrong.
+        ValueError: `value` is not valid. The message says why.
     """
     end: End = _read(value, "end", _ENDS)
     return end
@@ -462,45 +462,45 @@ def _read(value: Mapping[str, JsonValue], key: str, table: Mapping[str, type[Any
     kind = table.get(name) if isinstance(name, str) else None
     if kind is None:
         raise ValueError(f"expected one of {', '.join(table)} at `{key}`")
-    said = {each: item for each, item in value.items() if each != key}
+    attributes = {each: item for each, item in value.items() if each != key}
     known = {field.name for field in fields(kind)}
-    if unknown := sorted(said.keys() - known):
+    if unknown := sorted(attributes.keys() - known):
         raise ValueError(f"unknown key `{unknown[0][:60]}` in `{name}`")
     try:
-        return _adapter(str(name)).validate_json(compact_json(said), strict=True)
+        return _adapter(str(name)).validate_json(compact_json(attributes), strict=True)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, (name, *first["loc"])))
         raise ValueError(f"{place}: {first['msg']}") from None
 
 
-FAR: Final = ("provider", "model", "schema", "tool_choice")
-"""What tells requests apart more than a word in a message does."""
+IMPORTANT_KEYS: Final = ("provider", "model", "schema", "tool_choice")
+"""Keys with a double weight in the comparison of requests."""
 
 
-class Stored(Protocol):
+class StoredRequest(Protocol):
     """A request on a cassette."""
 
     @property
     def summary(self) -> JsonObject:
-        """Its settings, and the ids of its parts."""
+        """Settings, and ids of the parts."""
         ...
 
 
-S = TypeVar("S", bound=Stored)
+S = TypeVar("S", bound=StoredRequest)
 
 
 def find_nearest(
-    asked: NormalizedRequest, stored: Iterable[S], parts: Mapping[tuple[str, str], RequestPart]
+    request: NormalizedRequest, stored: Iterable[S], parts: Mapping[tuple[str, str], RequestPart]
 ) -> S | None:
-    """Return the one of `stored` that differs from `asked` in the fewest parts; the first of those.
+    """Return the first of the `stored` requests with the fewest differences from `request`.
 
     Args:
-        asked: The request.
-        stored: Those to choose from.
-        parts: All their parts by kind and id; a message stands behind the one before it.
+        request: The request.
+        stored: Requests to choose from.
+        parts: All their parts by kind and id. A message comes after its predecessor.
     """
-    places = {part.id: place for place, part in enumerate(asked.messages, 1)}
+    places = {part.id: place for place, part in enumerate(request.messages, 1)}
     lengths, shared = {NO_MESSAGE: 0}, {NO_MESSAGE: 0}
     for (kind, message), part in parts.items():
         if kind == "message":
@@ -509,10 +509,10 @@ def find_nearest(
 
     def distance(other: S) -> int:
         last = str(other.summary["messages"])
-        apart = len(asked.messages) + lengths[last] - 2 * shared[last]
-        keys = asked.summary.keys() | other.summary.keys()
-        differing = [key for key in keys if asked.summary.get(key) != other.summary.get(key)]
-        far = sum(key in FAR for key in differing)
+        apart = len(request.messages) + lengths[last] - 2 * shared[last]
+        keys = request.summary.keys() | other.summary.keys()
+        differing = [key for key in keys if request.summary.get(key) != other.summary.get(key)]
+        far = sum(key in IMPORTANT_KEYS for key in differing)
         return apart + 2 * far + len(differing)
 
     return min(stored, key=distance, default=None)
@@ -520,16 +520,11 @@ def find_nearest(
 
 @dataclass(frozen=True, slots=True)
 class RecordedResult:
-    """What a model read of a tool call.
-
-    Attributes:
-        content: The words.
-        is_error: True if the call failed.
-    """
+    """The recorded result of a tool call."""
 
     content: str
     is_error: bool
 
 
 RecordedResults = Callable[[RequestContext], Sequence[RecordedResult] | None]
-"""Returns the results of the calls that a thread ends in, in their order; None: they run."""
+"""Returns the recorded results of the calls at the end of a context; None: the tools run."""

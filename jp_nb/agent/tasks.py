@@ -25,61 +25,61 @@ STOP_GRACE = 2.0
 
 
 class BatchEvents:
-    """Runs work beside the coordinator's loop, and hands the results over to that loop.
+    """Runs work as tasks, and passes their events to the coordinator's loop.
 
     Attributes:
-        cutting: True while the tasks are being ended.
+        is_canceling: True while the tasks are being canceled.
     """
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[PromptEvent] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._patient: dict[asyncio.Future[None], None] = {}
-        self._listens = False
+        self._idle_waiters: dict[asyncio.Future[None], None] = {}
+        self._is_idle = False
         self._epoch = 0
-        self.cutting = False
+        self.is_canceling = False
 
     @property
-    def waiting(self) -> bool:
-        """True if there are events that nobody took."""
+    def has_events(self) -> bool:
+        """True if there are unprocessed events."""
         return not self._queue.empty()
 
     def post(self, event: PromptEvent) -> None:
-        """Have `event` called in the loop."""
+        """Add `event` to the queue of the loop."""
         self._queue.put_nowait(event)
 
     async def next(self) -> PromptEvent:
-        """Return the oldest event as soon as there is one."""
-        self._listens = True
-        self._let_one_on()
+        """Wait for the oldest event."""
+        self._is_idle = True
+        self._wake_idle_waiter()
         try:
             return await self._queue.get()
         finally:
-            self._listens = False
+            self._is_idle = False
 
     async def when_idle(self) -> None:
-        """Wait in a task until all others wait here, too, or are done: then the first goes on.
+        """Wait in a task until all other tasks wait here or are done. The first waiter continues.
 
-        What takes no time of its own comes in the same order each time by that.
+        This makes the order of work that takes no time reproducible.
         """
         turn = asyncio.get_running_loop().create_future()
-        self._patient[turn] = None
-        self._let_one_on()
+        self._idle_waiters[turn] = None
+        self._wake_idle_waiter()
         try:
             await turn
         finally:
-            self._patient.pop(turn, None)
+            self._idle_waiters.pop(turn, None)
 
-    def _let_one_on(self) -> None:
-        busy = not self._listens or self.waiting or len(self._tasks) > len(self._patient)
-        turn = next(iter(self._patient), None)
+    def _wake_idle_waiter(self) -> None:
+        busy = not self._is_idle or self.has_events or len(self._tasks) > len(self._idle_waiters)
+        turn = next(iter(self._idle_waiters), None)
         if turn is not None and not busy and not turn.done():
             turn.set_result(None)
 
     def spawn(self, work: Callable[[], Awaitable[PromptEvent]]) -> asyncio.Task[None]:
-        """Run `work` beside the loop; the event it returns is called in the loop.
+        """Run `work` as a task. The loop calls the event that it returns.
 
-        What was begun before the tasks were cut is not heard any more.
+        Events of tasks that began before a `cut` are dropped.
         """
         epoch = self._epoch
 
@@ -90,7 +90,7 @@ class BatchEvents:
                 if is_cancelled():
                     raise
                 event = partial(_raise, RuntimeError("the code cancelled its own task"))
-            except Exception as exc:  # a fault of ours: the loop raises it, and nobody waits
+            except Exception as exc:  # a bug in jp_nb: the loop raises it
                 event = partial(_raise, exc)
             if epoch == self._epoch:
                 self.post(event)
@@ -98,36 +98,32 @@ class BatchEvents:
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-        if self.cutting:
+        if self.is_canceling:
             task.cancel()
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._let_one_on()
+        self._wake_idle_waiter()
 
-    async def cut(self) -> None:
-        """Cancel every task, and call the events of those that ended before."""
-        self.cutting = True
+    async def cancel_all(self) -> None:
+        """Cancel all tasks, and call the events of those that had ended."""
+        self.is_canceling = True
         try:
             running = list(self._tasks)
             for task in running:
                 task.cancel()
             if running:
                 await asyncio.wait(running, timeout=STOP_GRACE)
-            while self.waiting:
-                self._drain(self._queue.get_nowait())
+            while self.has_events:
+                event = self._queue.get_nowait()
+                try:
+                    event()
+                except Exception:  # the other calls still get their responses
+                    log.exception("An event of a batch that was cut failed")
         finally:
-            self.cutting = False
+            self.is_canceling = False
             self._epoch += 1
-
-    @staticmethod
-    def _drain(event: PromptEvent) -> None:
-        """Call `event`; a fault in it leaves the other calls their responses."""
-        try:
-            event()
-        except Exception:
-            log.exception("An event of a batch that was cut failed")
 
 
 def _raise(exc: Exception) -> None:
@@ -137,25 +133,23 @@ def _raise(exc: Exception) -> None:
 T = TypeVar("T")
 
 SETTLE_S = 1.0
-"""Seconds that a function waits until the result of the one before is kept.
+"""Maximum time that a function waits until the result of the previous one is recorded.
 
-It takes a few milliseconds, unless a tool blocks the agent's loop.
+Recording takes a few milliseconds, unless a tool blocks the agent's loop.
 """
 
 
 class CellFunctions:
-    """The functions that the runs of a batch have on the cell's thread.
+    """Functions of a batch on the cell's thread.
 
     Args:
-        cell: The cell's thread.
-        display: Shows when a function begins and ends.
-        ended: Called when one has ended.
+        ended: Called after each function.
 
     Attributes:
-        running: Those that have begun and not ended.
-        interrupts: How many interrupts were heard so far.
-        settled: Set once the result of the last function is kept: a function that ends the process
-            must not take the result of the one before with it.
+        running: Runs with a function that has not returned.
+        interrupts: Number of interrupts so far.
+        settled: Set when the result of the last function is recorded. A function that ends the
+            process must not destroy the result of the previous one.
     """
 
     def __init__(self, cell: CellThread, display: Display, ended: Callable[[], None]) -> None:
@@ -168,26 +162,22 @@ class CellFunctions:
         self.settled.set()
 
     def for_run(self, call: Call, starts: Callable[[], None]) -> CellCall:
-        """Return the cell's thread for one run of the tool of `call`.
-
-        `starts` is called there before each function.
-        """
+        """Return the thread for one run of `call`, with `starts` called before each function."""
         return CellCall(self, call, starts)
 
     def forget_runs(self) -> None:
-        """Let the next function run whatever became of the one before: its run was cut."""
+        """Let the next function run: the run before was canceled."""
         self.settled.set()
 
 
 class CellCall:
     """The cell's thread for one run of a tool.
 
-    Functions wait for each other, and for what an interrupt of the one before comes to: what was
-    heard when the run was asked for says nothing about the interrupt that cuts its function.
+    A function waits for the previous one, and for the decision about an interrupt that ended it.
 
     Attributes:
-        interrupts: How many interrupts were heard when the function began.
-        seconds: How long the functions ran; the time in which they waited is not included.
+        interrupts: Number of interrupts when the function began.
+        seconds: Duration of the functions, without the time that they waited.
     """
 
     def __init__(self, functions: CellFunctions, call: Call, starts: Callable[[], None]) -> None:
@@ -199,7 +189,7 @@ class CellCall:
         self.seconds = 0.0
 
     async def call(self, function: Callable[[], T]) -> T:
-        """Run `function` there, and show that it does."""
+        """Run `function` on the cell's thread, and display that."""
         agent = get_ident()
 
         def begin() -> T:
@@ -225,14 +215,14 @@ class CellCall:
             self._all.ended()
 
     def settled(self) -> None:
-        """Let the next function run: the result of this run is kept."""
+        """Let the next function run: the result of this run is recorded."""
         self._settled.set()
 
     def release(self) -> None:
-        """Let functions run that were held back."""
+        """Let waiting functions run."""
         self._all.cell.release()
 
 
 def was_interrupted(exc: BaseException) -> bool:
-    """True if the cell was interrupted while the function ran; the turn hears of that too."""
+    """Return True if an interrupt of the cell ended the function."""
     return isinstance(exc, CallInterrupted) and isinstance(exc.__cause__, KeyboardInterrupt)

@@ -1,4 +1,4 @@
-"""Tools that are offered to the model in one cycle, and the sources they come from.
+"""Tools that are available to the model in one cycle, and their sources.
 
 Source: `docs/turns.md`, `docs/decisions.md` D11, D22, D37, `docs/extending.md`.
 """
@@ -37,19 +37,19 @@ from jp_nb.tools.parameters import format_documentation, parameters_schema
 
 log = logging.getLogger(__name__)
 
-LONGEST: Final = 30.0
-"""Seconds that a source has to start and to list its tools."""
+SOURCE_TIMEOUT_S: Final = 30.0
+"""Maximum time for a source to start and to list its tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """The tools that are wanted, as far as the sources have them.
+    """Tools that the sources have.
 
     Attributes:
-        tools: Each tool, and the source that it is from, by name.
-        missing: Why the others are not there, by name.
-        clashes: Of each name that two sources have: which tool counts.
-        problems: One text for each source that failed; it names the source.
+        tools: Each tool and its source, by name.
+        missing: Reason for each tool that no source has, by name.
+        clashes: Description of each name that two sources have.
+        problems: One text for each source that failed, with its name.
     """
 
     tools: Mapping[str, tuple[Tool, ToolSource]]
@@ -59,13 +59,13 @@ class FoundTools:
 
 
 class ToolSources:
-    """Runs the sources of one session, on the event loop of its turns.
+    """Runs the sources of a session on the agent's event loop.
 
-    A source starts when the first of its tools is wanted. It is closed when its configuration
-    changes or is gone, when it cannot list its tools, and in the end.
+    A source starts with the first request for one of its tools. It is closed when its configuration
+    changes or is removed, when it cannot list its tools, and with the session.
 
     Args:
-        available: Returns the sources that a configuration has.
+        available: Returns the sources for a configuration.
     """
 
     def __init__(self, available: Callable[[AppConfig], Sequence[ToolSource]]) -> None:
@@ -74,21 +74,21 @@ class ToolSources:
         self._lock = asyncio.Lock()
 
     async def find(self, config: AppConfig, wanted: Mapping[str, ToolConfig]) -> FoundTools:
-        """Ask all sources of `config` at once for their part of the `wanted` tools.
+        """Ask all sources concurrently for their share of the `wanted` tools.
 
-        A source that fails leaves the tools of the others.
+        A source that fails does not affect the tools of others.
         """
         sources = {source.name: source for source in self._available(config)}
         shares: dict[str, dict[str, ToolConfig]] = {}
         missing: dict[str, str] = {}
         for name, tool in wanted.items():
-            if (own := _source_of(tool, sources)) is not None:
+            if (own := _find_source(tool, sources)) is not None:
                 shares.setdefault(own, {})[name] = tool
             else:
-                missing[name] = _not_there(tool)
+                missing[name] = _missing_in_source(tool)
         async with self._lock:
             await self._close(*(x for x in self._running.values() if sources.get(x.name) != x))
-            lists = await asyncio.gather(*(self._list(sources[x], shares[x]) for x in shares))
+            lists = await asyncio.gather(*(self._list_tools(sources[x], shares[x]) for x in shares))
         tools: dict[str, tuple[Tool, ToolSource]] = {}
         for (own, share), found in zip(shares.items(), lists, strict=True):
             for name, tool in share.items():
@@ -97,7 +97,7 @@ class ToolSources:
                 elif name in found:
                     tools[name] = found[name], sources[own]
                 else:
-                    missing[name] = _not_there(tool)
+                    missing[name] = _missing_in_source(tool)
         clashes: dict[str, str] = {}
         for source in sources.values():
             clashes |= source.clashes(config.conversation.tools)
@@ -105,15 +105,15 @@ class ToolSources:
         return FoundTools(tools, missing, clashes, problems)
 
     async def aclose(self) -> None:
-        """Close every source that runs."""
+        """Close all running sources."""
         async with self._lock:
             await self._close(*self._running.values())
 
-    async def _list(
+    async def _list_tools(
         self, source: ToolSource, wanted: Mapping[str, ToolConfig]
     ) -> Mapping[str, Tool] | str:
-        """Return the tools of `source`, which is started if need be; a text if it fails."""
-        failed, limit = "did not start", asyncio.timeout(LONGEST)
+        """Start `source` if necessary, and return its tools; an error message on failure."""
+        failed, limit = "did not start", asyncio.timeout(SOURCE_TIMEOUT_S)
         try:
             async with limit:
                 if source.name not in self._running:
@@ -126,60 +126,62 @@ class ToolSources:
             if is_cancelled():
                 raise
             log.debug("A tool source failed", exc_info=True)
-            why = f"no response within {LONGEST:g} s" if limit.expired() else error_summary(exc)
+            why = (
+                f"no response within {SOURCE_TIMEOUT_S:g} s"
+                if limit.expired()
+                else error_summary(exc)
+            )
         return f"the tool source {source.name!r} {failed}: {why}"
 
     async def _close(self, *sources: ToolSource) -> None:
-        """Close those of `sources` that run, all at once: one that hangs leaves the others time."""
+        """Close `sources` concurrently, because one may hang."""
         running = [each for x in sources if (each := self._running.pop(x.name, None)) is not None]
         await asyncio.gather(*map(_close_one, running))
 
 
 async def _close_one(source: ToolSource) -> None:
     try:
-        async with asyncio.timeout(LONGEST):
+        async with asyncio.timeout(SOURCE_TIMEOUT_S):
             await source.close()
-    except (Exception, asyncio.CancelledError):  # it must not keep others from their end
+    except (Exception, asyncio.CancelledError):  # the others must be closed, too
         if is_cancelled():
             raise
         log.warning("The tool source %r did not close", source.name, exc_info=True)
 
 
-def _source_of(tool: ToolConfig, names: Mapping[str, object]) -> str | None:
-    """Return the longest of `names` that the configured source of `tool` begins with."""
+def _find_source(tool: ToolConfig, names: Mapping[str, object]) -> str | None:
     parts = (tool.source or "").split(".")
     prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((prefix for prefix in prefixes if prefix in names), None)
 
 
-def _not_there(tool: ToolConfig) -> str:
+def _missing_in_source(tool: ToolConfig) -> str:
     return f"the source {tool.source!r} has no tool of this name"
 
 
 T = TypeVar("T")
 
-NEEDS_PERSON = "it needs a user, and no user is available"
+DESCRIPTIONS: Final = ("summary", "description", "examples")
+NEEDS_USER = "it needs a user, and no user is available"
 
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool that may run: its executor and everything configured about it, resolved.
+    """An available tool: its executor and its resolved configuration.
 
     Attributes:
-        origin: Where it comes from, as a person reads it: `Python`, `built-in`.
-        covers: The calls that a permission for a turn covers.
-        format: `unattended` if `formatter` may run before anybody permitted the call.
-        formatter: Writes arguments for the person, if a command is configured for that.
-        parameters: How arguments are shown without a formatter; None: in the line of the call.
-        inline_results: How much of a result is shown; None: nothing.
-        result_max_chars: How many characters of a result the model reads; 0: all.
-        inline_errors: How much of an error is shown below its line; None: nothing.
-        access: Grants as configured, for the tool to look at; None if it has none.
-        grants: What it may see and change of the configuration; None if nothing is granted.
-        summary: What the model is told with every request, if not the description.
-        description: What the tool does, at length.
-        examples: How it is used.
-        described: Its parameters as they were configured.
+        origin: Kind of source for the user: `Python`, `built-in`.
+        covers: The calls that a permission for the turn covers.
+        format: `unattended` if `formatter` may run before the user permits the call.
+        formatter: Formats arguments for the user, with a configured command.
+        parameters: Display of arguments without a formatter; None: in the line of the call.
+        inline_results: Number of displayed lines of a result; None: none.
+        inline_errors: Number of displayed lines of an error; None: none.
+        result_max_chars: Maximum length of a result for the model; 0: no limit.
+        access: Configured access rules, for the tool; None without any.
+        grants: Access to the configuration; None without any.
+        summary: Description in each request, if it is not `description`.
+        described: Parameters in the configuration.
     """
 
     name: str
@@ -208,33 +210,32 @@ class OfferedTool:
 
     @property
     def documentation(self) -> str:
-        """All there is to say about it, in Markdown; "" if that is nothing."""
+        """Documentation in Markdown; "" if there is none."""
         return format_documentation(
             self.name, self.summary, self.description, self.examples, self.documented_schema
         )
 
     @property
     def documented_schema(self) -> Mapping[str, JsonValue]:
-        """The schema of its arguments with all that is said about them, beyond what is sent."""
+        """Schema of the arguments with all descriptions, also those that requests omit."""
         if self.executor.schema is None:
             return {"properties": dict(self.described)}
-        return _described(self.executor.schema, self.described)
+        return _add_descriptions(self.executor.schema, self.described)
 
     @property
     def rights(self) -> Grants:
-        """Its grants; without any it may not change a thing."""
+        """Access to the configuration, which may be empty."""
         return self.grants or Grants(())
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSet:
-    """The tools on offer by name, and why configured ones are not among them.
+    """The available tools by name, and reasons for missing ones.
 
     Attributes:
-        tools: What the model may call.
-        missing: Why a tool that is on is not among them.
-        clashes: Of each name that two sources have: which tool counts, in words.
-        problems: What is wrong with a source of tools, one text for each.
+        missing: Reason for each enabled tool that is not available.
+        clashes: Description of each name that two sources have.
+        problems: One text for each source that failed.
     """
 
     tools: dict[str, OfferedTool]
@@ -244,7 +245,7 @@ class ToolSet:
 
     @property
     def documentation(self) -> Mapping[str, str]:
-        """Documentation by name; each is written when it is looked up."""
+        """Documentation by name, written on lookup."""
         return _Documentation(self.tools)
 
 
@@ -263,7 +264,7 @@ class _Documentation(Mapping[str, str]):
 
 
 def with_all_tools_enabled(config: AppConfig) -> AppConfig:
-    """Return `config` with every tool on: what those that are off would be like."""
+    """Return `config` with all tools enabled."""
     on = {"enable": Enable(state=True)}
     switched = {
         name: tool if name == STAR else tool.model_copy(update=on)
@@ -280,20 +281,20 @@ async def offer_tools(
     unavailable_reason: str | None = None,
     answered: Callable[[str], bool] = lambda _: False,
 ) -> ToolSet:
-    """Return the tools that `config` enables, and the one it forces unless that is locked off.
+    """Return the tools that `config` enables or forces, except for a tool that is locked off.
 
     Args:
-        config: The configuration in force, registrations included.
-        sources: Where tools come from. One that fails leaves the tools of the others.
-        unavailable_reason: None if a user may be available. Tools
-            that need a person are not offered without one.
-        answered: Tells if questions of the tool of that name were answered beforehand.
+        config: The effective configuration, including registered tools.
+        sources: Sources of tools. One that fails does not affect the tools of others.
+        unavailable_reason: None if a user may be available. Otherwise, tools that need a user are
+            missing.
+        answered: Returns True if the questions of the tool with that name have prepared answers.
     """
     star = config.conversation.tools.get(STAR, ToolConfig())
     wanted: dict[str, ToolConfig] = {}
     missing: dict[str, str] = {}
     for name, tool in config.conversation.tools.items():
-        if name == STAR or not _is_wanted(name, config):
+        if name == STAR or not _is_enabled_or_forced(name, config):
             continue
         if tool.source is None:
             missing[name] = f"conversation.tools.{name}.source is not set"
@@ -304,34 +305,32 @@ async def offer_tools(
     for name, tool in wanted.items():
         if name not in found.tools:
             continue
-        offered = _resolve(name, tool, star, *found.tools[name])
-        if unavailable_reason is not None and _is_useless_alone(offered) and not answered(name):
-            missing[name] = NEEDS_PERSON
+        offered = _make_offered_tool(name, tool, star, *found.tools[name])
+        if unavailable_reason is not None and _needs_user(offered) and not answered(name):
+            missing[name] = NEEDS_USER
         else:
             tools[name] = offered
     return ToolSet(tools, {**missing, **found.missing}, found.clashes, found.problems)
 
 
-def _is_useless_alone(tool: OfferedTool) -> bool:
-    """True if only a person could answer what `tool` asks, and that is all it is for."""
+def _needs_user(tool: OfferedTool) -> bool:
     configured = any(question.answer is not None for question in tool.questions.values())
     return tool.executor.needs_user and not configured
 
 
-def _is_wanted(name: str, config: AppConfig) -> bool:
-    """True if the tool is on, or `assistant.tool_choice` names it and it is not locked off."""
+def _is_enabled_or_forced(name: str, config: AppConfig) -> bool:
     state, rule = config.conversation.get_tool_state(name)
     choice = config.assistant.tool_choice
     is_named = name == choice and choice not in ("auto", "none", "required")
     return state or (is_named and rule != "never")
 
 
-def _resolve(
+def _make_offered_tool(
     name: str, tool: ToolConfig, star: ToolConfig, executor: Tool, origin: ToolSource
 ) -> OfferedTool:
     style = _style(tool.style, star.style)
     run = tool.run or star.run or origin.run
-    described = _parameters(tool)
+    described = _configured_parameters(tool)
     return OfferedTool(
         name=name,
         executor=executor,
@@ -342,7 +341,7 @@ def _resolve(
         ),
         run=run,
         result=tool.result or star.result or "unattended",
-        result_max_chars=_first(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
+        result_max_chars=_first_set(tool.result_max_chars, star.result_max_chars, MAX_RESULT_CHARS),
         cancellation_response=(
             tool.cancellation_response or star.cancellation_response or CANCELLATION
         ),
@@ -369,13 +368,11 @@ def _resolve(
     )
 
 
-def _first(own: int | None, star: int | None, default: int) -> int:
+def _first_set(own: int | None, star: int | None, default: int) -> int:
     return next((value for value in (own, star) if value is not None), default)
 
 
 def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:
-    """Return a style with each field of `own`, else of `star`."""
-
     def first(mine: T | None, default: T | None) -> T | None:
         return default if mine is None else mine
 
@@ -390,28 +387,26 @@ def _style(own: ToolStyle, star: ToolStyle) -> ToolStyle:
 
 
 def _access(tool: ToolConfig) -> JsonValue:
-    """Return the grants as a tool reads them: every kind of rule, and what each rule says."""
     if tool.access is None:
         return None
     return cast(JsonValue, tool.access.model_dump(mode="json", exclude_none=True))
 
 
-def _described(
+def _add_descriptions(
     schema: Mapping[str, JsonValue], parameters: Mapping[str, JsonValue]
 ) -> dict[str, JsonValue]:
-    """Return `schema` with what the configuration says in words about its properties."""
+    """Return `schema` with the configured descriptions of its properties."""
     properties = schema.get("properties")
     nodes = dict(properties) if isinstance(properties, dict) else {}
-    for name, said in parameters.items():
+    for name, configured in parameters.items():
         node = nodes.get(name)
-        if isinstance(node, dict) and isinstance(said, dict):
-            words = ("summary", "description", "examples")
-            nodes[name] = {**node, **{key: text for key, text in said.items() if key in words}}
+        if isinstance(node, dict) and isinstance(configured, dict):
+            texts = {key: text for key, text in configured.items() if key in DESCRIPTIONS}
+            nodes[name] = {**node, **texts}
     return {**schema, "properties": nodes}
 
 
-def _parameters(tool: ToolConfig) -> dict[str, JsonValue]:
-    """Return the parameters as they were configured, without what nobody set."""
+def _configured_parameters(tool: ToolConfig) -> dict[str, JsonValue]:
     return {
         name: node.model_dump(mode="json", exclude_unset=True, exclude_none=True)
         for name, node in tool.parameters.items()

@@ -1,6 +1,6 @@
-"""A turn: from the user's request to an answer without tool calls.
+"""Run one turn: from the user's request to a response without tool calls.
 
-Phases: idle -> streaming -> executing -> streaming … -> complete. There is no limit on cycles.
+Each cycle streams a response and runs its tool calls. There is no limit on cycles.
 
 Source: `docs/turns.md`, `docs/providers.md`.
 """
@@ -56,10 +56,7 @@ REQUEST_INTERRUPTED = f"⚠ Interrupted before an answer. {AGAIN}"
 NOT_KEPT = " Its options, such as `-m`, were not kept."
 
 CycleResult = Literal["follow_up", "config_changed", "completed", "interrupted", "stopped"]
-"""The end of a cycle: the model is asked again, under another configuration or not, or it is over.
-
-A restart of tool calls, and an escalated stop, are the coordinator's.
-"""
+"""The end of a cycle. `follow_up` and `config_changed` lead to another request."""
 
 
 Completion = Literal["completed", "interrupted", "stopped"]
@@ -68,10 +65,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The end of a turn, and its tokens; `stopped` by the person where a tool asked them.
+    """The end of a turn, and its tokens. `stopped` if the user stopped it at a question of a tool.
 
     Attributes:
-        why: Why it ended early, where that was neither a person nor a signal.
+        why: Reason for an early end without the user, such as a limit.
     """
 
     status: Completion
@@ -81,33 +78,30 @@ class TurnEnd:
 
 @dataclass(slots=True)
 class TurnLoop:
-    """Runs one turn on one conversation.
+    """Runs one turn of a conversation.
 
     Attributes:
-        stream: The record; every entry is appended as it happens.
-        thread: The provider's view of it, grown alongside.
-        resolve: Resolves the configuration in force.
-        prompter: Asks the person.
-        cell: The cell's thread.
-        display: Shows what happens.
-        strict: End the turn as soon as nobody could decide what only a person may
-            (`docs/decisions.md` D21).
-        context: What tools are told in every call.
-        secrets: What tools may not repeat.
+        stream: The record. Entries are appended as they happen.
+        thread: The context, which grows with the record.
+        resolve: Resolves the effective configuration.
+        strict: End the turn when a decision needs a user and none is available (`docs/decisions.md`
+            D21).
+        context: The part of the tool context that all calls share.
+        secrets: Secrets to hide in results.
         on_tool_error: Receives the exception of a tool, for a debugger.
         compaction_settings: None if the conversation is never compacted.
-        compact_first: Make it shorter before the turn, whether or not it is over a bound.
-        progress: Keeps the progress of the call with an event id where it outlives this process;
-            what is recorded so far is on the disk when it returns, if a tool starts because of it.
-        prepared: What was decided before anybody asked.
-        changes: So many of the last changes of the configuration were made for this turn. They
-            are taken back if it fails, or is interrupted, before the model said anything.
-        recorded: What was answered before the turn was cut short, by the id of the inquiry.
-        last_host: The host of the last request of the notebook that was sent over a network.
+        compact_first: Compact the conversation before the turn, even below the limits.
+        progress: Stores the progress of the call with an event id in the journal. Before a tool
+            starts, it flushes the journal to disk.
+        prepared: Prepared answers and decisions.
+        config_changes: Number of trailing configuration changes for this turn. They are reverted if
+            the turn ends before the first output of the model.
+        recorded: Answers from before an interruption of the turn, by the id of the inquiry.
+        last_host: Host of the last request of the notebook over a network.
         sleep: Waits before a retry.
-        clock: Seconds, for the time between two interrupts.
-        interrupt_count: How many interrupts this turn took notice of; none after its end.
-        is_unanswered: True if the turn got no answer, so that its request is not sent again.
+        clock: Returns seconds, for the time between two interrupts.
+        interrupt_count: Number of interrupts, up to the end of the turn.
+        is_unanswered: True if the turn got no response. Later requests omit it.
     """
 
     stream: ConversationStream
@@ -124,7 +118,7 @@ class TurnLoop:
     compact_first: bool = False
     progress: Callable[[str, CallProgress], None] | None = None
     prepared: PreparedAnswers = NOTHING_PREPARED
-    changes: int = 0
+    config_changes: int = 0
     recorded: Mapping[str, RecordedAnswer] = field(default_factory=dict)
     last_host: LastHost | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -133,12 +127,12 @@ class TurnLoop:
     is_unanswered: bool = False
     _record: TurnRecord = field(init=False)
     _tokens: UsageCounter = field(init=False)
-    _phase: Callable[[], object] | None = None
+    _on_interrupt: Callable[[], object] | None = None
     _problems: list[str] = field(default_factory=list)
-    _began: bool = False
-    _again: Sequence[OpenCall] = ()
+    _has_begun: bool = False
+    _resumed_calls: Sequence[OpenCall] = ()
     _batch: Sequence[str] = ()
-    _over: bool = False
+    _is_over: bool = False
     _images: int = 0
     _why: str = ""
     _compaction: Compactor | None = None
@@ -158,49 +152,47 @@ class TurnLoop:
 
     @property
     def request_context(self) -> RequestContext:
-        """The provider's view of the record: another one than `thread` if it was made shorter."""
+        """The context. Compaction replaces it with another object than `thread`."""
         return self._record.thread
 
     @property
     def sent(self) -> LastRequest | None:
-        """The last request that went out."""
+        """The last request."""
         return self._record.sent
 
     @property
     def host(self) -> LastHost | None:
-        """The host of the last request by now."""
+        """Host of the last request."""
         return self._record.last_host
 
     async def run(self, request: ChatRequest, images: Sequence[Image] = ()) -> TurnEnd:
         """Append `request` as a new turn, and run it to its end.
 
-        The model is shown `images` with it, as many as `record.images_per_turn` says.
+        The request includes `images`, up to the setting `record.images_per_turn`.
 
         Raises:
-            ProviderError: If the model cannot be reached or refuses for good. What arrived
-                before is in the record.
-            PromptUnavailable: With `strict`, if nobody could decide something.
-            ConfigError: If the configuration does not resolve; nothing was appended.
-            UsageError: If the model cannot be asked for that kind of answer; likewise.
+            ProviderError: No attempt succeeded. The record has the entries before the error.
+            PromptUnavailable: With `strict`, a decision needed a user and none was available.
+            ConfigError: The configuration is not valid. Nothing was appended.
+            UsageError: The model does not support the response schema. Nothing was appended.
         """
-        return await self._ended(self._run(request, images))
+        return await self._run_and_close(self._start(request, images))
 
     async def resume(
         self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
     ) -> TurnEnd:
-        """Go on with the last turn of the conversation, which was cut short.
+        """Continue the last turn of the conversation, which was interrupted.
 
         Args:
-            again: The open calls that run, once more or for the first time.
-            abandoned: What the model is told of the others.
+            again: Open calls to run, again or for the first time.
+            abandoned: Responses to the other open calls.
 
         Raises:
-            ProviderError: As `run` does, and the other errors of it likewise.
+            ProviderError: As in `run`, like all other errors.
         """
-        return await self._ended(self._go_on(again, abandoned))
+        return await self._run_and_close(self._continue(again, abandoned))
 
-    async def _ended(self, work: Coroutine[Any, Any, Completion]) -> TurnEnd:
-        """Have `work` done, and leave a record that is well formed, however it ends."""
+    async def _run_and_close(self, work: Coroutine[Any, Any, Completion]) -> TurnEnd:
         status: Completion | Literal["failed"] = "failed"
         try:
             status = await work
@@ -209,11 +201,11 @@ class TurnLoop:
             if is_cancelled():  # else an interrupt came while the configuration was resolved
                 raise
         finally:
-            self._phase, self._over = None, True
+            self._on_interrupt, self._is_over = None, True
             self._close(status)
         return TurnEnd(status, self.usage, self._why)
 
-    async def _run(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
+    async def _start(self, request: ChatRequest, images: Sequence[Image]) -> Completion:
         if self.interrupt_count:
             return "interrupted"
         resolved = await self._resolve()
@@ -229,15 +221,17 @@ class TurnLoop:
             request = with_host(request, resolved.host)
         if self._compaction is not None:
             compaction = self._compaction
-            wanted = compaction.as_wanted(resolved) if self.compact_first else None
-            await self._heeding(wanted or compaction.if_due(resolved, request.content))
+            wanted = compaction.compact_on_request(resolved) if self.compact_first else None
+            await self._interruptible(
+                wanted or compaction.compact_if_due(resolved, request.content)
+            )
         self._record.start_turn(request, shown.images)
-        self._began, self._images = True, len(shown.images)
+        self._has_begun, self._images = True, len(shown.images)
         for line in shown.omitted:
             self.display(Notice(f"⚠ {line}"))
-        return await self._cycles(resolved, schema, choice=resolved.tool_choice)
+        return await self._run_cycles(resolved, schema, choice=resolved.tool_choice)
 
-    async def _go_on(
+    async def _continue(
         self, again: Sequence[OpenCall], abandoned: Sequence[ToolCallResponse]
     ) -> Completion:
         if self.interrupt_count:
@@ -247,7 +241,7 @@ class TurnLoop:
         request = next(entry for entry in turn if isinstance(entry, ChatRequest))
         if request.response_schema is not None:
             resolved.provider.check_schema(request.response_schema)
-        self._began, self._again = True, again
+        self._has_begun, self._resumed_calls = True, again
         self._images = sum(len(self.stream.images.images_of(entry).images) for entry in turn)
         self._record.add(*abandoned)
         tools = resolved.tools.tools
@@ -255,7 +249,7 @@ class TurnLoop:
             Call(each.request, tools.get(each.request.name), may_have_run=each.may_have_run)
             for each in again
         ]
-        return await self._cycles(
+        return await self._run_cycles(
             resolved,
             request.response_schema,
             choice=resolved.tool_choice if is_unanswered(turn) else "auto",
@@ -263,58 +257,55 @@ class TurnLoop:
         )
 
     def _close(self, status: Completion | Literal["failed"]) -> None:
-        """Leave a record that is well formed, and that says if the turn got no answer."""
-        may_have_run = [each.request for each in self._again if each.may_have_run]
-        for call in self.stream.open_tool_calls() if self._began else ():
-            told = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
-            self._record.add(ToolCallResponse(id=call.id, content=told, is_error=True))
-        turn = self.stream.current_turn() if self._began else []
+        """Complete the record, and mark a turn without a response."""
+        may_have_run = [each.request for each in self._resumed_calls if each.may_have_run]
+        for call in self.stream.open_tool_calls() if self._has_begun else ():
+            content = RAN_BEFORE.format(NEVER_RAN) if call in may_have_run else NEVER_RAN
+            self._record.add(ToolCallResponse(id=call.id, content=content, is_error=True))
+        turn = self.stream.current_turn() if self._has_begun else []
         self.is_unanswered = is_unanswered(turn)
-        if status == "completed" or (self._began and not self.is_unanswered):
-            self._tell_tokens()
+        if status == "completed" or (self._has_begun and not self.is_unanswered):
+            self._record_usage()
             return
-        silent = not any(isinstance(entry, ChatResponse) for entry in turn)
-        takes_back = self.changes if silent else 0
-        if self._began or takes_back:
+        has_no_output = not any(isinstance(entry, ChatResponse) for entry in turn)
+        reverted_count = self.config_changes if has_no_output else 0
+        if self._has_begun or reverted_count:
             ended: Ended = "failed" if status == "failed" else "interrupted"
-            mark = make_no_answer(NoAnswer(ended, takes_back))
+            mark = make_no_answer(NoAnswer(ended, reverted_count))
             self._record.add(self._tokens.attach_usage(mark))
         else:
-            self._tell_tokens()
-        if self._began:
+            self._record_usage()
+        if self._has_begun:
             notice = REQUEST_FAILED if status == "failed" else REQUEST_INTERRUPTED
-            self.display(Notice(notice + (NOT_KEPT if takes_back else "")))
+            self.display(Notice(notice + (NOT_KEPT if reverted_count else "")))
 
-    def _tell_tokens(self) -> None:
-        """Record the tokens of a response that left no entry, such as a refusal."""
+    def _record_usage(self) -> None:
+        """Record the tokens of a response without an entry, such as a refusal."""
         mark = self._tokens.attach_usage(ConfigDelta())
         if is_usage_mark(mark):
             self._record.add(mark)
 
     def interrupt(self) -> None:
-        """Hear that the kernel was interrupted; called on the agent's loop.
-
-        Before `run` has begun, nothing of the turn is recorded. After it ended, nothing happens.
-        """
-        if self._over:
+        """Handle an interrupt of the kernel, on the agent's event loop."""
+        if self._is_over:
             return
         self.interrupt_count += 1
-        if self._phase is not None:
-            self.display(InterruptReceived())  # at once: what comes of it may take a while
-            self._phase()
+        if self._on_interrupt is not None:
+            self.display(InterruptReceived())  # before the effect, which may take a while
+            self._on_interrupt()
 
-    async def _heeding(self, work: Awaitable[T]) -> T:
-        """Return what `work` comes to; an interrupt meanwhile ends the turn."""
-        heard, task = self.interrupt_count, asyncio.ensure_future(work)
-        self._phase = task.cancel
+    async def _interruptible(self, work: Awaitable[T]) -> T:
+        """Await `work`. An interrupt in the meantime ends the turn."""
+        count, task = self.interrupt_count, asyncio.ensure_future(work)
+        self._on_interrupt = task.cancel
         result = await task
-        if self.interrupt_count > heard:  # it came when the work was just done
+        if self.interrupt_count > count:  # it came just after the end of the work
             raise asyncio.CancelledError
         return result
 
     async def _resolve(self) -> Resolved:
-        """Resolve the configuration, and say what is wrong with the sources of tools."""
-        resolved = await self._heeding(self.resolve())  # a source may take long
+        """Resolve the configuration, and display problems of tool sources."""
+        resolved = await self._interruptible(self.resolve())  # a source may take long
         new = [x for x in resolved.tools.problems if x not in self._problems]
         for problem in new:
             self.display(Notice(f"⚠ {problem}. Its tools are not available."))
@@ -323,7 +314,7 @@ class TurnLoop:
         self._tokens.max_tokens = resolved.request.max_total_tokens
         return resolved
 
-    async def _cycles(
+    async def _run_cycles(
         self,
         resolved: Resolved,
         schema: Mapping[str, JsonValue] | None,
@@ -331,10 +322,7 @@ class TurnLoop:
         choice: str,
         calls: Sequence[Call] = (),
     ) -> Completion:
-        """Run cycle after cycle; the configuration is resolved again when a tool changed it.
-
-        The first one begins with `calls` that the model made before, if there are any.
-        """
+        """Run cycles, starting with `calls` of an earlier response if there are any."""
         interrupts = Interrupts(self.prompter, clock=self.clock)
         answers = AnswerStream(
             self._record,
@@ -365,12 +353,16 @@ class TurnLoop:
         while True:
             first, calls = calls, ()
             try:
-                result = await self._cycle(answers, coordinator, resolved, choice, schema, first)
+                result = await self._run_cycle(
+                    answers, coordinator, resolved, choice, schema, first
+                )
             except ProviderError as exc:
-                if await self._shortened(exc, resolved):
+                if await self._compact_after(exc, resolved):
                     continue
-                if changed and (chosen := self._chosen_by_tools(exc)):
-                    exc.args = (f"{str(exc).rstrip('.')}; {_stays(chosen, CHOOSE_ANOTHER)}",)
+                if changed and (chosen := self._setting_changed_by_tools(exc)):
+                    exc.args = (
+                        f"{str(exc).rstrip('.')}; {_describe_change(chosen, CHOOSE_ANOTHER)}",
+                    )
                 raise
             changed = result == "config_changed"
             match result:
@@ -387,13 +379,12 @@ class TurnLoop:
                 case _:
                     assert_never(result)
 
-    async def _shortened(self, error: ProviderError, resolved: Resolved) -> bool:
-        """Return whether the conversation is shorter after `error`: the same is asked again."""
+    async def _compact_after(self, error: ProviderError, resolved: Resolved) -> bool:
         if self._compaction is None:
             return False
-        return await self._heeding(self._compaction.after(error, resolved))
+        return await self._interruptible(self._compaction.compact_after_error(error, resolved))
 
-    async def _cycle(
+    async def _run_cycle(
         self,
         answers: AnswerStream,
         coordinator: Coordinator,
@@ -402,16 +393,16 @@ class TurnLoop:
         schema: Mapping[str, JsonValue] | None,
         calls: Sequence[Call] = (),
     ) -> CycleResult:
-        """Have the model answer once, and run the tool calls in the answer, or these `calls`."""
+        """Request one response and run its tool calls, or run `calls` without a request."""
         if not calls:
-            self._phase = answers.interrupt
+            self._on_interrupt = answers.interrupt
             answered = await answers.request_calls(resolved, choice, schema)
             if answered is None:
                 return "interrupted"
             calls = answered
-            self._say_uncalled(choice, calls)
+            self._notify_uncalled(choice, calls)
         if self._tokens.is_over:
-            return self._too_many_tokens(calls)
+            return self._end_at_token_limit(calls)
         if not calls:
             return "completed"
         end = await self._execute(
@@ -422,24 +413,18 @@ class TurnLoop:
         if self.strict and coordinator.unavailable_reason is not None:
             raise user_required_error(coordinator.unavailable_reason)
         if self._tokens.is_over:  # models answered tools' questions
-            return self._too_many_tokens(calls, ran=True)
+            return self._end_at_token_limit(calls, ran=True)
         return "follow_up" if end.change is None else "config_changed"
 
-    def _say_uncalled(self, choice: str, calls: Sequence[Call]) -> None:
-        """Say that the tool which this request demanded was not called."""
+    def _notify_uncalled(self, choice: str, calls: Sequence[Call]) -> None:
         missing = missing_call(choice, [call.request.name for call in calls])
         if missing is not None:
             self.display(
                 Notice(f"⚠ The model did not call {missing}, although this turn requires it")
             )
 
-    def _too_many_tokens(self, calls: Sequence[Call], *, ran: bool = False) -> CycleResult:
-        """End a turn that took more tokens than it may: as an interrupt would, if it is not done.
-
-        Args:
-            calls: Those of the last answer.
-            ran: Whether they have run.
-        """
+    def _end_at_token_limit(self, calls: Sequence[Call], *, ran: bool = False) -> CycleResult:
+        """End a turn at its token limit. `ran` is True if `calls` have run."""
         for call in () if ran else calls:
             self._record.add(
                 ToolCallResponse(id=call.request.id, content=TOO_MANY_TOKENS, is_error=True)
@@ -447,38 +432,37 @@ class TurnLoop:
         left = " The calls of the last answer did not run." if calls and not ran else ""
         ends = f". The turn ends here.{left} {ALLOW_MORE}" if calls else ""
         took, most = self._tokens.total, self._tokens.max_tokens
-        told = f"The turn took {took} tokens; the limit {MAX_TOTAL_TOKENS} is {most}{ends}"
-        self.display(Notice(f"⚠ {told}"))
+        reason = f"The turn took {took} tokens; the limit {MAX_TOTAL_TOKENS} is {most}{ends}"
+        self.display(Notice(f"⚠ {reason}"))
         if not calls:
             return "completed"
-        self._why = told
+        self._why = reason
         return "interrupted"
 
     async def _resolve_again(self, schema: Mapping[str, JsonValue] | None) -> Resolved:
-        """Resolve the configuration after tools changed it.
+        """Resolve the configuration after a tool changed it.
 
         Raises:
-            ConfigError: If it does not resolve; it names the path. The change stays: the next
-                one mends it.
+            ConfigError: The change is not valid, but remains until the next change.
         """
         try:
             resolved = await self._resolve()
         except ConfigError as exc:
-            raise self._unusable(exc) from exc
+            raise self._explain_config_error(exc) from exc
         try:
             if schema is not None:
                 resolved.provider.check_schema(schema)
         except UsageError as exc:
-            raise self._unusable(ConfigError(str(exc), path=MODEL_ID)) from exc
+            raise self._explain_config_error(ConfigError(str(exc), path=MODEL_ID)) from exc
         return resolved
 
     @staticmethod
-    def _unusable(error: ConfigError) -> ConfigError:
-        """Add to `error` what led to it and what to do."""
+    def _explain_config_error(error: ConfigError) -> ConfigError:
+        """Add the cause and a remedy to `error`."""
         first, *others = error.problems
         how = f"see the previous value with `%jp config --explain {first.path}`"
         return ConfigError(
-            f"{first.message}; {_stays('the configuration', how)}",
+            f"{first.message}; {_describe_change('the configuration', how)}",
             path=first.path,
             kind=first.kind,
             layer=error.layer,
@@ -486,31 +470,31 @@ class TurnLoop:
             others=others,
         )
 
-    def _chosen_by_tools(self, error: ProviderError) -> str:
-        """Return the part of the model that the last change of tools chose; "" if none.
+    def _setting_changed_by_tools(self, error: ProviderError) -> str:
+        """Return the setting of the model that the last change of a tool set; "" if none.
 
-        A server that answers knows no such model; without an answer it is about the provider.
+        An error with a status is about the model's name, other errors are about the provider.
         """
         touched = [p for p in self.stream.deltas[-1].claims if p.startswith((MODEL_ID, PROVIDERS))]
         wanted = f"{MODEL_ID}.{'provider' if error.status is None else 'name'}"
         return wanted if wanted in touched else next(iter(touched), "")
 
-    def _calls_of_batch(self, count: int) -> Sequence[str]:
+    def _event_ids_of_calls(self, count: int) -> Sequence[str]:
         """Return the event ids of the calls that are about to run, in call order."""
         if self.progress is None:
             return ()
-        if self._again:  # beside them are calls that have a response
+        if self._resumed_calls:  # other calls of the response are closed already
             return [call.event_id for call in open_calls(self.stream, {})][-count:]
         found: list[str] = []
         index = len(self.stream)
-        while len(found) < count:  # they are near the end, however long the turn is
+        while len(found) < count:  # the calls are near the end of the record
             index -= 1
             if isinstance(self.stream.entries[index], ToolCallRequest):
                 found.insert(0, self.stream.event_id(index))
         return found
 
     def _report_progress(self, call: Call, stage: CallStage, result: Sequence[Entry]) -> None:
-        """Have the progress of a call of this batch kept."""
+        """Store the progress of a call in the journal."""
         if self.progress is not None:
             entries = [entry.stamped(self.stream.now()).to_raw() for entry in result]
             self.progress(self._batch[call.index], CallProgress(stage, tuple(entries)))
@@ -523,9 +507,9 @@ class TurnLoop:
         *,
         interrupted_after_end: bool,
     ) -> BatchEnd:
-        """Run `calls`; record their responses and what they changed, in one step."""
-        self._phase = coordinator.interrupt
-        self._batch = self._calls_of_batch(len(calls))
+        """Run `calls`, and record their responses and configuration changes in one step."""
+        self._on_interrupt = coordinator.interrupt
+        self._batch = self._event_ids_of_calls(len(calls))
         batch = BatchContext(
             thread=self._record.thread,
             inquiry=resolved.inquiry,
@@ -543,27 +527,26 @@ class TurnLoop:
         return end
 
 
-def _shown(calls: Sequence[Call]) -> list[Image]:
-    """Return what the model sees of the results of `calls`."""
+def _images_of(calls: Sequence[Call]) -> list[Image]:
     return [image for call in calls for image in call.shown_images.images]
 
 
 async def run_batch(
     coordinator: Coordinator, calls: Sequence[Call], batch: BatchContext, record: TurnRecord
 ) -> BatchEnd:
-    """Run `calls`; record their responses and what they changed, in one step."""
+    """Run `calls`, and record their responses and configuration changes in one step."""
     try:
         end = await coordinator.run(calls, batch)
     except (asyncio.CancelledError, Exception):  # the record stays well formed
-        record.add(*await coordinator.stop(), images=_shown(calls))
+        record.add(*await coordinator.stop(), images=_images_of(calls))
         raise
     change = [end.change] if end.change is not None else []
-    record.add(*end.responses, *change, images=_shown(calls))
+    record.add(*end.responses, *change, images=_images_of(calls))
     return end
 
 
 def user_required_error(reason: str) -> PromptUnavailable:
-    """Return the error of a strict run in which nobody could decide something."""
+    """Return the error of a strict run in which a decision needed a user."""
     return PromptUnavailable(
         f"a decision needs a user, and no user is available: {reason}. Run the "
         "notebook in a live session, configure the decision in advance, or run "
@@ -572,7 +555,7 @@ def user_required_error(reason: str) -> PromptUnavailable:
     )
 
 
-def _stays(what: str, how: str) -> str:
+def _describe_change(what: str, how: str) -> str:
     return (
         f"a tool changed {what} in this turn. The change remains until you set another value: {how}"
     )

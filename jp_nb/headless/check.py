@@ -373,7 +373,7 @@ def _find_unrecorded(metadata: Any, content: CassetteContent) -> str | None:
 
 
 def _list_messages(thread: RequestContext, provider: str) -> list[tuple[str, str]]:
-    asked = RequestNormalizer(provider).of(ModelRequest(model="", thread=thread))
+    asked = RequestNormalizer(provider).normalize(ModelRequest(model="", thread=thread))
     return [(part.kind, part.id) for part in asked.messages]
 
 

@@ -92,7 +92,7 @@ class CassetteProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ProviderEvent, None]:
         """Stream one response of the cassette or of the wrapped provider; see `Provider`."""
-        asked = self._asked.of(request)
+        asked = self._asked.normalize(request)
         await asyncio.sleep(0)  # let other tasks run, as a model's answer does
         exchange = self._cassette.replay(asked)
         if exchange is None:

@@ -27,8 +27,8 @@ from pydantic import (
     model_validator,
 )
 
-from jp_nb.agent.compaction import MARK as SUMMARY_MARK
-from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.compaction import SUMMARY_KEY
+from jp_nb.agent.inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
     Finished,
@@ -400,13 +400,13 @@ def create(settings: ProviderSettings) -> ScriptedProvider:
 
 def _find_question(context: RequestContext) -> str | None:
     last = context.items[-1].entry if len(context) else None
-    mark = last.metadata.get(MARK) if isinstance(last, ChatRequest) else None
+    mark = last.metadata.get(INQUIRY_KEY) if isinstance(last, ChatRequest) else None
     return mark if isinstance(mark, str) else None
 
 
 def _wants_summary(context: RequestContext) -> bool:
     last = context.items[-1].entry if len(context) else None
-    return isinstance(last, ChatRequest) and SUMMARY_MARK in last.metadata
+    return isinstance(last, ChatRequest) and SUMMARY_KEY in last.metadata
 
 
 def _make_inquiry_events(

@@ -454,6 +454,6 @@ def compaction_report(
 def preview_report(plan: CompactionPlan) -> Report:
     """Return what `plan` would make shorter."""
     note = f"About {plan.after:,} tokens of messages would be sent instead of {plan.before:,}"
-    if any(cut.rule.summary is not None for cut in plan.cuts):
+    if any(cut.rule.summary is not None for cut in plan.steps):
         note += ", plus the summary, which is not written yet"
     return with_note(how_turns_are_sent(plan.outcome), f"{note}. Nothing has changed.")

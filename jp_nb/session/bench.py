@@ -30,7 +30,7 @@ from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
 from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
 from jp_nb.agent.tool_call import Call
-from jp_nb.agent.tool_set import NEEDS_PERSON, OfferedTool, ToolSet, with_all_tools_enabled
+from jp_nb.agent.tool_set import NEEDS_USER, OfferedTool, ToolSet, with_all_tools_enabled
 from jp_nb.agent.turn import user_required_error
 from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
@@ -115,8 +115,8 @@ class BenchTools:
         """Return why the model is not offered the tool now; None if it is."""
         if name in self.offered.tools:
             return None
-        if self.offered.missing.get(name) == NEEDS_PERSON:
-            return NEEDS_PERSON
+        if self.offered.missing.get(name) == NEEDS_USER:
+            return NEEDS_USER
         return self.offered.missing.get(name) or f"it is off; turn it on with `%%jp -t {name}`"
 
 
@@ -201,7 +201,7 @@ class ToolBench:
             id=CALL_ID, name=tool.name, arguments=_checked(tool.name, arguments)
         )
         run = self.run(tools, [[Call(request, tool)]], {})
-        outcome = next((outcome for _, outcome in run.ended()), None)
+        outcome = next((outcome for _, outcome in run.outcomes()), None)
         if outcome is not None:
             self._show(outcome, tools.why_not_offered(tool.name))
         raise_for_end(run)
@@ -440,7 +440,7 @@ class TurnReplay:
             ]
 
     def _compared(self, run: BenchRun, recorded: Sequence[ToolCall]) -> Iterator[Replayed]:
-        outcomes = {id(call): outcome for call, outcome in run.ended()}
+        outcomes = {id(call): outcome for call, outcome in run.outcomes()}
         then = iter(recorded)
         for number, batch in enumerate(self._batches):
             for call in run.batches[number]:

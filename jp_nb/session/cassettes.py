@@ -377,7 +377,7 @@ class OpenCassette:
         if self.choice.mode == "record":
             self._record(exchange)
         elif exchange.has_failed:
-            self._failed.setdefault(exchange.asked.id, []).append(exchange)
+            self._failed.setdefault(exchange.request.id, []).append(exchange)
         else:
             for each in (*self._went_before(exchange), exchange):
                 self._add(each)
@@ -397,10 +397,10 @@ class OpenCassette:
 
     def _went_before(self, exchange: Exchange) -> list[Exchange]:
         """Return the failures that `exchange` made good, and forget them."""
-        found = self._failed.pop(exchange.asked.id, [])
-        last = {part.id for part in exchange.asked.messages[-FOLLOW_UP:]}
+        found = self._failed.pop(exchange.request.id, [])
+        last = {part.id for part in exchange.request.messages[-FOLLOW_UP:]}
         for request, failed in [*self._failed.items()]:
-            if failed[0].asked.messages and failed[0].asked.messages[-1].id in last:
+            if failed[0].request.messages and failed[0].request.messages[-1].id in last:
                 found = self._failed.pop(request) + found
         return found
 

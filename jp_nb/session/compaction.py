@@ -98,7 +98,7 @@ class ManualCompaction:
         rules = order.rules or config.conversation.compaction.effective_rules
         planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
         given = [order.apply_bounds(rule) for rule in rules]
-        cuts = planner.cuts(given, first=order.first, last=order.last)
+        cuts = planner.steps(given, first=order.first, last=order.last)
         return planner.plan(cuts, wants_summary=order.rules is not None)
 
     @property
@@ -120,9 +120,9 @@ class ManualCompaction:
             KeyboardInterrupt: If the kernel was interrupted; likewise.
         """
         self._turns.repair_conversation(resumes=True)
-        if any(cut.rule.summary is not None for cut in plan.cuts):
+        if any(cut.rule.summary is not None for cut in plan.steps):
             return self._with_summaries(plan, order)
-        entries = mark_as_one_step([cut.entry() for cut in plan.cuts])
+        entries = mark_as_one_step([cut.entry() for cut in plan.steps])
         self._record(entries)
         return entries
 
@@ -200,7 +200,7 @@ class SummaryJob:
         self._task = asyncio.current_task()
         entries: list[Compaction] = []
         try:
-            entries = await make_compactions(self._plan.cuts, stream, providers, self._summarize)
+            entries = await make_compactions(self._plan.steps, stream, providers, self._summarize)
         finally:  # what was waited for leaves no empty output
             said = format_compaction_line(entries) if entries else NO_SUMMARY
             self._output(Notice(said))
@@ -208,10 +208,10 @@ class SummaryJob:
 
     async def _summarize(self, cut: CompactionStep, thread: RequestContext) -> str:
         summarizer = self._turns.resolver.summarizer(self._resolved, cut.rule)
-        return await summarizer.summary(thread, waits=self._wait, spent=self.tokens.add)
+        return await summarizer.summarize(thread, waits=self._wait, spent=self.tokens.add)
 
     def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        said = f"{model}, which is summarizing {self._plan.cuts[0].turns}"
+        said = f"{model}, which is summarizing {self._plan.steps[0].turns}"
         self._output(Waits(MODEL_WAITS, f"{said}: {again}" if again else said, until))
 
     def interrupt(self) -> None:

@@ -378,7 +378,7 @@ class TurnRunner:
             compaction_settings=self.compaction_settings,
             compact_first=compact_first,
             progress=self._active.keep_progress,
-            changes=changes,
+            config_changes=changes,
             recorded=recorded,
             last_host=self._last_host,
         )

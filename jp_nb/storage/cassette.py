@@ -39,7 +39,7 @@ from jp_nb.agent.recording import (
     RecordedResult,
     RequestPart,
     digest,
-    event_json,
+    event_to_json,
     make_part,
     read_end,
     read_event,
@@ -183,9 +183,9 @@ def part_line(part: RequestPart) -> JsonObject:
 
 def exchange_lines(exchange: Exchange) -> Iterator[JsonObject]:
     """Yield the lines of `exchange`, without those of its parts."""
-    asked = exchange.asked
+    asked = exchange.request
     yield {"request": asked.id, **asked.summary}
-    response = [event_json(each) for each in (*exchange.events, exchange.end)]
+    response = [event_to_json(each) for each in (*exchange.events, exchange.end)]
     yield from response[:-1]
     yield {**response[-1], "seal": seal(asked.id, response)}
 
@@ -402,7 +402,7 @@ class CassetteWriter:
             self._settled_bytes = self._bytes = self._size()
             self._inode = self._stat().st_ino
             self._began = True
-        if not (exchange.asked.is_inquiry and self._last and self._last[0].asked.is_inquiry):
+        if not (exchange.request.is_inquiry and self._last and self._last[0].request.is_inquiry):
             self._settle()
         block, parts = _block([exchange], self._settled_parts, self._last_parts)
         self._write(self._front + block, self._bytes)
@@ -413,7 +413,7 @@ class CassetteWriter:
 
     def _settle(self) -> None:
         """Bring what was asked at the same time into its order; it is not written again."""
-        in_order = sorted(self._last, key=lambda each: each.asked.id)
+        in_order = sorted(self._last, key=lambda each: each.request.id)
         if in_order != self._last:
             block, _ = _block(in_order, self._settled_parts)
             self._write(block, self._settled_bytes)
@@ -481,7 +481,7 @@ def _new(exchange: Exchange, *known: set[tuple[str, str]]) -> list[RequestPart]:
     def is_new(part: RequestPart) -> bool:
         return not any(_key(part) in each for each in known)
 
-    asked = exchange.asked
+    asked = exchange.request
     found = filter(is_new, (*asked.system, *asked.attachments, *asked.tools))
     rest = takewhile(is_new, reversed(asked.messages))  # who has a message has those before it
     unique = {_key(part): part for part in [*found, *reversed(list(rest))]}

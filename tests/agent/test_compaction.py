@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.compaction import INSTRUCTIONS, LEFT_OUT, CompactionSettings, Summarizer
+from jp_nb.agent.compaction import INSTRUCTIONS, OMITTED_RESULT, CompactionSettings, Summarizer
 from jp_nb.agent.display import Notice, ShowText
 from jp_nb.agent.inquiry import InquiryModel
 from jp_nb.agent.prompts import ActionPrompt, NotAnswered
@@ -194,7 +194,7 @@ async def test_long_turns_are_summarized_in_parts() -> None:
     ]
     assert sizes == [3, 2, 1, 1]
     last = [x.content for x in summarizer.requests[-1][1] if isinstance(x, ToolCallResponse)]
-    assert last == [LEFT_OUT]
+    assert last == [OMITTED_RESULT]
 
 
 async def test_summary_of_a_single_long_turn_is_given_up() -> None:

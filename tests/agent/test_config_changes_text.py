@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.config_changes import changes_nothing, proposed_changes
+from jp_nb.agent.config_changes import has_no_effect, list_changes
 from jp_nb.agent.display import ChangeEnds, DisplayEvent, ToolEnds
 from jp_nb.agent.prompts import ActionPrompt, Prompt
 from jp_nb.config import partial, proposal, validation
@@ -119,13 +119,13 @@ SO_ALREADY: list[tuple[Any, list[str]]] = [
 
 def test_change_to_current_values_changes_nothing() -> None:
     for config, unset in SO_ALREADY:
-        assert changes_nothing(reviewed(config, unset)), (config, unset)
+        assert has_no_effect(reviewed(config, unset)), (config, unset)
     partly_new: list[Any] = [
         {"assistant": {"name": "Ada", "tool_choice": "none"}},
         {"assistant": {"model": {"parameters": {"temperature": 1}}}},
     ]
     for config in partly_new:
-        assert not changes_nothing(reviewed(config)), config
+        assert not has_no_effect(reviewed(config)), config
 
 
 def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_change_is_read_and_applied_once(monkeypatch: pytest.MonkeyPatch) -> Non
     basis = ConfigSnapshot(OPUS, {}, validate(OPUS))
     found = review_proposal(NAMED, (), Grants([ConfigRule(**UNATTENDED)]), basis)
     assert isinstance(found, Proposal)
-    assert not changes_nothing(found)
-    assert [line.path for line in proposed_changes(found)] == ["assistant.name"]
+    assert not has_no_effect(found)
+    assert [line.path for line in list_changes(found)] == ["assistant.name"]
     assert squash_changes([found.change], basis.partial, {}) == Change(NAMED)
     assert sorted(calls) == ["apply", "iter_changed_leaves", "read_layer"]

@@ -12,15 +12,15 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from jp_nb.agent.inquiry import (
-    BESIDE,
+    NO_RESULT_YET,
     InquiryBackend,
     InquiryError,
     InquiryModel,
     LlmInquiryBackend,
     ModelInquiry,
     answer_schema,
+    remove_addresses,
     with_open_question,
-    without_addresses,
 )
 from jp_nb.agent.provider import (
     Finished,
@@ -174,7 +174,7 @@ def test_paused_thread_answers_other_open_calls() -> None:
     assert responses(with_open_question(thread, inquiry())) == [
         ("call_3", "seen", False),
         ("call_1", "Tool paused: Create backups?", False),
-        ("call_2", BESIDE, False),
+        ("call_2", NO_RESULT_YET, False),
     ]
 
 
@@ -183,14 +183,14 @@ def test_asking_call_of_two_with_one_id_is_paused() -> None:
         calls = called("call_1", other), called("call_2", "look"), called("call_1", "rename")
         thread = make_context(user("Go."), *calls)
         assert responses(with_open_question(thread, inquiry(number=2))) == [
-            ("call_1", BESIDE, False),
-            ("call_2", BESIDE, False),
+            ("call_1", NO_RESULT_YET, False),
+            ("call_2", NO_RESULT_YET, False),
             ("call_1", "Tool paused: Create backups?", False),
         ]
         thread.add(result("call_1", "seen"), "test")  # of the first: ids pair by count
         assert responses(with_open_question(thread, inquiry())) == [
             ("call_1", "seen", False),
-            ("call_2", BESIDE, False),
+            ("call_2", NO_RESULT_YET, False),
             ("call_1", "Tool paused: Create backups?", False),
         ]
 
@@ -495,11 +495,11 @@ def test_error_message_hides_addresses_and_keys(subtests: pytest.Subtests) -> No
         ("a keyword argument", "a keyword argument"),
     ]:
         with subtests.test(text=text):
-            assert without_addresses(text) == told
+            assert remove_addresses(text) == told
 
 
 def test_error_message_is_truncated() -> None:
-    assert len(without_addresses("a-" * 100_000)) == 1000
+    assert len(remove_addresses("a-" * 100_000)) == 1000
 
 
 async def test_connection_error_hides_the_address(
@@ -569,7 +569,7 @@ async def test_request_over_http_starts_like_the_conversations_own(protocol: str
         assert second.get(name) == first.get(name)
     assert (choice(first, protocol), choice(second, protocol)) == ("auto", "none")
     added = texts(second["messages"][count:])
-    for part in ("Tool paused: Keep it?", BESIDE, "`rename`"):
+    for part in ("Tool paused: Keep it?", NO_RESULT_YET, "`rename`"):
         assert part in added
     last = texts(second["messages"][-1])
     assert second["messages"][-1]["role"] == "user"

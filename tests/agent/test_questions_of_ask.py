@@ -18,8 +18,8 @@ from jp_nb.agent.batch import UNAVAILABLE
 from jp_nb.agent.display import ToolEnds
 from jp_nb.agent.inquiry import InquiryError
 from jp_nb.agent.prompts import Answered, FormEnd, FormPrompt, NotAnswered
-from jp_nb.agent.questions import ASKS_FOREVER, MAX_UNASKED
-from jp_nb.agent.tool_set import NEEDS_PERSON
+from jp_nb.agent.questions import IGNORES_ANSWERS, MAX_AUTOMATIC_ANSWERS
+from jp_nb.agent.tool_set import NEEDS_USER
 from jp_nb.errors import PromptUnavailable
 from jp_nb.record.events import InquiryRequest, InquiryResponse, ToolCallResponse
 from jp_nb.rendering.turn import Transcript
@@ -172,7 +172,7 @@ async def test_edited_result_has_no_structured_data() -> None:
 @pytest.mark.req("RPI-2", "RPI-3", "RCP-23")
 async def test_ask_is_not_offered_without_a_user() -> None:
     bench = bench_of(FakePrompter(away=AWAY), form(DATABASE))
-    assert bench.offer().missing["ask"] == NEEDS_PERSON
+    assert bench.offer().missing["ask"] == NEEDS_USER
     assert (await bench.run()).status == "completed"
     names = [tool.name for tool in bench.provider.requests[0][0].tools]
     assert "ask" not in names
@@ -370,8 +370,8 @@ async def test_tool_that_asks_forever_without_a_user_is_stopped(away: str | None
     person = FakePrompter(*[LATE] * 30, away=away)
     bench = bench_of(person, call("plan"), tools=[PythonTool(plan)])
     await bench.run()
-    assert responses(bench) == [(ASKS_FOREVER.format("plan", "a", MAX_UNASKED), True)]
-    assert len(runs) == MAX_UNASKED
+    assert responses(bench) == [(IGNORES_ANSWERS.format("plan", "a", MAX_AUTOMATIC_ANSWERS), True)]
+    assert len(runs) == MAX_AUTOMATIC_ANSWERS
 
 
 @pytest.mark.parametrize("late", ["two", InquiryError("too late")])
@@ -413,9 +413,10 @@ async def test_call_that_asks_forever_ends_once_with_all_its_questions() -> None
     await bench.run()
     [(text, is_error)] = responses(bench)
     assert is_error
-    assert text == ASKS_FOREVER.format("plan", "a", MAX_UNASKED)
+    assert text == IGNORES_ANSWERS.format("plan", "a", MAX_AUTOMATIC_ANSWERS)
     closed = [key for key, *_ in ends(bench)]
-    assert closed == [f"call_1.{name}.{n + 1}" for n in range(MAX_UNASKED) for name in "ab"]
+    numbers = range(1, MAX_AUTOMATIC_ANSWERS + 1)
+    assert closed == [f"call_1.{name}.{n}" for n in numbers for name in "ab"]
     assert ends(bench)[-1][1:3] == ("cancelled", "backend_error")
 
 

@@ -64,8 +64,8 @@ def test_ids_and_times_are_no_part_of_a_request() -> None:
     assert asked(spec).id == asked(SPEC).id
     one, other = model_request(SPEC), model_request(SPEC)
     asks = RequestNormalizer("anthropic")
-    assert asks.of(one).id == asks.of(other).id
-    assert "jp-c1" not in str(asks.of(one))
+    assert asks.normalize(one).id == asks.normalize(other).id
+    assert "jp-c1" not in str(asks.normalize(one))
 
 
 def test_calls_with_one_id_are_numbered() -> None:
@@ -75,9 +75,9 @@ def test_calls_with_one_id_are_numbered() -> None:
 
 def test_earlier_messages_are_not_read_again() -> None:
     asks, request = RequestNormalizer("anthropic"), model_request(SPEC)
-    first = asks.of(request)
+    first = asks.normalize(request)
     request.thread.add(ChatRequest(content="More."), "anthropic")
-    second = asks.of(request)
+    second = asks.normalize(request)
     assert second.messages[: len(first.messages)] == first.messages
     assert all(a is b for a, b in zip(first.messages, second.messages, strict=False))
     assert second.messages[-1].after == first.messages[-1].id

@@ -23,9 +23,9 @@ async def test_work_started_during_the_cut_does_not_run() -> None:
         events.spawn(work)
 
     events.post(begin)
-    await events.cut()
+    await events.cancel_all()
     await asyncio.sleep(0.01)
-    assert (ran, events.waiting) == ([], False)
+    assert (ran, events.has_events) == ([], False)
 
 
 async def test_error_during_the_cut_is_logged_and_other_events_run(
@@ -39,7 +39,7 @@ async def test_error_during_the_cut_is_logged_and_other_events_run(
     for event in (lambda: called.append("before"), fail, lambda: called.append("behind")):
         events.post(event)
     with caplog.at_level(logging.ERROR, "jp_nb.agent.tasks"):
-        await events.cut()
+        await events.cancel_all()
     assert called == ["before", "behind"]
     assert "a fault of ours" in caplog.text
 
@@ -78,5 +78,5 @@ async def test_idle_work_is_cut_with_the_batch() -> None:
 
     events.spawn(work)
     await asyncio.sleep(0)
-    await events.cut()
-    assert not events.waiting
+    await events.cancel_all()
+    assert not events.has_events

@@ -174,7 +174,7 @@ async def test_failing_source_is_named_closed_and_tried_again(
 
 
 async def test_slow_source_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool_set, "LONGEST", 0.02)
+    monkeypatch.setattr(tool_set, "SOURCE_TIMEOUT_S", 0.02)
     books = Server(starts=asyncio.Event())
     tools = await offered(served(books, Server("mcp.bank", "b", ("pay",))))
     assert tools.problems == (

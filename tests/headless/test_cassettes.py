@@ -31,7 +31,7 @@ def test_unused_exchanges_are_counted_for_any_name_of_the_cassette(
     with log_cassette_use() as noted:
         tape = OpenCassette(CassetteChoice("replay", tmp_path / name))
         assert "1 of 1 exchange" in format_unused(read_cassette_use(noted))[0]
-        tape.replay(exchange.asked)
+        tape.replay(exchange.request)
         assert format_unused(read_cassette_use(noted)) == []
         assert format_fully_used(read_cassette_use(noted)) == [f"1 of 1 exchange of {name} used"]
 
@@ -67,7 +67,7 @@ def test_added_exchange_is_counted_and_not_reported_as_unused(tmp_path: Path) ->
         with log_cassette_use() as noted:
             tape = OpenCassette(CassetteChoice("replay-or-record", path))
             for before in exchanges[:number]:
-                tape.replay(before.asked)
+                tape.replay(before.request)
             tape.keep(exchange)
             uses = read_cassette_use(noted, settings)
         assert format_recorded(uses) == [f"1 exchange added to {path}"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
     Finished,
@@ -303,7 +303,7 @@ async def test_reply_is_skipped_unless_the_latest_entries_hold_its_when() -> Non
 
 def make_question_request(key: str = "rename.confirm", **properties: Any) -> Any:
     """Return a request that ends with a tool's question."""
-    question = ChatRequest(content="Sure?", metadata={MARK: key})
+    question = ChatRequest(content="Sure?", metadata={INQUIRY_KEY: key})
     schema = {"properties": {"inquiry_id": {"type": "string", "const": "id-1"}, **properties}}
     return ask(user("a"), called("c1"), result("c1", "Tool paused"), question, schema=schema)
 

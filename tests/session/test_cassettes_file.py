@@ -22,11 +22,11 @@ def test_final_failure_is_not_recorded_before_an_answer(tmp_path: Path) -> None:
     tape.keep(failed)
     assert not choice.path or not choice.path.exists()
     again = OpenCassette(choice)
-    assert again.replay(failed.asked) is None
+    assert again.replay(failed.request) is None
     again.keep(failed)
     again.keep(good)
     last = OpenCassette(choice)
-    assert [last.replay(failed.asked), last.replay(failed.asked)] == [failed, good]
+    assert [last.replay(failed.request), last.replay(failed.request)] == [failed, good]
 
 
 def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_recording_without_an_answer_leaves_the_cassette_unchanged(tmp_path: Pat
 def test_recorded_final_failure_is_requested_again_when_recording(tmp_path: Path) -> None:
     failed = exchanges()[0]
     path = write_cassette(tmp_path / "a.jsonl", failed)
-    assert OpenCassette(CassetteChoice("replay", path)).replay(failed.asked) == failed
-    assert OpenCassette(CassetteChoice("replay-or-record", path)).replay(failed.asked) is None
+    assert OpenCassette(CassetteChoice("replay", path)).replay(failed.request) == failed
+    assert OpenCassette(CassetteChoice("replay-or-record", path)).replay(failed.request) is None
 
 
 def test_replayed_error_is_raised_without_delay() -> None:

@@ -165,7 +165,7 @@ def test_inquiries_after_a_line_without_an_end_are_sorted(tmp_path: Path) -> Non
     path = write_cassette(tmp_path / "a.jsonl", first)
     path.write_bytes(path.read_bytes().removesuffix(b"\n"))
     writer = CassetteWriter(path, read_cassette(path))
-    for each in (*sorted(inquiries(), key=lambda one: one.asked.id, reverse=True), last):
+    for each in (*sorted(inquiries(), key=lambda one: one.request.id, reverse=True), last):
         writer.add(each)
     assert (
         path.read_bytes()

@@ -7,7 +7,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from jp_nb.agent.inquiry import MARK
+from jp_nb.agent.inquiry import INQUIRY_KEY
 from jp_nb.agent.provider import (
     Attachment,
     Finished,
@@ -79,7 +79,7 @@ IDS = ("id",)
 
 def asked(spec: dict[str, Any], provider: str = "anthropic") -> NormalizedRequest:
     """Return the normalized request of `spec`."""
-    return RequestNormalizer(provider).of(model_request(spec))
+    return RequestNormalizer(provider).normalize(model_request(spec))
 
 
 def model_request(spec: dict[str, Any]) -> ModelRequest:
@@ -109,7 +109,7 @@ def _item(spec: dict[str, Any]) -> ContextItem:
     by = spec.get("provider", "anthropic")
     match spec:
         case {"user": text}:
-            mark = {MARK: spec["inquiry"]} if "inquiry" in spec else {}
+            mark = {INQUIRY_KEY: spec["inquiry"]} if "inquiry" in spec else {}
             asked = ChatRequest(content=text, metadata={"cell_id": "c", **mark})
             return ContextItem(asked, by, images)
         case {"reasoning": text, "signature": signature}:

@@ -160,7 +160,7 @@ def compact(call: Invocation) -> None:
         return
     order = order_of(call.options)
     plan = compacting.plan(order)
-    if not plan.cuts:
+    if not plan.steps:
         print(f"jp_nb: {_no_turn(order, compacting.stream.turn_count) or NOTHING}")
     elif call.options.dry_run:
         call.show(preview_report(plan))

@@ -395,7 +395,7 @@ class NotebookPrompter:
             return
         del self._open[waiting]
         try:
-            if self._queue.leave(waiting):
+            if self._queue.remove(waiting):
                 kept = waiting.keeps_record and not isinstance(end, Unavailable)
                 self._screen.clear(record_of(waiting.prompt, end) if kept else None)
         finally:  # whatever an interrupt leaves undone, nobody waits forever
