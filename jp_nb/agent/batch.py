@@ -20,7 +20,7 @@ from typing import Literal, assert_never
 from pydantic import JsonValue
 
 from jp_nb.agent.config_changes import ConfigChanges
-from jp_nb.agent.display import Display, InterruptReceived, Notice, ToolBegins, ToolEnds, Waits
+from jp_nb.agent.display import InterruptReceived, Notice, ToolBegins, ToolEnds, Waits
 from jp_nb.agent.interrupts import (
     CONTINUE,
     USER_STOPPED,
@@ -40,8 +40,8 @@ from jp_nb.agent.permissions import (
     Delivery,
     PermissionRequests,
 )
-from jp_nb.agent.prompts import ActionPrompt, Prompter, PromptEvent, Prompts
-from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnState
+from jp_nb.agent.prompts import ActionPrompt, PromptEvent, Prompts
+from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnContext
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
 from jp_nb.agent.tool_call import NO_IMAGES, Call, limit_images, prepare_arguments
@@ -52,8 +52,6 @@ from jp_nb.json_values import copy_json, copy_nested_json
 from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     ConfigDelta,
-    Entry,
-    InquiryEntry,
     ToolCallResponse,
     image_entry,
     images_metadata,
@@ -62,9 +60,7 @@ from jp_nb.record.journal import CallStage
 from jp_nb.record.marks import edit_metadata
 from jp_nb.tools.base import (
     CURRENT_RUN,
-    CellThread,
     Run,
-    SharedContext,
     ToolContext,
     error_summary,
     format_traceback,
@@ -150,28 +146,19 @@ CHANGE_LOST = (
 RESTARTED = "restarted"
 
 
-ProgressCallback = Callable[[Call, CallStage, Sequence[Entry]], None]
-"""Keeps the progress of a call where it outlives this process; the result of one that finished.
-
-Called in the coordinator's loop, and on the cell's thread when a function starts there.
-"""
-
-
 class CallRunner:
     """Takes each call of a batch from its arguments to its response.
 
     Everything but the runs themselves happens in the coordinator's loop.
 
     Args:
+        turn: State and ports of the turn.
         events: Runs work as tasks.
-        record: Appends an entry to the conversation.
-        state: State of the turn.
-        context: The part of the tool context that all calls share.
-        cut_short: Called when an interrupt of the cell ended the function of a call, with the
-            number of interrupts when it began.
+        prompts: Prompts of the turn.
+        cell: Functions on the cell's thread.
+        on_function_interrupted: Called when an interrupt of the cell ended the function of a call,
+            with the number of interrupts when it began.
         stop_turn: Called when the user stops the turn at a question.
-        on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in the
-            tool.
 
     Attributes:
         changes: The configuration changes that the calls proposed.
@@ -180,46 +167,23 @@ class CallRunner:
 
     def __init__(
         self,
+        turn: TurnContext,
         events: BatchEvents,
         prompts: Prompts,
         cell: CellFunctions,
         *,
-        record: Callable[[InquiryEntry], None],
-        prompter: Prompter,
-        display: Display,
-        state: TurnState,
-        context: SharedContext,
         on_function_interrupted: Callable[[Call, int], None],
         stop_turn: Callable[[], None],
-        on_tool_error: Callable[[Call, BaseException], None] | None = None,
-        on_progress: ProgressCallback | None = None,
     ) -> None:
+        self._turn = turn
         self._events = events
         self._cell = cell
-        self._display = display
-        self._state = state
-        self._context = context
         self._on_function_interrupted = on_function_interrupted
         self.stop_turn = stop_turn
-        self._on_tool_error = on_tool_error
-        self._on_progress = on_progress
         self._batch = BatchContext(RequestContext())
-        self._questions = ToolQuestions(
-            self,
-            record=record,
-            display=display,
-            prompter=prompter,
-            prompts=prompts,
-            spawn=events.spawn,
-            when_idle=events.when_idle,
-            state=state,
-        )
-        self._permissions = PermissionRequests(
-            self, display=display, prompter=prompter, prompts=prompts, state=state
-        )
-        self.changes = ConfigChanges(
-            self, display=display, prompter=prompter, prompts=prompts, prepared=state.prepared
-        )
+        self._questions = ToolQuestions(self, turn, prompts, events)
+        self._permissions = PermissionRequests(self, turn, prompts)
+        self.changes = ConfigChanges(self, turn, prompts)
         self.unavailable_reason: str | None = None
 
     def begin_batch(self, batch: BatchContext) -> None:
@@ -285,17 +249,17 @@ class CallRunner:
 
     def _report_progress(self, call: Call, stage: CallStage) -> None:
         """Report the progress of `call` to the journal."""
-        if self._on_progress is None:
+        if self._turn.on_progress is None:
             return
         if stage != "finished":
-            self._on_progress(call, "started" if call.may_have_run else stage, ())
+            self._turn.on_progress(call, "started" if call.may_have_run else stage, ())
             return
         assert call.response is not None
         response = call.response
         if self.changes.is_approved(call):  # it is saved when the batch ends
             content = f"{response.content}\n\n{CHANGE_LOST}"
             response = response.model_copy(update={"content": content})
-        self._on_progress(call, stage, (*map(image_entry, call.shown_images.images), response))
+        self._turn.on_progress(call, stage, (*map(image_entry, call.shown_images.images), response))
 
     def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
         self._show_begin(call, tool)
@@ -308,7 +272,7 @@ class CallRunner:
         if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == begins.asked:
             return
         call.is_displayed, call.needs_redisplay, call.texts_in_prompt = True, False, begins.asked
-        self._display(begins)
+        self._turn.display(begins)
 
     def format_arguments(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
         """Have the arguments written for the person, if that is configured, and go on."""
@@ -338,7 +302,7 @@ class CallRunner:
 
     def run(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool` with the current state of `call`."""
-        self._display(Waits(call.key, call.title))
+        self._turn.display(Waits(call.key, call.title))
         self._events.spawn(lambda: self._execute(call, tool))
 
     def tool_context(
@@ -357,7 +321,7 @@ class CallRunner:
             delta_rejection=None if for_formatter else call.rejection,
             catalog=self._batch.catalog,
             action="format_arguments" if for_formatter else "run",
-            **self._context,
+            **self._turn.shared,
         )
 
     async def _execute(self, call: Call, tool: OfferedTool) -> PromptEvent:
@@ -388,12 +352,12 @@ class CallRunner:
             # SystemExit and KeyboardInterrupt out of a task would end the agent's loop.
             outcome = Failure(error_summary(exc))
             call.traceback = format_traceback(exc)
-            if self._on_tool_error is not None:
-                self._on_tool_error(call, exc.with_traceback(tool_frames(exc)))
+            if self._turn.on_tool_error is not None:
+                self._turn.on_tool_error(call, exc.with_traceback(tool_frames(exc)))
         finally:
             run.is_over = True
             call.seconds += cell.seconds if in_cell else monotonic() - began
-        outcome = self._state.secrets.hide_in_outcome(outcome)
+        outcome = self._turn.state.secrets.hide_in_outcome(outcome)
         return _release_cell_after(cell, lambda: self._handle_outcome(call, tool, outcome))
 
     def _handle_outcome(self, call: Call, tool: OfferedTool, outcome: Outcome) -> None:
@@ -452,8 +416,8 @@ class CallRunner:
 
     def _deliver(self, call: Call, tool: OfferedTool, result: Delivery) -> None:
         limits = self._batch.basis.config.record
-        call.shown_images = limit_images(call.result_images, limits, before=self._state.images)
-        self._state.images += len(call.shown_images.images)
+        call.shown_images = limit_images(call.result_images, limits, before=self._turn.state.images)
+        self._turn.state.images += len(call.shown_images.images)
         short = _truncate_result(result.content, tool)
         call.whole_chars = None if short == result.content else len(result.content)
         content = call.shown_images.add_omissions_to(short)
@@ -471,12 +435,12 @@ class CallRunner:
 
     def _drop_images(self, call: Call) -> None:
         """Omit the images of `call` from the context."""
-        self._state.images -= len(call.shown_images.images)
+        self._turn.state.images -= len(call.shown_images.images)
         call.shown_images = NO_IMAGES
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
-        traceback = self._state.secrets.hide(call.traceback) if call.traceback else None
-        self._display(
+        traceback = self._turn.state.secrets.hide(call.traceback) if call.traceback else None
+        self._turn.display(
             make_end_event(call, content, traceback=traceback, is_error=is_error, skipped=skipped)
         )
 
@@ -524,47 +488,21 @@ class BatchEnd:
 
 
 class Coordinator:
-    """Runs batches of tool calls, one after the other.
+    """Runs batches of tool calls, one after the other."""
 
-    Args:
-        record: Appends an entry of an inquiry to the conversation.
-        state: State of the turn.
-        context: The part of the tool context that all calls share.
-        on_tool_error: Receives the exception of a tool, for a debugger.
-    """
-
-    def __init__(
-        self,
-        *,
-        record: Callable[[InquiryEntry], None],
-        prompter: Prompter,
-        cell: CellThread,
-        display: Display,
-        state: TurnState,
-        interrupts: Interrupts,
-        context: SharedContext | None = None,
-        on_tool_error: Callable[[Call, BaseException], None] | None = None,
-        on_progress: ProgressCallback | None = None,
-    ) -> None:
-        self._prompter = prompter
-        self._display = display
+    def __init__(self, turn: TurnContext, interrupts: Interrupts) -> None:
+        self._turn = turn
         self._interrupts = interrupts
         self._events = BatchEvents()
-        self._prompts = Prompts(prompter, self._events.spawn)
-        self._functions = CellFunctions(cell, display, self._function_ended)
+        self._prompts = Prompts(turn.prompter, self._events.spawn)
+        self._functions = CellFunctions(turn.cell, turn.display, self._function_ended)
         self._runner = CallRunner(
+            turn,
             self._events,
             self._prompts,
             self._functions,
-            record=record,
-            prompter=prompter,
-            display=display,
-            state=state,
-            context=context or {},
             on_function_interrupted=self._on_function_interrupted,
             stop_turn=self._stop_turn,
-            on_tool_error=on_tool_error,
-            on_progress=on_progress,
         )
         self._calls: Sequence[Call] = ()
         self._settings = InterruptConfig()
@@ -619,7 +557,7 @@ class Coordinator:
         """Discard the approved changes; return the calls that proposed them."""
         calls = self._runner.changes.discard()
         if calls:
-            self._display(Notice(DISCARDED))
+            self._turn.display(Notice(DISCARDED))
         return calls
 
     def _responses(self) -> list[ToolCallResponse]:
@@ -639,7 +577,7 @@ class Coordinator:
         in_menu = self._menu_open or self._events.is_canceling
         verdict = self._interrupts.decide_without_menu("tool_call", self._settings, in_menu=in_menu)
         self._interrupted_names = self._open_names()
-        self._prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
+        self._turn.prompter.interrupt()  # what is on screen ends first: docs/decisions.md D24
         if verdict is not None and verdict.choice != "continue":
             self._decide(verdict)
             return
@@ -648,7 +586,7 @@ class Coordinator:
         if verdict is not None:
             self._events.spawn(lambda: self._decide_later(verdict))
             return
-        self._display(InterruptReceived("menu"))
+        self._turn.display(InterruptReceived("menu"))
         self._menu_due = True
 
     def _open_menu(self) -> None:
@@ -707,7 +645,7 @@ class Coordinator:
         return lambda: self._decide(verdict)
 
     def _decide(self, verdict: Verdict) -> None:
-        self._display(InterruptReceived(verdict.choice))
+        self._turn.display(InterruptReceived(verdict.choice))
         self._menu_open = self._menu_due = False
         self._prompts.release()
         if self._verdict is None or not self._verdict.escalated:

@@ -22,7 +22,7 @@ from jp_nb.agent.display import (
 )
 from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.prompts import Prompter, ProposedChange
-from jp_nb.agent.questions import BatchContext, TurnState
+from jp_nb.agent.questions import BatchContext, TurnContext, TurnState
 from jp_nb.agent.tool_call import Call
 from jp_nb.agent.turn import run_batch
 from jp_nb.agent.turn_state import TurnRecord
@@ -166,16 +166,16 @@ class BenchRun:
         if self.interrupt_count:
             return False
         PROCESS_LOG.set(self.processes)  # in the context of this task and those that it begins
-        coordinator = Coordinator(
+        context = TurnContext(
             record=self.record.add_question,
             prompter=self.prompter,
             cell=self.cell,
             display=self._show,
             state=self.state,
-            interrupts=Interrupts(self.prompter),
-            context=self.shared,
+            shared=self.shared,
             on_tool_error=self._on_tool_error,
         )
+        coordinator = Coordinator(context, Interrupts(self.prompter))
         self._interrupt = coordinator.interrupt
         try:
             for number, calls in enumerate(self.batches):

@@ -16,18 +16,17 @@ from typing import Final, Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import ChangeEnds, Display, Notice, Waits
+from jp_nb.agent.display import ChangeEnds, Notice, Waits
 from jp_nb.agent.permissions import Approval, ask_approval
 from jp_nb.agent.prompts import (
     ANSWERS,
     DeclinedByFile,
     GivenAnswer,
     OpenDecision,
-    PreparedAnswers,
-    Prompter,
     Prompts,
     ProposedChange,
 )
+from jp_nb.agent.questions import TurnContext
 from jp_nb.agent.tool_call import Call, CallCallbacks
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.masking import mask_secrets
@@ -186,20 +185,10 @@ class _Proposed:
 class ConfigChanges:
     """The configuration changes of a turn's batches, in the coordinator's loop."""
 
-    def __init__(
-        self,
-        calls: CallCallbacks,
-        *,
-        display: Display,
-        prompter: Prompter,
-        prompts: Prompts,
-        prepared: PreparedAnswers,
-    ) -> None:
+    def __init__(self, calls: CallCallbacks, turn: TurnContext, prompts: Prompts) -> None:
         self._calls = calls
-        self._display = display
-        self._prompter = prompter
+        self._turn = turn
         self._prompts = prompts
-        self._prepared = prepared
         self._basis = ConfigSnapshot()
         self._visible: dict[str, JsonValue] = {}
         self._approved: list[tuple[_Proposed, ProposedBy]] = []
@@ -272,7 +261,7 @@ class ConfigChanges:
                 self._reject(call, tool, reviewed)
             case Proposal():
                 if reviewed.needs_approval and has_no_effect(reviewed):
-                    self._display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
+                    self._turn.display(Notice(NOTHING_TO_CHANGE.format(spell_invisible(tool.name))))
                     self._calls.deliver(call, tool, outcome.content)
                     return
                 lines = tuple(list_changes(reviewed))
@@ -285,14 +274,14 @@ class ConfigChanges:
                 assert_never(reviewed)
 
     def _ask_approval(self, proposed: _Proposed, *, again: bool = False) -> None:
-        match self._prepared.decision("change", proposed.tool.name):
+        match self._turn.state.prepared.decision("change", proposed.tool.name):
             case GivenAnswer():
                 self._approve(proposed, "person", ANSWERS)
                 return
             case DeclinedByFile():
                 self._reject_by_user(proposed, ANSWERS)
                 return
-        unavailable = self._prompter.unavailable()
+        unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
             self._reject_without_user(proposed, unavailable.reason)
             return
@@ -311,7 +300,7 @@ class ConfigChanges:
                     assert_never(decided.decision)
 
         text = f"your decision on a change that {proposed.call.title} proposes"
-        self._display(Waits(proposed.call.key, text, person=True))
+        self._turn.display(Waits(proposed.call.key, text, person=True))
         self._prompts.add(
             lambda ask: ask_approval(ask, proposed.tool.name, proposed.lines),
             settle=settle,
@@ -351,7 +340,7 @@ class ConfigChanges:
         self._calls.note_unavailable(reason)
         lines = tuple(map(str, proposed.lines))
         decision = OpenDecision("change", proposed.tool.name, reason, detail=lines)
-        self._prepared.note_open(decision)
+        self._turn.state.prepared.note_open(decision)
         if proposed.call.rejections < MAX_REJECTIONS:  # the last rejection has its own notice
             self._show(proposed, applied=False, by="nobody", reason=reason)
         detail = f"the change needs the user's confirmation, and no user is available: {reason}"
@@ -370,13 +359,13 @@ class ConfigChanges:
         """Run `tool` again with the reason, or end its call after too many rejections."""
         call.rejections += 1
         if call.rejections > MAX_REJECTIONS:
-            self._display(Notice(EXHAUSTED.format(tool.name)))
+            self._turn.display(Notice(EXHAUSTED.format(tool.name)))
             text = FALLBACK.format(
                 tool.name, MAX_REJECTIONS, refusal.summary, _format_paths(refusal)
             )
             self._calls.finish(call, text, is_error=True)
             return
-        self._display(Notice(_format_rejection(tool.name, refusal)))
+        self._turn.display(Notice(_format_rejection(tool.name, refusal)))
         call.rejection = DeltaRejection(refusal.reason, refusal.paths, refusal.detail)
         self._calls.run(call, tool)
 
@@ -391,7 +380,9 @@ class ConfigChanges:
         person: str | None = None,
     ) -> None:
         key, name = proposed.call.key, proposed.tool.name
-        self._display(ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person))
+        self._turn.display(
+            ChangeEnds(key, name, proposed.lines, applied, by, channel, reason, person)
+        )
 
 
 def _format_paths(refusal: Refusal) -> str:

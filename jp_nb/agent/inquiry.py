@@ -104,7 +104,6 @@ class InquiryBackend(Protocol):
         Raises:
             InquiryError: There is no valid answer.
         """
-        ...
 
 
 # --- the question ----------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Literal, assert_never
 
 from pydantic import JsonValue
 
-from jp_nb.agent.display import Display, Notice, Waits
+from jp_nb.agent.display import Notice, Waits
 from jp_nb.agent.prompts import (
     Action,
     ActionPrompt,
@@ -28,14 +28,13 @@ from jp_nb.agent.prompts import (
     OpenDecision,
     PromptDetail,
     PromptEnd,
-    Prompter,
     Prompts,
     ProposedChange,
     QuestionPrompt,
     Unavailable,
     label_name,
 )
-from jp_nb.agent.questions import TurnState
+from jp_nb.agent.questions import TurnContext
 from jp_nb.agent.tool_call import Call, CallCallbacks, prepare_arguments
 from jp_nb.agent.tool_set import OfferedTool
 from jp_nb.config.tree.tools import Covers
@@ -502,33 +501,23 @@ WITHHELD = "▸ {} withholds the result of {} from the model"
 class PermissionRequests:
     """Asks the user for permission and delivery, call by call, in the coordinator's loop."""
 
-    def __init__(
-        self,
-        calls: CallCallbacks,
-        *,
-        display: Display,
-        prompter: Prompter,
-        prompts: Prompts,
-        state: TurnState,
-    ) -> None:
+    def __init__(self, calls: CallCallbacks, turn: TurnContext, prompts: Prompts) -> None:
         self._calls = calls
-        self._display = display
-        self._prompter = prompter
+        self._turn = turn
         self._prompts = prompts
-        self._state = state
 
     def request_run(self, call: Call, tool: OfferedTool) -> None:
         """Run `call` after the user, or the answers file, permits it."""
-        match self._state.prepared.decision("permission", tool.name):
+        match self._turn.state.prepared.decision("permission", tool.name):
             case GivenAnswer(place=place):
-                self._display(Notice(PERMITTED.format(place, spell_invisible(tool.name))))
+                self._turn.display(Notice(PERMITTED.format(place, spell_invisible(tool.name))))
                 self._calls.start(call, tool)
                 return
             case DeclinedByFile(place=place):
-                self._display(Notice(NOT_PERMITTED.format(place, spell_invisible(tool.name))))
+                self._turn.display(Notice(NOT_PERMITTED.format(place, spell_invisible(tool.name))))
                 self._calls.finish(call, SKIPPED, skipped=True)
                 return
-        unavailable = self._prompter.unavailable()
+        unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
             self._fail_without_user(call, tool, "permission", unavailable)
         elif tool.format == "unattended":
@@ -548,7 +537,7 @@ class PermissionRequests:
                 command=lambda arguments: tool.executor.command_line(arguments, context),
             )
 
-        self._display(Waits(call.key, f"your permission to run {call.title}", person=True))
+        self._turn.display(Waits(call.key, f"your permission to run {call.title}", person=True))
         self._prompts.add(
             decide,
             settle=lambda decided: self._settle_permission(call, tool, decided),
@@ -556,7 +545,7 @@ class PermissionRequests:
         )
 
     def _use_remembered_permission(self, call: Call, tool: OfferedTool) -> bool:
-        remembered = self._state.permission(tool, call.arguments)
+        remembered = self._turn.state.permission(tool, call.arguments)
         if remembered is None:
             return False
         if remembered:
@@ -571,7 +560,7 @@ class PermissionRequests:
             return
         if decided.remembered:
             shown = call.arguments if decided.arguments is None else decided.arguments
-            self._state.remember_permission(tool, shown, runs=decided.runs)
+            self._turn.state.remember_permission(tool, shown, runs=decided.runs)
         if not decided.runs:
             self._calls.finish(call, decided.skipped, skipped=True)
             return
@@ -584,7 +573,7 @@ class PermissionRequests:
         self, call: Call, tool: OfferedTool, kind: DecisionKind, unavailable: Unavailable
     ) -> None:
         self._calls.note_unavailable(unavailable.reason)
-        self._state.prepared.note_open(OpenDecision(kind, tool.name, unavailable.reason))
+        self._turn.state.prepared.note_open(OpenDecision(kind, tool.name, unavailable.reason))
         what, setting = f"{tool.name} did not run: it needs the user's permission", "run"
         if kind == "result":
             setting = "result"
@@ -609,19 +598,21 @@ class PermissionRequests:
                 call, decided.content, is_error=decided.is_error, skipped=decided.withheld
             )
 
-        match self._state.prepared.decision("result", tool.name):
+        match self._turn.state.prepared.decision("result", tool.name):
             case GivenAnswer(place=place):
-                self._display(Notice(DELIVERED.format(place, spell_invisible(tool.name))))
+                self._turn.display(Notice(DELIVERED.format(place, spell_invisible(tool.name))))
                 settle(result)
                 return
             case DeclinedByFile(place=place):
-                self._display(Notice(WITHHELD.format(place, spell_invisible(tool.name))))
+                self._turn.display(Notice(WITHHELD.format(place, spell_invisible(tool.name))))
                 settle(Delivery(NOT_DELIVERED, withheld=True))
                 return
-        unavailable = self._prompter.unavailable()
+        unavailable = self._turn.prompter.unavailable()
         if unavailable is not None:
             self._fail_without_user(call, tool, "result", unavailable)
             return
         call.delivering = True
-        self._display(Waits(call.key, f"your decision on the result of {call.title}", person=True))
+        self._turn.display(
+            Waits(call.key, f"your decision on the result of {call.title}", person=True)
+        )
         self._prompts.add(lambda ask: ask_delivery(ask, tool, result), settle=settle)

@@ -261,19 +261,15 @@ class Prompter(Protocol):
 
         Fast, and safe on any thread. All routing of questions depends on it (R083-99).
         """
-        ...
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
         """Display `prompt` and wait. Canceling the task closes the prompt."""
-        ...
 
     async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
         """Display `prompt` and wait, like `ask`."""
-        ...
 
     def interrupt(self) -> None:
         """End all current prompts as interrupted. Called on the agent's event loop."""
-        ...
 
 
 log = logging.getLogger(__name__)
@@ -487,15 +483,12 @@ class PreparedAnswers(Protocol):
 
     def answer(self, tool: str, question: Question) -> PreparedDecision | None:
         """Return the prepared answer to `question` of `tool`, if any."""
-        ...
 
     def decision(self, kind: DecisionKind, tool: str) -> PreparedDecision | None:
         """Return the prepared decision about `tool`, if any."""
-        ...
 
     def note_open(self, decision: OpenDecision) -> None:
         """Note a decision that was not prepared."""
-        ...
 
 
 class NothingPrepared:

@@ -258,7 +258,6 @@ class Provider(Protocol):
             ProviderError: The request failed or the stream broke. `retryable` is True if the same
                 request may succeed later. Events already yielded stay valid.
         """
-        ...
 
     def preview(self, request: ModelRequest) -> SentRequest:
         """Return the request that `stream` would send. Sends nothing.
@@ -268,7 +267,6 @@ class Provider(Protocol):
         Raises:
             ProviderError: `request` cannot be sent as it is.
         """
-        ...
 
     @property
     def address(self) -> str:
@@ -277,7 +275,6 @@ class Provider(Protocol):
         Raises:
             ConfigError: The address cannot be used.
         """
-        ...
 
     def check_ready(self, model: str, text: str) -> None:
         """Raise if a turn with the request `text` to `model` cannot begin. Sends nothing.
@@ -288,7 +285,6 @@ class Provider(Protocol):
             ProviderError: The key is missing or cannot be sent.
             ConfigError: The model is not configured, or an address cannot be used.
         """
-        ...
 
     async def models(self, *, seconds: float) -> ModelList:
         """Fetch the list of models, in at most that many `seconds`.
@@ -296,7 +292,6 @@ class Provider(Protocol):
         Raises:
             ProviderError: The server does not return a list.
         """
-        ...
 
     def check_schema(self, schema: Mapping[str, JsonValue]) -> None:
         """Raise if the provider does not support structured responses with `schema`. Sends nothing.
@@ -304,8 +299,6 @@ class Provider(Protocol):
         Raises:
             UsageError: The message names the position in the schema and a remedy.
         """
-        ...
 
     async def aclose(self) -> None:
         """Close connections."""
-        ...

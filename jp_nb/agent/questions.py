@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Literal, assert_never, get_args
@@ -39,7 +39,6 @@ from jp_nb.agent.prompts import (
     PromptEvent,
     Prompts,
     QuestionPrompt,
-    Spawn,
     Unavailable,
     apply_timeout_default,
     ask_form,
@@ -47,6 +46,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.agent.provider import Usage
 from jp_nb.agent.recording import RecordedResult
+from jp_nb.agent.tasks import BatchEvents
 from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call, CallCallbacks
 from jp_nb.agent.tool_set import OfferedTool
@@ -58,6 +58,7 @@ from jp_nb.record.context import RequestContext
 from jp_nb.record.events import (
     BY,
     CancelReason,
+    Entry,
     InquiryAnswerType,
     InquiryEntry,
     InquiryQuestion,
@@ -67,9 +68,10 @@ from jp_nb.record.events import (
     answer_marks,
     recorded_by,
 )
+from jp_nb.record.journal import CallStage
 from jp_nb.record.marks import ModelUsage, with_usage
 from jp_nb.tools.answer_types import Misfit
-from jp_nb.tools.base import QuestionEnd, QuestionEndKind, is_cancelled
+from jp_nb.tools.base import CellThread, QuestionEnd, QuestionEndKind, SharedContext, is_cancelled
 from jp_nb.tools.outcome import NeedsInput
 from jp_nb.tools.question import Question
 from jp_nb.tools.secrets import SecretAnswers
@@ -87,16 +89,6 @@ class UseAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveOpen:
-    """Leave an optional question open: no user is available."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decline:
-    """Decline the question, as prepared in the answers file."""
-
-
-@dataclass(frozen=True, slots=True)
 class Refuse:
     """End the call with the error `text`.
 
@@ -108,17 +100,8 @@ class Refuse:
     open: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptUser:
-    """Ask the user."""
-
-
-@dataclass(frozen=True, slots=True)
-class AskModel:
-    """Ask a model."""
-
-
-Route = UseAnswer | LeaveOpen | Decline | Refuse | PromptUser | AskModel
+Route = UseAnswer | Refuse | Literal["leave_open", "decline", "user", "model"]
+"""Source of the outcome of a question. `user` and `model` are asked."""
 
 
 def route(
@@ -154,9 +137,9 @@ def route(
                 "retry this tool call in this turn.",
                 "assistant_routing_denied",
             )
-        return AskModel()
+        return "model"
     return (
-        PromptUser()
+        "user"
         if unavailable_reason is None
         else _unattended_route(tool, question, unavailable_reason)
     )
@@ -167,7 +150,7 @@ def _prepared_route(tool: str, prepared: PreparedDecision) -> Route:
         case GivenAnswer(value=value):
             return UseAnswer(value, ANSWERS)
         case DeclinedByFile():
-            return Decline()
+            return "decline"
         case InvalidAnswer(why=why):
             return Refuse(f"{tool}: {why}. Do not retry.", "invalid_static_answer", why)
         case _:
@@ -177,10 +160,10 @@ def _prepared_route(tool: str, prepared: PreparedDecision) -> Route:
 def _unattended_route(tool: str, question: Question, unavailable_reason: str) -> Route:
     if question.may_stay_open:
         automatic = question.automatic
-        return LeaveOpen() if automatic is None else UseAnswer(automatic, None)
+        return "leave_open" if automatic is None else UseAnswer(automatic, None)
     if question.human_only:
         return Refuse(no_user_error(tool), "no_prompt_backend", unavailable_reason)
-    return AskModel()
+    return "model"
 
 
 def no_user_error(tool: str) -> str:
@@ -306,6 +289,29 @@ class TurnState:
         """Reuse `answer` for the rest of the turn, if `question` allows it."""
         if is_reusable(question):
             self.answers[f"{tool}.{question.id}"] = answer
+
+
+@dataclass(frozen=True, slots=True)
+class TurnContext:
+    """State and ports that the tool calls of a turn share.
+
+    Attributes:
+        record: Appends an entry of an inquiry to the conversation.
+        shared: The part of the tool context that is the same for all calls.
+        on_tool_error: Receives the exception of a tool, for a debugger. Its traceback begins in the
+            tool.
+        on_progress: Stores the progress of a call in the journal, with the result of a finished
+            call. It is also called on the cell's thread, when a function starts there.
+    """
+
+    record: Callable[[InquiryEntry], None]
+    prompter: Prompter
+    cell: CellThread
+    display: Display
+    state: TurnState
+    shared: SharedContext = field(default_factory=SharedContext)
+    on_tool_error: Callable[[Call, BaseException], None] | None = None
+    on_progress: Callable[[Call, CallStage, Sequence[Entry]], None] | None = None
 
 
 def is_reusable(question: Question) -> bool:
@@ -497,35 +503,15 @@ class _OpenInquiry:
 
 
 class ToolQuestions:
-    """Gets the questions of a turn's calls answered, in the coordinator's loop.
-
-    Args:
-        record: Appends an entry to the conversation.
-        spawn: Runs work as a task.
-        when_idle: Waits, in such a task, until all other tasks are idle.
-        state: State of the turn.
-    """
+    """Gets the questions of a turn's calls answered, in the coordinator's loop."""
 
     def __init__(
-        self,
-        calls: CallCallbacks,
-        *,
-        record: Callable[[InquiryEntry], None],
-        display: Display,
-        prompter: Prompter,
-        prompts: Prompts,
-        spawn: Spawn,
-        when_idle: Callable[[], Awaitable[None]],
-        state: TurnState,
+        self, calls: CallCallbacks, turn: TurnContext, prompts: Prompts, events: BatchEvents
     ) -> None:
         self._calls = calls
-        self._record = record
-        self._display = display
-        self._prompter = prompter
+        self._turn = turn
         self._prompts = prompts
-        self._spawn = spawn
-        self._when_idle = when_idle
-        self._state = state
+        self._events = events
         self._open: dict[str, _OpenInquiry] = {}
 
     def ask(self, call: Call, tool: OfferedTool, needs: NeedsInput, batch: BatchContext) -> None:
@@ -534,11 +520,11 @@ class ToolQuestions:
         label = ASSISTANT if source.source == "assistant" else None
         asked = _CallQuestions(call, tool, needs, batch, label)
         for question in needs.questions:
-            inquiry_id = self._state.inquiry_id(call.request.id, question.id)
-            self._record(inquiry_request(inquiry_id, source, question))
+            inquiry_id = self._turn.state.inquiry_id(call.request.id, question.id)
+            self._turn.record(inquiry_request(inquiry_id, source, question))
             asked.inquiries.append(_OpenInquiry(inquiry_id, asked, question))
             self._open[inquiry_id] = asked.inquiries[-1]
-        self._route_all(asked, asked.inquiries, self._prompter.unavailable())
+        self._route_all(asked, asked.inquiries, self._turn.prompter.unavailable())
 
     def drop(self, end: Literal["cancelled", "interrupted"]) -> None:
         """Close all questions with the outcome `end`, because their calls were canceled."""
@@ -560,7 +546,7 @@ class ToolQuestions:
             if asked.is_over:
                 return
         for each in asked.for_models:
-            self._spawn(partial(self._ask_model, each, unavailable))
+            self._events.spawn(partial(self._ask_model, each, unavailable))
         self._advance(asked)
 
     def _apply_route(self, each: _OpenInquiry, way: Route) -> None:
@@ -569,35 +555,35 @@ class ToolQuestions:
                 if channel is None:
                     self._note_open(each, OPTIONAL_WITHOUT_USER)
                 self._use_answer(each, answer, channel)
-            case LeaveOpen():
+            case "leave_open":
                 self._note_open(each, OPTIONAL_WITHOUT_USER)
                 self._close(
                     each, cancellation_entry(each.id, "no_prompt_backend", end="unavailable")
                 )
                 self._count_automatic_answer(each)
-            case Decline():
+            case "decline":
                 self._decline(each)
-            case AskModel():
+            case "model":
                 each.asked.for_models.append(each)
-            case PromptUser():
+            case "user":
                 each.asked.for_user.append(each)
 
     def _select_route(self, each: _OpenInquiry, unavailable: Unavailable | None) -> Route:
         tool = each.tool
-        recorded_answer = self._state.recorded_answer(each.id, each.question)
+        recorded_answer = self._turn.state.recorded_answer(each.id, each.question)
         each.recorded_answer = recorded_answer is not None
         return recorded_answer or route(
             tool.name,
             each.question,
             tool.questions.get(each.question.id),
-            remembered=self._state.remembered(tool.name, each.question),
+            remembered=self._turn.state.remembered(tool.name, each.question),
             unavailable_reason=None if unavailable is None else unavailable.reason,
-            prepared=self._state.prepared.answer(tool.name, each.question),
+            prepared=self._turn.state.prepared.answer(tool.name, each.question),
         )
 
     def _note_open(self, each: _OpenInquiry, why: str) -> None:
         decision = OpenDecision("question", each.tool.name, why, each.question)
-        self._state.prepared.note_open(decision)
+        self._turn.state.prepared.note_open(decision)
 
     def _decline(self, each: _OpenInquiry) -> None:
         asked = each.asked
@@ -666,7 +652,7 @@ class ToolQuestions:
     def _record_answer(self, each: _OpenInquiry, answer: JsonValue, entry: InquiryResponse) -> None:
         self._close(each, entry)
         each.answer = answer
-        self._state.secrets.add_answer(each.question, answer)
+        self._turn.state.secrets.add_answer(each.question, answer)
 
     def _run_tool_again(self, asked: _CallQuestions) -> None:
         """Run the tool again: every question has an outcome."""
@@ -705,7 +691,7 @@ class ToolQuestions:
                 call.number,
                 waits=partial(self._wait_for_model, call),
                 spent=partial(self._count_usage, each),
-                when_idle=self._when_idle,
+                when_idle=self._events.when_idle,
             )
             try:
                 answer = await batch.inquiry.inquire(batch.thread, inquiry)
@@ -746,7 +732,7 @@ class ToolQuestions:
         self, call: Call, model: str, *, again: str = "", until: float | None = None
     ) -> None:
         text = f"{model}, which is answering a question of {call.title}"
-        self._display(Waits(call.key, f"{text}: {again}" if again else text, until))
+        self._turn.display(Waits(call.key, f"{text}: {again}" if again else text, until))
 
     # --- a person answers --------------------------------------------------------------------
 
@@ -757,7 +743,7 @@ class ToolQuestions:
             if asked.is_over:
                 return True
             for each in self._filter_open(inquiries):
-                answer = self._state.remembered(asked.tool.name, each.question)
+                answer = self._turn.state.remembered(asked.tool.name, each.question)
                 if answer is not None:
                     self._use_answer(each, answer, "remembered")
             if self._filter_open(inquiries):
@@ -769,13 +755,13 @@ class ToolQuestions:
             shown = self._filter_open(inquiries)
             prompt = _make_prompt(asked, shown)
             if isinstance(prompt, FormPrompt):
-                return shown, await ask_form(self._prompter, prompt)
+                return shown, await ask_form(self._turn.prompter, prompt)
             return shown, await ask(prompt)
 
         questions = "a question" if len(inquiries) == 1 else f"{len(inquiries)} questions"
         who = "the assistant" if asked.label == ASSISTANT else asked.call.title
         text = f"your answer to {questions} from {who}"
-        self._display(Waits(asked.call.key, text, person=True))
+        self._turn.display(Waits(asked.call.key, text, person=True))
         self._prompts.add(
             dialogue,
             settle=lambda ended: self._handle_prompt_end(asked, *ended),
@@ -802,14 +788,14 @@ class ToolQuestions:
                     self._record_outcome(each, one)
                 asked.call.reply = end.text if end.then == "reply" else None
                 if asked.call.reply is not None:
-                    self._display(UserMessage(asked.call.reply))
+                    self._turn.display(UserMessage(asked.call.reply))
             case NotAnswered():
                 self._handle_missing_answers(asked, inquiries, end)
                 return
             case Answered(value=value, remember=remember):
                 [each] = inquiries
                 if remember and _rememberable(each.question):
-                    self._state.remember(asked.tool.name, each.question, value)
+                    self._turn.state.remember(asked.tool.name, each.question, value)
                 self._record_outcome(each, end)
             case _:
                 assert_never(end)
@@ -851,12 +837,12 @@ class ToolQuestions:
 
     def _close(self, each: _OpenInquiry, entry: InquiryResponse) -> None:
         self._open.pop(entry.id, None)
-        self._record(with_usage(entry, each.usage))
+        self._turn.record(with_usage(entry, each.usage))
         each.end = question_end(entry)
         end, channel = entry.metadata.get("end"), entry.metadata.get("channel")
         if each.recorded_answer:
             channel = "recorded"
-        self._display(
+        self._turn.display(
             QuestionEnds(
                 call_id=each.call.key,
                 tool=each.call.request.name,

@@ -484,7 +484,6 @@ class StoredRequest(Protocol):
     @property
     def summary(self) -> JsonObject:
         """Settings, and ids of the parts."""
-        ...
 
 
 S = TypeVar("S", bound=StoredRequest)

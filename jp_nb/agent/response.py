@@ -195,7 +195,6 @@ class WaitCallback(Protocol):
 
     def __call__(self, model: str, *, again: str = "", until: float | None = None) -> None:
         """Show that `model` is working, or is asked again at `until` for the reason `again`."""
-        ...
 
 
 async def with_retries(

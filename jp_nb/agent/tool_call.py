@@ -171,41 +171,32 @@ class CallCallbacks(Protocol):
 
     def start(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool`, which is permitted, for the first time."""
-        ...
 
     def run(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool` with the current state of `call`."""
-        ...
 
     def format_arguments(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
         """Format the arguments for the user, if a formatter is configured, and call `then`."""
-        ...
 
     def tool_context(self, call: Call, tool: OfferedTool) -> ToolContext:
         """Return the context for a run of `tool`."""
-        ...
 
     def deliver(self, call: Call, tool: OfferedTool, content: str) -> None:
         """Deliver the result of a successful run."""
-        ...
 
     def fail(self, call: Call, text: str) -> None:
         """End `call` with an error."""
-        ...
 
     def finish(
         self, call: Call, content: str, *, is_error: bool = False, skipped: bool = False
     ) -> None:
         """End `call` with a response."""
-        ...
 
     def note_unavailable(self, reason: str) -> None:
         """Note why no user was available for a decision that needed one."""
-        ...
 
     def stop_turn(self) -> None:
         """End the turn after the current event."""
-        ...
 
 
 def prepare_arguments(

@@ -22,7 +22,7 @@ from jp_nb.agent.interrupts import Interrupts
 from jp_nb.agent.model_call import AnswerStream
 from jp_nb.agent.prompts import NOTHING_PREPARED, PreparedAnswers, Prompter
 from jp_nb.agent.provider import Usage
-from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
+from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnContext, TurnState
 from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call, limit_images
 from jp_nb.agent.turn_state import LastRequest, Resolved, TurnRecord
@@ -333,7 +333,7 @@ class TurnLoop:
             display=self.display,
             sleep=self.sleep,
         )
-        coordinator = Coordinator(
+        context = TurnContext(
             record=self._record.add_question,
             prompter=self.prompter,
             cell=self.cell,
@@ -344,11 +344,11 @@ class TurnLoop:
                 recorded=self.recorded,
                 prepared=self.prepared,
             ),
-            interrupts=interrupts,
-            context=self.context,
+            shared=self.context,
             on_tool_error=self.on_tool_error,
             on_progress=self._report_progress,
         )
+        coordinator = Coordinator(context, interrupts)
         changed = False
         while True:
             first, calls = calls, ()

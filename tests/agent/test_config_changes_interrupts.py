@@ -193,7 +193,7 @@ async def test_internal_error_leaves_a_response_for_every_call(
     def fail(*_: Any) -> None:
         raise LookupError("ours")
 
-    monkeypatch.setattr("jp_nb.agent.config_changes.review", fail)
+    monkeypatch.setattr("jp_nb.agent.config_changes.review_proposal", fail)
     change = Success("Bo.", config=NAMED)
     bench = bench_of(Proposer(change, name="first"), Proposer(change, name="second"))
     with pytest.raises(LookupError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jp_nb.agent.prompts import DeclinedByFile, GivenAnswer, InvalidAnswer
-from jp_nb.agent.questions import AskModel, Decline, PromptUser, Refuse, Route, UseAnswer, route
+from jp_nb.agent.questions import Refuse, Route, UseAnswer, route
 from jp_nb.config.tree.tools import QuestionConfig
 from jp_nb.tools.question import Question
 
@@ -25,10 +25,10 @@ PRECEDENCE: list[tuple[QuestionConfig | None, Any, Any, Route]] = [
     (SET, None, GIVEN, UseAnswer(False, "configured")),
     (None, False, GIVEN, UseAnswer(True, "answers")),
     (TO_MODEL, None, GIVEN, UseAnswer(True, "answers")),
-    (TO_MODEL, None, None, AskModel()),
+    (TO_MODEL, None, None, "model"),
     (None, None, GIVEN, UseAnswer(True, "answers")),
-    (None, None, DeclinedByFile("a.toml, line 1"), Decline()),
-    (None, None, None, PromptUser()),
+    (None, None, DeclinedByFile("a.toml, line 1"), "decline"),
+    (None, None, None, "user"),
 ]
 
 
