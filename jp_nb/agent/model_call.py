@@ -16,7 +16,6 @@ from pydantic import JsonValue
 from jp_nb.agent.display import (
     MODEL_WAITS,
     DiscardText,
-    Display,
     EndOfText,
     InterruptReceived,
     Notice,
@@ -24,7 +23,7 @@ from jp_nb.agent.display import (
     Waits,
 )
 from jp_nb.agent.interrupts import ESCALATED, STOP, Interrupts, Verdict, ask_menu, stream_menu
-from jp_nb.agent.prompts import Ask, Prompter, safe_ask
+from jp_nb.agent.prompts import safe_ask
 from jp_nb.agent.provider import (
     Finished,
     Flush,
@@ -37,6 +36,7 @@ from jp_nb.agent.provider import (
     ToolCallStart,
     Usage,
 )
+from jp_nb.agent.questions import TurnContext
 from jp_nb.agent.response import OverlapTrimmer, ResponseBuilder, with_retries
 from jp_nb.agent.tokens import UsageCounter
 from jp_nb.agent.tool_call import Call
@@ -46,7 +46,6 @@ from jp_nb.config.tree.app import Interrupt as InterruptConfig
 from jp_nb.errors import ProviderError
 from jp_nb.record.events import ChatResponse, Entry, ToolCallRequest
 from jp_nb.record.marks import LastHost, is_continuation, mark_continuation
-from jp_nb.tools.base import CellThread
 
 MAX_TOOL_CALLS = "assistant.request.max_tool_calls"
 MAX_CONTINUATIONS = 5
@@ -192,7 +191,9 @@ class StreamInterrupts:
     Args:
         work: Streams the response. It is canceled unless the turn continues.
         request: Text of the user that the model responds to.
-        release: Lets functions on the cell's thread run again.
+        turn: Ports of the turn.
+        interrupts: Decides the effect of interrupts.
+        settings: Configured actions.
 
     Attributes:
         verdict: Reason for canceling `work`; None if it was not canceled here.
@@ -203,19 +204,15 @@ class StreamInterrupts:
         self,
         work: asyncio.Future[list[Call]],
         request: str,
+        turn: TurnContext,
         interrupts: Interrupts,
         settings: InterruptConfig,
-        ask: Ask,
-        release: Callable[[], None],
-        display: Display,
     ) -> None:
         self._work = work
         self._request = request
+        self._turn = turn
         self._interrupts = interrupts
         self._settings = settings
-        self._ask = ask
-        self._release = release
-        self._display = display
         self._menu: asyncio.Task[None] | None = None
         self._decided = asyncio.Event()
         self._decided.set()
@@ -226,7 +223,7 @@ class StreamInterrupts:
         """Handle an interrupt of the kernel."""
         if self.verdict is not None:  # a slow cleanup may delay the end
             if self.verdict.choice == "reply":
-                self._display(InterruptReceived("stop"))
+                self._turn.display(InterruptReceived("stop"))
                 self.verdict = ESCALATED
             self._work.cancel()
             return
@@ -239,7 +236,7 @@ class StreamInterrupts:
             self.close()
             self._carry_out(verdict)
             return
-        self._display(InterruptReceived("menu"))
+        self._turn.display(InterruptReceived("menu"))
         self._decided.clear()
         self._menu = asyncio.get_running_loop().create_task(self._show_menu())
 
@@ -257,7 +254,10 @@ class StreamInterrupts:
     async def _show_menu(self) -> None:
         try:
             verdict = await ask_menu(
-                self._ask, "streaming", self._settings, stream_menu(self._request)
+                safe_ask(self._turn.prompter),
+                "streaming",
+                self._settings,
+                stream_menu(self._request),
             )
         except Exception:
             log.exception("The menu failed")
@@ -266,9 +266,9 @@ class StreamInterrupts:
         self._carry_out(verdict)
 
     def _carry_out(self, verdict: Verdict) -> None:
-        self._display(InterruptReceived(verdict.choice))
+        self._turn.display(InterruptReceived(verdict.choice))
         if verdict.choice in ("continue", "reply"):
-            self._release()
+            self._turn.cell.release()
         if verdict.choice == "continue":
             self._decided.set()
         elif self.verdict is None:
@@ -282,10 +282,6 @@ class AnswerStream:
     One answer may take several requests: retries, continuations at the token limit, and repeated
     requests after an interrupt.
 
-    Args:
-        cell: The cell's thread, blocked while the user decides about an interrupt.
-        sleep: Waits before a retry.
-
     Attributes:
         interrupted_after_end: True if an interrupt came when the last response was just complete.
     """
@@ -294,19 +290,14 @@ class AnswerStream:
         self,
         record: TurnRecord,
         tokens: UsageCounter,
-        *,
+        turn: TurnContext,
         interrupts: Interrupts,
-        prompter: Prompter,
-        cell: CellThread,
-        display: Display,
         sleep: Callable[[float], Awaitable[None]],
     ) -> None:
         self._record = record
         self._tokens = tokens
+        self._turn = turn
         self._interrupts = interrupts
-        self._ask = safe_ask(prompter)
-        self._cell = cell
-        self._display = display
         self._sleep = sleep
         self._interrupt_handler: StreamInterrupts | None = None
         self._attempt = Attempt("")
@@ -330,13 +321,7 @@ class AnswerStream:
             self._recorded_before = ""
             work = asyncio.ensure_future(self._answer(resolved, choice, schema))
             handler = StreamInterrupts(
-                work,
-                self._record.request,
-                self._interrupts,
-                resolved.interrupts,
-                self._ask,
-                self._cell.release,
-                self._display,
+                work, self._record.request, self._turn, self._interrupts, resolved.interrupts
             )
             self._interrupt_handler = handler
             try:
@@ -353,15 +338,15 @@ class AnswerStream:
                 self._notify_aborted()
             if handler.verdict.choice != "reply":
                 return None
-            self._record.add_user_message(handler.verdict.text, self._display)
+            self._record.add_user_message(handler.verdict.text, self._turn.display)
 
     def _notify_aborted(self) -> None:
         if self._recorded_before:  # the record only grows
             text = f"⚠ Aborted. The record keeps only the text before {self._recorded_before}."
-            self._display(Notice(text))
+            self._notify(text)
         else:
-            self._display(DiscardText())
-            self._display(Notice("⚠ Aborted. The text of this answer is discarded."))
+            self._turn.display(DiscardText())
+            self._notify("⚠ Aborted. The text of this answer is discarded.")
 
     async def _answer(
         self, resolved: Resolved, choice: str, schema: Mapping[str, JsonValue] | None
@@ -392,7 +377,7 @@ class AnswerStream:
         )
 
     def _wait_for(self, text: str, until: float | None = None) -> None:
-        self._display(Waits(MODEL_WAITS, text, until))
+        self._turn.display(Waits(MODEL_WAITS, text, until))
 
     def _wait_for_model(self, model: str, *, again: str = "", until: float | None = None) -> None:
         self._wait_for(f"{model}: {again}" if again else model, until)
@@ -426,16 +411,17 @@ class AnswerStream:
             return attempt.retry
         return attempt
 
+    def _notify(self, text: str) -> None:
+        self._turn.display(Notice(text))
+
     def _note_host(self, resolved: Resolved) -> None:
         if not (host := resolved.host):
             return
         now, last = LastHost.of(host), self._record.last_host
         if last is not None and last.mark != now.mark:
-            self._display(
-                Notice(
-                    f"⚠ This request is sent to {host} ({resolved.provider_name}). The previous "
-                    f"request of this notebook went to {last.name}."
-                )
+            self._notify(
+                f"⚠ This request is sent to {host} ({resolved.provider_name}). The previous "
+                f"request of this notebook went to {last.name}."
             )
         self._record.last_host = now
 
@@ -460,7 +446,7 @@ class AnswerStream:
             await self._interrupt_handler.wait_for_decision()
 
     async def _consume(self, provider: Provider, request: ModelRequest, attempt: Attempt) -> None:
-        feed, display = attempt.builder.feed, self._display
+        feed, display = attempt.builder.feed, self._turn.display
         async with aclosing(provider.stream(request)) as events:
             async for event in events:
                 if isinstance(event, TextPart):
@@ -498,7 +484,7 @@ class AnswerStream:
         """Display the text that the trimmer held back: no more text follows."""
         if (part := attempt.take_held_text()) is not None:
             attempt.builder.feed(part)
-            self._display(ShowText(part.kind, part.text))
+            self._turn.display(ShowText(part.kind, part.text))
 
     def _finish(self, attempt: Attempt, chain: ContinuedAnswer) -> bool:
         """Record a complete response; return True if the answer is to be continued."""
@@ -516,18 +502,18 @@ class AnswerStream:
         if not is_final and chain.begin_continuation(finished, entries):
             self._recorded_before = "the continuation"
             return True
-        self._display(EndOfText())
+        self._turn.display(EndOfText())
         self._notify_end(finished, attempt, unfinished, chain)
         return False
 
     def _show_refusal(self, finished: Finished, attempt: Attempt, chain: ContinuedAnswer) -> None:
         detail = f": {finished.detail}" if finished.detail else ""
         attempt.entries.clear()
-        self._display(DiscardText())
+        self._turn.display(DiscardText())
         for part in chain.kept:  # already recorded, so shown again
-            self._display(ShowText(part.kind, part.text))
-            self._display(EndOfText())
-        self._display(Notice(f"⚠ The model refused to answer{detail}"))
+            self._turn.display(ShowText(part.kind, part.text))
+            self._turn.display(EndOfText())
+        self._notify(f"⚠ The model refused to answer{detail}")
 
     def _notify_end(
         self,
@@ -537,19 +523,17 @@ class AnswerStream:
         chain: ContinuedAnswer,
     ) -> None:
         for name in (*unfinished, *attempt.truncated_call()):
-            self._display(Notice(f"⚠ The call of {name} is incomplete and did not run"))
+            self._notify(f"⚠ The call of {name} is incomplete and did not run")
         if attempt.max_tool_calls and attempt.call_count > attempt.max_tool_calls:
-            self._display(
-                Notice(
-                    f"⚠ Only the first {attempt.max_tool_calls} of {attempt.call_count} tool calls "
-                    f"in this answer run ({MAX_TOOL_CALLS})"
-                )
+            self._notify(
+                f"⚠ Only the first {attempt.max_tool_calls} of {attempt.call_count} tool calls "
+                f"in this answer run ({MAX_TOOL_CALLS})"
             )
         if finished.reason == "max_tokens":
             times = f" {chain.parts + 1} times" if chain.parts else ""
-            self._display(Notice(f"⚠ The answer reached the token limit{times} and is incomplete"))
+            self._notify(f"⚠ The answer reached the token limit{times} and is incomplete")
         elif finished.reason == "other":
-            self._display(Notice(f"⚠ The model stopped: {finished.detail or 'no reason given'}"))
+            self._notify(f"⚠ The model stopped: {finished.detail or 'no reason given'}")
 
     def _record_partial(self, attempt: Attempt) -> list[ChatResponse]:
         """Record the texts of an incomplete answer, and return them. Its tool calls never ran."""
@@ -561,7 +545,7 @@ class AnswerStream:
             self._record.add(entry)
         # A continuation is displayed as one text.
         if attempt.has_content and attempt.trimmer is None:
-            self._display(EndOfText())
+            self._turn.display(EndOfText())
         return texts
 
     @staticmethod

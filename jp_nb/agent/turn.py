@@ -324,15 +324,6 @@ class TurnLoop:
     ) -> Completion:
         """Run cycles, starting with `calls` of an earlier response if there are any."""
         interrupts = Interrupts(self.prompter, clock=self.clock)
-        answers = AnswerStream(
-            self._record,
-            self._tokens,
-            interrupts=interrupts,
-            prompter=self.prompter,
-            cell=self.cell,
-            display=self.display,
-            sleep=self.sleep,
-        )
         context = TurnContext(
             record=self._record.add_question,
             prompter=self.prompter,
@@ -348,6 +339,7 @@ class TurnLoop:
             on_tool_error=self.on_tool_error,
             on_progress=self._report_progress,
         )
+        answers = AnswerStream(self._record, self._tokens, context, interrupts, self.sleep)
         coordinator = Coordinator(context, interrupts)
         changed = False
         while True:
