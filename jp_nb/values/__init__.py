@@ -1,1 +1,1 @@
-"""What a model is told about a Python value: text and images, within a budget."""
+"""Descriptions of Python values for the model, as text and images within a budget."""

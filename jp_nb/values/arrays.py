@@ -28,17 +28,17 @@ from jp_nb.values.containers import int_text
 from jp_nb.values.custom import FAILURES, repr_text, type_name, types_of
 
 MAX_SAMPLED: Final = 200_000
-"""Elements that the range is taken of."""
+"""Limit for the elements from which the range is computed."""
 MAX_MAPPED: Final = 10_000
-"""The same of an array that lies in a file."""
+"""The same limit for an array in a memory-mapped file."""
 WHOLE_ARRAY: Final = 200
-"""Elements up to which all are shown."""
+"""Maximum size of an array whose elements are all shown."""
 
 
 def describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
-    """Return shape, type, range and values; of a large one the range of a sample."""
+    """Return shape, type, range, and elements. A large array has the range of a sample."""
     kind = type(value).__name__
-    title = f"numpy.{kind}, shape {_shape(value.shape)}, {_dtype(value)}"
+    title = f"numpy.{kind}, shape {_format_shape(value.shape)}, {_format_dtype(value)}"
     if value.dtype.names and (hidden := hidden_fields(value.dtype)):
         title += f"; not shown: {', '.join(hidden)}"
         value = value[[name for name in value.dtype.names if name not in hidden]]
@@ -47,10 +47,11 @@ def describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     if value.size == 0 or value.dtype.names == ():
         return title
     lines = [title]
-    if value.dtype.kind in "biufc" and (facts := _range(value)):
+    if value.dtype.kind in "biufc" and (facts := _format_range(value)):
         lines.append(facts)
     room = limits.chars - sum(map(len, lines)) - 120
-    shown, is_whole = _elements(value, limits, room)
+    is_whole = value.size <= WHOLE_ARRAY
+    shown = _format_elements(value, limits, room, is_whole=is_whole)
     lines.append(truncate_end(shown, max(room, 20)))
     if not is_whole:
         dimensions = ", ".join(["0"] * (value.ndim - 1) + [":20"])
@@ -61,106 +62,95 @@ def describe_numpy_array(value: Any, limits: DescriptionLimits) -> str:
     return "\n".join(lines)
 
 
-def _shape(shape: Any) -> str:
+def _format_shape(shape: Any) -> str:
     return f"({', '.join(str(int(side)) for side in shape)}{',' if len(shape) == 1 else ''})"
 
 
-def _dtype(value: Any) -> str:
+def _format_dtype(value: Any) -> str:
     names = value.dtype.names
     if names:
         return f"fields {', '.join(f'{name} {value.dtype[name]}' for name in names)}"
     return str(value.dtype)
 
 
-def _range(value: Any) -> str:
-    """Return smallest, largest and mean of the numbers, and how many are none."""
+def _format_range(value: Any) -> str:
     limit = MAX_MAPPED if type(value).__name__ == "memmap" else MAX_SAMPLED
-    sample, is_all = _sample(value, limit)
+    is_all = value.size <= limit
+    sample = value.reshape(-1) if is_all else _take_sample(value, limit)
+    note = "" if is_all else f" (in a sample of at most {limit:,} elements, evenly spaced)"
     if sample.dtype.kind == "b":
-        of = f" of {sample.size:,}" if is_all else _of_sample(limit)
+        of = f" of {sample.size:,}" if is_all else note
         return f"{count(int(sample.sum()), 'element')} True{of}"
     if sample.dtype.kind == "c":
         return ""
     missing = 0
     known = sample
     if sample.dtype.kind == "f":
-        known = sample[sample == sample]
+        known = sample[sample == sample]  # nan is not equal to itself
         missing = sample.size - known.size
     if not known.size:
-        return f"all elements are nan{'' if is_all else _of_sample(limit)}"
+        return f"all elements are nan{note}"
     mean = float(known.mean(dtype="float64"))
     mean_text = hidden_value(mean) or f"{mean:.6g}"
-    facts = f"min {_number(known.min())}, max {_number(known.max())}, mean {mean_text}"
+    facts = f"min {_format_number(known.min())}, max {_format_number(known.max())}"
     nan = f", {missing:,} nan" if missing else ""
-    return facts + nan + ("" if is_all else _of_sample(limit))
+    return f"{facts}, mean {mean_text}{nan}{note}"
 
 
-def _of_sample(size: int) -> str:
-    return f" (in a sample of at most {size:,} elements, evenly spaced)"
-
-
-def _sample(value: Any, limit: int) -> tuple[Any, bool]:
-    """Return at most `limit` elements, evenly spaced along each axis: a view until it is small."""
-    if value.size <= limit:
-        return value.reshape(-1), True
+def _take_sample(value: Any, limit: int) -> Any:
+    # Evenly spaced elements along each axis. Slices are views, so only the sample is copied.
     left = float(limit)
     steps = []
-    for place, side in enumerate(value.shape):
-        wanted = max(1, int(left ** (1 / (value.ndim - place))))
+    for axis, side in enumerate(value.shape):
+        wanted = max(1, int(left ** (1 / (value.ndim - axis))))
         step = max(1, math.ceil(side / wanted))
         left /= math.ceil(side / step)
         steps.append(slice(None, None, step))
-    return value[tuple(steps)].reshape(-1), False
+    return value[tuple(steps)].reshape(-1)
 
 
 def hidden_fields(dtype: Any) -> list[str]:
-    """Return the fields of a structured type that are hidden, or have hidden fields in them."""
+    """Return the fields of a structured type that are hidden, or contain hidden fields."""
     names: tuple[str, ...] = dtype.names or ()
     return [
         name for name in names if hidden_part(name) is not None or hidden_fields(dtype[name].base)
     ]
 
 
-def _number(value: Any) -> str:
+def _format_number(value: Any) -> str:
     plain = value.item()
     if (hidden := hidden_value(plain)) is not None:
         return hidden
     return f"{plain:.8g}" if isinstance(plain, float) else str(plain)
 
 
-def _elements(value: Any, limits: DescriptionLimits, room: int) -> tuple[str, bool]:
-    """Return the values, or those of the first part of a large array; True if it is all."""
-    is_whole = value.size <= WHOLE_ARRAY
-    part = value if is_whole else _corner(value)
-    return _rows(part.tolist(), part.ndim, limits, room, exact=is_whole), is_whole
-
-
-def _rows(
-    values: Any, dimensions: int, limits: DescriptionLimits, room: int, *, exact: bool
-) -> str:
-    """Return values in brackets, the rows of a part of a large array in lines of their own."""
-    if exact or dimensions < 2:
-        return limits.inner(values if exact else _rounded(values), limits.part(room)).text
+def _format_elements(value: Any, limits: DescriptionLimits, room: int, *, is_whole: bool) -> str:
+    if is_whole:
+        return limits.inner(value.tolist(), limits.part(room)).text
+    corner = _first_elements(value)
+    values = corner.tolist()
+    if len(corner.shape) < 2:
+        return limits.inner(_round(values), limits.part(room)).text
     room = max(room // len(values) - 2, 20)
     return "\n".join(
-        f"[{limits.inner(_rounded(row), limits.part(room)).text.strip('[]')}, …]" for row in values
+        f"[{limits.inner(_round(row), limits.part(room)).text.strip('[]')}, …]" for row in values
     )
 
 
-def _rounded(values: list[Any]) -> list[Any]:
-    return [float(f"{one:.6g}") if type(one) is float else one for one in values]
+def _round(values: list[Any]) -> list[Any]:
+    return [float(f"{each:.6g}") if type(each) is float else each for each in values]
 
 
-def _corner(value: Any) -> Any:
-    """Return the first values along the last two axes, of the first of every other one."""
+def _first_elements(value: Any) -> Any:
+    # The first elements along the last two axes, at the index 0 of all other axes.
     while len(value.shape) > 2:
         value = value[0]
     return value[:5, :10] if len(value.shape) == 2 else value[:20]
 
 
 def describe_tensor(value: Any, limits: DescriptionLimits) -> str:
-    """Return shape, type and range of an array of another library, whose values lie here."""
-    title = f"{type_name(type(value))}, shape {_shape(value.shape)}, {value.dtype}"
+    """Return shape, type, range, and elements of a tensor. A tensor on a device is not copied."""
+    title = f"{type_name(type(value))}, shape {_format_shape(value.shape)}, {value.dtype}"
     device = str(getattr(value, "device", "") or "")
     if device:
         title = f"{title}, on {device}"
@@ -169,29 +159,23 @@ def describe_tensor(value: Any, limits: DescriptionLimits) -> str:
     size = math.prod(int(side) for side in value.shape)
     lines = [title]
     if size <= MAX_SAMPLED and "complex" not in str(value.dtype):
-        with suppress(*FAILURES):  # of a type that has no order
-            lines.append(f"min {_number(value.min())}, max {_number(value.max())}")
-    shown, is_whole = _tensor_elements(value, size, limits)
+        with suppress(*FAILURES):  # some types have no order
+            lines.append(f"min {_format_number(value.min())}, max {_format_number(value.max())}")
+    is_whole = size <= WHOLE_ARRAY
+    shown = _format_elements(value, limits, limits.chars - 200, is_whole=is_whole)
     lines.append(truncate_end(shown, max(limits.chars - sum(map(len, lines)) - 80, 20)))
     if not is_whole:
         lines.append(f"… {count(size, 'element')} in total")
     return "\n".join(lines)
 
 
-def _tensor_elements(value: Any, size: int, limits: DescriptionLimits) -> tuple[str, bool]:
-    is_whole = size <= WHOLE_ARRAY
-    part = value if is_whole else _corner(value)
-    shown = _rows(part.tolist(), len(part.shape), limits, limits.chars - 200, exact=is_whole)
-    return shown, is_whole
-
-
 def describe_buffer(value: Any, limits: DescriptionLimits) -> str:
-    """Return type, length and first elements of an `array.array` or a `memoryview`."""
+    """Return type, length, and first elements of an `array.array` or a `memoryview`."""
     if isinstance(value, array.array):
         title = f"array.array of {value.typecode!r}, {count(len(value), 'element')}"
         shown = value[:20].tolist()
     else:
-        title = f"memoryview, shape {_shape(value.shape or ())}, format {value.format!r}"
+        title = f"memoryview, shape {_format_shape(value.shape or ())}, format {value.format!r}"
         shown = list(value[:20]) if value.ndim == 1 and value.contiguous else []
     if limits.brief or not shown:
         return title
@@ -205,7 +189,7 @@ MAX_IMAGE_BYTES = 5_000_000
 
 
 def describe_text(value: str, limits: DescriptionLimits) -> str:
-    """Return the text itself; a long one is cut in its middle."""
+    """Return the text, without its middle if it is long."""
     text = str.__str__(value)
     if limits.brief:
         return repr(truncate_end(text, limits.chars))
@@ -213,7 +197,7 @@ def describe_text(value: str, limits: DescriptionLimits) -> str:
 
 
 def describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str | Description:
-    """Return the length of bytes and how they begin; an image is one."""
+    """Return length and first bytes. The bytes of an image file become an image."""
     length = len(value)
     kind = detect_media_type(bytes(value[:16]))
     title = f"{type(value).__name__}, {count(length, 'byte')}"
@@ -229,12 +213,12 @@ def describe_bytes(value: bytes | bytearray, limits: DescriptionLimits) -> str |
 
 
 def describe_int(value: int, limits: DescriptionLimits) -> str:
-    """Return an integer; a huge one by its size."""
+    """Return the digits of an integer. A very long one is shortened."""
     return str(value) if type(value) is bool else int_text(value)
 
 
 def describe_numpy_scalar(value: Any, limits: DescriptionLimits) -> str:
-    """Return the text of a number of numpy; a record by its fields."""
+    """Return the text of a NumPy number, or the fields of a record."""
     if value.dtype.names is None:
         return str(value)
     return limits.inner({name: value[name] for name in value.dtype.names}, limits).text
@@ -246,7 +230,7 @@ def describe_as_text(value: Any, limits: DescriptionLimits) -> str:
 
 
 def describe_member(value: Any, limits: DescriptionLimits) -> str:
-    """Return a member of an enumeration by its name and value."""
+    """Return name and value of a member of an enumeration."""
     kind = type(value)
     name = f"{type_name(kind).rpartition('.')[2]}.{value._name_}"
     inner = limits.inner(value._value_, limits.part(200, brief=True))
@@ -254,10 +238,10 @@ def describe_member(value: Any, limits: DescriptionLimits) -> str:
 
 
 def describe_path(value: Any, limits: DescriptionLimits) -> str:
-    """Return a path and what is there: nothing is read."""
+    """Return a path, and the type and size of the file. The file is not read."""
     text = str(value)
     if "Path" not in {kind.__name__ for kind in types_of(value)}:
-        return text  # a path that need not be one of this machine
+        return text  # a pure path may be a path of another machine
     try:
         found = os.stat(text)
     except (OSError, ValueError):
@@ -275,5 +259,5 @@ def describe_pattern(value: re.Pattern[Any], limits: DescriptionLimits) -> str:
 
 
 def describe_own(value: Any, limits: DescriptionLimits) -> str:
-    """Return what the value says of itself."""
+    """Return the `repr` of the value."""
     return repr_text(value, limits.chars)

@@ -117,7 +117,6 @@ class Description:
         return "\n".join([plain(self.text, limit=sys.maxsize), *map(plain, shown)])
 
     def _ipython_display_(self) -> None:
-        """Show text and images, each as an output of its own."""
         display = sys.modules["IPython.display"].display
         display({"text/plain": repr(self)}, raw=True)
         for image in self.images:
@@ -125,34 +124,34 @@ class Description:
 
 
 MAX_CLEANED: Final = 1_000_000
-"""Characters of a text in which addresses are looked for; of a longer one both ends are kept."""
+"""Limit for a text from which addresses are removed. The middle of a longer text is omitted."""
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+| id='?\d{5,}'?(?=[>), ])")
 _HEX_AT_START = re.compile(r"[0-9a-fA-Fx]*")
 
 
 def truncate_middle(text: str, limit: int, expression: str = "") -> str:
-    """Return `text` in at most `limit` characters: its beginning and its end, and what is cut.
+    """Return `text` with a note in place of its middle, in at most `limit` characters.
 
-    `expression` is one for the text, if it is a value: what is cut is a slice of it.
+    With `expression`, which evaluates to `text`, the note shows the slice for the omitted part.
     """
     if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
-    longest = len(_left_out(len(text), len(text), len(text), expression))
+    longest = len(_format_omission(len(text), len(text), len(text), expression))
     room = limit - longest
     if room < 20:
         return truncate_end(text, limit) if not expression else truncate_middle(text, limit)
     head = room * 2 // 3
     tail = len(text) - (room - head)
-    return f"{text[:head]}{_left_out(tail - head, head, tail, expression)}{text[tail:]}"
+    return f"{text[:head]}{_format_omission(tail - head, head, tail, expression)}{text[tail:]}"
 
 
-def _left_out(number: int, start: int, end: int, expression: str) -> str:
+def _format_omission(number: int, start: int, end: int, expression: str) -> str:
     where = f"; {expression}[{start}:{end}] has them" if expression else ""
     return f"\n… ({number:,} characters omitted{where}) …\n"
 
 
 def truncate_end(text: str, limit: int) -> str:
-    """Return `text` in at most `limit` characters; a mark stands for what is cut at its end."""
+    """Return `text` with a note in place of its end, in at most `limit` characters."""
     if len(text) <= limit or len(text := without_hidden(text)) <= limit:
         return text
     note = f"… (+{len(text) - limit:,})"
@@ -163,17 +162,14 @@ def truncate_end(text: str, limit: int) -> str:
 
 
 def to_one_line(text: str, limit: int) -> str:
-    """Return `text` with its white space as single spaces, in at most `limit` characters."""
+    """Return `text` with single spaces in place of white space, in at most `limit` characters."""
     if len(text) > limit:
         text = without_hidden(text)
     return truncate_end(" ".join(text[: limit * 4 + 100].split()), limit)
 
 
 def without_addresses(text: str) -> str:
-    """Return what an object says of itself without where in memory it lies.
-
-    Linear, and of a very long text only the ends: the rest is not shown anyway.
-    """
+    """Return the `repr` of an object without memory addresses. A very long text is truncated."""
     if len(text) > MAX_CLEANED:
         text = without_hidden(text)
         half = MAX_CLEANED // 2
@@ -183,7 +179,7 @@ def without_addresses(text: str) -> str:
 
 
 def count(number: int, word: str, many: str = "") -> str:
-    """Return a number of things in words, such as `1,000 rows`."""
+    """Return number and noun, such as `1,000 rows`."""
     return f"{number:,} {word if number == 1 else many or f'{word}s'}"
 
 
@@ -192,15 +188,15 @@ BRIEF_CHARS = 160
 
 @dataclass(frozen=True, slots=True)
 class DescriptionLimits:
-    """What a description has to keep to.
+    """Limits for the description of one value or part.
 
     Attributes:
-        chars: The longest text.
-        side: Pixels of the longest side of an image.
-        images: How many images.
-        name: The expression that gives the value; "" if there is none.
-        inner: Describes a value inside of this one.
-        brief: One line is wanted: of all that is said, the first counts.
+        chars: Maximum number of characters.
+        side: Maximum number of pixels of the longest side of an image.
+        images: Maximum number of images.
+        name: Expression for the value; "" without one.
+        inner: Function that describes a part of the value.
+        brief: True for a description in one line.
     """
 
     chars: int
@@ -213,15 +209,15 @@ class DescriptionLimits:
     def part(
         self, chars: int, *, name: str = "", images: int = 0, brief: bool = False
     ) -> DescriptionLimits:
-        """Return what counts for a part of the value."""
+        """Return the limits for a part of the value."""
         return replace(self, chars=chars, name=name, images=images, brief=brief)
 
     def expression(self, end: str) -> str:
-        """Return the expression for what stands behind the value, such as `rows[20:40]`."""
+        """Return the value's name followed by `end`, such as `rows[20:40]`."""
         return f"{self.name}{end}" if self.name else end
 
     def more(self, number: int, word: str, end: str, many: str = "") -> str:
-        """Return that `number` things are left out, and the expression that has them."""
+        """Return a note about omitted items, with the expression for them."""
         return f"… {count(number, f'more {word}', many and f'more {many}')}; {self.expression(end)}"
 
 

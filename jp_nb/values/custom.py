@@ -36,11 +36,11 @@ from jp_nb.values.base import (
 )
 
 FAILURES: Final = (Exception, SystemExit, GeneratorExit)
-"""What a value's own code may raise; a `KeyboardInterrupt` is the person's."""
-_GENERATORS: Final = frozenset(
+"""Exceptions of a value's code that are caught. A `KeyboardInterrupt` comes from the user."""
+_GENERATOR_FILES: Final = frozenset(
     maker.__code__.co_filename for maker in (dataclass, namedtuple, recursive_repr)
 )
-"""Files of what writes the `__repr__` of a class, or wraps one that it wrote."""
+"""Files with code that generates or wraps the `__repr__` of a class."""
 _MRO: Final = type.__dict__["__mro__"]
 _MODULE: Final = type.__dict__["__module__"]
 _QUALNAME: Final = type.__dict__["__qualname__"]
@@ -48,12 +48,12 @@ _PLAIN_MODULES: Final = ("builtins", "__main__")
 
 
 def types_of(value: object) -> tuple[type, ...]:
-    """Return the type of `value` and those it inherits from, whatever it says itself."""
+    """Return the real type of `value` and its base classes. `__class__` is ignored."""
     return tuple(_MRO.__get__(type(value)))
 
 
 def type_name(kind: type) -> str:
-    """Return the name of a type, with its module unless that says nothing."""
+    """Return the name of a type, with its module unless it is `builtins` or `__main__`."""
     try:
         module, name = _MODULE.__get__(kind), _QUALNAME.__get__(kind)
     except FAILURES:
@@ -65,7 +65,7 @@ def type_name(kind: type) -> str:
 
 
 def method_of(value: object, name: str) -> Any:
-    """Return what the type of `value` has under `name`, not bound; None if it has nothing."""
+    """Return the unbound attribute `name` of the type of `value`, or None."""
     for kind in types_of(value):
         space = type.__dict__["__dict__"].__get__(kind)
         if name in space:
@@ -74,14 +74,14 @@ def method_of(value: object, name: str) -> Any:
 
 
 def has_own_repr(value: object) -> bool:
-    """Return True if somebody wrote a `__repr__` for `value`: it was not generated."""
+    """Return True if the `__repr__` of `value` is written by hand, and not generated."""
     method = method_of(value, "__repr__")
     if type(method) is not FunctionType:
         return type(method) not in (WrapperDescriptorType, MethodDescriptorType)
-    wrapped = method.__dict__.get("__wrapped__")  # of a dataclass: what `recursive_repr` guards
+    wrapped = method.__dict__.get("__wrapped__")  # set by `recursive_repr` for dataclasses
     file = (wrapped if type(wrapped) is FunctionType else method).__code__.co_filename
     return not (
-        file in _GENERATORS
+        file in _GENERATOR_FILES
         or file == "<string>"
         or file.startswith(("<attrs", "<frozen"))
         or method.__globals__.get("__name__") == "pydantic.main"
@@ -89,29 +89,33 @@ def has_own_repr(value: object) -> bool:
 
 
 def repr_text(value: object, limit: int) -> str:
-    """Return what `value` says of itself, in at most `limit` characters; its code runs once."""
+    """Return the text of `value` from `repr`, `str`, or IPython, in at most `limit` characters."""
     try:
-        text = _text(value, limit)
+        text = _get_text(value, limit)
     except FAILURES as exc:
-        text = _unsaid(value, exc)
+        reason = type(exc).__name__
+        message = to_one_line(_message_of(exc, ""), 200)
+        text = (
+            f"<{type_name(type(value))}: no text available: {reason}{message and f': {message}'}>"
+        )
     return truncate_end(without_addresses(text), limit)
 
 
-def _text(value: object, limit: int) -> str:
-    printed = method_of(value, "__str__")
-    is_bare = method_of(value, "__repr__") is object.__repr__
-    if is_bare and method_of(value, "_repr_pretty_") is None:
-        if printed not in (None, object.__str__):
-            return _exact(str(value))
-        return attributes_text(value)
-    # IPython asks a value for its class: one that has words of its own for that may lie, or raise.
-    is_honest = method_of(value, "__class__") is object.__dict__["__class__"]
-    pretty = _pretty(value, limit) if is_honest else None
-    return _exact(repr(value)) if pretty is None else pretty
+def _get_text(value: object, limit: int) -> str:
+    str_method = method_of(value, "__str__")
+    has_default_repr = method_of(value, "__repr__") is object.__repr__
+    # `str.__str__` converts an instance of a subclass to a plain `str`.
+    if has_default_repr and method_of(value, "_repr_pretty_") is None:
+        if str_method not in (None, object.__str__):
+            return str.__str__(str(value))
+        return _format_attribute_names(value)
+    # IPython reads `__class__`, so it is not used for a class that overrides it.
+    has_real_class = method_of(value, "__class__") is object.__dict__["__class__"]
+    pretty = _pretty(value, limit) if has_real_class else None
+    return str.__str__(repr(value)) if pretty is None else pretty
 
 
-def attributes_text(value: object) -> str:
-    """Return the type of `value` and the names of its attributes: not what they are."""
+def _format_attribute_names(value: object) -> str:
     try:
         names = [name for name in object.__getattribute__(value, "__dict__") if name[:1] != "_"]
     except FAILURES:
@@ -121,25 +125,19 @@ def attributes_text(value: object) -> str:
     return f"<{type_name(type(value))} object{end}>"
 
 
-def _exact(text: str) -> str:
-    return str.__str__(text)
-
-
-def _unsaid(value: object, exc: BaseException) -> str:
-    why = type(exc).__name__
+def _message_of(exc: BaseException, default: str) -> str:
     try:
-        said = to_one_line(str(exc), 200)
+        return str.__str__(str(exc))
     except FAILURES:
-        said = ""
-    return f"<{type_name(type(value))}: no text available: {why}{said and f': {said}'}>"
+        return default
 
 
 class _FullError(Exception):
-    """More was written than is wanted."""
+    """The text has reached its limit."""
 
 
 class _BoundedText(io.StringIO):
-    """Takes a text up to a length, and raises what ends the writing there."""
+    """Text stream that raises `_FullError` at its limit."""
 
     def __init__(self, limit: int) -> None:
         super().__init__()
@@ -155,35 +153,32 @@ class _BoundedText(io.StringIO):
 
 
 def _pretty(value: object, limit: int) -> str | None:
-    """Return IPython's `text/plain` of `value`; None if IPython is not loaded.
-
-    Not by the shell's formatter itself: that prints a traceback where a value fails.
-    """
+    # Like the shell's `text/plain` formatter, which would print a traceback if the value fails.
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None
     library = sys.modules.get("IPython.lib.pretty")
     if shell is None or library is None:
         return None
-    own = shell.display_formatter.formatters["text/plain"]
+    formatter = shell.display_formatter.formatters["text/plain"]
     out = _BoundedText(limit * 2 + 200)
     printer = library.RepresentationPrinter(
         out,
         max_seq_length=1000,
-        singleton_pprinters=own.singleton_printers,
-        type_pprinters=own.type_printers,
-        deferred_pprinters=own.deferred_printers,
+        singleton_pprinters=formatter.singleton_printers,
+        type_pprinters=formatter.type_printers,
+        deferred_pprinters=formatter.deferred_printers,
     )
     try:
         printer.pretty(value)
         printer.flush()
     except _FullError:
-        pass  # what is written so far is more than is shown
+        pass  # the text so far is sufficient
     return out.getvalue()
 
 
 AI_REPR: Final = "_ai_repr_"
 AI_REPR_SECONDS: Final = 10.0
-"""How long an `async` `_ai_repr_` may take."""
+"""Time limit for an `async` `_ai_repr_`."""
 _TEXTS: Final = ("text/markdown", "text/plain", "text/html", "application/json")
 
 Registered = Callable[[Any, ValueBudget], Any]
@@ -237,29 +232,22 @@ def has_custom_description(value: object) -> bool:
 
 
 def custom_description(value: object, budget: ValueBudget) -> tuple[Description | None, list[str]]:
-    """Return what somebody else says of `value`, None: nobody does; and what went wrong."""
+    """Return the description by a describer or `_ai_repr_`, or None, and the errors of both."""
     problems: list[str] = []
-    for name, ask in (("describer", _ask_describer), (AI_REPR, _ask_value)):
+    for name, describe in (("describer", _call_describer), (AI_REPR, _call_ai_repr)):
         try:
-            said = ask(value, budget)
+            found = describe(value, budget)
         except FAILURES as exc:
-            why = to_one_line(f"{type(exc).__name__}: {_text_of(exc)}", 200)
+            why = to_one_line(f"{type(exc).__name__}: {_message_of(exc, '…')}", 200)
             problems.append(f"(Its {name} failed: {why})")
             continue
-        if said is not None:
-            images = said.images[: max(budget.images, 0)]
-            return Description(truncate_middle(said.text, budget.chars), images), problems
+        if found is not None:
+            images = found.images[: max(budget.images, 0)]
+            return Description(truncate_middle(found.text, budget.chars), images), problems
     return None, problems
 
 
-def _text_of(exc: BaseException) -> str:
-    try:
-        return str(exc)
-    except FAILURES:
-        return "…"
-
-
-# --- registered ones -------------------------------------------------------------------------
+# --- registered describers -------------------------------------------------------------------
 
 
 def _registered(value: object) -> Registered | None:
@@ -268,20 +256,19 @@ def _registered(value: object) -> Registered | None:
     return next((_DESCRIBERS[kind] for kind in types_of(value) if kind in _DESCRIBERS), None)
 
 
-def _ask_describer(value: object, budget: ValueBudget) -> Description | None:
+def _call_describer(value: object, budget: ValueBudget) -> Description | None:
     function = _registered(value)
-    return None if function is None else _as_description(function(value, budget))
-
-
-def _as_description(said: Any) -> Description:
-    if isinstance(said, Description):
-        return said
-    if isinstance(said, str):
-        return Description(said)
-    if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], str):
-        return Description(said[0], tuple(map(_as_image, said[1])))
+    if function is None:
+        return None
+    result = function(value, budget)
+    if isinstance(result, Description):
+        return result
+    if isinstance(result, str):
+        return Description(result)
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], str):
+        return Description(result[0], tuple(map(_as_image, result[1])))
     raise TypeError(
-        f"it returned {type_name(type(said))}: expected a text, a Description, "
+        f"it returned {type_name(type(result))}: expected a text, a Description, "
         "or a text and a list of images"
     )
 
@@ -304,19 +291,19 @@ def _is_method(found: object) -> bool:
     return callable(found) or isinstance(found, classmethod | staticmethod)
 
 
-def _ask_value(value: object, budget: ValueBudget) -> Description | None:
+def _call_ai_repr(value: object, budget: ValueBudget) -> Description | None:
     found = method_of(value, AI_REPR)
     if not _is_method(found):
         return None
     method = found.__get__(value, type(value)) if hasattr(type(found), "__get__") else found
-    said = method(**_hints(method, budget))
-    if inspect.isawaitable(said):
-        said = _awaited(said)
-    return _of_bundle(said)
+    result = method(**_select_hints(method, budget))
+    if inspect.isawaitable(result):
+        result = _wait_for(result)
+    return _read_bundle(result)
 
 
-def _hints(method: Any, budget: ValueBudget) -> dict[str, object]:
-    """Return the hints that the method takes; the proposal leaves open which there are."""
+def _select_hints(method: Any, budget: ValueBudget) -> dict[str, object]:
+    # The hints that the method accepts: the proposal does not define a fixed set.
     hints = {"multimodal": budget.images > 0, "max_chars": budget.chars}
     parameters = inspect.signature(method).parameters
     if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
@@ -324,20 +311,20 @@ def _hints(method: Any, budget: ValueBudget) -> dict[str, object]:
     return {name: hint for name, hint in hints.items() if name in parameters}
 
 
-def _awaited(waiting: Any) -> object:
-    """Return what `waiting` comes to, on a loop of its own: the cell's thread runs one already."""
+def _wait_for(awaitable: Any) -> object:
+    # In a new thread, because the cell's thread already runs an event loop.
     future: Future[object] = Future()
     context = contextvars.copy_context()
 
     async def wait() -> object:
-        return await asyncio.wait_for(waiting, AI_REPR_SECONDS)
+        return await asyncio.wait_for(awaitable, AI_REPR_SECONDS)
 
     def work() -> None:
         try:
             future.set_result(context.run(asyncio.run, wait()))
         except BaseException as exc:
-            refused = isinstance(exc, StopIteration)  # by futures
-            future.set_exception(RuntimeError(repr(exc)) if refused else exc)
+            is_stop = isinstance(exc, StopIteration)  # which a future does not accept
+            future.set_exception(RuntimeError(repr(exc)) if is_stop else exc)
 
     threading.Thread(target=work, name="jp_nb _ai_repr_", daemon=True).start()
     try:
@@ -346,27 +333,26 @@ def _awaited(waiting: Any) -> object:
         raise TimeoutError(f"no answer within {AI_REPR_SECONDS:g} s") from None
 
 
-def _of_bundle(said: Any) -> Description | None:
-    """Return what a MIME bundle holds; None if the value has nothing to say."""
-    if isinstance(said, tuple) and said and isinstance(said[0], Mapping):
-        said = said[0]  # with metadata, as in IPython
-    if said is None:
+def _read_bundle(bundle: Any) -> Description | None:
+    if isinstance(bundle, tuple) and bundle and isinstance(bundle[0], Mapping):
+        bundle = bundle[0]  # IPython allows a tuple of data and metadata
+    if bundle is None:
         return None
-    if isinstance(said, str):
-        return Description(said)
-    if not isinstance(said, Mapping):
-        raise TypeError(f"it returned {type_name(type(said))}: expected a MIME bundle (a dict)")
-    images = tuple(_bundled(said[kind]) for kind in MEDIA_TYPES if kind in said)
-    text = next((said[kind] for kind in _TEXTS if kind in said), None)
+    if isinstance(bundle, str):
+        return Description(bundle)
+    if not isinstance(bundle, Mapping):
+        raise TypeError(f"it returned {type_name(type(bundle))}: expected a MIME bundle (a dict)")
+    images = tuple(_read_image(bundle[kind]) for kind in MEDIA_TYPES if kind in bundle)
+    text = next((bundle[kind] for kind in _TEXTS if kind in bundle), None)
     if text is None and not images:
-        kinds = to_one_line(", ".join(map(str, list(said)[:5])), 100) or "none"
+        kinds = to_one_line(", ".join(map(str, list(bundle)[:5])), 100) or "none"
         raise TypeError(f"its MIME bundle has no text and no image (kinds: {kinds})")
     if text is not None and not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False)
     return Description(text or "", images)
 
 
-def _bundled(content: Any) -> Image:
+def _read_image(content: Any) -> Image:
     if isinstance(content, str):
         try:
             content = base64.b64decode(content, validate=False)

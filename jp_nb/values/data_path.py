@@ -1,9 +1,9 @@
-"""Follow a path of attributes, keys and indices through data only, without its secrets.
+"""Follow a path of attributes, keys, and indices through data, without its secrets.
 
-Data are containers, frames, arrays, records and the stored attributes of the user's own classes.
-Modules, functions, generators and the objects of libraries, IPython and the kernel are not: a path
-may end at one of them and never passes through it. Before a step, the secret parts of a value are
-replaced, so a slice or a transposition does not have them.
+Data are containers, frames, arrays, records, and the stored attributes of the user's classes.
+Modules, functions, generators, and objects of libraries, IPython, and the kernel are not data: a
+path can end at one of them, but not pass through it. Secret parts of a value are replaced before
+each step, so that slices and transposed frames do not contain them.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -30,11 +30,11 @@ from jp_nb.values.frames import label_names
 OF_SECRET: Final = "This is a secret. Secrets are never shown."
 OF_OWN: Final = "Names that begin with _ are private and not shown."
 MAX_LABELS: Final = 100_000
-"""Rows of a frame whose labels are compared with names of secrets."""
+"""Limit for the rows whose labels are compared with names of secrets."""
 _KERNEL: Final = frozenset(
     ("IPython", "ipykernel", "jupyter_client", "tornado", "traitlets", "zmq", "comm", "asyncio")
 )
-"""Packages whose records are not data either."""
+"""Packages whose records are not data."""
 
 
 class NotShown(ValuePathError):  # noqa: N818 - what it is, not what is wrong
@@ -46,7 +46,7 @@ class NotData(ValuePathError):  # noqa: N818
 
 
 def follow_data(path: ValuePath, namespace: Mapping[str, Any]) -> Any:
-    """Return the value at `path`; on the thread on which it lives.
+    """Return the value at `path`. Call it in the thread that uses the value.
 
     Raises:
         NotShown: The path leads to a secret or a private name.
@@ -97,8 +97,8 @@ class _DataKind(NamedTuple):
     """Library values that are data, with the attributes that are parts of them.
 
     Attributes:
-        module: The module that has the class; it need not be loaded.
-        name: The name of the class there.
+        module: Name of the module that has the class. The module may be missing.
+        name: Name of the class in that module.
         attributes: The attributes that a path may read.
         has_items: True if a path may read items.
     """
@@ -214,7 +214,7 @@ def _item(value: Any, key: Any) -> Any:
         return dict.__getitem__(value, key)
     if kind.module == "numpy" and isinstance(key, str):
         return value[key]
-    names = _places(value)
+    names = _item_names(value)
     if names is not None and type(key) is int and -len(names) <= key < len(names):
         _check_part(names[key], None)
     return without_secret_parts(value)[key]
@@ -224,9 +224,9 @@ def _item(value: Any, key: Any) -> Any:
 
 
 def stored_attributes(value: Any) -> Mapping[str, Any] | None:
-    """Return the stored attributes of a record or of an object or class of the user; else None.
+    """Return the stored attributes of a record, or of an object or class of the user.
 
-    Nothing is computed: properties and methods are not among them.
+    Return None for another value. Properties and methods are not included.
     """
     kind = type(value)
     if issubclass(kind, type):
@@ -247,7 +247,7 @@ def _package(kind: type) -> str:
 
 
 def is_own_class(kind: type) -> bool:
-    """Return True for a class of the notebook, or of a file of the user."""
+    """Return True for a class of the notebook, or of the user's files."""
     try:
         module = type.__dict__["__module__"].__get__(kind)
     except FAILURES:
@@ -260,7 +260,7 @@ def is_own_class(kind: type) -> bool:
 
 
 def _class_attributes(kind: type) -> dict[str, Any]:
-    """Return the attributes of a class of the user that are values: no methods or properties."""
+    # The values in the user's classes, without methods and properties.
     found: dict[str, Any] = {}
     for cls in reversed(types_of_class(kind)):
         if not is_own_class(cls):
@@ -305,10 +305,10 @@ def _instance_attributes(value: Any) -> dict[str, Any]:
 
 
 def without_secret_parts(value: Any) -> Any:
-    """Return `value`, or a copy of its kind in which the secret parts are replaced.
+    """Return `value`, or a copy in which secret parts are replaced.
 
     Raises:
-        NotShown: All of it is secret.
+        NotShown: The whole value is secret.
     """
     if hidden_value(value) is not None:
         raise NotShown(OF_SECRET)
@@ -316,7 +316,7 @@ def without_secret_parts(value: Any) -> Any:
         return without_hidden(str.__str__(value))
     if is_a(value, "builtins", "bytes") or is_a(value, "builtins", "bytearray"):
         return bytes_without_hidden(value)
-    names = _places(value)
+    names = _item_names(value)
     if names is not None:
         items = list(value)
         hidden = map(hidden_part, names, items)
@@ -329,48 +329,47 @@ def without_secret_parts(value: Any) -> Any:
 
 
 def readable_items(value: Any) -> Any:
-    """Return `value` without secret parts, so that some of its items can be read.
+    """Return `value` without secret parts, to select items.
 
     Raises:
-        NotData: It is an object with code of its own for its items.
-        NotShown: All of it is secret.
+        NotData: The value is a container with unknown code.
+        NotShown: The whole value is secret.
     """
     if _kind_of(value) is None and hasattr(type(value), "__len__"):
         raise _not_data(value)
     return without_secret_parts(value)
 
 
-def _places(value: Any) -> Sequence[object] | None:
-    """Return the names of the items of a value that has them by their place; else None."""
+def _item_names(value: Any) -> Sequence[object] | None:
+    # The names of the items of a row, a named tuple, or a pair.
     if is_a(value, "sqlite3", "Row"):
         return list(value.keys())
     is_tuple = is_a(value, "builtins", "tuple")
     if is_tuple and isinstance(fields := getattr(type(value), "_fields", None), tuple):
         return fields
     if (is_tuple or is_a(value, "builtins", "list")) and len(value) == 2:
-        return (None, value[0])  # of a pair, a text is the name
+        return (None, value[0])  # a pair may be a name and its value
     return None
 
 
-def _frame(value: Any) -> Any:
-    """Return a frame of pandas without hidden columns, rows and labels."""
+def _clear_frame(value: Any) -> Any:
     columns = [n for n, name in enumerate(value.columns) if hidden_part(name) is not None]
     rows = list(hidden_rows(value.index))
     is_hidden = hidden_part(label_names(value.index)) is not None
     if not (columns or rows or is_hidden):
         return value
-    made = value.copy(deep=False)
+    copy = value.copy(deep=False)
     for number in columns:
-        made.isetitem(number, hidden_part(value.columns[number]))
+        copy.isetitem(number, hidden_part(value.columns[number]))
     if rows:
-        made = made.astype(object)
+        copy = copy.astype(object)
         for number in rows:
-            made.iloc[number, :] = hidden_part(value.index[number])
-    return made.reset_index(drop=True) if is_hidden else made
+            copy.iloc[number, :] = hidden_part(value.index[number])
+    return copy.reset_index(drop=True) if is_hidden else copy
 
 
 def hidden_rows(index: Any) -> Iterator[int]:
-    """Yield the places of the hidden labels of an index of pandas."""
+    """Yield the positions of the hidden labels in a pandas index."""
     if str(index.dtype) not in ("object", "str", "string", "category"):
         return
     for number, label in enumerate(index[:MAX_LABELS]):
@@ -378,7 +377,7 @@ def hidden_rows(index: Any) -> Iterator[int]:
             yield number
 
 
-def _series(value: Any) -> Any:
+def _clear_series(value: Any) -> Any:
     _check_names(value)
     rows = list(hidden_rows(value.index))
     is_hidden = hidden_part(label_names(value.index)) is not None
@@ -395,7 +394,7 @@ def _check_names(value: Any) -> Any:
     return value
 
 
-def _polars_frame(value: Any) -> Any:
+def _clear_polars_frame(value: Any) -> Any:
     literal = sys.modules["polars"].lit
     hidden = {name: hidden_part(name) for name in value.columns}
     return value.with_columns(
@@ -403,8 +402,7 @@ def _polars_frame(value: Any) -> Any:
     )
 
 
-def _structured(value: Any) -> Any:
-    """Return an array of records without their hidden fields."""
+def _clear_structured_array(value: Any) -> Any:
     hidden = hidden_fields(value.dtype)
     if not hidden:
         return value
@@ -414,20 +412,20 @@ def _structured(value: Any) -> Any:
     return value[shown]
 
 
-def _indexer(value: Any) -> Any:
-    """Return an `iloc` or `loc` of a frame without secrets, such as one that the user keeps."""
+def _clear_indexer(value: Any) -> Any:
+    # The user may have stored an `iloc` or `loc` in a variable.
     cleared = without_secret_parts(value.obj)
     return value if cleared is value.obj else type(value)(value.name, cleared)
 
 
 _CLEARED: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
-    ("pandas", "DataFrame", _frame),
-    ("pandas", "Series", _series),
+    ("pandas", "DataFrame", _clear_frame),
+    ("pandas", "Series", _clear_series),
     ("pandas", "Index", _check_names),
-    ("pandas.core.indexing", "_LocationIndexer", _indexer),
-    ("pandas.core.indexing", "_ScalarAccessIndexer", _indexer),
-    ("polars", "DataFrame", _polars_frame),
-    ("polars", "Series", lambda value: _check_names(value)),
-    ("numpy", "ndarray", _structured),
-    ("numpy", "void", _structured),
+    ("pandas.core.indexing", "_LocationIndexer", _clear_indexer),
+    ("pandas.core.indexing", "_ScalarAccessIndexer", _clear_indexer),
+    ("polars", "DataFrame", _clear_polars_frame),
+    ("polars", "Series", _check_names),
+    ("numpy", "ndarray", _clear_structured_array),
+    ("numpy", "void", _clear_structured_array),
 )

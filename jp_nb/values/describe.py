@@ -1,7 +1,7 @@
 """Describe a Python value for the model, within a size budget.
 
-The kind of a value is found by the module and name of its class, without importing anything. A
-class that only claims another name is not accepted.
+The class of a value is compared with classes in loaded modules. Nothing is imported, and a class
+that only has the same name is not accepted.
 
 Source: `docs/values.md`.
 """
@@ -18,12 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from pydantic_core import to_json, to_jsonable_python
 
-from jp_nb.values import (
-    arrays,
-    figures,
-    frames,
-    objects,
-)
+from jp_nb.values import arrays, figures, frames, objects
 from jp_nb.values.base import (
     BRIEF_CHARS,
     Describer,
@@ -42,7 +37,7 @@ from jp_nb.values.containers import (
     MAX_PARTS,
     NestedRules,
     NestedText,
-    Special,
+    PartDescriber,
     contents,
     describe_container,
     is_uniform,
@@ -59,13 +54,13 @@ from jp_nb.values.custom import (
 
 
 class Kind(NamedTuple):
-    """One kind of values.
+    """A class of values, with its describer.
 
     Attributes:
-        module: Where its class stands.
-        name: The name of the class there.
-        describe: What describes it.
-        is_rich: True if it is described as a value of its own where a container holds it.
+        module: Name of the module that has the class.
+        name: Name of the class in that module.
+        describe: The describer of its values.
+        is_rich: True if its values in a container are described separately.
     """
 
     module: str
@@ -137,7 +132,7 @@ for _kind in KINDS:
 
 
 def kind_of(value: object) -> Kind | None:
-    """Return the kind of `value`, the nearest of those it inherits from; None if it has none."""
+    """Return the kind of the nearest base class of `value`, or None."""
     for cls in types_of(value):
         if (found := _kind_of_class(cls)) is not None:
             return found
@@ -145,20 +140,15 @@ def kind_of(value: object) -> Kind | None:
 
 
 def _kind_of_class(cls: type) -> Kind | None:
-    for kind in _BY_NAME.get(_own_name(cls), ()):
+    name: str = type.__dict__["__name__"].__get__(cls)
+    for kind in _BY_NAME.get(_NAMES_IN_TYPES.get(name, name), ()):
         module = sys.modules.get(kind.module)
         if module is not None and vars(module).get(kind.name) is cls:
             return kind
     return None
 
 
-def _own_name(cls: type) -> str:
-    """Return the name of a class, also of one that C gives another name than its module does."""
-    name: str = type.__dict__["__name__"].__get__(cls)
-    return _OTHER_NAMES.get(name, name)
-
-
-_OTHER_NAMES: Final = {
+_NAMES_IN_TYPES: Final = {
     "function": "FunctionType",
     "builtin_function_or_method": "BuiltinFunctionType",
     "method": "MethodType",
@@ -171,7 +161,7 @@ _ITERATOR: Final = Kind("builtins", "iterator", objects.describe_iterator)
 
 
 def _is_iterator(value: object) -> bool:
-    """Return True for what gives its items just once, and says nothing of itself."""
+    # An iterator with a `__repr__` is described by that.
     if method_of(value, "__next__") is None:
         return False
     return method_of(value, "__repr__") is object.__repr__
@@ -200,71 +190,66 @@ def describe(value: object, budget: ValueBudget | None = None, *, name: str = ""
         max(budget.chars, 0), budget.side, max(budget.images, 0), name, _describe
     )
     with warnings.catch_warnings(), private(budget.privacy):
-        warnings.simplefilter("ignore")  # those of the libraries are not about what is asked
-        said = _describe(value, limits)
-        text = truncate_middle(without_hidden(said.text), limits.chars)
-    return Description(text, said.images[: limits.images])
+        warnings.simplefilter("ignore")  # libraries may warn about an access to the value
+        found = _describe(value, limits)
+        text = truncate_middle(without_hidden(found.text), limits.chars)
+    return Description(text, found.images[: limits.images])
 
 
 def _describe(value: object, limits: DescriptionLimits) -> Description:
-    """Return what is said of `value`, by the first that knows how to say it."""
     if (hidden := hidden_value(value)) is not None:
         return Description(truncate_end(hidden, limits.chars))
-    said, problems = custom_description(value, _budget(limits))
-    if said is None:
-        said = _by_kind(value, limits)
+    budget = ValueBudget(limits.chars, limits.side, limits.images)
+    found, problems = custom_description(value, budget)
+    if found is None:
+        found = _describe_without_custom(value, limits)
     if problems:
         room = limits.chars - sum(len(problem) + 1 for problem in problems)
-        text = "\n".join([truncate_middle(said.text, max(room, 0)), *problems])
-        said = Description(truncate_end(text, limits.chars), said.images)
-    if limits.brief and "\n" in said.text:
-        return replace(said, text=to_one_line(said.text, limits.chars))
-    return said
+        text = "\n".join([truncate_middle(found.text, max(room, 0)), *problems])
+        found = Description(truncate_end(text, limits.chars), found.images)
+    if limits.brief and "\n" in found.text:
+        return replace(found, text=to_one_line(found.text, limits.chars))
+    return found
 
 
-def _budget(limits: DescriptionLimits) -> ValueBudget:
-    return ValueBudget(limits.chars, limits.side, limits.images)
-
-
-def _by_kind(value: object, limits: DescriptionLimits) -> Description:
+def _describe_without_custom(value: object, limits: DescriptionLimits) -> Description:
     try:
-        said = _known(value, limits)
-        if said is None:
-            said = repr_text(value, limits.chars)
-    except FAILURES:
-        # A kind whose values are not what they should be: it is told as what it says of itself.
-        said = repr_text(value, limits.chars)
-    if isinstance(said, Description):
-        return replace(said, text=truncate_end(said.text, limits.chars))
-    return Description(truncate_middle(said, limits.chars))
+        found = _describe_by_kind(value, limits)
+    except FAILURES:  # the value differs from other values of its class
+        found = None
+    if found is None:
+        found = repr_text(value, limits.chars)
+    if isinstance(found, Description):
+        return replace(found, text=truncate_end(found.text, limits.chars))
+    return Description(truncate_middle(found, limits.chars))
 
 
-def _known(value: object, limits: DescriptionLimits) -> Description | str | None:
+def _describe_by_kind(value: object, limits: DescriptionLimits) -> Description | str | None:
     kind = kind_of(value)
     if kind is not None:
         return kind.describe(value, limits)
     if has_own_repr(value) and contents(value) is not None:
         return None
-    return describe_container(value, limits, _special(limits), is_rich)
+    return describe_container(value, limits, _make_part_describer(limits), is_rich)
 
 
-def _special(limits: DescriptionLimits) -> Special:
-    def special(value: object, room: int) -> str:
+def _make_part_describer(limits: DescriptionLimits) -> PartDescriber:
+    def describe_part(value: object, room: int) -> str:
         part = limits.part(min(room, BRIEF_CHARS) if limits.brief else room, brief=True)
         return _describe(value, part).text
 
-    return special
+    return describe_part
 
 
 def in_order(items: Iterable[object]) -> list[object]:
-    """Return the elements of a set in the order in which a description has them."""
+    """Return the elements of a set in the order of its description."""
     limits = DescriptionLimits(BRIEF_CHARS, 0, 0, "", _describe)
-    nested = NestedText(NestedRules(_special(limits)), greedy=False)
+    nested = NestedText(NestedRules(_make_part_describer(limits)), greedy=False)
     return nested.sorted((None, item) for item in items)
 
 
 def is_rich(value: object) -> bool:
-    """Return True for a frame, a figure, an array, or what somebody has words of their own for."""
+    """Return True for a frame, a figure, an array, or a value with a custom description."""
     kind = kind_of(value)
     return (kind is not None and kind.is_rich) or has_custom_description(value)
 
@@ -273,31 +258,31 @@ _LEAVES: Final = frozenset((str, int, float, bool, type(None), bytes))
 
 
 def as_json(result: object) -> str | None:
-    """Return the JSON of plain data, sets in order; None if `result` is to be described.
+    """Return the JSON of plain data, with sorted sets; None if `result` is not plain data.
 
-    Iterators, at any depth, are not plain data: to write one as JSON would consume it.
+    A value that contains an iterator is not plain data, because serialization would consume it.
     """
     if is_rich(result) or _has_rich_items(result):
         return None
-    with suppress(Exception):  # JSON cannot hold it: it is described
+    with suppress(Exception):  # the value is not JSON
         has_sets = _find_sets(result)
         if has_sets is None:
             return None
         if not has_sets:
             return to_json(result).decode()
-        return to_json(_ordered(result, to_jsonable_python(result))).decode()
+        return to_json(_sort_sets(result, to_jsonable_python(result))).decode()
     return None
 
 
 def describe_result(result: object, budget: ValueBudget) -> Description:
-    """Return the description of `result`; of texts and values in a row, of each in its place."""
+    """Describe `result`. The items of a list with frames, figures, or arrays are separate texts."""
     if type(result) not in (list, tuple) or not _has_rich_items(result):
         return describe(result, budget)
     parts = cast("list[object] | tuple[object, ...]", result)
     share = replace(budget, chars=max(budget.chars // len(parts) - 2, 0))
-    told = [describe(part, share) for part in parts]
-    images = [image for said in told for image in said.images]
-    return Description("\n\n".join(said.text for said in told), tuple(images))
+    descriptions = [describe(part, share) for part in parts]
+    images = [image for each in descriptions for image in each.images]
+    return Description("\n\n".join(each.text for each in descriptions), tuple(images))
 
 
 def _has_rich_items(value: object) -> bool:
@@ -308,7 +293,7 @@ def _has_rich_items(value: object) -> bool:
 
 
 def _find_sets(value: object) -> bool | None:
-    """Return True if a set is in `value`; None if an iterator is, or a set that is not sorted."""
+    # True if `value` contains a set; None if it contains an iterator or a set that is too large.
     found = False
     todo = [value]
     seen: dict[int, object] = {}
@@ -330,7 +315,6 @@ def _find_sets(value: object) -> bool | None:
 
 
 def _parts(value: Any) -> Iterable[object]:
-    """Return all values in `value` that JSON of it would hold."""
     kinds = types_of(value)
     if dict in kinds:
         return [*dict.keys(value), *dict.values(value)]
@@ -340,15 +324,11 @@ def _parts(value: Any) -> Iterable[object]:
     fields = _fields(value)
     if fields is not None:
         return list(fields.values())
-    return [value._value_] if _is_member(value) else []
-
-
-def _is_member(value: object) -> bool:
-    return Enum in types_of(value)
+    return [value._value_] if Enum in kinds else []
 
 
 def _fields(value: Any) -> Mapping[str, object] | None:
-    """Return the fields of a record by the names that they have in JSON; None if it is none."""
+    # The fields of a pydantic model or a dataclass, by their names in JSON.
     models = method_of(value, "__pydantic_fields__")
     if models is not None and method_of(value, "__dataclass_fields__") is None:
         stored = object.__getattribute__(value, "__dict__")
@@ -360,31 +340,31 @@ def _fields(value: Any) -> Mapping[str, object] | None:
         return None
     found = {}
     for name in fields:
-        with suppress(AttributeError):  # a field that was never set, or of the class alone
+        with suppress(AttributeError):  # a field that was never set
             found[name] = object.__getattribute__(value, name)
     return found
 
 
-def _ordered(value: Any, data: Any) -> Any:
-    """Return `data`, the JSON of `value`, with the elements of sets in their order."""
+def _sort_sets(value: Any, data: Any) -> Any:
+    # `data` is the JSON of `value`.
     if type(value) in _LEAVES:
         return data
     kinds = types_of(value)
     if set in kinds or frozenset in kinds:
         items = list(value)
-        by_id = {id(item): _ordered(item, one) for item, one in zip(items, data, strict=True)}
+        by_id = {id(item): _sort_sets(item, each) for item, each in zip(items, data, strict=True)}
         return [by_id[id(item)] for item in in_order(items)]
     if list in kinds or tuple in kinds:
-        return [_ordered(item, one) for item, one in zip(value, data, strict=True)]
+        return [_sort_sets(item, each) for item, each in zip(value, data, strict=True)]
     if dict in kinds:
         pairs = zip(dict.values(value), data.items(), strict=True)
-        return {key: _ordered(item, one) for item, (key, one) in pairs}
+        return {key: _sort_sets(item, each) for item, (key, each) in pairs}
     fields = _fields(value)
     if fields is not None and isinstance(data, dict):
         return {
-            name: _ordered(fields[name], one) if name in fields else one
-            for name, one in data.items()
+            name: _sort_sets(fields[name], each) if name in fields else each
+            for name, each in data.items()
         }
-    if fields is not None and len(fields) == 1:  # a model of pydantic with a root
-        return _ordered(next(iter(fields.values())), data)
-    return _ordered(value._value_, data) if _is_member(value) else data
+    if fields is not None and len(fields) == 1:  # a `RootModel`
+        return _sort_sets(next(iter(fields.values())), data)
+    return _sort_sets(value._value_, data) if Enum in kinds else data

@@ -19,16 +19,15 @@ from functools import cache
 from typing import Any, Final, Literal
 
 MAX_EXPRESSION = 1000
-"""Characters of an expression: names and keys are shorter."""
-_SHOWN = 80
+"""Limit for the characters of an expression."""
 
 
 class ValuePathError(LookupError):
-    """A path leads nowhere; the message says which part of it, and why."""
+    """There is no value at a path. The message has the reason."""
 
 
-class NotAValuePath(ValuePathError):  # noqa: N818 - what it is, not what is wrong
-    """An expression is more than a name with attributes and subscripts."""
+class NotAValuePath(ValuePathError):  # noqa: N818
+    """An expression is not a name with attributes and subscripts."""
 
 
 class NoSuchName(ValuePathError):  # noqa: N818
@@ -40,8 +39,7 @@ class PathStep:
     """One step of a path.
 
     Attributes:
-        kind: An attribute, or what stands in brackets.
-        key: A name; or a constant, a slice of integers, or a tuple of those.
+        key: Name of the attribute, or the subscript: a constant, a slice, or a tuple of these.
     """
 
     kind: Literal["attribute", "item"]
@@ -51,11 +49,11 @@ class PathStep:
         """Return this part of `value`.
 
         Raises:
-            ValuePathError: If it cannot be had, for whatever reason the value's own code has.
+            ValuePathError: The value has no such part, or its code failed.
         """
         try:
             return getattr(value, self.key) if self.kind == "attribute" else value[self.key]
-        except Exception as exc:  # whatever the value's own code raises
+        except Exception as exc:  # the value's code may raise anything
             raise ValuePathError(
                 f"cannot read {self.key!r} of it: {type(exc).__name__}: {exc}"
             ) from exc
@@ -63,16 +61,16 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True)
 class ValuePath:
-    """A name and the steps from its value on."""
+    """The name of a variable, and the steps to a part of its value."""
 
     name: str
     steps: tuple[PathStep, ...] = ()
 
     def follow(self, namespace: Mapping[str, Any]) -> Any:
-        """Return the value that the path leads to; on the thread on which it lives.
+        """Return the value at the path. Call it in the thread that uses the value.
 
         Raises:
-            ValuePathError: If there is none.
+            ValuePathError: There is no value at the path.
         """
         value = self.begin(namespace)
         for step in self.steps:
@@ -80,10 +78,10 @@ class ValuePath:
         return value
 
     def begin(self, namespace: Mapping[str, Any]) -> Any:
-        """Return the value of the name alone.
+        """Return the value of the variable.
 
         Raises:
-            NoSuchName: If there is none; the message offers the nearest.
+            NoSuchName: There is no such variable. The message suggests a similar name.
         """
         if self.name in namespace:
             return namespace[self.name]
@@ -93,48 +91,48 @@ class ValuePath:
 
 
 def read_value_path(expression: str) -> ValuePath:
-    """Return the path that `expression` writes: `name`, `name.attr`, `name["key"]`, `name[1:5]`.
+    """Parse a path such as `name`, `name.attr`, `name["key"]`, or `name[1:5]`.
 
     Raises:
-        NotAValuePath: If it is anything else.
+        NotAValuePath: The expression is not a path.
     """
     if len(expression) > MAX_EXPRESSION:
-        raise NotAValuePath(f"{expression[:_SHOWN]}…")
+        raise NotAValuePath(f"{expression[:80]}…")
     try:
         node = ast.parse(expression.strip(), mode="eval").body
         steps: list[PathStep] = []
         while not isinstance(node, ast.Name):
-            step, node = _last_step(node)
+            step, node = _split_last_step(node)
             steps.append(step)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise NotAValuePath(expression) from None
     return ValuePath(node.id, tuple(reversed(steps)))
 
 
-def _last_step(node: ast.expr) -> tuple[PathStep, ast.expr]:
+def _split_last_step(node: ast.expr) -> tuple[PathStep, ast.expr]:
     match node:
         case ast.Attribute(value=inner, attr=name):
             return PathStep("attribute", name), inner
         case ast.Subscript(value=inner, slice=key):
-            return PathStep("item", _key(key)), inner
+            return PathStep("item", _read_key(key)), inner
     raise ValueError("neither an attribute nor a subscript")
 
 
-def _key(node: ast.expr) -> Any:
+def _read_key(node: ast.expr) -> Any:
     match node:
         case ast.Constant(value=value):
             return value
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
         case ast.Slice(lower=lower, upper=upper, step=step):
-            return slice(_bound(lower), _bound(upper), _bound(step))
+            return slice(_read_bound(lower), _read_bound(upper), _read_bound(step))
         case ast.Tuple(elts=parts):
-            return tuple(map(_key, parts))
+            return tuple(map(_read_key, parts))
     raise ValueError("not a constant")
 
 
-def _bound(node: ast.expr | None) -> int | None:
-    bound = None if node is None else _key(node)
+def _read_bound(node: ast.expr | None) -> int | None:
+    bound = None if node is None else _read_key(node)
     if bound is None or isinstance(bound, int):
         return bound
     raise ValueError("slices need whole numbers")
@@ -144,23 +142,23 @@ _CELL: Final = re.compile(r"<ipython-input-.*>|<stdin>|.*[/\\]ipykernel_\d+[/\\]
 
 
 def is_cell_file(path: str) -> bool:
-    """Return True if `path` is what a cell's code is compiled under."""
+    """Return True if `path` is the file name of a cell's code."""
     return _CELL.fullmatch(path) is not None
 
 
 def is_own_code(path: str) -> bool:
-    """Return True for code of the user: not of Python, an installed package or this one."""
+    """Return True for the user's code: not Python, an installed package, or this package."""
     if is_cell_file(path):
         return True
     if path.startswith("<"):
         return False
     if not os.path.isabs(path) and not os.path.exists(path):
-        return False  # as what compiled modules were made of
-    return not os.path.abspath(path).startswith(_foreign_folders())
+        return False  # for example the source of a compiled extension module
+    return not os.path.abspath(path).startswith(_package_folders())
 
 
 @cache
-def _foreign_folders() -> tuple[str, ...]:
+def _package_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {path for path in sys.path if path.endswith(("site-packages", "dist-packages"))}
@@ -169,9 +167,9 @@ def _foreign_folders() -> tuple[str, ...]:
 
 
 def format_location(path: str, line: int) -> str:
-    """Return a line of code by its cell, or its file: its path from here, else its name."""
+    """Return cell and line, or file and line. A file in the current folder has a relative path."""
     if is_cell_file(path):
-        return f"{_cell_name(path)}, line {line}"
+        return f"{_format_cell(path)}, line {line}"
     if path.startswith("<"):
         return f"line {line}"
     folder = os.path.join(os.getcwd(), "")
@@ -180,8 +178,8 @@ def format_location(path: str, line: int) -> str:
     return f"{name}, line {line}"
 
 
-def _cell_name(path: str) -> str:
-    """Return `Cell In[N]`, as tracebacks do, if IPython knows that number, else `a cell`."""
+def _format_cell(path: str) -> str:
+    # `Cell In[N]`, as in IPython's tracebacks.
     module = sys.modules.get("IPython.core.getipython")
     shell = module.get_ipython() if module is not None else None
     numbers = getattr(getattr(shell, "compile", None), "_filename_map", None)

@@ -1,6 +1,6 @@
-"""Describe functions, classes, modules, open handles and exceptions.
+"""Describe functions, classes, modules, handles, and exceptions.
 
-No handle is read, advanced, awaited or written to.
+Handles are not read, advanced, awaited, or written.
 
 Source: `docs/values.md`.
 """
@@ -33,56 +33,60 @@ MAX_NAMES = 200
 
 
 def describe_function(value: Any, limits: DescriptionLimits) -> str:
-    """Return signature, docstring and place; of a function of the notebook its source."""
-    name = f"{_module(value)}{getattr(value, '__qualname__', type(value).__name__)}"
+    """Return signature, location, and docstring. A function of the notebook has its source."""
+    module = getattr(value, "__module__", None)
+    is_qualified = isinstance(module, str) and module not in ("__main__", "builtins")
+    prefix = f"{module}." if is_qualified else ""
+    name = f"{prefix}{getattr(value, '__qualname__', type(value).__name__)}"
     code = getattr(inspect.unwrap(value) if inspect.isfunction(value) else value, "__code__", None)
     word = "async def" if inspect.iscoroutinefunction(value) else "function"
-    title = f"{word} {name}{_signature(value)}"
+    title = f"{word} {name}{_format_signature(value)}"
     if limits.brief:
         return title
     where = (
         format_location(code.co_filename, code.co_firstlineno) if code is not None else "built in"
     )
     lines = [f"{title}, {where}"]
-    source = _source(value) if code is not None and is_cell_file(code.co_filename) else None
+    source = _read_source(value) if code is not None and is_cell_file(code.co_filename) else None
     if source is not None:
         room = limits.chars - len(lines[0]) - 2
         return truncate_end(f"{lines[0]}\n{truncate_middle(source, max(room, 20))}", limits.chars)
-    return truncate_middle("\n".join([*lines, *_documented(value)]), limits.chars)
+    return truncate_middle("\n".join([*lines, *_read_docstring(value)]), limits.chars)
 
 
 def describe_bound_method(value: types.MethodType, limits: DescriptionLimits) -> str:
-    """Return a method as its function is, and whose it is."""
+    """Return the class of a method, and the description of its function."""
     owner = type_name(value.__self__ if isinstance(value.__self__, type) else type(value.__self__))
     inner = describe_function(value.__func__, limits)
     return truncate_end(f"method of {owner}: {inner}", limits.chars)
 
 
 def describe_class(value: Any, limits: DescriptionLimits) -> str:
-    """Return signature, bases, docstring and public names of a class."""
+    """Return signature, bases, docstring, and public names of a class."""
     bases = ", ".join(type_name(base) for base in value.__bases__ if base is not object)
     title = f"class {type_name(value)}{f', a kind of {bases}' if bases else ''}"
     if limits.brief:
         return title
     lines = [title]
-    if signature := _signature(value):
+    if signature := _format_signature(value):
         lines.append(f"{value.__name__}{signature}")
-    lines += _documented(value)
+    lines += _read_docstring(value)
     names = [name for name in vars(value) if not name.startswith("_")]
     if names:
-        lines.append(f"Own public names: {_listed(names, limits)}")
+        lines.append(f"Own public names: {_list_names(names, limits)}")
     return truncate_middle("\n".join(lines), limits.chars)
 
 
 def describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
-    """Return name, first line of the docstring and public names of a module."""
+    """Return name, first paragraph of the docstring, and public names of a module."""
     space = types.ModuleType.__getattribute__(value, "__dict__")
     title = f"module {to_one_line(str(space.get('__name__', '?')), 120)}"
     if limits.brief:
         return title
     if isinstance(version := space.get("__version__"), str):
         title = f"{title}, version {to_one_line(version, 40)}"
-    doc = inspect.cleandoc(space.get("__doc__") or "") if _is_text(space.get("__doc__")) else ""
+    doc = space.get("__doc__")
+    doc = inspect.cleandoc(doc) if isinstance(doc, str) else ""
     lines_of_doc = [line for line in doc.partition("\n\n")[0].splitlines() if line.strip("=-~ ")]
     first = " ".join(lines_of_doc)
     lines = [title, to_one_line(first, 500)] if first else [title]
@@ -90,45 +94,34 @@ def describe_module(value: types.ModuleType, limits: DescriptionLimits) -> str:
     if not isinstance(public, list | tuple):
         public = [name for name in space if not name.startswith("_")]
     if public:
-        lines.append(f"Public names: {_listed(sorted(map(str, public)), limits)}")
+        lines.append(f"Public names: {_list_names(sorted(map(str, public)), limits)}")
     return truncate_end("\n".join(lines), limits.chars)
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _module(value: Any) -> str:
-    module = getattr(value, "__module__", None)
-    return (
-        f"{module}." if isinstance(module, str) and module not in ("__main__", "builtins") else ""
-    )
-
-
-def _signature(value: Any) -> str:
+def _format_signature(value: Any) -> str:
     try:
         return to_one_line(without_addresses(str(inspect.signature(value))), 1000)
     except FAILURES:
         return ""
 
 
-def _documented(value: Any) -> list[str]:
+def _read_docstring(value: Any) -> list[str]:
     doc = value.__doc__
     if not isinstance(doc, str) or not doc.strip():
         return []
-    made = doc.startswith(f"{getattr(value, '__name__', '')}(") and "\n" not in doc
-    return [] if made else [inspect.cleandoc(doc)]  # that of a dataclass is its signature
+    # The default docstring of a dataclass is its signature.
+    is_default = doc.startswith(f"{getattr(value, '__name__', '')}(") and "\n" not in doc
+    return [] if is_default else [inspect.cleandoc(doc)]
 
 
-def _source(value: Any) -> str | None:
+def _read_source(value: Any) -> str | None:
     try:
         return inspect.getsource(value).rstrip()
     except FAILURES:
         return None
 
 
-def _listed(names: list[str], limits: DescriptionLimits) -> str:
-    """Return names in one line, as many as there is room for, and how many more there are."""
+def _list_names(names: list[str], limits: DescriptionLimits) -> str:
     room, shown = limits.chars // 2, []
     for name in names[:MAX_NAMES]:
         room -= len(name) + 2
@@ -142,18 +135,18 @@ def _listed(names: list[str], limits: DescriptionLimits) -> str:
 
 
 def describe_file(value: Any, limits: DescriptionLimits) -> str:
-    """Return name, mode and position of an open file; it is not read."""
+    """Return name, mode, and position of a file, without reading it."""
     name = getattr(value, "name", None)
-    shown = f" {_file_name(name)!r}" if isinstance(name, str | bytes | int) else ""
+    shown = f" {_format_file_name(name)!r}" if isinstance(name, str | bytes | int) else ""
     mode = getattr(value, "mode", None)
     words = [f"{type_name(type(value))}{shown}"]
     if isinstance(mode, str):
         words.append(f"mode {mode!r}")
-    words.append(_position(value))
+    words.append(_format_position(value))
     return truncate_end(", ".join(words), limits.chars)
 
 
-def _file_name(name: str | bytes | int) -> str:
+def _format_file_name(name: str | bytes | int) -> str:
     if isinstance(name, int):
         return f"file descriptor {name}"
     text = os.fsdecode(name)
@@ -161,10 +154,10 @@ def _file_name(name: str | bytes | int) -> str:
     return to_one_line(text.removeprefix(folder), 300)
 
 
-def _position(value: Any) -> str:
+def _format_position(value: Any) -> str:
     if value.closed:
         return "closed"
-    # A text file that is written to would write its buffer to tell its position.
+    # `tell` of a writable text file flushes its buffer.
     if isinstance(value, io.TextIOWrapper) and value.writable():
         return "open, not read"
     try:
@@ -174,33 +167,28 @@ def _position(value: Any) -> str:
 
 
 def describe_iterator(value: Any, limits: DescriptionLimits) -> str:
-    """Return what kind of iterator it is; nothing is taken from it."""
+    """Return the type of an iterator, without advancing it."""
     return f"{type_name(type(value))}, an iterator (not consumed)"
 
 
 def describe_generator(value: Any, limits: DescriptionLimits) -> str:
-    """Return name and state of a generator or a coroutine, which does not run for this."""
+    """Return name and state of a generator or a coroutine, without running it."""
     state: str
     if inspect.iscoroutine(value):
         state, word = inspect.getcoroutinestate(value), "coroutine"
     elif inspect.isasyncgen(value):
-        state, word = _state_of_async(value), "async generator"
+        # `inspect.getasyncgenstate` is new in Python 3.12.
+        running = "AGEN_RUNNING" if value.ag_running else "AGEN_OPEN"
+        state, word = "AGEN_CLOSED" if value.ag_frame is None else running, "async generator"
     else:
         state, word = inspect.getgeneratorstate(value), "generator"
     todo = "not awaited" if word == "coroutine" else "not consumed"
-    words = state.partition("_")[2].lower()  # such as GEN_SUSPENDED
-    return f"{word} {value.__qualname__}, {words} ({todo})"
-
-
-def _state_of_async(value: Any) -> str:
-    if value.ag_frame is None:
-        return "AGEN_CLOSED"
-    return "AGEN_RUNNING" if value.ag_running else "AGEN_OPEN"
+    return f"{word} {value.__qualname__}, {state.partition('_')[2].lower()} ({todo})"
 
 
 def describe_future(value: Any, limits: DescriptionLimits) -> str:
-    """Return the state of a task or a future; it is not waited for."""
-    name = f"{type_name(type(value))}"
+    """Return the state of a task or a future, without waiting for it."""
+    name = type_name(type(value))
     code = getattr(getattr(value, "get_coro", lambda: None)(), "__qualname__", "")
     named = f" of {code}" if code else ""
     if value.cancelled():
@@ -208,7 +196,7 @@ def describe_future(value: Any, limits: DescriptionLimits) -> str:
     if not value.done():
         return f"{name}{named}, not done"
     failed = value._exception if hasattr(value, "_exception") else None
-    if failed is not None:  # asking for it the usual way would count as having seen it
+    if failed is not None:  # `exception()` would suppress the warning about a lost exception
         return f"{name}{named}, failed: {limits.inner(failed, limits.part(300, brief=True)).text}"
     inner = limits.inner(value.result(), limits.part(max(limits.chars - 200, 40), brief=True))
     return f"{name}{named}, done: {inner.text}"
@@ -221,18 +209,18 @@ def describe_thread(value: Any, limits: DescriptionLimits) -> str:
 
 
 def describe_socket(value: Any, limits: DescriptionLimits) -> str:
-    """Return kind and state of a socket; nothing is read from it."""
+    """Return type and state of a socket, without reading from it."""
     state = "closed" if value.fileno() < 0 else "open"
     return f"{type_name(type(value))}, {value.family.name}, {value.type.name}, {state}, not read"
 
 
 def describe_connection(value: Any, limits: DescriptionLimits) -> str:
-    """Return the kind of a connection to a database; nothing is asked of it."""
+    """Return the type of a database connection, without a query."""
     return f"{type_name(type(value))}, a database connection (not queried)"
 
 
 def describe_widget(value: Any, limits: DescriptionLimits) -> str:
-    """Return type, description and value of a widget; a password stays hidden."""
+    """Return type, description, and value of a widget. A password stays hidden."""
     name = type(value).__name__
     words = [f"ipywidgets.{name}"]
     hidden = "hidden" if "Password" in {kind.__name__ for kind in types_of(value)} else None
@@ -242,7 +230,7 @@ def describe_widget(value: Any, limits: DescriptionLimits) -> str:
             words.append(f"description {to_one_line(description, 100)!r}")
             hidden = hidden or hidden_part(description)
     except FAILURES:
-        pass  # most layouts have none
+        pass  # layout widgets have no description
     if hidden is not None:
         return f"{', '.join(words)}, value {hidden}"
     try:
@@ -270,27 +258,29 @@ def describe_displayed(value: Any, limits: DescriptionLimits) -> str | Descripti
 MAX_CAUSES: Final = 5
 MAX_FRAMES: Final = 20
 MAX_WALKED: Final = 5_000
-_TEXT = 2000
+_MAX_TEXT = 2000
 
 
 def describe_exception(value: BaseException, limits: DescriptionLimits) -> str:
-    """Return what happened, where in the user's code, and why."""
+    """Return type, text, notes, lines of the user's code, and causes of an exception."""
     if limits.brief:
-        return _what(value, limits.chars)
-    return truncate_middle("\n".join(_told(value, set())), limits.chars)
+        return _format_summary(value, limits.chars)
+    return truncate_middle("\n".join(_format_exception(value, set())), limits.chars)
 
 
-def _told(value: BaseException, seen: set[int]) -> Iterator[str]:
+def _format_exception(value: BaseException, seen: set[int]) -> Iterator[str]:
     seen.add(id(value))
-    yield _what(value, _TEXT)
-    for note in _notes(value):
-        yield to_one_line(note, 500)
-    yield from _frames(value.__traceback__)
+    yield _format_summary(value, _MAX_TEXT)
+    notes = getattr(value, "__notes__", None)
+    for note in notes[:5] if isinstance(notes, list) else ():
+        if isinstance(note, str):
+            yield to_one_line(note, 500)
+    yield from _format_frames(value.__traceback__)
     parts = getattr(value, "exceptions", ()) if isinstance(value, BaseExceptionGroup) else ()
     for part in parts[:MAX_CAUSES]:
         if id(part) not in seen:
             yield "One of them:"
-            yield from _told(part, seen)
+            yield from _format_exception(part, seen)
     if len(parts) > MAX_CAUSES:
         yield f"… {count(len(parts) - MAX_CAUSES, 'more exception')}"
     cause = value.__cause__
@@ -302,10 +292,10 @@ def _told(value: BaseException, seen: set[int]) -> Iterator[str]:
             yield "… more causes"
             return
         yield word
-        yield from _told(cause, seen)
+        yield from _format_exception(cause, seen)
 
 
-def _what(value: BaseException, room: int) -> str:
+def _format_summary(value: BaseException, room: int) -> str:
     try:
         text = str(value)
     except FAILURES as exc:
@@ -314,13 +304,8 @@ def _what(value: BaseException, room: int) -> str:
     return f"{type_name(type(value))}{f': {text}' if text else ''}"
 
 
-def _notes(value: BaseException) -> list[str]:
-    notes = getattr(value, "__notes__", None)
-    return [note for note in notes[:5] if isinstance(note, str)] if isinstance(notes, list) else []
-
-
-def _frames(traceback: TracebackType | None) -> Iterator[str]:
-    """Yield the lines of the user's code that the exception went through, and how many others."""
+def _format_frames(traceback: TracebackType | None) -> Iterator[str]:
+    # The lines of the user's code, and the number of other lines.
     own: list[str] = []
     others = walked = 0
     while traceback is not None and walked < MAX_WALKED:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from jp_nb.images import Image
 from jp_nb.values import arrays, figures
-from jp_nb.values.base import Description, ValueBudget
+from jp_nb.values.base import Description, DescriptionLimits, ValueBudget
 from jp_nb.values.describe import describe
 from tests.values.helpers import PNG, picture
 
@@ -66,13 +66,13 @@ def test_small_bytes_of_an_image_are_shown(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_number_of_drawn_figures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[object] = []
-    draw = figures._drawn
+    draw = figures._draw
 
-    def noted(figure: Any, *rest: Any) -> bytes:
+    def recording_draw(figure: Any, limits: DescriptionLimits) -> bytes:
         drawn.append(figure)
-        return draw(figure, *rest)
+        return draw(figure, limits)
 
-    monkeypatch.setattr(figures, "_drawn", noted)
+    monkeypatch.setattr(figures, "_draw", recording_draw)
     said = describe([Figure(figsize=(1, 1)) for _ in range(4)], ValueBudget(images=2))
     assert len(said.images) == len(drawn) == 2
     assert said.text.count("matplotlib.Figure") == 4
