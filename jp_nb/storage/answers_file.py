@@ -1,9 +1,9 @@
-"""A file that answers in a person's place: what it says, and in which line.
+"""Read an answers file: prepared answers and permissions in TOML, with their line numbers.
 
-    [questions.publish]               # a tool's name, or a pattern: `*` is any text, `?` one letter
-    audience = "team"                 # a question's id, or a pattern
-    note = { skip = true }            # nobody answers it
-    token = { env = "PUBLISH_TOKEN" } # the only way to answer a secret
+    [questions.publish]               # the name of a tool, or a pattern with `*` and `?`
+    audience = "team"                 # the id of a question, or a pattern
+    note = { skip = true }            # leave it unanswered
+    token = { env = "PUBLISH_TOKEN" } # the only form for a secret
 
     [permissions]
     publish = "run"                   # or "skip"
@@ -12,7 +12,7 @@
     [changes]
     set_tone = "apply"                # or "skip"
 
-What names tool and question as they are goes before patterns; of patterns the first counts.
+Exact names have priority over patterns, and the first matching pattern over later ones.
 
 Source: `docs/answers.md`, https://toml.io/en/v1.0.0.
 """
@@ -37,14 +37,14 @@ from jp_nb.storage.files import ForeignFileError, read_owned_file
 from jp_nb.text import one_line
 
 SUFFIX: Final = ".answers.toml"
-"""In place of the end of a notebook's name: the file beside it that answers."""
+"""Suffix of the answers file of a notebook, instead of `.ipynb`."""
 Section = Literal["questions", "permissions", "results", "changes"]
 DECISIONS: Final[Mapping[Section, str]] = {
     "permissions": "run",
     "results": "deliver",
     "changes": "apply",
 }
-"""The word by which something happens, by section; `skip` is that it does not."""
+"""The word for consent, by section. The opposite is `skip`."""
 SKIP: Final = "skip"
 MAX_LINES: Final = 10_000
 MAX_BYTES: Final = 1_000_000
@@ -53,29 +53,29 @@ _TOKEN: Final = re.compile(
     r"""|(?P<open>[\[{])|(?P<close>[\]}])|(?P<end>\n)""",
     re.DOTALL,
 )
-"""Texts, comments, brackets and line ends of TOML."""
+"""Strings, comments, brackets, and line ends of TOML."""
 _LONG_FORMS: Final = frozenset({"answer", "skip", "env"})
 
 Key = tuple[str, ...]
-"""Section, tool and, of a question, its id."""
+"""Section, tool, and the id if it is a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentVariable:
-    """Stands for the text of an environment variable."""
+    """Reference to the text of an environment variable."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedAnswer:
-    """One thing that the file decides.
+    """One decision of an answers file.
 
     Attributes:
-        key: Where it stands; tool and question may be patterns.
-        line: From 1.
-        skip: It is not to be answered, run, delivered or applied.
-        value: The answer. The answer to a form is an object with a value for each field.
+        key: Its key; tool and question may be patterns.
+        line: Line number, from 1.
+        skip: True if the question is left unanswered, or the consent is refused.
+        value: The answer. For a form, an object with a value for each field.
     """
 
     key: Key
@@ -86,13 +86,13 @@ class PreparedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnswersFile:
-    """What a file decides, in its order."""
+    """Content of an answers file, in its order."""
 
     name: str
     answers: tuple[PreparedAnswer, ...] = ()
 
     def find(self, section: Section, *names: str) -> PreparedAnswer | None:
-        """Return what is decided about a tool (`names` is its name) or a question (tool and id)."""
+        """Return the decision about a tool (`names`: its name) or a question (tool and id)."""
         key = (section, *names)
         matches = (each for each in self.answers if _matches(each.key, key))
         first = None
@@ -103,7 +103,7 @@ class AnswersFile:
         return first
 
     def answers_questions_of(self, tool: str) -> bool:
-        """Return whether any question of `tool` is decided."""
+        """Return True if the file has an answer to any question of `tool`."""
         return any(
             section == "questions" and _matches((name,), (tool,))
             for section, name, *_ in (each.key for each in self.answers)
@@ -125,17 +125,17 @@ def read_answers_file(path: Path) -> AnswersFile:
     """Read the file at `path`.
 
     Raises:
-        ConfigError: If it cannot be read, is not the user's own, is no TOML, or says something
-            that is nothing here; the line is named.
+        ConfigError: The file cannot be read, is not owned, is not TOML, or has unknown content. The
+            message names the line.
     """
     return parse_answers(decode_answers(path, read_answers(path)), path.name)
 
 
 def read_answers(path: Path) -> bytes:
-    """Return the content of the file at `path`, which is the user's own.
+    """Return the bytes of the owned file at `path`.
 
     Raises:
-        ConfigError: If it cannot be read, or is not.
+        ConfigError: The file cannot be read, or is not owned.
     """
     try:
         return read_owned_file(path, max_bytes=MAX_BYTES)
@@ -157,10 +157,10 @@ def decode_answers(path: Path, content: bytes) -> str:
     """Return the text of the file at `path`.
 
     Raises:
-        ConfigError: If it is not UTF-8, or too long.
+        ConfigError: The content is not UTF-8, or has too many lines.
     """
     try:
-        text = content.decode("utf-8-sig")  # editors of Windows begin a file with a mark
+        text = content.decode("utf-8-sig")  # editors on Windows may write a byte order mark
     except UnicodeDecodeError as exc:
         raise ConfigError("the answers file is not UTF-8", file=str(path)) from exc
     if text.count("\n") > MAX_LINES:
@@ -169,24 +169,24 @@ def decode_answers(path: Path, content: bytes) -> str:
 
 
 def parse_answers(text: str, name: str) -> AnswersFile:
-    """Return what `text` decides; `name` is that of the file, for errors.
+    """Parse `text`; `name` is the file name for errors.
 
     Raises:
-        ConfigError: As `read_answers_file`.
+        ConfigError: As for `read_answers_file`.
     """
     text = text.replace("\r\n", "\n")
     try:
         tree = tomllib.loads(text)
     except RecursionError as exc:
         raise ConfigError("is nested too deeply", kind="malformed", file=name) from exc
-    except ValueError as exc:  # one of TOML names line and column
+    except ValueError as exc:  # the TOML error names line and column
         raise ConfigError(f"is not TOML: {exc}", kind="malformed", file=name) from exc
     lines = _Lines(text, name)
     return AnswersFile(name, tuple(_read(tree, lines)))
 
 
 class _Lines:
-    """The line in which each part of a TOML file begins."""
+    """First line of each key of a TOML file."""
 
     def __init__(self, text: str, name: str) -> None:
         self.name = name
@@ -203,18 +203,17 @@ class _Lines:
                     self._found.setdefault((*table, *path), number)
 
     def of(self, key: Key) -> int:
-        """Return the line where `key`, or what holds it, begins."""
+        """Return the line of `key` or its nearest parent, from 1."""
         while key and key not in self._found:
             key = key[:-1]
         return self._found.get(key, 1)
 
     def make_error(self, key: Key, message: str) -> ConfigError:
-        """Return the error that what stands at `key` is wrong."""
         return ConfigError(message, file=f"{self.name}, line {self.of(key)}")
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Yield each table header and each pair of `text`, which is TOML, with its first line."""
+    """Yield each table header and key-value pair of the TOML `text`, with its first line."""
     begin, number, depth = 0, 1, 0
     for token in _TOKEN.finditer(text + "\n"):
         depth += (token["open"] is not None) - (token["close"] is not None)
@@ -234,7 +233,7 @@ def _paths(table: Mapping[str, Any], above: Key = ()) -> Iterator[Key]:
             yield from _paths(value, (*above, key))
 
 
-# --- what it says ------------------------------------------------------------------------------
+# --- content -----------------------------------------------------------------------------------
 
 
 def _read(tree: Mapping[str, Any], lines: _Lines) -> Iterator[PreparedAnswer]:
@@ -301,7 +300,7 @@ def _answer(key: Key, said: Any, lines: _Lines) -> PreparedAnswer:
 def _fields(
     form: Mapping[str, Any], key: Key, lines: _Lines
 ) -> dict[str, JsonValue | EnvironmentVariable]:
-    """Return the fields of a form; one that is skipped is left out."""
+    """Return the answers of a form, without skipped fields."""
     given: dict[str, JsonValue | EnvironmentVariable] = {}
     for name, said in form.items():
         place = (*key, name)
@@ -313,7 +312,7 @@ def _fields(
 
 
 def is_answer_table(keys: Collection[str]) -> bool:
-    """Return whether a table of these keys says how something is answered; if not, it is a form."""
+    """Return True if a table with these keys is one answer; otherwise it is a form with fields."""
     return len(keys) == 1 and not _LONG_FORMS.isdisjoint(keys)
 
 
@@ -326,10 +325,10 @@ def _variable(name: Any, key: Key, lines: _Lines) -> EnvironmentVariable:
 
 
 def _json(value: Any, key: Key, lines: _Lines) -> JsonValue:
-    """Return `value` as JSON has it; a date is a text.
+    """Convert a TOML value to JSON; a date becomes a string.
 
     Raises:
-        ConfigError: If it is a number that JSON does not have.
+        ConfigError: The value is infinite or NaN.
     """
     match value:
         case datetime() | date() | time():

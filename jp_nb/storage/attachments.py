@@ -1,7 +1,8 @@
-"""Reads what is attached to a conversation: files, for the model to see.
+"""Find and read attached files.
 
-It is read where the agent runs, which hears nothing meanwhile: so it ends soon, whatever somebody
-attached. Source: `docs/configuration.md`, `docs/providers.md`.
+Files are read in the agent's thread and block it, so their number and size are limited.
+
+Source: `docs/configuration.md`, `docs/providers.md`.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from jp_nb.text import escape_invisible
 
 MAX_FILES = 500
 MAX_LOOKED_AT = 20_000
-"""Entries of folders that one pattern may make us look at."""
+"""Directory entries that one pattern may visit."""
 MAX_BYTES = 20_000_000
-"""All that is attached, together: whatever is more, no model reads."""
+"""Total size of all attachments. No model accepts more."""
 _BINARIES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -34,7 +35,7 @@ _BINARIES = (
 
 
 class AttachmentError(JpNbError):
-    """What `url` names cannot be attached, and why."""
+    """The attachment `url` cannot be read. The message gives the reason."""
 
     def __init__(self, url: str, why: str) -> None:
         super().__init__(why)
@@ -42,7 +43,7 @@ class AttachmentError(JpNbError):
 
 
 class _AttachedFile(NamedTuple):
-    """A file that is attached, and all that tells whether it is the one that was read."""
+    """An attached file. `identity` changes with the file; its last item is the size in bytes."""
 
     url: str
     source: str
@@ -55,22 +56,22 @@ class _AttachedFile(NamedTuple):
 
 
 class Attachments:
-    """The attachments of a session, read again when a file is another."""
+    """Attachments of a session. Files are read again after a change."""
 
     def __init__(self) -> None:
         self._files: list[_AttachedFile] = []
         self._read: tuple[Attachment, ...] = ()
 
     def read(self, urls: Sequence[str], folder: Path) -> tuple[Attachment, ...]:
-        """Return what `urls` name, each file once; the same object as before if nothing changed.
+        """Return the files of `urls`, each once; the same object as before if nothing changed.
 
         Args:
-            urls: As configured. `file:PATH` is a file, or a pattern for files with `*`, `[…]`,
-                `?` (in a URL `%3F`), and `**` for folders however deep.
-            folder: Where relative paths begin.
+            urls: `file:PATH`; the path may be a pattern with `*`, `[…]`, `?` (in a URL `%3F`), and
+                `**` for any number of folders.
+            folder: Base of relative paths.
 
         Raises:
-            AttachmentError: If one of them cannot be had.
+            AttachmentError: A file does not exist, cannot be read, or exceeds a limit.
         """
         found: dict[str, _AttachedFile] = {}
         for url in urls:
@@ -85,11 +86,10 @@ class Attachments:
         return self._read
 
 
-# --- which files -----------------------------------------------------------------------------
+# --- finding files ---------------------------------------------------------------------------
 
 
 def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
-    """Yield the files that `url` names, in order."""
     parts = parse_attachment_url(url)
     if parts.type.lower() != "file":
         kind = escape_invisible(parts.type)
@@ -109,20 +109,20 @@ def _find(url: str, folder: Path) -> Iterator[_AttachedFile]:
     home = parts.path.partition("/")[0] if parts.path.startswith("~") else ""
     for match in matches:
         source = str(match.relative_to(folder) if match.is_relative_to(folder) else match)
-        if home:  # as it was written: nobody need know where that is
+        if home:  # keep `~`: the model does not need the path of the home directory
             source = home + str(match).removeprefix(os.path.expanduser(home))
         yield _file(url, match, source)
 
 
 class _Matching:
-    """Looks for the files that the pattern of `url` fits, in a bounded part of the disk."""
+    """Search for the files that match the pattern of `url`, within `MAX_LOOKED_AT` entries."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._looked_at = 0
 
     def walk(self, folder: Path, pattern: Sequence[str]) -> Iterator[Path]:
-        """Yield the files below `folder`. `**` follows no links; hidden names must be written."""
+        """Yield matching files. `**` follows no links, and hidden names need an explicit dot."""
         first, rest = pattern[0], pattern[1:]
         if first == "**":
             yield from self.walk(folder, rest or ("*",))
@@ -141,7 +141,7 @@ class _Matching:
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
-            return  # also a link to nothing
+            return  # also for a dangling link
         except (OSError, ValueError) as exc:
             raise AttachmentError(
                 self._url, f"{escape_invisible(str(path))}: {_reason(exc)}"
@@ -193,12 +193,12 @@ def _file(url: str, path: Path, source: str) -> _AttachedFile:
     )
 
 
-# --- what is in them -------------------------------------------------------------------------
+# --- reading files ---------------------------------------------------------------------------
 
 
 def _read_all(files: Sequence[_AttachedFile]) -> Iterator[Attachment]:
     total = 0
-    for file in files:  # before any is read
+    for file in files:  # check the sizes before reading any file
         total += file.size
         _refuse_too_much(file, total)
     total = 0
@@ -222,7 +222,7 @@ def _bytes_of(file: _AttachedFile) -> bytes:
             data = stream.read(MAX_BYTES + 1)
     except OSError as exc:
         raise AttachmentError(file.url, f"{escape_invisible(file.source)}: {_reason(exc)}") from exc
-    if data and not file.size:  # as in /proc: nobody would know when it is another
+    if data and not file.size:  # as in /proc, where a change cannot be noticed
         raise AttachmentError(file.url, f"{escape_invisible(file.source)} is not a regular file")
     return data
 

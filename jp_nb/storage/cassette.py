@@ -1,17 +1,17 @@
 """Cassette file: read, append, rewrite.
 
     {"jp_nb": "cassette", "version": 1}
-    {"tool": ID, "name": …}                     a part of requests, before the first that has it
-    {"message": ID, "after": ID, "role": …}     likewise, after another message
+    {"tool": ID, "name": …}                     a part, before the first request that contains it
+    {"message": ID, "after": ID, "role": …}     a message, with the id of the previous message
     {"request": ID, "provider": …, "messages": ID}
-    {"event": "text", …}                        the response to it
-    {"end": "finished", …, "seal": DIGEST}      of the request's id and all lines of the response
+    {"event": "text", …}                        an event of the response
+    {"end": "finished", …, "seal": DIGEST}      digest of the request's id and the response
 
 An id is a digest of the content of its line, so a changed line is detected.
 
-Written lines stay, with one exception: inquiries run concurrently, and are in the order of their
-digests. Those since the last other request are written again once, with the next one, so the work
-is linear in the length of the file.
+Written lines do not change, with one exception. Inquiries run concurrently, and are sorted by their
+ids for a reproducible file. Those since the last other request are rewritten once, with the next
+one, so the total work is linear in the length of the file.
 
 Source: `docs/cassettes.md`.
 """
@@ -60,18 +60,18 @@ SUFFIX: Final = ".cassette.jsonl"
 KIND: Final = "cassette"
 VERSION: Final = 1
 MAX_BYTES: Final = 50_000_000
-"""Of one cassette; it is read as a whole."""
+"""Size limit of a cassette, which is read as a whole."""
 HEADER: Final[JsonObject] = {"jp_nb": KIND, "version": VERSION}
 PARTS: Final = ("system", "attachment", "tool", "message")
 _LISTED: Final = {"system": "system", "attachments": "attachment", "tools": "tool"}
-"""The kinds of parts of which a request has a list, by the list's name."""
+"""Kinds of parts that a request lists, by the key of the list."""
 _SETTINGS: Final = ("provider", "model", "tool_choice", "parameters", "schema")
 _REQUIRED: Final = ("provider", "model", "messages")
 AGAIN: Final = "record it again, or restore the original file"
 
 
 def default_cassette_path(notebook: Path) -> Path:
-    """Return the cassette of a notebook that has no other."""
+    """Return the default cassette path of a notebook."""
     return notebook.with_suffix(SUFFIX)
 
 
@@ -80,12 +80,12 @@ class StoredExchange:
     """An exchange in a file.
 
     Attributes:
-        line: Its request's line, from 1.
-        request: The id of the request.
-        summary: What the line says.
+        line: Line number of the request, from 1.
+        request: Id of the request.
+        summary: Content of the request's line, without its id.
         events: The response.
-        end: How it ended.
-        number: It is so many exchanges before, from 0.
+        end: End of the response.
+        number: Index of the exchange, from 0.
     """
 
     line: int
@@ -97,29 +97,28 @@ class StoredExchange:
 
     @property
     def last_message(self) -> str:
-        """The id of the last message of the request."""
+        """Id of the last message of the request."""
         return str(self.summary["messages"])
 
     @property
     def has_failed(self) -> bool:
-        """True if the model did not answer."""
+        """True if the response failed or is incomplete."""
         return isinstance(self.end, FailedResponse | IncompleteResponse)
 
 
 @dataclass(slots=True)
 class CassetteContent:
-    """The content of a cassette.
+    """Content of a cassette, in the order of the file.
 
     Attributes:
-        parts: Its parts by kind and id, in the order of the file.
-        exchanges: Its exchanges, likewise.
+        parts: Request parts by kind and id.
     """
 
     parts: dict[tuple[str, str], RequestPart] = field(default_factory=dict)
     exchanges: list[StoredExchange] = field(default_factory=list)
 
     def asked(self, exchange: StoredExchange) -> NormalizedRequest:
-        """Return the request of `exchange`, its parts put together."""
+        """Return the request of `exchange`, with its parts."""
         listed = {
             name: tuple(self.parts[kind, str(each)] for each in _texts(exchange.summary.get(name)))
             for name, kind in _LISTED.items()
@@ -134,7 +133,7 @@ class CassetteContent:
         return NormalizedRequest(settings, **listed, messages=tuple(reversed(messages)))
 
     def is_inquiry(self, exchange: StoredExchange) -> bool:
-        """Return True if a question of a tool was put to the model."""
+        """Return True if the request is an inquiry: a tool's question for a model."""
         last = self.parts.get(("message", exchange.last_message))
         return last is not None and "inquiry" in last.value
 
@@ -144,7 +143,7 @@ class CassetteContent:
 
 
 def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
-    """Raise `StorageError` if `path` is a link that nothing is written through."""
+    """Raise `StorageError` if `path` is a link out of `folder` or to another user's file."""
     try:
         resolve_write_target(path, folder=folder)
     except OSError as exc:
@@ -152,7 +151,7 @@ def refuse_unsafe_link(path: Path, folder: Path | None = None) -> None:
 
 
 def refuse_unless_cassette(path: Path) -> None:
-    """Raise `StorageError` if there is something at `path` that is not to be written over."""
+    """Raise `StorageError` if `path` exists and is not a cassette or an empty file."""
     if is_stream(path):
         raise StorageError(f"{path} is a device or a pipe, not a cassette: use a file")
     try:
@@ -176,13 +175,13 @@ def refuse_unless_cassette(path: Path) -> None:
 
 
 def part_line(part: RequestPart) -> JsonObject:
-    """Return the line of `part`."""
+    """Return the line of a request part."""
     chain: JsonObject = {"after": part.after} if part.kind == "message" else {}
     return {part.kind: part.id, **chain, **part.value}
 
 
 def exchange_lines(exchange: Exchange) -> Iterator[JsonObject]:
-    """Yield the lines of `exchange`, without those of its parts."""
+    """Yield the lines of `exchange`, without its parts."""
     asked = exchange.request
     yield {"request": asked.id, **asked.summary}
     response = [event_to_json(each) for each in (*exchange.events, exchange.end)]
@@ -191,12 +190,12 @@ def exchange_lines(exchange: Exchange) -> Iterator[JsonObject]:
 
 
 def seal(request: str, response: Sequence[JsonObject]) -> str:
-    """Return what shows that the lines of a response are as they were written."""
+    """Return the digest of a request's id and the lines of its response."""
     return digest([request, *response])
 
 
 def line_bytes(value: JsonObject) -> bytes:
-    """Return one line of a file."""
+    """Encode one line of a cassette."""
     return encode_utf8(compact_json(value)) + b"\n"
 
 
@@ -204,10 +203,10 @@ def line_bytes(value: JsonObject) -> bytes:
 
 
 def read_cassette(path: Path) -> CassetteContent:
-    """Return what the cassette at `path` holds.
+    """Read the cassette at `path`.
 
     Raises:
-        StorageError: As for `read_bytes`, or it is not whole; the place is file and line.
+        StorageError: As for `read_bytes` and `parse_cassette`.
     """
     return parse_cassette(path, read_bytes(path))
 
@@ -216,7 +215,7 @@ def read_bytes(path: Path) -> bytes:
     """Return the content of the cassette at `path`.
 
     Raises:
-        StorageError: If there is none, it is not the user's own, or it is too long.
+        StorageError: The file does not exist, is not owned, or is too long.
     """
     try:
         return read_owned_file(path, max_bytes=MAX_BYTES)
@@ -229,17 +228,15 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_cassette(path: Path, content: bytes) -> CassetteContent:
-    """Return what `content` of the cassette at `path` says.
+    """Parse the content of the cassette at `path`.
 
     Raises:
-        StorageError: If it is not whole; the place is file and line.
+        StorageError: The content is damaged or was edited; the place is file and line.
     """
     return _CassetteReader(path.name).read(content)
 
 
 class _CassetteReader:
-    """Reads one file, strictly."""
-
     def __init__(self, name: str) -> None:
         self._name = name
         self._line = 0
@@ -360,12 +357,12 @@ def _texts(value: JsonValue) -> Iterator[str]:
 
 
 class CassetteWriter:
-    """Adds exchanges to a file.
+    """Append exchanges to a cassette.
 
     Args:
         path: The file.
-        known: What is in it, and stays. None: it begins anew, once there is an exchange.
-        folder: The notebook's folder, which a file in it may not leave through a link.
+        known: Its content, which is kept. None: the first exchange replaces the file.
+        folder: The notebook's folder. A link may not lead out of it.
     """
 
     def __init__(
@@ -383,10 +380,10 @@ class CassetteWriter:
         self._last_parts: set[tuple[str, str]] = set()
 
     def add(self, exchange: Exchange) -> None:
-        """Have `exchange` in the file.
+        """Write `exchange` to the file.
 
         Raises:
-            StorageError: If it cannot be written, or somebody else has written to it meanwhile.
+            StorageError: The file cannot be written, or another program has changed it.
         """
         try:
             self._add(exchange)
@@ -412,7 +409,7 @@ class CassetteWriter:
         self._last_parts |= parts
 
     def _settle(self) -> None:
-        """Bring what was asked at the same time into its order; it is not written again."""
+        """Write concurrent inquiries in their final order."""
         in_order = sorted(self._last, key=lambda each: each.request.id)
         if in_order != self._last:
             block, _ = _block(in_order, self._settled_parts)
@@ -422,7 +419,7 @@ class CassetteWriter:
         self._last, self._last_parts = [], set()
 
     def _write(self, block: bytes, place: int) -> None:
-        """Have `block` at `place`, a number of bytes, and nothing behind it."""
+        """Write `block` at the byte offset `place`, and truncate the file after it."""
         if place + len(block) > MAX_BYTES:
             raise StorageError(
                 f"the cassette {self.path} is full: the limit is "
@@ -442,7 +439,7 @@ class CassetteWriter:
                 while block:
                     block = block[file.write(block) :]
             except OSError:
-                self._bytes = file.truncate(place)  # no half of an exchange
+                self._bytes = file.truncate(place)  # remove the incomplete exchange
                 raise
             self._bytes = file.truncate()
 
@@ -462,9 +459,9 @@ def _ends_its_line(path: Path) -> bool:
 def _block(
     exchanges: Sequence[Exchange], *known: set[tuple[str, str]]
 ) -> tuple[bytes, set[tuple[str, str]]]:
-    """Return the lines of `exchanges`, each with its parts that are in no line before, and these.
+    """Return the lines of `exchanges` with their new parts, and the keys of these parts.
 
-    `known` are those that are in the file already.
+    `known` are the parts that the file already contains.
     """
     lines, added = list[bytes](), set[tuple[str, str]]()
     for exchange in exchanges:
@@ -476,14 +473,14 @@ def _block(
 
 
 def _new(exchange: Exchange, *known: set[tuple[str, str]]) -> list[RequestPart]:
-    """Return the parts of `exchange` that are in none of `known`, in their order, each once."""
+    """Return the parts of `exchange` that are not in `known`, in their order, each once."""
 
     def is_new(part: RequestPart) -> bool:
         return not any(_key(part) in each for each in known)
 
     asked = exchange.request
     found = filter(is_new, (*asked.system, *asked.attachments, *asked.tools))
-    rest = takewhile(is_new, reversed(asked.messages))  # who has a message has those before it
+    rest = takewhile(is_new, reversed(asked.messages))  # a known message implies all before it
     unique = {_key(part): part for part in [*found, *reversed(list(rest))]}
     return list(unique.values())
 
@@ -496,10 +493,9 @@ RESULTS: Final = ("result", "error")
 
 
 class RecordedResults:
-    """Finds results by the message before them: what was said until then was the same.
+    """Recorded tool results, by the id of the message before them.
 
-    Args:
-        content: The cassette.
+    The id covers all earlier messages, so a result is found only after the same conversation.
     """
 
     def __init__(self, content: CassetteContent) -> None:
@@ -507,7 +503,7 @@ class RecordedResults:
         self._given: Counter[str] = Counter()
         seen = {NO_MESSAGE}
         for exchange in content.exchanges:
-            if content.is_inquiry(exchange):  # there, calls wait in words of our own
+            if content.is_inquiry(exchange):  # its tool results are placeholders
                 continue
             part = content.parts.get(("message", exchange.last_message))
             while part is not None and part.id not in seen:
@@ -516,7 +512,7 @@ class RecordedResults:
                 part = content.parts.get(("message", part.after))
 
     def of(self, last_message: str) -> list[RecordedResult]:
-        """Return the results behind `last_message`, in order; those of the next time each time."""
+        """Return the results after `last_message`, in order; each call the next recording."""
         ways = [part for part in self._next.get(last_message, ()) if _is_result(part)]
         way = min(self._given[last_message], len(ways) - 1)
         self._given[last_message] += 1

@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # the schema loads slowly, and only if something is configure
 WORKSPACE_FILE = Path(".jp") / "config.toml"
 SUFFIXES = ("", ".toml", ".json")
 MAX_LISTED = 20
-"""Of paths in one line."""
+"""Paths in one message."""
 
 
 def user_folder() -> Path:
@@ -41,29 +41,26 @@ def user_folder() -> Path:
 
 
 def user_file() -> Path:
-    """Return the user's own configuration file; it need not exist."""
+    """Return the path of the user's configuration file. It may not exist."""
     return user_folder() / "config.toml"
 
 
 def workspace_files(folder: Path) -> Iterator[Path]:
-    """Yield `.jp/config.toml` in `folder` and above, from the filesystem's root down."""
+    """Yield the existing `.jp/config.toml` of `folder` and its parents, outermost first."""
     for place in reversed([folder, *folder.parents]):
         candidate = place / WORKSPACE_FILE
-        with suppress(OSError):  # a folder of somebody else's, closed to us
+        with suppress(OSError):  # no permission for the folder
             if candidate.is_file():
                 yield candidate
 
 
 def workspace_root(folder: Path) -> Path:
-    """Return the nearest folder at or above `folder` that holds a `.jp/` of the user's own.
-
-    Without one it is `folder` itself.
-    """
+    """Return the nearest folder at or above `folder` with an owned `.jp/`, else `folder` itself."""
     return next((p for p in (folder, *folder.parents) if is_owned_folder(p / ".jp")), folder)
 
 
 def format_paths(paths: Iterable[str]) -> str:
-    """Name the first of `paths`, and how many more there are."""
+    """Join the first `MAX_LISTED` of the sorted paths, and the number of the others."""
     found = sorted(paths)
     more = len(found) - MAX_LISTED
     shown = ", ".join(found[:MAX_LISTED])
@@ -71,16 +68,12 @@ def format_paths(paths: Iterable[str]) -> str:
 
 
 class ConfigFiles:
-    """Reads the layers for a notebook in `folder`; a file is read again when it changed.
-
-    Args:
-        folder: The notebook's.
-        trust: What the user agreed to; None if nobody is asked and all files count in full.
+    """Configuration files of a notebook. A file is read again after a change.
 
     Attributes:
-        folder: The notebook's.
-        trust: What the user agreed to.
-        notices: What the person should be told once, such as an included file that is missing.
+        folder: Folder of the notebook.
+        trust: Consents of the user; None in an unattended run, where all files apply.
+        notices: Messages for the user, each only once, such as about a missing included file.
     """
 
     def __init__(self, folder: Path, trust: FolderTrust | None = None) -> None:
@@ -92,37 +85,37 @@ class ConfigFiles:
 
     @property
     def root(self) -> Path:
-        """The workspace's folder."""
+        """Folder of the workspace."""
         return workspace_root(self.folder)
 
     def file_of(self, where: Literal["user", "workspace"]) -> Path:
-        """Return the user's file, or the one of the workspace that the notebook lies in."""
+        """Return the configuration file of the user or of the notebook's workspace."""
         return user_file() if where == "user" else self.root / WORKSPACE_FILE
 
     def awaits_consent(self, where: Literal["user", "workspace"]) -> bool:
-        """Return whether something in that file does not count before the user agreed to it."""
+        """Return True if settings of that file are ignored until the user consents."""
         self.load_valid_layers()
         return self.file_of(where) in self._pending
 
     def consent_to(self, where: Literal["user", "workspace"]) -> None:
-        """Have that file count as it is now: the user has just written it.
+        """Store the user's consent to the current content of that file, which the user just wrote.
 
         Raises:
-            StorageError: If that cannot be kept.
+            StorageError: The consent cannot be stored.
         """
         notices = list(self.notices)
         if self.trust is not None and self.awaits_consent(where):
             self.trust.agree([self._pending.pop(self.file_of(where))])
-            self.notices = notices  # what waited a moment ago does not any more
+            self.notices = notices  # without the notice that the file needs consent
 
     def layers(self) -> list[Layer]:
-        """Return the layers: the user's file, workspace files from the root down, environment.
+        """Return the layers, weakest first: user file, workspace files, environment.
 
-        Each file is followed or preceded by what it includes; one with `inherit = false` cuts off
-        all that are weaker.
+        Included files come before or after their file. A file with `inherit = false` removes all
+        weaker layers.
 
         Raises:
-            ConfigError: If a file or a variable is wrong; `layer` and `file` name it.
+            ConfigError: A file or a variable is invalid; `layer` and `file` name it.
         """
         found, wrong = self.load_valid_layers()
         if len(wrong) > 1:
@@ -132,7 +125,7 @@ class ConfigFiles:
         return found
 
     def load_valid_layers(self) -> tuple[list[Layer], list[ConfigError]]:
-        """Return the layers without those that are wrong, and what is wrong with them."""
+        """Return the valid layers, and an error for each invalid one."""
         files, environment = self._files(), _is_in_environment()
         if not files and not environment:
             return [], []
@@ -155,34 +148,30 @@ class ConfigFiles:
         return ConfigReader(self.say)
 
     def is_inside(self, url: str) -> bool:
-        """Return whether the file that an attachment's `url` names lies in the workspace."""
+        """Return True if the attachment `url` is a file in the workspace."""
         return self._reader.is_inside(url, self.root)
 
     def has_configuration(self) -> bool:
-        """Return whether there is a file or a variable at all."""
+        """Return True if any configuration file or variable exists."""
         return bool(self._files()) or _is_in_environment()
 
     def _files(self) -> list[tuple[str, Path]]:
         own = [("user file", user_file())] if user_file().is_file() else []
         return own + [("workspace file", path) for path in workspace_files(self.folder)]
 
-    # --- what counts of them -----------------------------------------------------------------
+    # --- consent -----------------------------------------------------------------------------
 
     def pending(self) -> list[PendingConsent]:
-        """Return what was ignored of the files until now, for want of the user's consent."""
+        """Return the files whose settings are ignored until the user consents."""
         self._pending = {path: each for path, each in self._pending.items() if path.exists()}
         self.layers()
         return [each for each in self._pending.values() if not self._is_agreed(each)]
 
     def counts(self, path: Path, content: bytes, leaves: Iterable[tuple[str, JsonValue]]) -> bool:
-        """Return whether a file that decides something counts, such as an answers file.
+        """Return True if a file with decisions applies, such as an answers file.
 
-        In a live kernel it does once the user agreed to its content. Until then it is pending.
-
-        Args:
-            path: The file.
-            content: What is in it.
-            leaves: What the user agrees to: place in the file, and value.
+        In a live kernel, the user must first consent to its content. Until then it is pending.
+        `leaves` are the decisions, for the consent: position in the file, and value.
         """
         whole = hashlib.sha256(os.fsencode(path.resolve()) + b"\0" + content)
         digest = f"sha256:{whole.hexdigest()}"
@@ -198,22 +187,22 @@ class ConfigFiles:
         return self.trust is not None and self.trust.covers(pending.folder, pending.digest)
 
     def no_pending_reason(self) -> str:
-        """Say why there is nothing to agree to."""
+        """Return the reason why no file needs consent."""
         if self.trust is None:
             return "the run is unattended: files of the folder are applied without your consent"
         return "no file of this folder needs your consent"
 
     def consent(self, found: Iterable[PendingConsent]) -> None:
-        """Have what was `found` pending count from here on, with the content that was read then.
+        """Store the user's consent to the content that `pending()` returned.
 
         Raises:
-            StorageError: If that cannot be kept.
+            StorageError: The consent cannot be stored.
         """
         if self.trust is not None:
             self.trust.agree(found)
 
     def _counting(self, path: Path, group: Sequence[ReadFile]) -> list[Layer]:
-        """Return the layers of `group`, the file at `path` and what it includes, that count."""
+        """Return the layers of `group`, the file at `path` with its includes, that apply now."""
         self._pending.pop(path, None)
         if self.trust is not None and not path.is_relative_to(user_folder()):
             kept, leaves = self._reader.before_consent(group)
@@ -224,20 +213,20 @@ class ConfigFiles:
         return [layer for layer, _ in group]
 
     def _place_of(self, path: Path) -> Path:
-        """Return the folder in which the file at `path` is agreed to."""
+        """Return the folder for which a consent to the file at `path` is stored."""
         if path.parent.name == ".jp":
             return path.parent.parent
         return self.root if path.is_relative_to(self.root) else path.parent
 
     def say(self, notice: str) -> None:
-        """Tell the user `notice` once."""
+        """Add `notice`, unless it was added before."""
         if notice not in self._said:
             self._said.add(notice)
             self.notices.append(notice)
 
     @contextmanager
     def discard_notices(self) -> Iterator[None]:
-        """A block whose notices the user does not see, so that they can appear later."""
+        """Discard notices of the block, so that they can be added again later."""
         notices, said = list(self.notices), set(self._said)
         try:
             yield
@@ -247,8 +236,8 @@ class ConfigFiles:
     def relative(self, text: str) -> str:
         """Return `text` with paths in the workspace relative to the notebook's folder.
 
-        So are those of `.jp` folders above it. Other paths in the home folder begin with `~`, so
-        that the text is the same on each machine.
+        The same holds for `.jp` folders above it. Other paths in the home folder begin with `~`, so
+        the text does not depend on the machine.
         """
         places = [self.root, *(above / ".jp" for above in self.root.parents)]
         for place, name in (
@@ -264,27 +253,26 @@ class ConfigFiles:
         return text
 
     def take_notices(self) -> list[str]:
-        """Return what the person should be told since the last call."""
+        """Return the notices since the last call, and clear them."""
         said, self.notices = self.notices, []
         return said
 
     # --- files by name -----------------------------------------------------------------------
 
     def named(self, name: str, load_paths: list[str]) -> list[Layer]:
-        """Return the layers of the configuration file that `-c NAME` means, weakest first.
+        """Return the layers of the configuration file for `-c NAME`, weakest first.
 
-        A path to a file is that file. Every other name is searched, with and without a suffix, in
-        `load_paths` below the user's configuration folder and below the workspace's; the first
-        hit of each counts.
+        `name` may be a path. Otherwise, it is searched with and without a suffix in `load_paths`,
+        below the user's configuration folder and below the workspace. The first hit of each counts.
 
         Raises:
-            ConfigError: If there is none, with everywhere it was searched; or it is wrong, not the
-                user's own, or sets what the user has to agree to first.
+            ConfigError: No file was found (the message lists the searched places), or the file is
+                invalid, not owned, or has settings that need the user's consent.
         """
         try:
             direct = (self.folder / Path(name.removeprefix("@")).expanduser()).resolve()
             found = direct.is_file()
-        except (OSError, RuntimeError, ValueError) as exc:  # no such home, a name no file can have
+        except (OSError, RuntimeError, ValueError) as exc:  # unknown home, or an impossible name
             raise ConfigError(
                 f"{name[:80]!r} is not the name of a configuration file: {exc}"
             ) from exc
@@ -303,7 +291,7 @@ class ConfigFiles:
         return [layer for hit in hits for layer in self._agreed(hit)]
 
     def _agreed(self, path: Path) -> list[Layer]:
-        """Return the layers of the file at `path`, if all that they set counts."""
+        """Return the layers of the file at `path`. Raise `ConfigError` if it needs consent."""
         group = self._reader.group(path)
         found = self._counting(path, group)
         if path in self._pending:
@@ -312,7 +300,7 @@ class ConfigFiles:
         return found
 
     def claim_names(self, layer: Layer) -> tuple[list[str], str]:
-        """Return what a file goes by in claims, and how people read it: nothing private in that."""
+        """Return the names of a file in claims, and its label without a private path."""
         path = Path(layer.file or "").resolve()
         identity = layer.partial.get("id")
         named = [f"id:{identity}"] if isinstance(identity, str) else []
@@ -323,7 +311,6 @@ class ConfigFiles:
 
 
 def _waiting(pending: Iterable[PendingConsent]) -> str:
-    """Say that files wait for the user's consent, which ones, and with what."""
     found = list(pending)
     files = format_paths({str(each.file) for each in found})
     paths = format_paths({at for each in found for at, _, _ in each.leaves})

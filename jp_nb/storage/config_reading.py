@@ -1,6 +1,6 @@
-"""Reads configuration files, each with what it includes, and the environment.
+"""Read configuration files with their includes, and the environment.
 
-Loaded where something is configured: the schema of the configuration takes its time.
+Imported only if a file or a variable exists, because the configuration schema loads slowly.
 
 Source: `docs/configuration.md`.
 """
@@ -30,21 +30,21 @@ from jp_nb.storage.files import ForeignFileError, Stamp, read_owned_file, stamp
 from jp_nb.storage.trust import PendingLeaf
 
 MAX_DEPTH = 255
-"""Of files that include files."""
+"""Levels of files that include files."""
 
 
 class ReadFile(NamedTuple):
-    """A file that was read: its layer, and a digest of the bytes that say so."""
+    """Layer of a file, and the SHA-256 digest of its bytes."""
 
     layer: Layer
     digest: bytes
 
 
 class ConfigReader:
-    """Reads files with what they include; a file is read again when it changed.
+    """Read files with their includes. A file is read again after a change.
 
     Args:
-        say: Takes what the person should be told, such as an included file that is missing.
+        say: Called with a notice for the user, such as about a missing included file.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -54,15 +54,16 @@ class ConfigReader:
     def group(
         self, path: Path, name: str = CONFIG_FILE, above: tuple[Path, ...] = ()
     ) -> list[ReadFile]:
-        """Return the file at `path` and what it includes, weakest first.
+        """Return the file at `path` and its includes, weakest first.
 
         Args:
             path: The file.
-            name: What to call its layer. One that somebody named has to be the user's own.
+            name: Name of its layer. The default means that the user named the file, so a file that
+                is not owned is an error. Other such files are ignored with a notice.
             above: The files that include it.
 
         Raises:
-            ConfigError: If something of it is wrong.
+            ConfigError: A file is invalid or cannot be read, or files include each other.
         """
         resolved = path.resolve()
         if resolved in above:
@@ -76,7 +77,7 @@ class ConfigReader:
         try:
             own = self._read(path, name)
         except ForeignFileError as exc:
-            if name == CONFIG_FILE and not above:  # somebody asked for it
+            if name == CONFIG_FILE and not above:  # the user named it
                 raise ConfigError(
                     f"the file is ignored: {exc}", layer=name, file=str(path)
                 ) from exc
@@ -91,13 +92,12 @@ class ConfigReader:
         return [*before, own, *after]
 
     def _included(self, path: Path, pattern: str) -> list[Path]:
-        """Return the files that `pattern` in the file `path` means, sorted."""
         if glob.has_magic(pattern):
             found = glob.glob(pattern, root_dir=path.parent, recursive=True)
             candidates = sorted(path.parent / name for name in found)
             return [p for p in candidates if p.is_file() and p.resolve() != path.resolve()]
         candidate = path.parent / pattern
-        with suppress(OSError, ValueError):  # a name that no file can have
+        with suppress(OSError, ValueError):  # an impossible name
             if candidate.is_file():
                 return [candidate]
         self._say(f"{path} includes {pattern!r}, which does not exist")
@@ -116,13 +116,13 @@ class ConfigReader:
             raise ConfigError(f"cannot be read: {exc}", layer=name, file=str(path)) from exc
         return known[1]
 
-    # --- what counts -------------------------------------------------------------------------
+    # --- layers that apply -------------------------------------------------------------------
 
     @staticmethod
     def layers(
         groups: Sequence[Sequence[Layer]], *, environment: bool
     ) -> tuple[list[Layer], list[ConfigError]]:
-        """Return the layers that count of `groups` and of the environment, and what is wrong."""
+        """Return the layers of `groups` and of the environment that apply, and errors."""
         found = select_inherited(groups)
         if environment:
             try:
@@ -135,7 +135,7 @@ class ConfigReader:
     def before_consent(
         group: Iterable[ReadFile],
     ) -> tuple[list[Layer], tuple[PendingLeaf, ...]]:
-        """Return the layers of `group` as they count before the user agreed, and what does not."""
+        """Return the layers that apply without consent, and the ignored settings."""
         kept: list[Layer] = []
         leaves: list[PendingLeaf] = []
         for layer, _ in group:
@@ -146,7 +146,7 @@ class ConfigReader:
 
     @staticmethod
     def digest(group: Iterable[ReadFile]) -> str:
-        """Return a digest of all that `group` says, and of where."""
+        """Return a digest of the paths and contents of `group`."""
         whole = hashlib.sha256()
         for layer, digest in group:
             whole.update(os.fsencode(os.path.realpath(layer.file or "")) + b"\0" + digest)
@@ -154,13 +154,13 @@ class ConfigReader:
 
     @staticmethod
     def is_inside(url: str, root: Path) -> bool:
-        """Return whether the file that an attachment's `url` names lies in the folder `root`.
+        """Return True if the attachment `url` is a file in the folder `root`.
 
-        Links are followed. A pattern may match anything later, and is not.
+        Links are followed. A pattern is never inside, because it may match other files later.
         """
         if not is_path_in_workspace(url) or glob.has_magic(path := parse_attachment_url(url).path):
             return False
         root = root.resolve()
-        with suppress(OSError, ValueError, RuntimeError):  # what no file can be
+        with suppress(OSError, ValueError, RuntimeError):  # an impossible path
             return (root / path).resolve().is_relative_to(root)
         return False

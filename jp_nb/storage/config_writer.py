@@ -1,6 +1,6 @@
-"""Values written into a configuration file, its comments kept.
+"""Change a TOML configuration file and keep its comments.
 
-Nothing is written that could not be read again as it was meant.
+A change is written only if the file then has exactly the intended values.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ BOM = "\ufeff"
 
 
 class ConfigFile:
-    """A configuration file that is changed, first in memory.
+    """A configuration file with changes in memory.
 
     Args:
-        path: The file; it need not exist.
-        layer: What to call it in an error, such as `user file`.
+        path: The file. It may not exist.
+        layer: Its name in errors, such as `user file`.
 
     Raises:
-        ConfigError: If it is no configuration now.
-        StorageError: If it cannot be read, or is not the user's own.
+        ConfigError: The current content is invalid.
+        StorageError: The file cannot be read, or is not owned.
 
     Attributes:
-        path: Where it is written.
-        paths: What was changed, in order.
+        path: The file, links resolved.
+        paths: Paths of the changed settings, in order.
     """
 
     def __init__(self, path: Path, layer: str) -> None:
@@ -67,9 +67,7 @@ class ConfigFile:
             return read_owned_file(self.path).decode("utf-8")
         except FileNotFoundError:
             return ""
-        except (
-            ForeignFileError
-        ) as exc:  # written, what somebody else put there would be the user's own
+        except ForeignFileError as exc:  # saving it would make the user own the foreign settings
             raise StorageError(f"the file cannot be changed: {exc}") from exc
         except (OSError, UnicodeDecodeError) as exc:
             raise StorageError(f"{self.path} cannot be read: {exc}") from exc
@@ -77,11 +75,11 @@ class ConfigFile:
     # --- changing ----------------------------------------------------------------------------
 
     def change(self, directive: Directive) -> None:
-        """Make the change that `directive` asks for, in memory.
+        """Apply `directive` in memory.
 
         Raises:
-            ConfigError: If a path or value is wrong.
-            UsageError: If it sets nothing that a file may hold.
+            ConfigError: A path or value is invalid.
+            UsageError: The directive sets nothing that a file can store.
         """
         match directive.kind:
             case "cfg":
@@ -102,11 +100,8 @@ class ConfigFile:
         self.paths += [path for path in paths if path not in self.paths]
 
     def _write(self, paths: Iterable[str], after: Partial) -> None:
-        """Write what `after` holds at `paths`.
-
-        Below a table that is itself written with dots, or in one line, there can be no section:
-        then it is a table in one line.
-        """
+        """Write the values of `after` at `paths` into the TOML document."""
+        # TOML allows no section below a dotted or inline table, so the second try is inline.
         before = tomlkit.dumps(self._document)
         for inline in (False, True):
             with suppress(TOMLKitError, TypeError, ValueError, ConfigError):
@@ -120,7 +115,7 @@ class ConfigFile:
         )
 
     def _put(self, keys: Keys, after: Partial, *, inline: bool) -> None:
-        """Write what `after` holds at `keys`, or above, where no table stands in the file."""
+        """Write the value of `after` at `keys`, or at the nearest parent that is not a table."""
         table: Any = self._document
         for place, key in enumerate(keys):
             found, node = table.get(str(key)), node_at(keys[: place + 1])
@@ -132,7 +127,7 @@ class ConfigFile:
                 return
             if found is None:
                 if lookup(after, keys) is None:
-                    return  # nothing to take away
+                    return  # nothing to unset
                 table[str(key)] = tomlkit.table(is_super_table=place + 2 < len(keys))
             table = table[str(key)]
 
@@ -141,23 +136,23 @@ class ConfigFile:
         if value is None:
             table.pop(key, None)
         else:
-            table[key] = _toml(value)  # the comment behind an old value stays
+            table[key] = _toml(value)  # keeps a comment after the old value
 
     # --- writing -----------------------------------------------------------------------------
 
     def layer(self) -> Layer:
-        """Return the layer that the file will be."""
+        """Return the layer of the changed file."""
         return parse_layer(self.text(), self._layer, str(self.path))
 
     def text(self) -> str:
-        """Return what the file will hold."""
+        """Return the text of the changed file."""
         return self._mark + tomlkit.dumps(self._document)
 
     def save(self) -> None:
-        """Write the file: all of it or nothing. Its folder is made if there is none.
+        """Write the file atomically, and create a missing folder.
 
         Raises:
-            StorageError: If it cannot be written.
+            StorageError: The file cannot be written.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -167,7 +162,7 @@ class ConfigFile:
 
 
 def _file(path: Path, layer: str) -> Path:
-    """Return the file that `path` leads to; only the user's own file may be a link to anywhere."""
+    """Resolve links. Only the user's configuration file may be a link to another folder."""
     if layer == "user file":
         return Path(os.path.realpath(path))
     try:
@@ -179,7 +174,7 @@ def _file(path: Path, layer: str) -> Path:
 def _units(
     partial: Mapping[str, JsonValue], node: SchemaNode = ROOT, above: Keys = ()
 ) -> Iterator[Keys]:
-    """Yield the keys of everything that `partial` sets and that is written in one piece."""
+    """Yield the keys of each value of `partial` that is written as a whole."""
     for key, value in partial.items():
         keys, below = (*above, key), node.child(key) or JSON
         is_group = below.kind in ("table", "map") and not below.takes_any_text
@@ -190,12 +185,11 @@ def _units(
 
 
 def _means(partial: Partial) -> Partial:
-    """Return `partial` without what says nothing."""
     return remove_empty(strip_strategies(partial))
 
 
 def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
-    """Return `value` as people write it: a model as `provider/name`."""
+    """Return a model id as `provider/name`, and other values unchanged."""
     is_model = node is not None and node.required_fields == ["provider", "name"]
     if is_model and isinstance(value, dict) and value.keys() == {"provider", "name"}:
         return f"{value['provider']}/{value['name']}"
@@ -203,7 +197,7 @@ def _short(value: JsonValue, node: SchemaNode | None) -> JsonValue:
 
 
 def _toml(value: JsonValue) -> Any:
-    """Return `value` in one line of TOML, which knows no null."""
+    """Return `value` as inline TOML. Raise `ValueError` for null in a list."""
     if isinstance(value, dict):
         table = tomlkit.inline_table()
         for key, item in value.items():

@@ -1,9 +1,9 @@
 """File locks, ownership of files, and the user's folders.
 
 Configuration, answers files, cassettes, question logs and imported tables are read only if they
-are the user's own: the file, its folder and all links on the way belong to the user or root, and
-no one else may write there. A group may write if it has no other member. On a system without such
-owners (Windows), every file counts as the user's own.
+are owned: the file, its folder, and all links to them belong to the user or root, and no other user
+may write to them. A group may write if the user is its only member. On Windows, which has no such
+owners, every file counts as owned.
 
 Source: https://platformdirs.readthedocs.io/.
 """
@@ -25,7 +25,6 @@ import platformdirs
 from jp_nb.errors import StorageError
 
 LOCK_TIMEOUT_S: Final = 10.0
-"""Seconds for others to finish."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.02
 
 if sys.platform == "win32":
@@ -45,7 +44,7 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Take the lock of an open file until it is closed; return False if another one has it."""
+    """Lock an open file until it is closed. Return False if it is already locked."""
     try:
         _take(descriptor)
     except (BlockingIOError, PermissionError):
@@ -57,16 +56,16 @@ def try_lock(descriptor: int) -> bool:
 def file_lock(
     path: Path, *, make: bool = True, timeout_s: float = LOCK_TIMEOUT_S
 ) -> Iterator[None]:
-    """Hold the lock of the file at `path`; one process, and one thread of it, at a time.
+    """Hold an exclusive lock on the file at `path`, among processes and threads.
 
     Args:
-        path: The file; what is in it does not matter.
-        make: Make it if there is none. Else, without it there is nothing to wait for.
-        timeout_s: Seconds to wait for others.
+        path: A lock file; its content does not matter.
+        make: Create a missing file. If False, a missing file needs no lock.
+        timeout_s: Longest time to wait for the lock.
 
     Raises:
-        StorageError: If another process keeps it.
-        OSError: If the file cannot be opened.
+        StorageError: Another process holds the lock for longer than `timeout_s`.
+        OSError: The file cannot be opened.
     """
     flags = _LOCKABLE | (os.O_RDWR | os.O_CREAT if make else 0)
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -81,11 +80,10 @@ def file_lock(
         _wait(descriptor, path, timeout_s)
         yield
     finally:
-        os.close(descriptor)  # with it the lock is given back
+        os.close(descriptor)  # releases the lock
 
 
 def _wait(descriptor: int, path: Path, timeout_s: float) -> None:
-    """Take the lock when it is free."""
     until, pause = time.monotonic() + timeout_s, _FIRST_PAUSE
     while True:
         try:
@@ -99,14 +97,14 @@ def _wait(descriptor: int, path: Path, timeout_s: float) -> None:
 
 
 MAX_BYTES: Final = 10_000_000
-"""Of a file of configuration, and of any other that names no bound of its own."""
+"""Size limit of configuration files, and the default limit of `read_owned_file`."""
 
 Stamp = tuple[tuple[int, ...], ...]
-"""What tells whether a file, or who may change it, is another than before."""
+"""Identity, permissions, size, and times of a file: it changes when the file or its access does."""
 
 _OPEN_FILE = (
     os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)  # no waiting for somebody to write into a named pipe
+    | getattr(os, "O_NONBLOCK", 0)  # a named pipe without a writer must not block
     | getattr(os, "O_NOFOLLOW", 0)
     | getattr(os, "O_BINARY", 0)
 )
@@ -114,14 +112,14 @@ _OPEN_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 
 
 class ForeignFileError(Exception):
-    """A file that is not read; the message says why, and names the path."""
+    """A file that is not owned, so it was not read. The message gives the path and the reason."""
 
 
 def is_owned_folder(path: Path) -> bool:
-    """Return whether there is a folder at `path`, and it is the user's own."""
+    """Return True if `path` is an owned folder."""
     try:
         return path.is_dir() and _why_not(path) is None
-    except OSError:  # nobody lets us look
+    except OSError:  # no permission to look
         return False
 
 
@@ -129,7 +127,7 @@ def stamp(path: Path) -> Stamp:
     """Return the stamp of the file at `path`, its folder, and links to both.
 
     Raises:
-        OSError: If there is none, or it cannot be looked at.
+        OSError: The file does not exist or cannot be accessed.
     """
     folders = (os.lstat(path.parent), os.stat(path.parent))
     files = (os.lstat(path), os.stat(path))
@@ -140,17 +138,17 @@ def stamp(path: Path) -> Stamp:
 
 
 def read_owned_file(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
-    """Read the file at `path`, which is the user's own and has at most `max_bytes`.
+    """Read an owned file of at most `max_bytes`.
 
     Raises:
-        NotOwnError: If it is not, is longer, or is no regular file.
-        OSError: If it cannot be read.
+        ForeignFileError: The file is not owned, is too long, or is not a regular file.
+        OSError: The file cannot be read.
     """
     real = path.resolve(strict=True)
     for place in dict.fromkeys((path, path.parent, real.parent)):
         if why := _why_not(place):
             raise ForeignFileError(why)
-    # What was looked at is what is read: a path may mean another file a moment later.
+    # The opened file is checked, because the path may lead to another file a moment later.
     if os.open not in os.supports_dir_fd:
         return _read(os.open(real, _OPEN_FILE), path, max_bytes)
     folder = os.open(real.parent, _OPEN_FOLDER)
@@ -175,11 +173,11 @@ def _read(descriptor: int, path: Path, max_bytes: int) -> bytes:
     return found
 
 
-# --- whose it is -------------------------------------------------------------------------------
+# --- ownership ---------------------------------------------------------------------------------
 
 
 def _why_not(path: Path) -> str | None:
-    """Say why what is at `path`, or the link there, is not the user's own; None if it is."""
+    """Return the reason if `path`, or a link there, is not owned; else None."""
     link, status = os.lstat(path), os.stat(path)
     if stat.S_ISLNK(link.st_mode) and not _is_ours(link):
         return f"{path} is a link that belongs to another user"
@@ -205,7 +203,7 @@ def _is_ours(status: os.stat_result) -> bool:
 
 @lru_cache
 def _is_private(group: int) -> bool:
-    """Return whether nobody but the user is in `group`: the one of the user's name, or root's."""
+    """Return True if the user is the only member: the group with the user's name, or root's."""
     if group == 0:
         return True
     import grp
@@ -220,22 +218,22 @@ def _is_private(group: int) -> bool:
 
 
 NOWHERE: Final = Path(os.devnull) / "jp"
-"""In place of a folder of who has no home: nothing is there, and nothing can be put there."""
+"""Replaces the folder of a user without a home directory: nothing can be read or written there."""
 
 
 def data_folder() -> Path:
-    """Return where keys, consents and journals are; it need not exist."""
-    return _found(platformdirs.user_data_path)
+    """Return the folder for keys, consents, and journals. It may not exist."""
+    return _platform_folder(platformdirs.user_data_path)
 
 
 def config_folder() -> Path:
-    """Return where the user's own configuration is; it need not exist."""
-    return _found(platformdirs.user_config_path)
+    """Return the folder of the user's configuration. It may not exist."""
+    return _platform_folder(platformdirs.user_config_path)
 
 
-def _found(path: Callable[[str], Path]) -> Path:
+def _platform_folder(path: Callable[[str], Path]) -> Path:
     try:
         found = path("jp")
-    except RuntimeError:  # containers run as users that the system does not know
+    except RuntimeError:  # containers may run as a user without an entry in the password database
         return NOWHERE
     return found if found.is_absolute() else NOWHERE

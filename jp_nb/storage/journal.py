@@ -1,7 +1,7 @@
 """Journal files of running kernels: append-only, locked, one for each kernel and conversation.
 
-The process that writes a file locks it while the file is open. A file that can be locked was left
-by a process that ended.
+A process locks its file while the file is open. If another process can lock it, the writer has
+ended.
 
 Source: `docs/record.md`.
 """
@@ -28,31 +28,31 @@ SUFFIX: Final = ".jsonl"
 
 
 def journal_path() -> Path:
-    """Return the folder of the journals, made or not."""
+    """Return the folder of the journals. It may not exist."""
     return data_folder() / "journal"
 
 
 def has_journals() -> bool:
-    """Return whether some kernel left a journal, or has one now."""
+    """Return True if there is a journal, of a running or an ended kernel."""
     try:
         with os.scandir(journal_path()) as entries:
             return any(entry.name.endswith(SUFFIX) for entry in entries)
-    except OSError:  # no folder, or nobody may look into it: who writes there says so
+    except OSError:  # no folder, or no permission, which a later write reports
         return False
 
 
 MAX_JOURNAL_BYTES: Final = 256_000_000
-"""Of one file that is read: more than any notebook holds."""
+"""Limit for reading one file. No notebook is as large."""
 MAX_HEAD_BYTES: Final = 10_000_000
-"""Of the first line: what a conversation begins with."""
+"""Limit of the first line, which describes the conversation."""
 MAX_AGE_S: Final = 30 * 24 * 3600.0
-"""Of a file that nothing came to, and whose notebook nobody opened."""
+"""An unused file is removed after this time without a write."""
 MAX_ALL_BYTES: Final = 1_000_000_000
-"""Of all files that no process has open; the oldest go first."""
+"""Limit for all unused files together. The oldest are removed first."""
 MAX_FILES: Final = 16
-"""Of one conversation."""
+"""Files of one conversation in one notebook."""
 NEW: Final = ".new"
-"""Ends the name of what takes the place of a journal; a kernel that is killed may leave one."""
+"""Suffix of a temporary file that replaces a journal. A killed kernel may leave one behind."""
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 _OPEN: Final = (
@@ -61,15 +61,11 @@ _OPEN: Final = (
 
 
 class JournalFile:
-    """One journal, locked by this process until it is closed.
-
-    Args:
-        path: Where it is.
-        descriptor: The open file.
+    """An open journal file, locked by this process until `close`.
 
     Attributes:
-        path: Where it is.
-        size: Its bytes.
+        path: Path of the file.
+        size: Size in bytes.
     """
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -81,10 +77,10 @@ class JournalFile:
         _OPEN_FILES.add(self)
 
     def read(self) -> bytes:
-        """Return all of it.
+        """Return the content.
 
         Raises:
-            OSError: If it cannot be read, or is too long.
+            OSError: The file cannot be read, or is longer than `MAX_JOURNAL_BYTES`.
         """
         if self.size > MAX_JOURNAL_BYTES:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(self.path))
@@ -95,21 +91,21 @@ class JournalFile:
         return b"".join(pieces)
 
     def first_line(self) -> bytes:
-        """Return its first line, without an end; "" if it cannot be read."""
+        """Return the first line without its line end; empty if the file cannot be read."""
         try:
             return _first_line(self._open)
         except OSError:
             return b""
 
     def is_of(self, conversation: str) -> bool:
-        """Return True if its name is that of a journal of `conversation`."""
+        """Return True if the file's name is that of a journal of `conversation`."""
         return self.path.name.startswith(f"{file_name(conversation)}.")
 
     def append(self, data: bytes) -> None:
-        """Add `data`: the system has all of it when this returns.
+        """Append `data`, without fsync.
 
         Raises:
-            OSError: If it cannot be written; the file is as it was.
+            OSError: The data cannot be written. The file is unchanged.
         """
         self._is_synced = False
         try:
@@ -120,16 +116,16 @@ class JournalFile:
         self.size += len(data)
 
     def cut(self, size: int) -> None:
-        """Take away what is behind the first `size` bytes."""
-        with suppress(OSError):  # a last line that is torn is passed over
+        """Truncate the file to `size` bytes."""
+        with suppress(OSError):  # a reader ignores an incomplete last line
             os.ftruncate(self._open, size)
         self.size = min(self.size, size)
 
     def sync(self) -> None:
-        """Have what was added reach the disk; without anything new this costs nothing.
+        """Write appended data to the disk (fsync), if there is any.
 
         Raises:
-            OSError: If the disk does not take it.
+            OSError: The data cannot be written.
         """
         if not self._is_synced:
             os.fsync(self._open)
@@ -139,10 +135,10 @@ class JournalFile:
             self._has_old_name = True
 
     def rewrite(self, data: bytes) -> None:
-        """Put `data` in place of all that there is: at no moment is neither there.
+        """Replace the content atomically.
 
         Raises:
-            OSError: If it cannot be written; the file is as it was.
+            OSError: The data cannot be written. The file is unchanged.
         """
         beside = self.path.with_suffix(NEW)
         beside.unlink(missing_ok=True)
@@ -160,7 +156,7 @@ class JournalFile:
         self._is_synced = self._has_old_name = False
 
     def close(self, *, remove: bool = False) -> None:
-        """Let others have the file, or `remove` it."""
+        """Close and unlock the file; with `remove`, delete it first."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return
@@ -170,14 +166,14 @@ class JournalFile:
         os.close(descriptor)
 
     def forget(self) -> None:
-        """Close the copy that a forked process got: it would keep the lock."""
+        """Close the descriptor in a forked child, which would keep the lock otherwise."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
     @property
     def is_open(self) -> bool:
-        """True until it is closed."""
+        """True until `close`."""
         return self._descriptor is not None
 
     @property
@@ -200,10 +196,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class JournalFolder:
-    """The journals of one user.
+    """Folder of journals.
 
     Args:
-        path: The folder; the user's if it is None.
+        path: The folder; by default `journal_path()`.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -211,21 +207,22 @@ class JournalFolder:
 
     @cached_property
     def path(self) -> Path:
-        """The folder; it need not exist."""
+        """Path of the folder. It may not exist."""
         return self._path or journal_path()
 
     def exists(self) -> bool:
-        """Return whether there may be journals."""
+        """Return True if the folder exists."""
         return self.path.is_dir()
 
     def create(self, conversation: str, notebook: str = "") -> JournalFile:
-        """Return a new journal of `conversation` in the notebook at the path `notebook`.
+        """Create a journal of `conversation`.
 
-        Conversations of two notebooks may have one id.
+        `notebook` is the notebook's path. It is part of the file name, because conversations of two
+        notebooks may have the same id.
 
         Raises:
-            StorageError: If the folder is not the user's alone, or the conversation has too many.
-            OSError: If it cannot be made.
+            StorageError: The folder is not private, or the conversation has `MAX_FILES` journals.
+            OSError: The file cannot be created.
         """
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._check()
@@ -237,7 +234,7 @@ class JournalFolder:
                 try:
                     if try_lock(descriptor):
                         return JournalFile(path, descriptor)
-                except OSError:  # there are no locks here
+                except OSError:  # the file system has no locks
                     os.close(descriptor)
                     path.unlink()
                     raise
@@ -245,13 +242,11 @@ class JournalFolder:
         raise StorageError(f"this conversation already has {MAX_FILES} journals in {self.path}")
 
     def abandoned(self) -> Iterator[JournalFile]:
-        """Yield the journals that no process has open, newest first.
-
-        Each is locked now: close those that are of no use.
+        """Yield the journals that no process has open, newest first, locked. Close them.
 
         Raises:
-            StorageError: If the folder is not the user's alone.
-            OSError: If it cannot be looked at.
+            StorageError: The folder is not private.
+            OSError: The folder cannot be read.
         """
         self._check()
         for path in self._paths(None):
@@ -259,15 +254,15 @@ class JournalFolder:
                 yield found
 
     def take(self, path: Path) -> JournalFile | None:
-        """Return the journal at `path`, locked; None if another process has it, or it is gone."""
+        """Open and lock the journal at `path`; None if a process has it, or it is gone."""
         return _locked(path)
 
     def open_heads(
         self, conversation: str, *, besides: JournalFile | None = None
     ) -> Iterator[bytes]:
-        """Yield the first lines of the journals of `conversation` that processes have open.
+        """Yield the first lines of the journals of `conversation` that a process has open.
 
-        But for one of ours, `besides` which others are looked for.
+        `besides` is omitted: the caller's own journal.
         """
         for path in self._paths(conversation):
             if besides is None or path != besides.path:
@@ -276,7 +271,7 @@ class JournalFolder:
                         yield _first_line(descriptor)
 
     def remove_old(self) -> None:
-        """Remove files that are too old, or too many, for anybody to come back to them."""
+        """Remove unused files that are older than `MAX_AGE_S` or exceed `MAX_ALL_BYTES`."""
         kept, oldest = 0, time.time() - MAX_AGE_S
         for written, size, path in self._files(suffixes=(SUFFIX, NEW)):
             kept += size
@@ -285,19 +280,18 @@ class JournalFolder:
                 found.close(remove=True)
 
     def _paths(self, conversation: str | None) -> list[Path]:
-        """Return the files of `conversation`, or all, newest first."""
         begins = "" if conversation is None else f"{file_name(conversation)}."
         return [Path(path) for _, _, path in self._files(begins)]
 
     def _files(
         self, begins: str = "", suffixes: tuple[str, ...] = (SUFFIX,)
     ) -> list[tuple[int, int, str]]:
-        """Return when, in nanoseconds, files were written, their bytes and paths; newest first."""
+        """Return modification time in ns, size in bytes, and path of files, newest first."""
         found = []
         with os.scandir(self.path) as entries:
             for entry in entries:
                 if entry.name.startswith(begins) and entry.name.endswith(suffixes):
-                    with suppress(FileNotFoundError):  # its kernel removed it meanwhile
+                    with suppress(FileNotFoundError):  # its kernel has just removed it
                         status = entry.stat(follow_symlinks=False)
                         found.append((status.st_mtime_ns, status.st_size, entry.path))
         return sorted(found, reverse=True)
@@ -311,14 +305,14 @@ class JournalFolder:
 
 
 def file_name(conversation: str) -> str:
-    """Return the beginning of the names of a conversation's files: its id, if that is a name."""
+    """Return the start of file names of a conversation: its id, or a digest of an unusual id."""
     if _NAME.fullmatch(conversation):
         return conversation
     return _digest(conversation)
 
 
 def file_identity(notebook: str) -> str:
-    """Return what a file keeps when it is renamed, and no copy of it has; "" if there is none."""
+    """Return device and inode, which only the renamed file keeps; "" if there is no file."""
     try:
         status = os.stat(notebook)
     except (OSError, ValueError):
@@ -340,7 +334,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _locked(path: Path) -> JournalFile | None:
-    """Open and lock the file at `path`; None if a process has it, it is gone or not the user's."""
+    """Open and lock a journal; None if a process has it, it is gone, or it is not private."""
     try:
         descriptor = os.open(path, _OPEN)
     except OSError:
@@ -350,7 +344,7 @@ def _locked(path: Path) -> JournalFile | None:
         own = stat.S_ISREG(status.st_mode) and not _why_not_private(status)
         if own and try_lock(descriptor) and os.path.samestat(status, os.lstat(path)):
             return JournalFile(path, descriptor)
-    except OSError:  # it was removed meanwhile
+    except OSError:  # it has just been removed
         pass
     os.close(descriptor)
     return None
@@ -365,8 +359,7 @@ def _why_not_private(status: os.stat_result) -> str | None:
 
 
 def _sync_folder(path: Path) -> None:
-    """Have the names in a folder reach the disk, where folders can be opened."""
-    with suppress(OSError):
+    with suppress(OSError):  # not every system can open a folder
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)

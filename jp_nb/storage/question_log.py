@@ -1,8 +1,8 @@
-"""The questions of a workspace and their answers: `.jp/context/qna.jsonl`, shared by processes.
+"""Question log of a workspace: `.jp/context/qna.jsonl`, shared by processes.
 
-One line is one entry. A line is written at once and reaches the disk before the lock is given
-back, so that a process which is killed leaves whole lines, or one torn one at the very end: the
-next writer begins a new line. A file with 100 lines is set aside, under the next number.
+Each line is one entry. A writer holds a lock until its lines are on the disk, so a killed process
+leaves at most one incomplete line, at the end. The next writer then begins a new line. A file with
+100 lines is archived under the next number.
 
 Source: `docs/record.md`.
 """
@@ -46,19 +46,19 @@ FOLDER: Final = Path(".jp") / "context"
 ACTIVE: Final = "qna.jsonl"
 LOCK: Final = ".qna.lock"
 NEWEST: Final = "question-logs"
-"""The folder in the user's data directory that knows the newest signed line of each log."""
+"""Folder in the user's data folder that stores the newest signed line of each log."""
 MAX_LINES: Final = 100
-"""Of one file; then it is set aside. Lines that say nothing count, too."""
+"""Lines of one file, blank ones included, before it is archived."""
 MAX_FILE_BYTES: Final = MAX_BYTES // 4
-"""Of one file, when the next line comes: then it is set aside all the same."""
+"""Size of one file before it is archived."""
 MAX_LOG_BYTES: Final = 200_000_000
-"""Of all files: far more than people answer. What holds more is not read at all."""
+"""Size of all files together. A larger log is not read."""
 _ARCHIVE: Final = re.compile(r"qna_(\d{4,9})\.jsonl", re.ASCII)
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 class EntryTooLongError(StorageError):
-    """An entry that the log does not take, however often it is tried."""
+    """An entry that is too long for the log. A retry does not help."""
 
 
 LogEntry = dict[str, JsonValue]
@@ -67,18 +67,18 @@ Finish = Callable[[LogEntry], LogEntry]
 
 @dataclass(slots=True)
 class LogContents:
-    """What the files of a log say, oldest first.
+    """Content of the files of a log, oldest first.
 
     Attributes:
-        answered: The answered questions with their numbers.
-        read: All lines that are not blank, with the entries in them; None: it is damaged.
-        places: The place in `read` of each answered question.
-        last: The highest number so far.
-        damaged: How many lines cannot be read.
-        unread: Why a file that is there was not read, in words.
-        lines: How many lines the active file has.
-        size: How many bytes.
-        is_torn: True if its last line has no end.
+        answered: Ids and entries of answered questions.
+        read: Lines that are not blank, with their entries; None for a damaged line.
+        places: Index in `read` of each answered question.
+        last: Highest id so far.
+        damaged: Number of damaged lines.
+        unread: Reasons for files that were not read.
+        lines: Number of lines of the active file.
+        size: Size of the active file in bytes.
+        is_torn: True if the last line of the active file is incomplete.
     """
 
     answered: list[tuple[int, LogEntry]] = field(default_factory=list)
@@ -92,10 +92,10 @@ class LogContents:
     is_torn: bool = False
 
     def add(self, data: bytes) -> None:
-        """Take in the next file.
+        """Add the content of the next file.
 
-        An answer without a number has the next one. So has a line that cannot be read: what is
-        damaged gives no other answer a new number.
+        An answer without an id gets the next one. A damaged line also uses an id, so that damage
+        does not change the ids of later answers.
         """
         lines = data.split(b"\n")
         self.is_torn, self.size = lines[-1] != b"", len(data)
@@ -108,18 +108,18 @@ class LogContents:
                 self.last += 1
             elif is_answered(entry):
                 number = entry.get("id", self.last + 1)
-                assert isinstance(number, int)  # `decode_entry` lets no other pass
+                assert isinstance(number, int)  # `decode_entry` checks it
                 self.last = max(self.last, number)
                 self.answered.append((number, entry))
                 self.places.append(len(self.read) - 1)
 
     def rows(self) -> set[str]:
-        """Return the digests of the lines of other files that were imported."""
+        """Return the digests of imported lines."""
         rows = (entry.get("row") for _, entry in self.answered)
         return {row for row in rows if isinstance(row, str)}
 
-    def says(self, wanted: LogEntry) -> bool:
-        """Return True if the newest answer to this question of this asker is the same."""
+    def has_same_answer(self, wanted: LogEntry) -> bool:
+        """Return True if the newest answer to the same question from the same source is equal."""
         asked = (wanted.get("question"), wanted.get("source"))
         for _, entry in reversed(self.answered):
             if (entry.get("question"), entry.get("source")) == asked:
@@ -129,11 +129,11 @@ class LogContents:
 
 @dataclass(frozen=True, slots=True)
 class NewestSigned:
-    """The newest signed line of a log, as it is kept outside of the workspace.
+    """Newest signed line of a log, stored outside of the workspace.
 
     Attributes:
-        line: Its digest.
-        chain: The chain value of the log up to it.
+        line: Digest of the line.
+        chain: Chain value of the log up to the line.
     """
 
     line: str
@@ -142,12 +142,12 @@ class NewestSigned:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of entries that were to be written.
+    """Result of an `append`.
 
     Attributes:
-        written: How many were.
-        known: How many were not, because the log says the same already.
-        problems: What went wrong beside it, in words.
+        written: Number of written entries.
+        known: Number of entries that the log already contained.
+        problems: Messages about problems that did not prevent the write.
     """
 
     written: int = 0
@@ -156,20 +156,14 @@ class Added:
 
 
 class QuestionLogFile:
-    """The log of the workspace in the folder `root`.
-
-    Args:
-        root: The workspace's folder.
-        keeps: So many older files are kept; 0: all of them.
-        patience: Seconds to wait for other processes.
+    """Question log of the workspace in the folder `root`.
 
     Attributes:
-        root: The workspace's folder.
-        keeps: How many older files are kept.
-        patience: How long others are waited for.
-        workspace: Its name in signatures: the folder's path without links.
-        folder: Where its files are.
-        path: The file that is written to.
+        max_archives: Number of archives to keep; 0 keeps all.
+        timeout_s: Longest time to wait for the lock.
+        workspace: Real path of `root`, which names the workspace in signatures.
+        folder: Folder of the files.
+        path: The active file.
     """
 
     def __init__(
@@ -184,16 +178,16 @@ class QuestionLogFile:
         self._known: dict[Path, tuple[object, int]] = {}
 
     def exists(self) -> bool:
-        """Return True if there is something to read."""
+        """Return True if the log has a file."""
         return bool(self._files())
 
     # --- reading -----------------------------------------------------------------------------
 
     def read(self) -> LogContents:
-        """Return all that the log holds; nothing is made, written or mended.
+        """Read the log, and change nothing.
 
         Raises:
-            StorageError: If the folder is not the user's own, or another process keeps it locked.
+            StorageError: The folder is not owned, or another process keeps it locked.
         """
         if not os.path.lexists(self.folder):
             return LogContents()
@@ -202,7 +196,7 @@ class QuestionLogFile:
             return self._gather()
 
     def _gather(self, *, ends_alone: bool = False) -> LogContents:
-        """Read the files; with `ends_alone`, of archives that were read before the last number."""
+        """Read the files. `ends_alone` reads only the last id of archives that were read before."""
         contents, size = LogContents(), 0
         for path in self._files():
             before, status = contents.last, path.lstat()
@@ -231,7 +225,7 @@ class QuestionLogFile:
         return contents
 
     def _files(self) -> list[Path]:
-        """Return the archives by their numbers, then the active file, if there is one."""
+        """Return the archives in order, then the active file."""
         active = [self.path] if os.path.lexists(self.path) else []
         return [self.folder / name for _, name in self._archives()] + active
 
@@ -248,18 +242,17 @@ class QuestionLogFile:
     def append(
         self, entries: Sequence[LogEntry], *, finish: Finish | None = None, if_new: bool = False
     ) -> Added:
-        """Write `entries`; those that are answered get the numbers that follow.
+        """Append `entries` to the log and sync them to the disk. Answered ones get the next ids.
 
-        What is written stays, however the process ends. Of entries with a `row` each is written
-        once.
+        An entry with a `row` is not written if the log already contains this row.
 
         Args:
-            entries: As `record.question_log.entry_of` makes them.
-            finish: Makes what is written of an entry that has its number, such as a signed one.
-            if_new: Leave out what the newest answer to the same question says already.
+            entries: Entries of `record.question_log.entry_of`.
+            finish: Called with a numbered entry; returns the entry to write, such as a signed one.
+            if_new: Skip an entry if the newest answer to the same question is equal.
 
         Raises:
-            StorageError: If they cannot be written. Those of earlier lines may be.
+            StorageError: An entry cannot be written. Earlier ones may have been written.
         """
         self._make_folder()
         with _translated("written", self.folder), self._locked():
@@ -267,8 +260,8 @@ class QuestionLogFile:
             contents = self._gather(ends_alone=not needs_all)
             newest = self.newest_signed() if finish else None
             if newest and not needs_all and not _has(contents, newest):
-                contents = self._gather()  # it is in a file that was set aside
-            if contents.unread:  # whose numbers are not known, and would be given again
+                contents = self._gather()  # the newest signed line is in an archive
+            if contents.unread:  # their ids are unknown and could be assigned twice
                 raise StorageError(f"the answers are not written: {'; '.join(contents.unread)}")
             if contents.last + len(entries) > MAX_ID:
                 raise StorageError(
@@ -278,20 +271,20 @@ class QuestionLogFile:
             rows = contents.rows()
             new = [each for each in entries if each.get("row") not in rows]
             if if_new:
-                new = [each for each in new if not contents.says(each)]
+                new = [each for each in new if not contents.has_same_answer(each)]
             chain = _chain(contents, newest)
             problems = self._write(list(_lines(new, contents.last, finish, chain)), contents)
             return Added(len(new), len(entries) - len(new), problems)
 
     def _write(self, lines: list[_NewLine], contents: LogContents) -> tuple[str, ...]:
-        """Write `lines`, and set the file aside whenever it is full; return what went wrong."""
+        """Write `lines`, archive full files, and return messages about problems."""
         problems: dict[str, None] = {}
         while lines:
             if contents.lines >= MAX_LINES or contents.size >= MAX_FILE_BYTES:
                 try:
                     self._set_aside()
                     contents.lines, contents.size, contents.is_torn = 0, 0, False
-                except OSError as exc:  # a long file is better than an answer that is lost
+                except OSError as exc:  # a long file is better than a lost answer
                     why = exc.strerror or exc
                     problems[f"{self.path} is full and cannot be archived: {why}"] = None
             count = max(MAX_LINES - contents.lines, 1)
@@ -308,7 +301,7 @@ class QuestionLogFile:
         return tuple(problems)
 
     def _append(self, data: bytes) -> None:
-        """Add `data` to the active file: all of it, on the disk, or nothing."""
+        """Append and sync `data`, all or nothing."""
         made = not os.path.lexists(self.path)
         descriptor = open_file(self.path, _APPEND, 0o644, folder=self.root)
         try:
@@ -318,7 +311,7 @@ class QuestionLogFile:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(descriptor)
             except OSError:
-                os.ftruncate(descriptor, before)  # nobody else writes while we hold the lock
+                os.ftruncate(descriptor, before)  # safe: this process holds the lock
                 raise
         finally:
             os.close(descriptor)
@@ -328,9 +321,10 @@ class QuestionLogFile:
     # --- the newest signed line ------------------------------------------------------------------
 
     def newest_signed(self) -> NewestSigned | None:
-        """Return the newest line that was signed here; None if this user has signed none.
+        """Return the newest signed line; None if this user has signed none.
 
-        It is kept in the user's data directory: who takes lines out of the log cannot change it.
+        It is stored in the user's data folder, where someone who removes lines of the log cannot
+        change it.
         """
         try:
             found = read_json(read_owned_file(self._newest_path()).decode())
@@ -343,7 +337,7 @@ class QuestionLogFile:
         return NewestSigned(line, chain)
 
     def _keep_newest(self, newest: NewestSigned) -> Iterator[str]:
-        """Keep what the newest signed line is; yield what went wrong, in words."""
+        """Store the newest signed line; yield messages about problems."""
         path = self._newest_path()
         kept = {"workspace": self.workspace, "line": newest.line, "chain": newest.chain}
         try:
@@ -357,7 +351,7 @@ class QuestionLogFile:
         return data_folder() / NEWEST / f"{name}.json"
 
     def _set_aside(self) -> None:
-        """Give the active file the number that follows that of the newest archive."""
+        """Rename the active file to the next archive, and delete archives over the limit."""
         archives = self._archives()
         number = archives[-1][0] + 1 if archives else 1
         os.rename(self.path, self.folder / f"qna_{number:04d}.jsonl")
@@ -367,8 +361,7 @@ class QuestionLogFile:
                 os.unlink(self.folder / name)
 
     def _sync_folder(self) -> None:
-        """Have the names of the files reach the disk, where folders can be opened."""
-        with suppress(OSError):
+        with suppress(OSError):  # not every system can open a folder
             descriptor = os.open(self.folder, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
@@ -389,11 +382,7 @@ class QuestionLogFile:
         self._check_folder()
 
     def _check_folder(self) -> None:
-        """Refuse a folder that leads elsewhere, or that others may write into.
-
-        Raises:
-            StorageError: If it is one.
-        """
+        """Raise `StorageError` if the folder is a link or is not owned."""
         if self.folder.is_symlink():
             raise StorageError(f"{self.folder} is a link: replace it by a folder")
         for folder in (self.folder.parent, self.folder):
@@ -418,7 +407,7 @@ def _digest(line: bytes) -> str:
 
 
 def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
-    """Return the chain value of the log: from the newest signed line on, if it is there."""
+    """Return the chain value of the log, continued from the newest signed line if possible."""
     lines, value = [line for line, _ in contents.read], ""
     if newest is not None:
         places = [place for place, line in enumerate(lines) if _digest(line) == newest.line]
@@ -432,9 +421,9 @@ def _chain(contents: LogContents, newest: NewestSigned | None) -> str:
 def _lines(
     entries: Sequence[LogEntry], number: int, finish: Finish | None, chain: str
 ) -> Iterator[_NewLine]:
-    """Yield each of `entries` as a line; those that are answered are numbered after `number`.
+    """Yield `entries` as lines. Answered ones get the ids after `number`.
 
-    `chain` is the chain value of the lines before.
+    `chain` is the chain value of the earlier lines.
     """
     for entry in entries:
         numbered: LogEntry = dict(entry)
@@ -454,7 +443,7 @@ def _lines(
 
 @contextmanager
 def _translated(done: str, folder: Path) -> Iterator[None]:
-    """Raise `StorageError` in place of what the system says."""
+    """Convert `OSError` to `StorageError`."""
     try:
         yield
     except OSError as exc:

@@ -1,9 +1,8 @@
 """Trust of folders, and the key that signs records.
 
-The trusted contents of a folder are stored as digests, in a private file of the user's data
-folder: a changed content needs consent again. The key is in that folder, or where `JP_NB_KEY_FILE`
-says. A reader of the key can sign as the user, so a key file that others can read, or that is
-incomplete, is not used.
+Consents are stored as digests of file contents, in a private file of the user's data folder, so
+changed content needs consent again. The key is in the same folder, or at `JP_NB_KEY_FILE`. Anyone
+who reads the key can sign as the user, so a key file that others can read is refused.
 
 Source: `docs/record.md`.
 """
@@ -30,22 +29,22 @@ from jp_nb.storage import environment
 from jp_nb.storage.files import ForeignFileError, Stamp, data_folder, read_owned_file, stamp
 
 MAX_DIGESTS: Final = 50
-"""Of one folder: those that were agreed to last."""
+"""Stored consents for one folder; the oldest are dropped."""
 
 
 PendingLeaf = tuple[str, JsonValue, str]
-"""Path, value, and the file that says so."""
+"""Path and value of a setting, and the file that sets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingConsent:
-    """A file that sets what only the user may decide, and that nobody agreed to yet.
+    """A file with settings that need the user's consent.
 
     Attributes:
-        folder: Where it counts.
-        file: The file; what it includes belongs to it.
-        digest: Of all that was read.
-        leaves: What is ignored until then.
+        folder: Folder for which the consent is stored.
+        file: The file; its includes belong to it.
+        digest: Digest of the file and its includes.
+        leaves: The settings that are ignored until then.
     """
 
     folder: Path
@@ -55,10 +54,10 @@ class PendingConsent:
 
 
 def revoke_consent(folder: Path) -> list[str]:
-    """Take back what was agreed to in `folder` and above it, and say what there was.
+    """Withdraw the consents for `folder` and its parents. Return messages for the user.
 
     Raises:
-        StorageError: If that cannot be kept.
+        StorageError: The change cannot be stored.
     """
     lines = [f"the consent that you gave in {gone} no longer applies"
              for gone in FolderTrust().revoke(folder)]  # fmt: skip
@@ -68,37 +67,37 @@ def revoke_consent(folder: Path) -> list[str]:
 
 
 def consents_path() -> Path:
-    """Return the file that keeps the consents of this user."""
+    """Return the path of the stored consents."""
     return data_folder() / "trusted-folders.json"
 
 
 def is_trusted_by_environment(folder: Path) -> bool:
-    """Return whether the user's environment says that the files in `folder` count."""
+    """Return True if `JP_NB_TRUST_FOLDERS` lists `folder` or a parent."""
     listed = os.environ.get(environment.TRUST_FOLDERS, "").split(os.pathsep)
     resolved = folder.resolve()
     return any(resolved.is_relative_to(Path(x).resolve()) for x in listed if os.path.isabs(x))
 
 
 class FolderTrust:
-    """The user's consents."""
+    """Stored consents of the user."""
 
     def __init__(self) -> None:
         self._known: tuple[Stamp, dict[str, list[str]]] | None = None
 
     def covers(self, folder: Path, digest: str) -> bool:
-        """Return whether the user agreed to the content of `digest` in `folder`."""
+        """Return True if the user consented to the content with `digest` in `folder`."""
         if is_trusted_by_environment(folder):
             return True
         try:
             return digest in self._load().get(_key(folder), ())
-        except StorageError:  # who agrees again is told
+        except StorageError:  # the next attempt to consent reports the problem
             return False
 
     def agree(self, found: Iterable[PendingConsent]) -> None:
-        """Have what was `found` count from here on.
+        """Store the user's consent to `found`.
 
         Raises:
-            StorageError: If that cannot be kept.
+            StorageError: The consent cannot be stored.
         """
         kept = dict(self._load())
         for pending in found:
@@ -107,10 +106,10 @@ class FolderTrust:
         self._store(kept)
 
     def revoke(self, folder: Path) -> list[Path]:
-        """Take back what was agreed to in `folder` and above it; the folders of which there was.
+        """Withdraw the consents for `folder` and its parents. Return the folders that had any.
 
         Raises:
-            StorageError: If that cannot be kept.
+            StorageError: The change cannot be stored.
         """
         kept = dict(self._load())
         resolved = folder.resolve()
@@ -150,7 +149,7 @@ def _key(folder: Path) -> str:
 
 
 def _parsed(data: bytes) -> dict[str, list[str]]:
-    """Return the digests by folder; what is damaged is nobody's consent."""
+    """Return the digests by folder. Damaged parts are ignored, so they give no consent."""
     found: object = None
     with suppress(ValueError, RecursionError):
         found = json.loads(data)
@@ -164,33 +163,33 @@ def _parsed(data: bytes) -> dict[str, list[str]]:
 
 KEY_BYTES = 32
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
-# Bytes as they are on Windows; elsewhere no waiting for somebody to write into a named pipe.
+# Binary mode on Windows; elsewhere, a named pipe without a writer must not block.
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
 _MAKE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def key_path() -> Path:
-    """Return where the user's key is, or would be."""
+    """Return the path of the user's key. It may not exist."""
     named = os.environ.get(environment.KEY_FILE)
     return Path(named) if named else data_folder() / "notebook-key"
 
 
 class KeyFile:
-    """The key in the file at `path`, by default the user's. Nothing is kept between calls."""
+    """Key file, by default at `key_path()`. It is read anew by each call."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
 
     @property
     def path(self) -> Path:
-        """The file that holds the key, or would."""
+        """Path of the key file. It may not exist."""
         return self._path or key_path()
 
     def read(self) -> SecretBytes | None:
         """Return the key; None if there is no file.
 
         Raises:
-            NoKeyError: If the file cannot be read, is not the user's alone, or holds no key.
+            NoKeyError: The file cannot be read, is not private, or contains no key.
         """
         path = self.path
         try:
@@ -201,10 +200,10 @@ class KeyFile:
             raise _refused(path, f"cannot be read: {exc.strerror or exc}") from exc
 
     def obtain(self) -> SecretBytes:
-        """Return the key, made if there is no file. Of two processes both get that of the first.
+        """Return the key, and create it if there is no file. Concurrent calls get the same key.
 
         Raises:
-            NoKeyError: As `read` does, and if the file cannot be made.
+            NoKeyError: As for `read`, or the file cannot be created.
         """
         if (found := self.read()) is not None:
             return found
@@ -222,7 +221,7 @@ class KeyFile:
 def _read(path: Path) -> SecretBytes:
     descriptor = os.open(path, _READ)
     try:
-        # Of what was opened: a path may mean another file a moment later.
+        # The opened file is checked, because the path may lead to another file a moment later.
         if why := _why_no_key(os.fstat(descriptor)):
             raise _refused(path, why)
         key = SecretBytes(os.read(descriptor, KEY_BYTES))
@@ -253,12 +252,12 @@ def _why_no_key(status: os.stat_result) -> str | None:
 
 
 def _make(path: Path) -> None:
-    """Put a new key at `path`, whole at once, unless there is a file already."""
+    """Create a key file atomically, unless there is a file already."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         _write(temporary)
         try:
-            os.link(temporary, path)  # unlike a renaming it replaces nothing
+            os.link(temporary, path)  # unlike a rename, a link never replaces a file
         except FileExistsError:
             return
         except OSError:  # a file system without links
@@ -276,7 +275,7 @@ def _write(path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
-        path.unlink(missing_ok=True)  # less than a key is worse than none
+        path.unlink(missing_ok=True)  # an incomplete key would be refused later
         raise
 
 
