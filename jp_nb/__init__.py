@@ -205,9 +205,9 @@ def query(
     from jp_nb.config.directives import Directive, parse_tool_choice
 
     session = _loaded()
-    directives = [Directive("cfg", x) for x in _several(cfg)]
-    directives += [Directive("no_cfg", x) for x in _several(no_cfg)]
-    directives += [Directive("attach", x) for x in _several(attach)]
+    directives = [Directive("cfg", x) for x in _as_list(cfg)]
+    directives += [Directive("no_cfg", x) for x in _as_list(no_cfg)]
+    directives += [Directive("attach", x) for x in _as_list(attach)]
     with session.report_errors():
         return session.run_turn(
             text,
@@ -222,7 +222,7 @@ def query(
         )
 
 
-def _several(texts: str | Sequence[str]) -> Sequence[str]:
+def _as_list(texts: str | Sequence[str]) -> Sequence[str]:
     return [texts] if isinstance(texts, str) else texts
 
 
@@ -302,7 +302,7 @@ def ask(
     try:
         answers = turns.ask_questions(questions, label=label, tool=tool)
     except (JpNbError, KeyboardInterrupt) as exc:
-        # Whoever asked sees their own lines, and not all of ours.
+        # The traceback only shows the caller's lines.
         raise exc.with_traceback(None) from exc.__cause__
     return answers if isinstance(question, list | tuple) else answers[questions[0].id]
 

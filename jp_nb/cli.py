@@ -22,7 +22,6 @@ from jp_nb.jsonschema_import import without_parsers
 INTERRUPTED = 128 + 2
 """Exit code of a command that SIGINT ended, as in a shell."""
 
-
 BROKEN_PIPE = 128 + 13
 """Exit code of a command that SIGPIPE ended, as in a shell."""
 
@@ -36,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(arguments)
         module, _, function = options.command.partition(":")
         with without_parsers():  # nbformat loads jsonschema
-            room = import_module(f"jp_nb.headless.{module}")
-        command: Callable[[argparse.Namespace], int] = getattr(room, function)
+            commands = import_module(f"jp_nb.headless.{module}")
+        command: Callable[[argparse.Namespace], int] = getattr(commands, function)
         return command(options)
     except KeyboardInterrupt:
         print("jp-nb: interrupted", file=sys.stderr)
@@ -46,12 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discard the rest
         return BROKEN_PIPE
     except UsageError as exc:
-        return _complain(exc, 2)
+        return _print_error(exc, 2)
     except JpNbError as exc:
-        return _complain(exc, 1)
+        return _print_error(exc, 1)
 
 
-def _complain(exc: JpNbError, code: int) -> int:
+def _print_error(exc: JpNbError, code: int) -> int:
     from jp_nb.text import plain  # loads pydantic
 
     print(f"jp-nb: {plain(str(exc))}", file=sys.stderr)

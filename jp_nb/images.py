@@ -1,4 +1,4 @@
-"""Images that are sent to a model.
+"""Images for models: formats, sizes, and limits.
 
 Source: `docs/record.md`.
 """
@@ -15,23 +15,23 @@ from typing import Final, Literal
 from jp_nb.text import one_line
 
 MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""The kinds that every provider which is sent images takes."""
-_BEGINNINGS: Final = (
+"""Formats that every provider with image input accepts."""
+_SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"),
 )
 MAX_BYTES: Final = 3_750_000
-"""Of one image: 5 MB in Base64, which is as much as Anthropic takes."""
+"""Anthropic's limit for one image is 5 MB in Base64."""
 MAX_SIDE: Final = 2000
-"""Of one image, in pixels: as much as Anthropic takes where a request has more than 20 of them.
+"""Pixels of a side of one image: Anthropic's limit for requests with more than 20 images.
 
 Source: https://docs.anthropic.com/en/docs/build-with-claude/vision
 """
 MAX_NAME_CHARS: Final = 80
 _UNSIZED_JPEG_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
-"""Those between 0xC0 and 0xCF that begin no frame."""
+"""Markers between 0xC0 and 0xCF that do not start a frame."""
 _MAX_SEGMENTS: Final = 10_000
 
 
@@ -57,8 +57,8 @@ class Image:
         return f"<{self.words_with_size}>"
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        shown = {"text/plain": repr(self)}
-        return {**shown, self.media_type: self.text} if self.media_type in MEDIA_TYPES else shown
+        bundle = {"text/plain": repr(self)}
+        return {**bundle, self.media_type: self.text} if self.media_type in MEDIA_TYPES else bundle
 
     @cached_property
     def digest(self) -> str:
@@ -94,21 +94,24 @@ class Image:
 
 
 def format_bytes(count: int) -> str:
-    """Return a number of bytes as a person reads it: `1.2 MB`."""
+    """Return a number of bytes as text: `1.2 MB`."""
     if count < 1000:
         return f"{count} B"
     return f"{count / 1000:.1f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
 
 
 def detect_media_type(content: bytes) -> str | None:
-    """Return the kind of image that `content` begins as; None if it is none of `MEDIA_TYPES`."""
+    """Return the format of `content`, one of `MEDIA_TYPES`, or None."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for start, kind in _BEGINNINGS if content.startswith(start)), None)
+    return next((kind for start, kind in _SIGNATURES if content.startswith(start)), None)
 
 
 def find_image_problem(image: Image) -> str | None:
-    """Return why no model can be sent `image`, None: it can. One refused would end each request."""
+    """Return the reason why models cannot receive `image`, or None.
+
+    An image that a provider rejects would make each request fail.
+    """
     if image.media_type not in MEDIA_TYPES:
         return f"models accept {', '.join(MEDIA_TYPES)}"
     if detect_media_type(image.content) != image.media_type:
@@ -122,11 +125,11 @@ def find_image_problem(image: Image) -> str | None:
     return None
 
 
-# --- how large it is -------------------------------------------------------------------------
+# --- sizes -----------------------------------------------------------------------------------
 
 
 def read_image_size(content: bytes) -> tuple[int, int] | None:
-    """Return the width and height that the head of an image tells; None if it does not.
+    """Return width and height from the header of an image, or None.
 
     Source: https://www.w3.org/TR/png/#11IHDR, https://www.w3.org/Graphics/GIF/spec-gif89a.txt,
     https://www.w3.org/Graphics/JPEG/itu-t81.pdf (B.2.2),
@@ -134,30 +137,29 @@ def read_image_size(content: bytes) -> tuple[int, int] | None:
     """
     match detect_media_type(content):
         case "image/png" if content[12:16] == b"IHDR":
-            found = _number(content[16:20], "big"), _number(content[20:24], "big")
+            size = _number(content[16:20], "big"), _number(content[20:24], "big")
         case "image/gif":
-            found = _number(content[6:8], "little"), _number(content[8:10], "little")
+            size = _number(content[6:8], "little"), _number(content[8:10], "little")
         case "image/jpeg":
-            found = next(_jpeg_sizes(content), (0, 0))
+            size = next(_iter_jpeg_sizes(content), (0, 0))
         case "image/webp":
-            found = _webp_size(content)
+            size = _read_webp_size(content)
         case _:
             return None
-    return found if min(found) > 0 else None
+    return size if min(size) > 0 else None
 
 
 def _number(content: bytes, order: Literal["big", "little"]) -> int:
     return int.from_bytes(content, order)
 
 
-def _jpeg_sizes(content: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the size of each frame: segments follow each other, each with its length."""
+def _iter_jpeg_sizes(content: bytes) -> Iterator[tuple[int, int]]:
     at = 2
     for _ in range(_MAX_SEGMENTS):
         if at + 9 > len(content) or content[at] != 0xFF:
             return
         marker = content[at + 1]
-        if marker == 0xFF:  # fill bytes may stand before a marker
+        if marker == 0xFF:  # fill byte before a marker
             at += 1
             continue
         if 0xC0 <= marker <= 0xCF and marker not in _UNSIZED_JPEG_MARKERS:
@@ -165,7 +167,7 @@ def _jpeg_sizes(content: bytes) -> Iterator[tuple[int, int]]:
         at += 2 + max(2, _number(content[at + 2 : at + 4], "big"))
 
 
-def _webp_size(content: bytes) -> tuple[int, int]:
+def _read_webp_size(content: bytes) -> tuple[int, int]:
     match content[12:16]:
         case b"VP8X":
             return 1 + _number(content[24:27], "little"), 1 + _number(content[27:30], "little")

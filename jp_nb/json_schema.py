@@ -1,10 +1,10 @@
-"""Validate against JSON Schema.
+"""Walk JSON schemas: subschemas, references, and loops.
 
-With JupyterLab comes `rfc3987_syntax`, which checks the format `iri`. Importing it builds some
-forty parsers: as much work as all else that `jp-nb run` does for a short notebook.
+`jsonschema` and `referencing` validate schemas and answers (`jp_nb/session/structured.py`). They do
+not return the paths of subschemas, which error messages need, and without which a loop looks like
+two equal schemas.
 
-Source: https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2, 10 and 11,
-https://github.com/python-jsonschema/jsonschema/blob/main/jsonschema/_format.py.
+Source: https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2, 10, and 11.
 """
 
 from __future__ import annotations
@@ -18,16 +18,11 @@ from pydantic import JsonValue
 
 from jp_nb.errors import UsageError
 
-# Not by `jsonschema` and `referencing`, which check schemas and answers (`session/structured.py`):
-# they return the schema that a reference names and those within a schema, but not where these
-# are. Messages here name the place, and only places tell a loop from two schemas that are equal.
-
-
 SchemaPath = tuple[str | int, ...]
 Schema = Mapping[str, JsonValue]
 
 ONLY_ITSELF: Final = "the schema only refers to itself"
-"""Message about a schema whose references lead back to it and that has no other keyword."""
+"""Error message for a schema that is only a reference to itself."""
 DEFINITIONS: Final = ("$defs", "definitions")
 _ONE: Final = frozenset(
     {"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items",
@@ -40,7 +35,7 @@ _NAMED: Final = frozenset(
 _SAME_VALUE: Final = frozenset(
     {"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"}
 )
-"""Keywords whose schemas say something of the same value, not of a part of it."""
+"""Keywords with schemas for the same value, not for a part of it."""
 _PLAIN_KEY: Final = re.compile(r"[\w$-]+")
 
 
@@ -56,7 +51,7 @@ def format_schema_path(path: Iterable[str | int]) -> str:
 
 
 def child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bool]]:
-    """Yield the schemas directly in `schema`, with the way there, which begins with a keyword."""
+    """Yield the schemas directly in `schema`, with their paths, which start with a keyword."""
     for keyword, value in schema.items():
         inner: Iterable[tuple[SchemaPath, JsonValue]] = ()
         if isinstance(value, list) and keyword in _SEVERAL:
@@ -71,10 +66,10 @@ def child_schemas(schema: Schema) -> Iterator[tuple[SchemaPath, Schema | bool]]:
 
 
 def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonValue]:
-    """Return where `reference`, such as `#/$defs/City`, leads in `root`, and what is there.
+    """Return path and value of the target of `reference`, such as `#/$defs/City`, in `root`.
 
     Raises:
-        LookupError: If it leads out of `root`, or to nothing there; says which.
+        LookupError: If the target is outside of `root` or does not exist. The message says which.
     """
     if reference != "#" and not reference.startswith("#/"):
         raise LookupError(
@@ -96,10 +91,10 @@ def resolve_reference(root: Schema, reference: str) -> tuple[SchemaPath, JsonVal
 
 
 def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
-    """Return every schema in `root` that is an object, itself included, by its path.
+    """Return `root` and every schema in it that is an object, by path.
 
     Raises:
-        UsageError: If a reference leads out of `root`, or to what is not a schema; names its place.
+        UsageError: If a reference is not valid. The message has its path.
     """
     found: dict[SchemaPath, Schema] = {}
     waiting: list[tuple[SchemaPath, Schema]] = [((), root)]
@@ -109,13 +104,13 @@ def all_schemas(root: Schema) -> dict[SchemaPath, Schema]:
             continue
         found[path] = schema
         below = [((*path, *way), child) for way, child in child_schemas(schema)]
-        for where, child in (*_referred(root, path, schema), *reversed(below)):
+        for where, child in (*_resolve_own_reference(root, path, schema), *reversed(below)):
             if not isinstance(child, bool):
                 waiting.append((where, child))
     return found
 
 
-def _referred(
+def _resolve_own_reference(
     root: Schema, path: SchemaPath, schema: Schema
 ) -> list[tuple[SchemaPath, Schema | bool]]:
     for keyword in ("$dynamicRef", "$recursiveRef"):
@@ -137,16 +132,16 @@ def _referred(
 
 
 def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
-    """Return the path at which `root` leads back to a schema it comes from; None if none does.
+    """Return the path at which `root` leads back to a schema on the way; None without a loop.
 
     Args:
-        root: A schema whose references are in order.
-        same_value: Only loops that never come to a part of the value, and so never end.
+        root: A schema with valid references.
+        same_value: True for loops that do not reach a part of the value, so that they never end.
     """
     known = all_schemas(root)
     done: set[SchemaPath] = set()
     for start in known:
-        trail = [(start, _next(root, start, known[start], same_value=same_value))]
+        trail = [(start, _iter_next(root, start, known[start], same_value=same_value))]
         on_trail = {start}
         while trail:
             path, following = trail[-1]
@@ -158,15 +153,15 @@ def find_loop(root: Schema, *, same_value: bool = False) -> SchemaPath | None:
             elif step in on_trail:
                 return path
             elif step not in done and step in known:
-                trail.append((step, _next(root, step, known[step], same_value=same_value)))
+                trail.append((step, _iter_next(root, step, known[step], same_value=same_value)))
                 on_trail.add(step)
     return None
 
 
-def _next(
+def _iter_next(
     root: Schema, path: SchemaPath, schema: Schema, *, same_value: bool
 ) -> Iterator[SchemaPath]:
-    for where, _ in _referred(root, path, schema):
+    for where, _ in _resolve_own_reference(root, path, schema):
         yield where
     for way, _ in child_schemas(schema):
         if way[0] not in DEFINITIONS and (not same_value or way[0] in _SAME_VALUE):

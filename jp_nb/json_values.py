@@ -1,17 +1,16 @@
-"""JSON as this package reads, compares, stores and sends it.
+"""Read, compare, store, and send JSON.
 
-Text of strangers is read with bounds. A value is written in one of three ways that others rely on:
+Input is read with limits. Other code relies on three text forms:
 
-    canonical_json   the same for all spellings of a value: what is signed, and what tells records
-                     apart that a page wrote again
-    sorted_json      each value its own text (`1` is not `1.0`): what names an item of a list
-    compact_json     in the order given: what is sent to models and processes
+    canonical_json   equal for all spellings of a value: signatures, comparison of records
+    sorted_json      one text for each value (`1` is not `1.0`): identity of items of a list
+    compact_json     keys in their order: text for models and processes
 
-Half of a surrogate pair, which JSON can spell and UTF-8 cannot, is mended by `whole_text` in what
-is kept, and sent as `?` by `to_utf8`.
+JSON can contain one half of a surrogate pair, UTF-8 cannot. `replace_surrogates` repairs stored
+text, and `encode_utf8` sends `?`.
 
-Source: `docs/record.md`: a notebook's JSON has no infinities and no depth that its readers cannot
-follow. https://www.rfc-editor.org/rfc/rfc8785 (number and key rules of the canonical form).
+Source: `docs/record.md`: notebook JSON has no infinities and a limited depth.
+https://www.rfc-editor.org/rfc/rfc8785 (numbers and keys of the canonical form).
 """
 
 from __future__ import annotations
@@ -28,41 +27,43 @@ from jp_nb.errors import StorageError
 
 JsonObject = dict[str, JsonValue]
 
-# Objects and lists within one another. The limits differ because of who has to follow them:
+# Maximum depth of nested objects and lists:
 MAX_LEVELS: Final = 100
-"""Of what a record stores: any JSON reader, with all that lies around it, gets to its end."""
+"""Of stored values: any JSON reader can read the whole notebook."""
 MAX_SCHEMA_LEVELS: Final = 64
 """Of a JSON schema: a validator calls several functions for each level."""
 MAX_CONFIG_LEVELS: Final = 32
-"""Of a configuration, whose checks, paths and merges recurse; also the keys of a path."""
+"""Of a configuration, where checks and merges recurse; also the number of keys of a path."""
 MAX_SHOWN_LEVELS: Final = 20
-"""Of what is shown key by key: deeper values, indented that far, nobody reads."""
+"""Of values that are shown key by key: deeper ones are hard to read."""
 MAX_INDENTED_LEVELS: Final = 16
-"""Of JSON with a line for each item: each line begins with two spaces for each level, so that a
-value of a megabyte could fill gigabytes."""
+"""Of indented JSON: because of the indentation, a value of 1 MB could fill gigabytes."""
 
 
 # --- reading ---------------------------------------------------------------------------------
 
 
 def read_json(text: str, *, max_levels: int = MAX_LEVELS) -> JsonValue:
-    """Return what the JSON `text` says.
+    """Return the value of the JSON `text`.
 
     Raises:
-        ValueError: If it is not JSON, or has numbers or nesting that a stored record cannot have.
+        ValueError: If it is not JSON, or a record cannot store it: an infinite number, or too many
+            levels.
     """
     with suppress(RecursionError):
-        value: JsonValue = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value: JsonValue = json.loads(
+            text, parse_constant=_reject_constant, parse_float=_parse_finite
+        )
         if not is_deeper(value, max_levels):
             return value
     raise ValueError(f"nested too deeply: more than {max_levels} levels")
 
 
-def _no_number(text: str) -> JsonValue:
+def _reject_constant(text: str) -> JsonValue:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError(f"the number {text[:20]} is too large")
@@ -70,7 +71,7 @@ def _finite(text: str) -> float:
 
 
 def is_deeper(value: object, levels: int) -> bool:
-    """Return True if more than `levels` objects and lists lie within one another in `value`."""
+    """Return True if objects and lists are nested more than `levels` deep in `value`."""
     level = [value]
     while level := [x for x in level if isinstance(x, (dict, list))]:
         if levels == 0:
@@ -81,7 +82,7 @@ def is_deeper(value: object, levels: int) -> bool:
 
 
 def is_storable(value: object) -> bool:
-    """Return True if a record can keep `value`: its numbers are finite, its levels not too many."""
+    """Return True if a record can store `value`: finite numbers, limited depth."""
     return not is_deeper(value, MAX_LEVELS) and _is_finite(value)
 
 
@@ -101,7 +102,7 @@ def as_object(value: JsonValue) -> JsonObject:
 # --- writing ---------------------------------------------------------------------------------
 
 
-# Made once: `json.dumps` with options makes an encoder for each call.
+# `json.dumps` with options would create an encoder for each call.
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _sorted = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 _signed = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":")).encode
@@ -111,31 +112,31 @@ _line = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", "
 
 
 def compact_json(value: object) -> str:
-    """Return `value` as JSON without spaces, its keys in the order given."""
+    """Return JSON without spaces, with the keys in their order."""
     return _compact(value)
 
 
 def spaced_json(value: JsonValue) -> str:
-    """Return `value` as JSON in one line, as people write it."""
+    """Return JSON in one line, with spaces after `,` and `:`."""
     return _spaced(value)
 
 
 def sorted_json(value: JsonValue) -> str:
-    """Return the one JSON text of `value`: compact, keys sorted."""
+    """Return compact JSON with sorted keys: one text for each value."""
     return _sorted(value)
 
 
 def indented_json(value: JsonValue) -> str:
-    """Return `value` as JSON, a line for each item; in one line if it is nested deeply."""
+    """Return JSON with a line for each item, or in one line if it is nested deeply."""
     levels = None if is_deeper(value, MAX_INDENTED_LEVELS) else 2
     return json.dumps(value, ensure_ascii=False, indent=levels)
 
 
 def canonical_json(value: Any) -> str:
-    """Return JSON text in ASCII, without newlines, that is the same for all spellings of `value`.
+    """Return ASCII JSON without newlines that is equal for all spellings of `value`.
 
-    Pages and file formats rewrite JSON without changing what it says, so it is made of what they
-    keep: numbers are IEEE doubles, keys are sorted, what no file can hold is replaced.
+    Front ends and file formats may spell JSON in another way. The canonical form only contains what
+    they preserve: numbers are IEEE doubles, keys are sorted, and unstorable values are replaced.
 
     Raises:
         StorageError: If it is nested too deeply.
@@ -161,7 +162,7 @@ def _canonical(value: Any) -> Any:
 
 
 def _double(value: float) -> float | None:
-    """Return the double that a page reads; None where it writes null."""
+    # JavaScript writes null for infinite numbers.
     try:
         number = float(value)
     except OverflowError:
@@ -175,7 +176,7 @@ _SCALARS: Final = frozenset({str, int, float, bool, type(None)})
 
 
 def copy_json(value: Any) -> Any:
-    """Return what `json_copy` does, several times faster; of what is not nested deeply."""
+    """Return a deep copy of a JSON value: fast, for values with limited depth."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -185,52 +186,52 @@ def copy_json(value: Any) -> Any:
 
 
 def copy_nested_json(value: Any) -> Any:
-    """Return a copy of JSON `value` that shares nothing with it, however deep it is nested."""
+    """Return a deep copy of a JSON value of any depth."""
     return json.loads(json.dumps(value))
 
 
 def make_storable(value: JsonValue) -> JsonValue:
-    """Return `value`, with what UTF-8 or JSON cannot express replaced: such a file would not open.
+    """Return `value` with replacements for numbers and characters that a file cannot store.
 
-    A value that needs no change is returned itself.
+    Returns `value` itself if it needs no replacement.
     """
     return make_storable_with_size(value)[0]
 
 
 def make_storable_with_size(value: JsonValue) -> tuple[JsonValue, int]:
-    """Return `value` as a notebook can hold it, and its size as JSON in bytes."""
+    """Return `make_storable(value)`, and its size as JSON in bytes."""
     try:
         return value, len(_stored(value).encode())
-    except ValueError:  # a number or a character that a file cannot hold: rare
-        clean = _cleaned(value)
+    except ValueError:  # a number or a character that a file cannot store: rare
+        clean = _replace_unstorable(value)
         return clean, len(_spaced(clean).encode())
 
 
 def format_storable_line(value: JsonValue) -> bytes:
-    """Return `value`, as `storable` has it, in one line of JSON."""
+    """Return `make_storable(value)` as one line of JSON."""
     try:
         return _line(value).encode()
     except ValueError:
-        return _line(_cleaned(value)).encode()
+        return _line(_replace_unstorable(value)).encode()
 
 
-def _cleaned(value: JsonValue) -> JsonValue:
+def _replace_unstorable(value: JsonValue) -> JsonValue:
     match value:
         case str():
             return replace_surrogates(value)
         case float() if not math.isfinite(value):
             return None
         case dict():
-            return {replace_surrogates(key): _cleaned(item) for key, item in value.items()}
+            return {replace_surrogates(k): _replace_unstorable(item) for k, item in value.items()}
         case list():
-            return [_cleaned(item) for item in value]
+            return [_replace_unstorable(item) for item in value]
     return value
 
 
 def replace_surrogates(text: str) -> str:
-    """Return `text` as UTF-8 can hold it.
+    """Return `text` without surrogates, so that UTF-8 can encode it.
 
-    Halves of a surrogate pair become their character, a lone one U+FFFD.
+    A pair becomes its character, a single half becomes U+FFFD.
     """
     try:
         text.encode()
@@ -240,5 +241,5 @@ def replace_surrogates(text: str) -> str:
 
 
 def encode_utf8(text: str) -> bytes:
-    """Return `text` in UTF-8; half of a surrogate pair, as a model may write it, becomes `?`."""
+    """Return `text` in UTF-8, with `?` for each half of a surrogate pair."""
     return text.encode(errors="replace")

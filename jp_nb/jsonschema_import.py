@@ -1,7 +1,7 @@
-"""Lets `jsonschema` be imported without parsers that it hardly ever needs.
+"""Import `jsonschema` without slow parsers.
 
-With JupyterLab comes `rfc3987_syntax`, which checks the format `iri`. Importing it builds some
-forty parsers: as much work as all else that `jp-nb run` does for a short notebook.
+JupyterLab installs `rfc3987_syntax`, which checks the format `iri`. Its import builds about forty
+parsers, as much work as the rest of `jp-nb run` for a short notebook.
 
 Source: https://github.com/python-jsonschema/jsonschema/blob/main/jsonschema/_format.py
 """
@@ -20,16 +20,16 @@ PARSERS: Final = "rfc3987_syntax"
 
 @contextmanager
 def without_parsers() -> Iterator[None]:
-    """While this lasts, an import of `jsonschema` gets a check that imports the parsers when used.
+    """Delay the import of the parsers until `jsonschema`, imported in this context, uses them.
 
-    What it checks is the same, then and later, with the parsers installed or without.
+    The results of validation are the same.
     """
     if {"jsonschema", PARSERS} & sys.modules.keys() or find_spec(PARSERS) is None:
         yield
         return
-    stand_in = ModuleType(PARSERS)
-    vars(stand_in)["is_valid_syntax"] = _is_valid_syntax
-    sys.modules[PARSERS] = stand_in
+    module = ModuleType(PARSERS)
+    vars(module)["is_valid_syntax"] = _is_valid_syntax
+    sys.modules[PARSERS] = module
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The versions of the packages that matter here."""
+"""Versions of installed packages."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PACKAGES = (
 
 
 def list_versions() -> list[str]:
-    """Names and versions; `-` for what is not installed."""
-    found = [f"Python {sys.version.split()[0]}"]
+    """Return names and versions of Python and the packages; `-` if one is not installed."""
+    versions = [f"Python {sys.version.split()[0]}"]
     for name in PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
-            found.append(f"{name} -")
-    return found
+            versions.append(f"{name} -")
+    return versions

@@ -69,7 +69,7 @@ def test_link_of_another_user_is_refused(
 ) -> None:
     (folder / "real.json").write_text("old")
     (folder / "report.json").symlink_to("real.json")
-    monkeypatch.setattr(file_writing, "_is_ours", lambda _: False)
+    monkeypatch.setattr(file_writing, "_belongs_to_user", lambda _: False)
     with pytest.raises(OSError, match="a link that belongs to another user"):
         write(folder / "report.json")
 
