@@ -11,7 +11,7 @@ from jp_nb.notebook.display.capture import (
     MAX_CHARS,
     MAX_IMAGES,
     MAX_OUTPUTS,
-    KeptText,
+    BoundedText,
     OutputCapture,
 )
 
@@ -19,7 +19,7 @@ PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n123").decode()
 
 
 def kept(*pieces: str) -> str:
-    text = KeptText()
+    text = BoundedText()
     for piece in pieces:
         text.add(piece)
     return str(text)
@@ -45,7 +45,7 @@ def test_text_is_kept_as_a_terminal_shows_it() -> None:
 
 @pytest.mark.parametrize("line", ["a line\n", "\r50%", "x"])
 def test_only_beginning_and_end_of_a_flood_are_kept(line: str) -> None:
-    text = KeptText()
+    text = BoundedText()
     for _ in range(60_000):
         text.add(line)
     sizes = [len(part) for part in vars(text).values() if isinstance(part, str)]
@@ -57,7 +57,7 @@ def test_only_beginning_and_end_of_a_flood_are_kept(line: str) -> None:
 def test_only_first_and_last_of_many_outputs_are_kept() -> None:
     capture = OutputCapture()
     for number in range(10_000):
-        capture.take("display_data", display(str(number)))
+        capture.add_message("display_data", display(str(number)))
     outputs = capture.outputs()
     assert len(outputs) == 2 * MAX_OUTPUTS + 1
     assert [outputs[0].text, outputs[-1].text] == ["0", "9999"]
@@ -66,9 +66,9 @@ def test_only_first_and_last_of_many_outputs_are_kept() -> None:
 
 def test_only_the_first_valid_images_are_kept() -> None:
     capture = OutputCapture()
-    capture.take("display_data", display("lies", **{"image/png": "bm90IGEgcGljdHVyZQ=="}))
+    capture.add_message("display_data", display("lies", **{"image/png": "bm90IGEgcGljdHVyZQ=="}))
     for _ in range(MAX_IMAGES + 3):
-        capture.take("display_data", display("figure", **{"image/png": PNG}))
+        capture.add_message("display_data", display("figure", **{"image/png": PNG}))
     lies, *figures = capture.outputs()
     assert lies.images == ()
     assert [len(each.images) for each in figures] == [1] * MAX_IMAGES + [0] * 3
@@ -77,19 +77,19 @@ def test_only_the_first_valid_images_are_kept() -> None:
 
 def test_updates_and_clearing_are_applied() -> None:
     capture = OutputCapture()
-    capture.print("stdout", "gone\n")
-    capture.take("clear_output", {"wait": True})
+    capture.add_text("stdout", "gone\n")
+    capture.add_message("clear_output", {"wait": True})
     assert [each.text for each in capture.outputs()] == ["gone\n"]
-    capture.take("display_data", display("1", "a"))
-    capture.print("stderr", "x")
-    capture.take("update_display_data", display("2", "a"))
-    capture.take("update_display_data", display("nobody's", "b"))
+    capture.add_message("display_data", display("1", "a"))
+    capture.add_text("stderr", "x")
+    capture.add_message("update_display_data", display("2", "a"))
+    capture.add_message("update_display_data", display("nobody's", "b"))
     assert [each.text for each in capture.outputs()] == ["2", "x"]
-    capture.take("clear_output", {})
+    capture.add_message("clear_output", {})
     assert capture.outputs() == ()
 
 
 def test_terminal_escapes_are_removed() -> None:
     capture = OutputCapture()
-    capture.print("stdout", "\x1b[31mred\x1b[0m \u202eback\x1b]0;title\x07\x00")
+    capture.add_text("stdout", "\x1b[31mred\x1b[0m \u202eback\x1b]0;title\x07\x00")
     assert capture.outputs()[0].text == "red ⟨U+202E⟩back"

@@ -55,7 +55,7 @@ def test_text_above_a_form_is_updated_less_often_the_longer_it_is(
     display.show({"text/plain": ""}, lambda _: None)
     display(ShowText("message", "x" * 9 * CHARS_PER_INTERVAL))
     display._update()
-    assert display._clock.soonest == pytest.approx(1.0)
+    assert display._clock.next_allowed == pytest.approx(1.0)
 
 
 # --- several parts -----------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class Showing:
     """Stands in for `ToolOutput`: every tool shows something."""
 
     watches = False
-    function_has_pictured = False
+    function_has_image = False
 
     def open(self) -> None: ...
 
@@ -78,10 +78,10 @@ class Showing:
     def function_ends(self) -> bool:
         return True
 
-    def function_has_shown(self) -> bool:
+    def function_has_output(self) -> bool:
         return False
 
-    def others_have_shown(self) -> bool:
+    def others_have_output(self) -> bool:
         return True
 
     def take(self, *, of_function: bool) -> list[Any]:
@@ -126,7 +126,7 @@ class Watched:
         for event in events:
             self.display(event)
             self.now += 0.01
-            if self.now >= self.display._clock.soonest:
+            if self.now >= self.display._clock.next_allowed:
                 self.display._update()
 
 

@@ -55,7 +55,7 @@ class Tools:
     """Stands in for `ToolOutput`: a function prints, or shows a figure, if told so."""
 
     watches = False
-    function_has_pictured = False
+    function_has_image = False
 
     def __init__(self, cell: CellOutput, *, live: bool) -> None:
         self.cell, self.live = cell, live
@@ -63,7 +63,7 @@ class Tools:
         self.seen = False
 
     def prints(self, text: str, *, pictured: bool = False) -> None:
-        self.seen, self.function_has_pictured = True, pictured
+        self.seen, self.function_has_image = True, pictured
         if self.live:
             self.cell.prints(text)
         else:
@@ -74,15 +74,15 @@ class Tools:
     def close(self) -> None: ...
 
     def function_begins(self) -> None:
-        self.seen = self.function_has_pictured = False
+        self.seen = self.function_has_image = False
 
     def function_ends(self) -> bool:
         return self.seen
 
-    def function_has_shown(self) -> bool:
+    def function_has_output(self) -> bool:
         return False
 
-    def others_have_shown(self) -> bool:
+    def others_have_output(self) -> bool:
         return False
 
     def take(self, *, of_function: bool) -> list[Any]:
@@ -164,7 +164,7 @@ def test_status_line_moves_below_an_image(live: bool) -> None:
     turn.sees(begins("a"))
     turn.runs("a", "(printed)")
     if live:
-        turn.display._outputs.show_all(status="(waits)", more="", tools_run=False)
+        turn.display._outputs.show_all(status="(waits)", queue_line="", tools_run=False)
     turn.sees(ends("a", ONE, TWO))
     turn.sees(said("Seen."))
     assert turn.end() == ["✓ a() · 2 images", "(printed)", "<one>", "<two>", "Seen."]

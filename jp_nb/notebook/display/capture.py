@@ -1,7 +1,7 @@
 """Capture the output of tools, and show it in the cell.
 
 The captured text is bounded: its beginning and its end are kept. All output of a cell leaves the
-kernel through one method, from any thread.
+kernel through `Session.send`, from any thread.
 
 Source: `docs/notebook-tools.md`.
 """
@@ -27,7 +27,7 @@ from jp_nb.tools.notebook_access import CellOutput
 
 
 def open_figures() -> frozenset[int]:
-    """Return the numbers of the figures that are open; none if nothing draws inline."""
+    """Return the numbers of matplotlib's open figures if the inline backend is active."""
     inline = sys.modules.get("matplotlib_inline.backend_inline")
     pyplot = sys.modules.get("matplotlib.pyplot")
     if inline is None or pyplot is None or "inline" not in str(pyplot.get_backend()):
@@ -36,54 +36,51 @@ def open_figures() -> frozenset[int]:
 
 
 def show_figures() -> None:
-    """Show them now."""
+    """Show the open figures now."""
     if open_figures():
         sys.modules["matplotlib_inline.backend_inline"].flush_figures()
 
 
-_SENT: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
-"""By stream, the buffers that took the place of those whose text was sent."""
+_FLUSHED: WeakKeyDictionary[Any, object] = WeakKeyDictionary()
+"""Buffers of each stream after the last flush."""
 
 
 def flush_streams() -> None:
-    """Send what was printed so far; where nothing was, wait for nobody."""
+    """Send the printed text. Return at once if nothing was printed since the last call."""
     for stream in (sys.stdout, sys.stderr):
-        if not _holds_nothing(stream):
-            with suppress(Exception):  # somebody's own stream
+        if not _is_flushed(stream):
+            with suppress(Exception):  # the user may have replaced the stream
                 _flush(stream)
 
 
 def _flush(stream: Any) -> None:
-    def note() -> None:  # in the thread that alone replaces the buffers: what was in them is sent
-        _SENT[stream] = stream._buffers
+    # This runs in the publishing thread, which replaces the buffers when it has sent their text.
+    def set_flushed() -> None:
+        _FLUSHED[stream] = stream._buffers
 
     stream.flush()
-    stream.pub_thread.schedule(note)
+    stream.pub_thread.schedule(set_flushed)
 
 
-def _holds_nothing(stream: Any) -> bool:
-    """Return True if nothing was printed since the buffers were noted: they are there, and empty.
-
-    Others that are empty may have taken their place while the text is still on its way.
-    """
+def _is_flushed(stream: Any) -> bool:
+    # New buffers are empty too, while the text of the previous ones is not yet sent.
     buffers = getattr(stream, "_buffers", None)
-    return buffers is not None and not buffers and _SENT.get(stream) is buffers
+    return buffers is not None and not buffers and _FLUSHED.get(stream) is buffers
 
 
 MAX_CHARS: Final = 25_000
-"""Of the beginning of one output, and of its end."""
+"""Limit at the beginning of one output, and at its end."""
 MAX_OUTPUTS: Final = 100
-"""At the beginning of a run, and at its end."""
+"""Limit at the beginning of a run, and at its end."""
 MAX_IMAGES: Final = 20
-"""The first ones of a run."""
 
 Kind = Literal["stream", "display", "result"]
 
 
-class KeptText:
-    """The beginning and the end of a text that comes in pieces; lines as a terminal ends with them.
+class BoundedText:
+    """The beginning and the end of a text that arrives in pieces.
 
-    What a carriage return overwrites, such as a progress bar's last state, is gone.
+    As in a terminal, a carriage return overwrites the line, such as a progress bar.
     """
 
     def __init__(self) -> None:
@@ -95,25 +92,25 @@ class KeptText:
 
     def add(self, text: str) -> None:
         """Append `text`."""
-        done, newline, line = (self._line + text).rpartition("\n")
-        if "\r" in done:
-            done = "\n".join(map(_overwritten, done.split("\n")))
-        self._keep(done + newline)
-        # One return stays: it counts once something comes behind it.
-        self._line = line[line.rstrip("\r").rfind("\r") + 1 :]
+        lines, newline, last = (self._line + text).rpartition("\n")
+        if "\r" in lines:
+            lines = "\n".join(map(_visible_part, lines.split("\n")))
+        self._append(lines + newline)
+        # A final carriage return stays: it takes effect when more text arrives.
+        self._line = last[last.rstrip("\r").rfind("\r") + 1 :]
         if len(self._line) > MAX_CHARS:
-            self._keep(self._line)
+            self._append(self._line)
             self._line = ""
 
     def __str__(self) -> str:
-        """Return what is kept, and how much is not."""
-        line = _overwritten(self._line)
+        """Return the text, with a note in place of omitted characters."""
+        line = _visible_part(self._line)
         tail = "".join(self._tail)[-MAX_CHARS:]
-        left_out = self._chars - len(self._head) - len(tail)
-        gap = f"\n[… {left_out} characters omitted …]\n" if left_out else ""
+        omitted = self._chars - len(self._head) - len(tail)
+        gap = f"\n[… {omitted} characters omitted …]\n" if omitted else ""
         return f"{self._head}{gap}{tail}{line}"
 
-    def _keep(self, text: str) -> None:
+    def _append(self, text: str) -> None:
         self._chars += len(text)
         if room := MAX_CHARS - len(self._head):
             self._head += text[:room]
@@ -126,24 +123,23 @@ class KeptText:
             self._tail_chars = MAX_CHARS
 
 
-def _overwritten(line: str) -> str:
-    """Return what a terminal shows of `line`."""
+def _visible_part(line: str) -> str:
     return line.rstrip("\r").rpartition("\r")[-1]
 
 
 @dataclass(slots=True)
-class _Kept:
-    """One output; `name` tells streams apart, `display_id` is by what it is updated."""
+class _Output:
+    """One captured output; `name` is the name of a stream."""
 
     kind: Kind
     name: str = ""
     display_id: str | None = None
-    text: KeptText = field(default_factory=KeptText)
+    text: BoundedText = field(default_factory=BoundedText)
     images: tuple[Image, ...] = ()
 
 
 class OutputCapture:
-    """Keeps the outputs of one run of code, in order, as a page would have them at its end.
+    """The outputs of one run of code, in the state that a page shows at its end.
 
     Attributes:
         value: True while the value of an expression is displayed.
@@ -151,71 +147,75 @@ class OutputCapture:
 
     def __init__(self) -> None:
         self.value = False
-        self._first: list[_Kept] = []
-        self._last: deque[_Kept] = deque(maxlen=MAX_OUTPUTS)
+        self._first: list[_Output] = []
+        self._last: deque[_Output] = deque(maxlen=MAX_OUTPUTS)
         self._count = self._images = 0
         self._clears_next = False
 
-    def take(self, kind: str, content: Mapping[str, Any]) -> None:
-        """Keep one message of Jupyter's protocol.
+    def add_message(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Add the content of an iopub message of the type `kind`.
 
         Source: https://jupyter-client.readthedocs.io/en/stable/messaging.html
         """
         if kind == "stream":
-            self.print(str(content.get("name", "stdout")), str(content.get("text", "")))
+            self.add_text(str(content.get("name", "stdout")), str(content.get("text", "")))
         elif kind in ("display_data", "execute_result"):
-            self._append(self._filled(_Kept("display", display_id=_display_id(content)), content))
-        elif kind == "update_display_data" and (name := _display_id(content)) is not None:
-            for kept in (*self._first, *self._last):
-                if kept.display_id == name:
-                    self._filled(kept, content)
+            output = _Output("display", display_id=_display_id(content))
+            self._fill(output, content)
+            self._append(output)
+        elif kind == "update_display_data" and (display_id := _display_id(content)) is not None:
+            for output in (*self._first, *self._last):
+                if output.display_id == display_id:
+                    self._fill(output, content)
         elif kind == "clear_output":
             self._clears_next = True
             if not content.get("wait"):
                 self._clear()
 
-    def print(self, stream: str, text: str) -> None:
-        """Keep what was written to `stream`."""
+    def add_text(self, stream: str, text: str) -> None:
+        """Add text that was written to `stream`."""
         latest = next(iter(reversed(self._last or self._first)), None)
         if self._clears_next or latest is None or (latest.kind, latest.name) != ("stream", stream):
-            latest = self._append(_Kept("stream", stream))
+            latest = _Output("stream", stream)
+            self._append(latest)
         latest.text.add(text)
 
     def outputs(self) -> tuple[CellOutput, ...]:
-        """Return what is kept, without terminal escapes."""
-        left_out = self._count - len(self._first) - len(self._last)
-        gap = [CellOutput("stream", f"[… {left_out} outputs omitted …]")]
-        first, last = map(_read, self._first), map(_read, self._last)
-        return (*first, *(gap if left_out else []), *last)
+        """Return the outputs without terminal escapes, with a note in place of omitted ones."""
+        omitted = self._count - len(self._first) - len(self._last)
+        gap = [CellOutput("stream", f"[… {omitted} outputs omitted …]")]
+        first, last = map(_to_cell_output, self._first), map(_to_cell_output, self._last)
+        return (*first, *(gap if omitted else []), *last)
 
-    def _append(self, kept: _Kept) -> _Kept:
+    def _append(self, output: _Output) -> None:
         if self._clears_next:
             self._clear()
         self._count += 1
-        (self._first if len(self._first) < MAX_OUTPUTS else self._last).append(kept)
-        return kept
+        (self._first if len(self._first) < MAX_OUTPUTS else self._last).append(output)
 
     def _clear(self) -> None:
         self._first.clear()
         self._last.clear()
         self._count, self._clears_next = 0, False
 
-    def _filled(self, kept: _Kept, content: Mapping[str, Any]) -> _Kept:
+    def _fill(self, output: _Output, content: Mapping[str, Any]) -> None:
         bundle = content.get("data") or {}
-        kept.kind = "result" if self.value else kept.kind
-        kept.text = KeptText()
-        kept.text.add(_text_of(bundle))
-        found = tuple(_images_of(bundle))
-        self._images += len(found)
-        kept.images = found if self._images <= MAX_IMAGES else ()
-        if found and not kept.images:
-            kept.text.add(f" [image omitted: the limit is {MAX_IMAGES} images per run]")
-        return kept
+        output.kind = "result" if self.value else output.kind
+        output.text = BoundedText()
+        output.text.add(_extract_text(bundle))
+        image = _extract_image(bundle)
+        output.images = ()
+        if image is not None:
+            self._images += 1
+            if self._images <= MAX_IMAGES:
+                output.images = (image,)
+            else:
+                output.text.add(f" [image omitted: the limit is {MAX_IMAGES} images per run]")
 
 
-def _read(kept: _Kept) -> CellOutput:
-    # No limit here: it is bounded, and a second note on what is missing would confuse.
-    return CellOutput(kept.kind, plain(str(kept.text), limit=sys.maxsize), kept.images)
+def _to_cell_output(output: _Output) -> CellOutput:
+    # The text is bounded already; a limit here would add a second note.
+    return CellOutput(output.kind, plain(str(output.text), limit=sys.maxsize), output.images)
 
 
 def _display_id(content: Mapping[str, Any]) -> str | None:
@@ -223,53 +223,53 @@ def _display_id(content: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _text_of(bundle: Mapping[str, Any]) -> str:
-    """Return the plainest text of a MIME bundle; without any, what it is made of."""
+def _extract_text(bundle: Mapping[str, Any]) -> str:
+    """Return the plainest text of a MIME bundle, or the list of its types."""
     for kind in ("text/plain", "text/markdown", "text/latex"):
         if kind in bundle:
             return str(bundle[kind])
     return f"[{', '.join(sorted(map(str, bundle)))}]" if bundle else ""
 
 
-def _images_of(bundle: Mapping[str, Any]) -> Iterator[Image]:
-    """Yield the first image in `bundle` that is what it says, in the order of `MEDIA_TYPES`."""
+def _extract_image(bundle: Mapping[str, Any]) -> Image | None:
+    """Return the first image whose content fits its type, in the order of `MEDIA_TYPES`."""
     for kind in MEDIA_TYPES:
         text = bundle.get(kind)
         with suppress(binascii.Error, ValueError):
             content = base64.b64decode(text) if isinstance(text, str) else text
             if isinstance(content, bytes) and detect_media_type(content) == kind:
-                yield Image(kind, content)
-                return
+                return Image(kind, content)
+    return None
 
 
-# --- where it is seen --------------------------------------------------------------------------
+# --- capture of the running cell ---------------------------------------------------------------
 
 
 @contextmanager
 def capturing(shell: Any) -> Iterator[OutputCapture]:
-    """Open a block in which all that the running cell shows is kept, too; on the cell's thread."""
+    """Capture all output of the running cell, which is still shown. Use on the cell's thread."""
     capture = OutputCapture()
     session = getattr(getattr(shell, "kernel", None), "session", None)
-    with _printed(capture) if session is None else _sent(capture, session, shell.kernel):
-        yield capture
+    if session is None:
+        # A terminal prints the text of displays as well.
+        out, err = _Tee(sys.stdout, "stdout", capture), _Tee(sys.stderr, "stderr", capture)
+        with redirect_stdout(out), redirect_stderr(err):
+            yield capture
+    else:
+        with _capturing_messages(capture, session, shell.kernel):
+            yield capture
 
 
 @contextmanager
-def _sent(capture: OutputCapture, session: Any, kernel: Any) -> Iterator[None]:
-    """See the messages of a kernel: all leave through one method, whoever shows something."""
+def _capturing_messages(capture: OutputCapture, session: Any, kernel: Any) -> Iterator[None]:
     outer: Callable[..., Any] = session.send
     replaced = session.__dict__.get("send")
-    cell = _message_id(kernel.get_parent("shell"))
+    cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
 
     def send(stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
-        parent = args[1] if len(args) > 1 else kwargs.get("parent")
-        content = args[0] if args else kwargs.get("content")
-        kind = message
-        if isinstance(message, dict):
-            kind, content = message.get("msg_type"), message.get("content")
-            parent = message.get("parent_header")
-        if _message_id(parent) == cell and not is_ours() and isinstance(content, dict):
-            capture.take(str(kind), content)
+        published = Published.read(message, *args, **kwargs)
+        if published.is_about(cell) and not is_ours():
+            capture.add_message(published.kind, published.content)
         return outer(stream, message, *args, **kwargs)
 
     flush_streams()
@@ -284,30 +284,14 @@ def _sent(capture: OutputCapture, session: Any, kernel: Any) -> Iterator[None]:
             session.send = replaced
 
 
-def _message_id(parent: Any) -> str | None:
-    """Return the id of a message, or of a header alone."""
-    header = parent.get("header", parent) if isinstance(parent, dict) else {}
-    name = header.get("msg_id") if isinstance(header, dict) else None
-    return name if isinstance(name, str) else None
-
-
-@contextmanager
-def _printed(capture: OutputCapture) -> Iterator[None]:
-    """See what is printed, where nothing else is: a terminal shows the text of a display."""
-    out, err = _Tee(sys.stdout, "stdout", capture), _Tee(sys.stderr, "stderr", capture)
-    with redirect_stdout(out), redirect_stderr(err):
-        yield
-
-
 class _Tee:
-    """A stream whose text is kept besides."""
+    """A stream whose text is also captured."""
 
     def __init__(self, stream: Any, name: str, capture: OutputCapture) -> None:
         self._stream, self._name, self._capture = stream, name, capture
 
     def write(self, text: str) -> int:
-        """Write `text`, and keep it."""
-        self._capture.print(self._name, text)
+        self._capture.add_text(self._name, text)
         written: int = self._stream.write(text)
         return written
 
@@ -320,7 +304,7 @@ _OURS = local()
 
 @contextmanager
 def ours() -> Iterator[None]:
-    """Open a block in which what this thread shows is the turn's own, and not kept."""
+    """Mark the output of this thread as output of the turn, which is not captured."""
     outer, _OURS.inside = is_ours(), True
     try:
         yield
@@ -329,7 +313,7 @@ def ours() -> Iterator[None]:
 
 
 def is_ours() -> bool:
-    """Return True if what this thread shows is the turn's own."""
+    """Return True inside of `ours`."""
     return getattr(_OURS, "inside", False)
 
 
@@ -338,27 +322,27 @@ Clears = Literal["now", "next"] | None
 
 
 class ToolOutput:
-    """Watches whether tools show anything; with `hold`, keeps it for later.
+    """Watcher of the output of tools while a turn runs.
 
-    A function on the cell's thread is told from other tools. `publish` of others is theirs, what
-    is published in `ours` is not.
+    Output of a function on the cell's thread is distinguished from output of other tools. Output
+    inside of `ours` belongs to the turn.
 
     Args:
         kernel: The kernel, in a cell.
-        hold: Keep back what tools show until somebody takes it: nobody is there to see it come,
-            and the order counts. Else it is sent in batches, with what else the cell shows.
+        hold: Hold the output until `take`, because in a headless run the order of final outputs
+            matters. Otherwise it is sent in batches with all output of the cell.
         interval: Shortest time between two batches, in seconds.
 
     Attributes:
-        watches: Whether tools run, so that what is shown is theirs.
-        function_has_pictured: Whether the last function has shown an image.
-        cleared: Is called, on whichever thread, when a tool has cleared the cell's outputs.
+        watches: True while tools run.
+        function_has_image: True if the last function displayed an image.
+        cleared: Called on any thread when a tool has cleared the cell's outputs.
     """
 
     def __init__(self, kernel: Any, *, hold: bool, interval: float = INTERVAL_S) -> None:
         self.watches = False
-        self.function_has_pictured = False
-        self.cleared: Callable[[], None] = _nothing_to_show
+        self.function_has_image = False
+        self.cleared: Callable[[], None] = lambda: None
         self._holds = hold
         self._session = kernel.session
         self._cell = (kernel.get_parent("shell").get("header") or {}).get("msg_id")
@@ -366,69 +350,72 @@ class ToolOutput:
         self._send: Callable[..., Any] = (self._outbox or self._session).send
         self._thread: int | None = None
         self._figures: frozenset[int] = frozenset()
-        self._seen_of_function = self._seen = False
-        self._held_of_function = _Held()
-        self._held = _Held()
+        self._function_output = self._other_output = False
+        self._held_of_function = _HeldOutput()
+        self._held = _HeldOutput()
 
     def open(self) -> None:
-        """See what is shown from now on."""
-        self._session.send = self._pass_on
+        """Start to watch."""
+        self._session.send = self._watch_and_send
 
     def close(self) -> None:
-        """See nothing any more. What waits is sent."""
+        """Stop to watch, and send the current batch."""
         self.send_now()
-        if self._session.__dict__.get("send") == self._pass_on:
+        if self._session.__dict__.get("send") == self._watch_and_send:
             del self._session.send
 
     def send_now(self) -> None:
-        """Have what waits for the next batch sent: the person waits for it, or it is the last."""
+        """Send the current batch."""
         if self._outbox is not None:
             self._outbox.release()
 
     def function_begins(self) -> None:
-        """Note that a tool's function begins, on this thread."""
+        """Note that a tool's function begins on this thread."""
         flush_streams()
-        self._seen_of_function = self.function_has_pictured = False
+        self._function_output = self.function_has_image = False
         self._figures = open_figures()
         self._thread = get_ident()
 
     def function_ends(self) -> bool:
-        """Note that it ended, show its figures, and return what `function_has_shown` does."""
+        """Note that the function has ended, show its figures, and return `function_has_output`."""
         if open_figures() - self._figures:
             show_figures()
-        seen = self.function_has_shown()
+        has_output = self.function_has_output()
         self._thread = None
-        return seen
+        return has_output
 
-    def function_has_shown(self) -> bool:
-        """Return whether the function that runs has shown anything since this was asked last."""
+    def function_has_output(self) -> bool:
+        """Return True if the running function has shown anything since the last call."""
         flush_streams()
-        seen, self._seen_of_function = self._seen_of_function, False
-        return seen
+        has_output, self._function_output = self._function_output, False
+        return has_output
 
-    def others_have_shown(self) -> bool:
-        """Return whether other tools have shown anything since this was asked last."""
+    def others_have_output(self) -> bool:
+        """Return True if other tools have shown anything since the last call."""
         flush_streams()
-        seen, self._seen = self._seen, False
-        return seen
+        has_output, self._other_output = self._other_output, False
+        return has_output
 
     def take(self, *, of_function: bool) -> list[Send]:
-        """Return what is held back, for `release`."""
+        """Return the held output, as functions that send it."""
         return (self._held_of_function if of_function else self._held).take()
 
-    def _pass_on(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
-        """Stand in for `Session.send`."""
+    def _watch_and_send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
+        """Replace `Session.send`."""
         send = partial(self._send, stream, message, *args, **kwargs)
         published = Published.read(message, *args, **kwargs)
-        if not self._is_of_tool(published):
+        is_output = published.kind in KINDS and published.is_about(self._cell)
+        if not (self.watches and is_output) or is_ours():
             return send()
         of_function = self._thread is not None
         if of_function:
-            self._seen_of_function = True
-            self.function_has_pictured |= _is_picture(published)
+            self._function_output = True
+            self.function_has_image |= _has_image(published)
         else:
-            self._seen = True
-        clears = _clears(published)
+            self._other_output = True
+        clears: Clears = None
+        if published.kind == "clear_output":
+            clears = "next" if published.content.get("wait") else "now"
         if self._holds:
             (self._held_of_function if of_function else self._held).add(send, clears)
             return message
@@ -437,23 +424,15 @@ class ToolOutput:
             self.cleared()
         return sent
 
-    def _is_of_tool(self, published: Published) -> bool:
-        of_tool = self.watches and not is_ours() and published.kind in KINDS
-        return of_tool and published.is_about(self._cell)
 
-
-class _Held:
-    """What one tool or several have shown, and nobody has seen yet.
-
-    Clearing takes that away alone: what is above it in the cell is the turn's.
-    """
+class _HeldOutput:
+    """Output of tools that was not sent yet. Clearing affects only this output."""
 
     def __init__(self) -> None:
         self._sends: list[Send] = []
         self._clears_next = False
 
     def add(self, send: Send, clears: Clears) -> None:
-        """Keep `send`; or, as it clears, drop what is kept."""
         if clears == "now" or (clears is None and self._clears_next):
             self._sends.clear()
             self._clears_next = False
@@ -463,24 +442,11 @@ class _Held:
             self._sends.append(send)
 
     def take(self) -> list[Send]:
-        """Return what is kept, and keep it no longer."""
         taken = list(self._sends)
-        del self._sends[: len(taken)]
+        del self._sends[: len(taken)]  # another thread may append meanwhile
         return taken
 
 
-def _clears(published: Published) -> Clears:
-    """Return when a message clears the outputs."""
-    if published.kind != "clear_output":
-        return None
-    return "next" if published.content.get("wait") else "now"
-
-
-def _nothing_to_show() -> None:
-    """Do nothing: nothing of ours was cleared."""
-
-
-def _is_picture(published: Published) -> bool:
-    """Return True if a message shows an image."""
+def _has_image(published: Published) -> bool:
     data = published.content.get("data")
     return isinstance(data, dict) and any(str(kind).startswith("image/") for kind in data)

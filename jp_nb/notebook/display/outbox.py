@@ -1,6 +1,6 @@
 """Collect iopub messages, and send them in batches.
 
-A page draws after each message. A turn with many messages would make it draw thousands of times.
+A page redraws after each message, and a turn may have thousands of messages.
 
 Source: `docs/protocol.md`, https://jupyter-client.readthedocs.io/en/stable/messaging.html.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from time import monotonic
 from typing import Any, Final, Self
 
@@ -21,11 +20,11 @@ _NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What a message says.
+    """The parts of a message that is published on iopub.
 
     Attributes:
-        parent: The header of the request that it is about.
-        ident: The topic under which it is published.
+        parent: Header of the request.
+        ident: Topic of the message.
     """
 
     kind: str
@@ -39,7 +38,7 @@ class Published:
         cls, message: Any, content: Any = None, parent: Any = None, ident: Any = None, *_: Any,
         metadata: Any = None, **__: Any,
     ) -> Self:  # fmt: skip
-        """Return what the arguments of `Session.send` behind its socket say."""
+        """Read the arguments of `Session.send` after the socket."""
         kind = message
         if isinstance(message, dict):
             kind, content = message.get("msg_type"), message.get("content")
@@ -50,12 +49,12 @@ class Published:
 
     @property
     def display_id(self) -> str | None:
-        """By what a display is updated; None if it is no display, or has no such name."""
-        name = _mapping(self.content.get("transient")).get("display_id")
-        return name if isinstance(name, str) else None
+        """The display id of the output, if it has one."""
+        display_id = _mapping(self.content.get("transient")).get("display_id")
+        return display_id if isinstance(display_id, str) else None
 
     def is_about(self, request: str | None) -> bool:
-        """Return whether it is about the request with this id."""
+        """Return True if the message belongs to the request with this id."""
         return request is not None and self.parent.get("msg_id") == request
 
 
@@ -64,21 +63,21 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 OUTPUTS: Final = frozenset(("stream", "display_data", "execute_result", "error"))
-"""What adds to the outputs of a cell."""
+"""Types of messages that add an output to a cell."""
 KINDS: Final = OUTPUTS | {"update_display_data", "clear_output"}
-"""What changes the outputs of a cell."""
+"""Types of messages that change the outputs of a cell."""
 INTERVAL_S: Final = 0.1
-_PARTS: Final = ("schedule", "io_loop", "socket", "thread")
+_THREAD_ATTRIBUTES: Final = ("schedule", "io_loop", "socket", "thread")
 
 
 @dataclass(slots=True)
-class _InBatch:
-    """A message that waits.
+class _QueuedMessage:
+    """A message in the queue.
 
     Attributes:
-        send: Sends it through a socket.
-        texts: Of a stream, what was printed.
-        ends_batch: It does not wait for others, and none is dropped or joined across it.
+        send: Sends the message through a socket.
+        texts: Printed texts, if the message is a stream.
+        ends_batch: The batch is sent at once. No messages are dropped or joined across this one.
     """
 
     published: Published
@@ -87,11 +86,11 @@ class _InBatch:
     ends_batch: bool = False
 
     @property
-    def adds(self) -> bool:
+    def adds_output(self) -> bool:
         return self.published.kind in OUTPUTS
 
-    def takes(self, later: _InBatch) -> bool:
-        """Take what was printed `later`, if that goes on where this one ends."""
+    def join(self, later: _QueuedMessage) -> bool:
+        """Add the text of `later` if both are text of the same stream; return True if so."""
         mine, other = self.published, later.published
         if mine.kind != "stream" or other.kind != "stream":
             return False
@@ -102,13 +101,14 @@ class _InBatch:
 
 
 class Outbox:
-    """Stands in for `Session.send` while a turn runs; for any thread, and takes no lock.
+    """Replacement of `Session.send` while a turn runs. Thread-safe, without a lock.
 
-    What changes the outputs of the cell, and entries of the record, wait for the next batch. Prints
-    become one message, of updates of one display the newest goes, and what was cleared meanwhile
-    does not. Other messages of the cell, such as those of widgets, end the batch and are sent with
-    it at once: a page must not be told to show a form before it knows the form's widgets. The
-    thread that publishes for the kernel sends all of them in the order of the calls.
+    - Messages that change the outputs of the cell, and entries of the record, wait for the next
+      batch. Consecutive text of one stream becomes one message. Only the newest update of a
+      display is sent. Outputs that were cleared meanwhile are not sent.
+    - Other messages of the cell, such as those of widgets, end the batch, which is sent at once:
+      the widgets of a form must exist before the page shows the form.
+    - ipykernel's publishing thread sends all messages in the order of the calls.
 
     Args:
         kernel: The kernel, in a cell.
@@ -117,154 +117,147 @@ class Outbox:
     """
 
     def __init__(self, kernel: Any, request: str | None, interval: float) -> None:
-        self._session = kernel.session
         self._send: Callable[..., Any] = kernel.session.send
         self._thread = kernel.iopub_thread
-        self._published_through = (self._thread, getattr(kernel, "iopub_socket", None))
+        self._iopub_streams = (self._thread, getattr(kernel, "iopub_socket", None))
         self._request = request
         self._interval = min(interval, INTERVAL_S)
-        self._held: deque[_InBatch] = deque()
-        self._due = self._next = 0.0
+        self._queue: deque[_QueuedMessage] = deque()
+        self._scheduled_until = self._next_batch_at = 0.0
 
     @classmethod
     def of(cls, kernel: Any, request: str | None, interval: float) -> Outbox | None:
-        """Return one for `kernel`; None if it publishes in another way than ipykernel."""
+        """Return an outbox for `kernel`, or None if it does not publish as ipykernel does."""
         thread = getattr(kernel, "iopub_thread", None)
-        return cls(kernel, request, interval) if all(hasattr(thread, x) for x in _PARTS) else None
+        is_supported = all(hasattr(thread, name) for name in _THREAD_ATTRIBUTES)
+        return cls(kernel, request, interval) if is_supported else None
 
     def send(self, stream: Any, message: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a message as `Session.send` does, or have it wait for the next batch."""
+        """Send a message as `Session.send` does, or add it to the next batch."""
         published = Published.read(message, *args, **kwargs)
         of_cell = published.is_about(self._request)
         waits = (of_cell and published.kind in KINDS) or is_batchable(
             published.kind, published.content
         )
-        if not self._thread.thread.is_alive():  # as in a process that was forked
+        if not self._thread.thread.is_alive():  # for example in a forked process
             return self._send(stream, message, *args, **kwargs)
         if not waits:
-            if not of_cell or published.kind == "status":  # sent with each acknowledgement
+            if not of_cell or published.kind == "status":  # published per `ack`
                 return self._send(stream, message, *args, **kwargs)
-            if not any(stream is each for each in self._published_through):
+            if not any(stream is each for each in self._iopub_streams):
                 self.release()
                 return self._send(stream, message, *args, **kwargs)
         if published.kind == "stream":
-            sent, held = message, self._printed(published)
+            sent, queued = message, self._queue_text(published)
         else:
-            parts = _Parts()
-            sent = self._send(parts, message, *args, **kwargs)
-            held = _InBatch(published, parts.send, ends_batch=not waits)
-        self._held.append(held)
+            recorder = _SocketRecorder()
+            sent = self._send(recorder, message, *args, **kwargs)
+            queued = _QueuedMessage(published, recorder.send, ends_batch=not waits)
+        self._queue.append(queued)
         if not waits:
             self.release()
             return sent
-        # Not a flag: an interrupt in here must not leave one behind, and everything waiting.
-        if (now := monotonic()) >= self._due:
-            self._due = max(now, self._next) + self._interval
+        # A time, not a flag: an interrupt here would leave a flag set, and nothing would be sent.
+        if (now := monotonic()) >= self._scheduled_until:
+            self._scheduled_until = max(now, self._next_batch_at) + self._interval
             self._thread.schedule(self._release_in_time)
         return sent
 
     def release(self) -> None:
-        """Have what waits sent before anything that this thread sends next."""
-        if self._held:
+        """Send the queue before the next message of this thread."""
+        if self._queue:
             self._thread.schedule(self._release)
 
-    def _printed(self, published: Published) -> _InBatch:
+    def _queue_text(self, published: Published) -> _QueuedMessage:
         def send(socket: Any) -> None:
-            content = {**published.content, "text": "".join(held.texts)}
-            about, metadata = dict(published.parent), dict(published.metadata)
-            ident = published.ident
-            self._send(socket, "stream", content, about, ident, metadata=metadata)
+            content = {**published.content, "text": "".join(queued.texts)}
+            parent, metadata = dict(published.parent), dict(published.metadata)
+            self._send(socket, "stream", content, parent, published.ident, metadata=metadata)
 
-        held = _InBatch(published, send, [str(published.content.get("text", ""))])
-        return held
+        queued = _QueuedMessage(published, send, [str(published.content.get("text", ""))])
+        return queued
 
-    # --- in the thread that publishes --------------------------------------------------------
+    # --- in the publishing thread ------------------------------------------------------------
 
     def _release_in_time(self) -> None:
-        wait = self._next - monotonic()
+        wait = self._next_batch_at - monotonic()
         if wait > 0:
             self._thread.io_loop.call_later(wait, self._release)
         else:
             self._release()
 
     def _release(self) -> None:
-        self._due = 0.0  # first: what comes from now on may miss this batch
-        waiting = [self._held.popleft() for _ in range(len(self._held))]
-        if not waiting or self._thread.socket is None:
+        self._scheduled_until = 0.0  # before the queue is read: later messages need a new batch
+        messages = [self._queue.popleft() for _ in range(len(self._queue))]
+        if not messages or self._thread.socket is None:
             return
-        self._next = monotonic() + self._interval
-        for batch in _batches(waiting):
-            for held in _joined(_newest(_not_cleared(batch))):
-                held.send(self._thread.socket)
+        self._next_batch_at = monotonic() + self._interval
+        for batch in _split_batches(messages):
+            for queued in _join_texts(_drop_outdated(_drop_cleared(batch))):
+                queued.send(self._thread.socket)
 
 
-class _Parts:
-    """Takes the place of a socket: a message is written as it is now, and kept."""
+class _SocketRecorder:
+    """Replacement of a socket that keeps the serialized message."""
 
     def __init__(self) -> None:
-        self.send: Callable[[Any], object] = bool
+        self.send: Callable[[Any], object] = lambda socket: None
 
     def send_multipart(self, parts: list[Any], **options: Any) -> None:
-        """Keep the parts of a message."""
-        self.send = partial(_send_parts, parts=parts, **options)
+        self.send = lambda socket: socket.send_multipart(parts, **options)
 
 
-def _send_parts(socket: Any, *, parts: list[Any], **options: Any) -> None:
-    socket.send_multipart(parts, **options)
-
-
-def _batches(waiting: list[_InBatch]) -> Iterator[list[_InBatch]]:
-    """Yield `waiting` in pieces, each up to a message that ends its batch."""
-    batch: list[_InBatch] = []
-    for held in waiting:
-        batch.append(held)
-        if held.ends_batch:
+def _split_batches(messages: list[_QueuedMessage]) -> Iterator[list[_QueuedMessage]]:
+    """Split `messages` after each message that ends its batch."""
+    batch: list[_QueuedMessage] = []
+    for queued in messages:
+        batch.append(queued)
+        if queued.ends_batch:
             yield batch
             batch = []
     yield batch
 
 
-def _not_cleared(batch: list[_InBatch]) -> list[_InBatch]:
-    """Return `batch` without outputs that a later message of it clears."""
+def _drop_cleared(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
+    """Drop outputs that a later message of the batch clears."""
     added, last = False, -1
     for number in reversed(range(len(batch))):
-        held = batch[number]
-        if held.published.kind == "clear_output" and (
-            added or not held.published.content.get("wait")
-        ):
+        published = batch[number].published
+        # `clear_output` with `wait` takes effect when the next output arrives.
+        if published.kind == "clear_output" and (added or not published.content.get("wait")):
             last = number
             break
-        added = added or held.adds
+        added = added or batch[number].adds_output
     return [
-        held
-        for number, held in enumerate(batch)
-        if number >= last or not (held.adds or held.published.kind == "clear_output")
+        queued
+        for number, queued in enumerate(batch)
+        if number >= last or not (queued.adds_output or queued.published.kind == "clear_output")
     ]
 
 
-def _newest(batch: list[_InBatch]) -> list[_InBatch]:
-    """Return `batch` without updates of displays that are updated again behind them."""
-    newest: dict[str, _InBatch] = {}
-    for held in batch:
-        name = held.published.display_id
-        if held.published.kind == "update_display_data" and name is not None:
-            newest[name] = held
+def _drop_outdated(batch: list[_QueuedMessage]) -> list[_QueuedMessage]:
+    """Drop updates of a display that a later message of the batch updates again."""
+    newest: dict[str, _QueuedMessage] = {}
+    for queued in batch:
+        display_id = queued.published.display_id
+        if queued.published.kind == "update_display_data" and display_id is not None:
+            newest[display_id] = queued
     return [
-        held
-        for held in batch
-        if held.published.kind != "update_display_data"
-        or held is newest.get(held.published.display_id or "", held)
+        queued
+        for queued in batch
+        if queued.published.kind != "update_display_data"
+        or queued is newest.get(queued.published.display_id or "", queued)
     ]
 
 
-def _joined(batch: Iterable[_InBatch]) -> Iterator[_InBatch]:
-    """Yield `batch`, with prints that follow one another as one."""
-    last: _InBatch | None = None
-    for held in batch:
-        if last is not None and last.takes(held):
+def _join_texts(batch: Iterable[_QueuedMessage]) -> Iterator[_QueuedMessage]:
+    """Join consecutive text of one stream to one message."""
+    last: _QueuedMessage | None = None
+    for queued in batch:
+        if last is not None and last.join(queued):
             continue
         if last is not None:
             yield last
-        last = held
+        last = queued
     if last is not None:
         yield last

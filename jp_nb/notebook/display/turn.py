@@ -1,7 +1,7 @@
-"""Outputs of a turn, updated at most once each interval.
+"""Display of a turn in a notebook: the outputs of its cell, updated at most once per interval.
 
 Events come from the agent's thread, and the cell's thread publishes. While a function of a tool
-uses the cell's thread, the agent's thread publishes instead.
+occupies the cell's thread, the agent's thread publishes instead.
 
 Source: `docs/protocol.md`.
 """
@@ -40,25 +40,26 @@ from jp_nb.session.cell_loop import CellLoop, Timer
 from jp_nb.text import one_line
 
 CHARS_PER_INTERVAL = 20_000
-"""Longer parts are updated less often: each update sends the whole of one."""
+"""Longer parts are updated less often, because each update sends a part completely."""
 
-TICK = 1.0
-"""Seconds between two updates that only say how long something is waited for."""
+TICK_S = 1.0
+"""Time between two updates of the elapsed time in the status line."""
 
 
 class UpdateClock:
-    """Has a display updated soon after something came, not too often, and while nothing comes.
+    """Timer of updates: soon after an event, limited in rate, and regularly without events.
 
     Args:
-        cell: The cell's thread.
-        update: Updates the display, and calls `begins` and `updated`.
-        elsewhere: Has a job run on the agent's loop.
-        update_elsewhere: Updates it from there, if the cell's thread does something else.
+        cell: Loop of the cell's thread.
+        update: Updates the display. It must call `begin_update` and `end_update`.
+        elsewhere: Runs a job on the agent's event loop.
+        update_elsewhere: Updates the display from that loop, while a function occupies the cell's
+            thread.
         interval: Shortest time between two updates, in seconds.
-        ticks: Whether it is updated while nothing comes.
+        ticks: Update regularly without events.
 
     Attributes:
-        soonest: When it may be updated next.
+        next_allowed: Earliest monotonic time of the next update.
     """
 
     def __init__(
@@ -79,26 +80,27 @@ class UpdateClock:
         self._ticks = ticks
         self._ticks_elsewhere = False
         self._scheduled: float | None = None
-        self._comes_early = False
-        self._updated = self.soonest = self._spacing = 0.0
+        self._is_early = False
+        self._updated = self.next_allowed = self._spacing = 0.0
         self._timer: Timer | None = None
         self._ticker: Timer | None = None
 
-    def schedule(self, patience: float, *, at_once: bool = False) -> None:
-        """Update within `patience`, but not too soon after the last one; from any thread.
+    def schedule(self, delay: float, *, early: bool = False) -> None:
+        """Schedule an update within `delay` seconds. Thread-safe.
 
-        `at_once`: a tool may take this thread, so its line comes one interval early.
+        With `early`, it may come one interval early: a tool may soon occupy the cell's thread, and
+        its line must be visible before.
         """
-        due = monotonic() + patience
-        if at_once and self._comes_early:
+        due = monotonic() + delay
+        if early and self._is_early:
             return
-        if self._scheduled is not None and self._scheduled <= due and not at_once:
+        if self._scheduled is not None and self._scheduled <= due and not early:
             return
-        self._scheduled, self._comes_early = due, self._comes_early or at_once
-        self._cell.post(lambda: self._update_at(due, at_once=at_once))
+        self._scheduled, self._is_early = due, self._is_early or early
+        self._cell.post(lambda: self._update_at(due, early=early))
 
-    def _update_at(self, due: float, *, at_once: bool) -> None:
-        wait = max(due, self.soonest - (self._spacing if at_once else 0.0)) - monotonic()
+    def _update_at(self, due: float, *, early: bool) -> None:
+        wait = max(due, self.next_allowed - (self._spacing if early else 0.0)) - monotonic()
         if self._timer is not None:
             self._timer.cancel()
         if wait > 0:
@@ -106,32 +108,31 @@ class UpdateClock:
         else:
             self._update()
 
-    def begins(self) -> None:
-        """Note that an update begins: what comes from now on needs another one."""
-        self._scheduled, self._comes_early = None, False
+    def begin_update(self) -> None:
+        """Note that an update begins. Later events need another update."""
+        self._scheduled, self._is_early = None, False
 
-    def updated(self, size: int) -> None:
-        """Note that an update is done, for which `size` characters were looked at."""
+    def end_update(self, size: int) -> None:
+        """Note that an update has ended, which rendered `size` characters."""
         self._updated = monotonic()
         self._spacing = self._interval * (1 + size / CHARS_PER_INTERVAL)
-        self.soonest = max(self.soonest, self._updated) + self._spacing
-        self._tick_later()
+        self.next_allowed = max(self.next_allowed, self._updated) + self._spacing
+        self._schedule_tick()
 
     def _tick(self) -> None:
-        """Say how long it has taken by now, unless that was just said; and again later."""
         self._ticker = None
-        if monotonic() < max(self._updated + TICK, self.soonest):
-            self._tick_later()
+        if monotonic() < max(self._updated + TICK_S, self.next_allowed):
+            self._schedule_tick()
         else:
             self._update()
 
-    def _tick_later(self) -> None:
+    def _schedule_tick(self) -> None:
         if self._ticks and self._ticker is None:
-            due = max(self._updated + TICK, self.soonest)
+            due = max(self._updated + TICK_S, self.next_allowed)
             self._ticker = self._cell.call_later(max(0.0, due - monotonic()), self._tick)
 
-    def tick_elsewhere(self) -> None:
-        """Update from the agent's loop, too, from now on: a function has the cell's thread."""
+    def start_ticks_elsewhere(self) -> None:
+        """Update from the agent's loop as well, because a function occupies the cell's thread."""
         if self._ticks and not self._ticks_elsewhere:
             self._ticks_elsewhere = True
             self._elsewhere(self._tick_elsewhere)
@@ -139,12 +140,12 @@ class UpdateClock:
     def _tick_elsewhere(self) -> None:
         if not self._ticks:
             return
-        if monotonic() > max(self._updated + TICK / 2, self.soonest):
+        if monotonic() > max(self._updated + TICK_S / 2, self.next_allowed):
             self._update_elsewhere()
-        asyncio.get_running_loop().call_later(TICK, self._tick_elsewhere)
+        asyncio.get_running_loop().call_later(TICK_S, self._tick_elsewhere)
 
     def stop(self) -> None:
-        """Update no more."""
+        """Cancel all updates."""
         self._ticks = False
         for timer in (self._timer, self._ticker):
             if timer is not None:
@@ -152,45 +153,50 @@ class UpdateClock:
 
 
 class Publish(Protocol):
-    """Shows a MIME bundle in the cell.
-
-    `update`: in place of what was shown before. `final`: it will not be updated again.
-    """
+    """Publisher of one output."""
 
     def __call__(self, bundle: dict[str, Any], *, update: bool, final: bool) -> None:
-        """Show it."""
+        """Show a MIME bundle in the cell.
+
+        With `update`, it replaces the bundle that was shown before. With `final`, no update
+        follows.
+        """
         ...
 
 
 class DisplayPublisher:
-    """Publishes the parts of one turn through IPython's display publisher.
+    """Factory of outputs in the running cell. Create it on the cell's thread.
 
-    Each has a display id. While the turn runs the metadata have it too: a page finds by it the
-    output to go on with. A `kernel` keeps what is shown for pages that are loaded again while its
-    cell runs. What is shown `of_turn` is no tool's. Made on the cell's thread.
+    Each output has a display id. Until the output is final, its metadata contain this id, so that
+    a reloaded page finds the output. `RunningCells` keeps the output for such pages.
+
+    Args:
+        publish: IPython's `DisplayPublisher.publish`.
+        kernel: The kernel, if there is one.
+        of_turn: The outputs belong to the turn and not to a tool.
     """
 
     def __init__(
         self, publish: Callable[..., None], kernel: Any = None, *, of_turn: bool = False
     ) -> None:
         self._publish = publish
-        self._around = ours if of_turn else nullcontext
-        self._turn = f"jp-nb-{uuid4().hex}"
-        self._parts = 0
+        self._context = ours if of_turn else nullcontext
+        self._prefix = f"jp-nb-{uuid4().hex}"
+        self._count = 0
         self._cells = RunningCells.of(kernel)
         self._request = kernel.get_parent("shell") if self._cells is not None else {}
 
     def __call__(self) -> Publish:
-        """Return what publishes the next part."""
-        display_id = f"{self._turn}-{self._parts}"
-        self._parts += 1
+        """Return the publisher of a new output."""
+        display_id = f"{self._prefix}-{self._count}"
+        self._count += 1
 
         def show(bundle: dict[str, Any], *, update: bool, final: bool) -> None:
             metadata = {} if final else {"jp_nb": {"display_id": display_id}}
             transient = {"display_id": display_id}
             if self._cells is not None:
                 self._cells.set_output(self._request, display_id, bundle, metadata)
-            with self._around():
+            with self._context():
                 self._publish(data=bundle, metadata=metadata, transient=transient, update=update)
 
         return show
@@ -205,16 +211,16 @@ class _PartOutput:
     """The output of one part of the turn.
 
     Attributes:
-        above: What tools have shown above it and nobody has seen yet.
-        pictures: Images of results, below that, each in an output of its own.
-        shown: What it shows; None if it was not published yet.
-        show_above_form: While a form has the output, takes what the part would show.
+        held: Output of tools above the part that was not sent yet.
+        images: Images of results below `held`, each in a separate output.
+        shown: The current bundle; None if the output was not published yet.
+        show_above_form: While a form occupies the output: shows the part above the form.
     """
 
     publish: Publish
-    above: list[Send] = field(default_factory=list)
+    held: list[Send] = field(default_factory=list)
     shown: dict[str, Any] | None = None
-    pictures: list[tuple[_PartOutput, dict[str, Any]]] = field(default_factory=list)
+    images: list[tuple[_PartOutput, dict[str, Any]]] = field(default_factory=list)
     show_above_form: ShowAbove | None = None
 
     def show(self, bundle: dict[str, Any], *, final: bool = False) -> None:
@@ -223,159 +229,155 @@ class _PartOutput:
             self.shown = bundle
 
     def release(self, *, final: bool = False) -> None:
-        """Send what was held back, and then the images."""
-        above, self.above = self.above, []
-        for send in above:
+        """Send the held output, and then the images."""
+        held, self.held = self.held, []
+        for send in held:
             send()
-        for picture, bundle in self.pictures:
-            if picture.shown is not bundle:
-                picture.show(bundle, final=final)
+        for image, bundle in self.images:
+            if image.shown is not bundle:
+                image.show(bundle, final=final)
 
 
 class TurnOutputs:
-    """Shows each part of a transcript in an output of its own.
+    """Outputs of a transcript, one for each part.
 
-    A form has the output of one part from `show_form` to `end_form`. Nothing else is shown in that
-    output meanwhile, and what comes later is shown below it.
-
-    Args:
-        transcript: Has the parts.
-        new_output: Makes what publishes one output.
+    A form occupies the output of one part from `show_form` to `end_form`. Meanwhile, later parts
+    appear below the form.
     """
 
     def __init__(self, transcript: Transcript, new_output: Callable[[], Publish]) -> None:
         self._transcript = transcript
         self._new_output = new_output
         self._parts = [_PartOutput(new_output())]
-        self._settled = 0  # so many of them were shown as they will stay
+        self._final_count = 0  # number of first parts that are shown and cannot change
 
     @property
     def last_is_shown(self) -> bool:
-        """True if something stands where the next text goes."""
+        """True if the output of the last part was published."""
         return self._parts[-1].shown is not None
 
     @property
     def has_form(self) -> bool:
-        """True while a form has one of the outputs."""
+        """True while a form occupies one of the outputs."""
         return any(part.show_above_form for part in self._parts)
 
     def cut(
-        self, held: list[Send], call_id: str | None = None, pictures: Iterable[dict[str, Any]] = ()
+        self, held: list[Send], call_id: str | None = None, images: Iterable[dict[str, Any]] = ()
     ) -> None:
-        """Begin another part, behind what tools have shown and was `held` back, and `pictures`.
+        """Start a new part, below the `held` output of tools and `images`.
 
-        It begins behind the line of `call_id`; or behind a form, with all that is above it: the
-        buttons stay where the user is about to click.
+        The cut is after the line of the tool call `call_id`. If there is a form, it is after the
+        form, so that its buttons do not move when the user is about to click.
         """
         behind_form = self._parts[-1].show_above_form is not None
         if self._transcript.cut(None if behind_form else call_id, always=behind_form):
             self._parts.append(_PartOutput(self._new_output()))
         part = self._parts[-1]
-        part.above += held
-        for bundle in pictures:  # in the place of this part, which is empty yet and moves down
-            part.pictures.append((_PartOutput(part.publish, shown=part.shown), bundle))
+        part.held += held
+        for bundle in images:  # they take the output of the part, and the part gets a new one
+            part.images.append((_PartOutput(part.publish, shown=part.shown), bundle))
             part.publish, part.shown = self._new_output(), None
 
-    def look_at_all(self) -> None:
-        """Show every part again: what was settled may have changed."""
-        self._settled = 0
+    def invalidate(self) -> None:
+        """Show all parts again at the next update, because shown text was discarded."""
+        self._final_count = 0
 
     # --- a form ------------------------------------------------------------------------------
 
-    def show_form(self, bundle: dict[str, Any], show_above: ShowAbove, *, more: str) -> None:
-        """Give the last output to a form, below all that was shown.
+    def show_form(self, bundle: dict[str, Any], show_above: ShowAbove, *, queue_line: str) -> None:
+        """Show a form in the last output.
 
         Args:
             bundle: The form.
-            show_above: Shows above the form what the output would show.
-            more: A line for that, about other decisions.
+            show_above: Shows the part's text above the form.
+            queue_line: A line about questions that follow the form.
         """
         self.show_earlier()
         part = self._parts[-1]
         part.show_above_form = show_above
-        above = self._above_form(-1, more)
+        above = self._bundle_above_form(-1, queue_line)
         show_above(above)
         plain = "\n".join(filter(None, (above["text/plain"], bundle["text/plain"])))
         part.show({**bundle, "text/plain": plain})
 
     def end_form(self) -> None:
-        """Take the output of the form back; the next update shows the part in it."""
+        """Release the output of the form. The next update shows the part in it."""
         for part in self._parts:
             part.show_above_form = None
 
-    def _above_form(self, number: int, more: str) -> dict[str, str]:
-        bundle = self._transcript.bundle(number, live=True, status=more)
-        plain = "\n".join(filter(None, (bundle["text/plain"], more)))
+    def _bundle_above_form(self, number: int, queue_line: str) -> dict[str, str]:
+        bundle = self._transcript.bundle(number, live=True, status=queue_line)
+        plain = "\n".join(filter(None, (bundle["text/plain"], queue_line)))
         return {**bundle, "text/plain": plain}
 
     # --- while the turn runs -----------------------------------------------------------------
 
-    def show_earlier(self, *, more: str = "", status: str | None = None) -> int:
-        """Show the parts behind which another one has begun, those that may have changed.
+    def show_earlier(self, *, queue_line: str = "", status: str | None = None) -> int:
+        """Update all parts before the last one that may have changed.
 
         Args:
-            more: A line above a form, about other decisions.
-            status: A last line of the part before the last one, while that may change.
+            queue_line: A line above a form, about questions that follow it.
+            status: The status line, below the part before the last one unless that is final.
 
-        Returns how much was looked at for that.
+        Returns:
+            The number of rendered characters.
         """
         size = 0
-        for number in range(self._settled, len(self._parts) - 1):
+        for number in range(self._final_count, len(self._parts) - 1):
             part = self._parts[number]
             part.release()
             if part.show_above_form is not None:
-                size += self._show_above_form(number, part.show_above_form, more)
+                size += self._show_above_form(number, part.show_above_form, queue_line)
                 continue
-            settles = number == self._settled and self._transcript.is_final(number)
-            self._settled += settles
-            below = status if number == len(self._parts) - 2 and not settles else None
+            is_final = number == self._final_count and self._transcript.is_final(number)
+            self._final_count += is_final
+            below = status if number == len(self._parts) - 2 and not is_final else None
             bundle = self._transcript.bundle(number, live=True, status=below)
             part.show(dict(bundle))
             size += len(bundle["text/markdown"])
         self._parts[-1].release()
         return size
 
-    def show_all(self, *, status: str, more: str, tools_run: bool) -> int:
-        """Show every part as it is now.
+    def show_all(self, *, status: str, queue_line: str, tools_run: bool) -> int:
+        """Update all parts that may have changed.
 
         Args:
-            status: A last line, while nothing is asked.
-            more: A line above a form, about other decisions.
-            tools_run: What tools show next comes below what is shown now.
+            status: The status line, shown while no form is open.
+            queue_line: A line above a form, about questions that follow it.
+            tools_run: Tools run, so an empty last part is not published yet: their output comes
+                first.
 
-        Returns how much was looked at for that.
+        Returns:
+            The number of rendered characters.
         """
         last = self._parts[-1]
         if last.show_above_form is not None:
-            return self.show_earlier() + self._show_above_form(-1, last.show_above_form, more)
+            size = self.show_earlier()
+            return size + self._show_above_form(-1, last.show_above_form, queue_line)
         if tools_run and last.shown is None and self._transcript.is_empty(-1):
-            return self.show_earlier(more=more, status=status)
-        size = self.show_earlier(more=more)
+            return self.show_earlier(queue_line=queue_line, status=status)
+        size = self.show_earlier(queue_line=queue_line)
         bundle = self._transcript.bundle(live=True, status=status)
         if bundle["text/markdown"] or last.shown is not None:
             last.show(dict(bundle))
         return size + len(bundle["text/markdown"])
 
-    def _show_above_form(self, number: int, show_above: ShowAbove, more: str) -> int:
-        bundle = self._above_form(number, more)
+    def _show_above_form(self, number: int, show_above: ShowAbove, queue_line: str) -> int:
+        bundle = self._bundle_above_form(number, queue_line)
         show_above(bundle)
         return len(bundle["text/markdown"])
 
     def show_again(self) -> None:
-        """Show anew, in order, what is shown: a tool has cleared the outputs of the cell."""
-        for output in self._outputs():
-            if output.shown is not None:
-                output.publish(output.shown, update=False, final=False)
-
-    def _outputs(self) -> Iterator[_PartOutput]:
+        """Publish all outputs again, in order, because a tool has cleared the cell."""
         for part in self._parts:
-            yield from (picture for picture, _ in part.pictures)
-            yield part
+            for output in (*(image for image, _ in part.images), part):
+                if output.shown is not None:
+                    output.publish(output.shown, update=False, final=False)
 
     # --- when it is done ---------------------------------------------------------------------
 
     def show_final(self) -> None:
-        """Show, with nobody there, the first parts that cannot change any more."""
+        """Publish the first parts, as far as they are final. Used in headless runs."""
         for number, part in enumerate(self._parts):
             part.release(final=True)
             if not self._transcript.is_final(number):
@@ -384,18 +386,18 @@ class TurnOutputs:
                 part.show(dict(self._transcript.bundle(number)), final=True)
 
     def finish(self, *, live: bool) -> None:
-        """Replace whatever was shown by static outputs, which have nothing volatile in them."""
+        """Replace all outputs by final ones, without status lines and display ids."""
         self.end_form()
         if live:
-            # In their order, what nobody has seen yet; a page that was loaded again takes up no
-            # output that is final when it is first shown.
+            # Publish new parts in order first, and not as final: a reloaded page ignores an output
+            # that is final when it first appears.
             self.show_earlier()
             bundle = self._transcript.bundle(live=True)
             if not self.last_is_shown and any(bundle.values()):
                 self._parts[-1].show(dict(bundle))
         numbers = range(len(self._parts))
-        # Live from the last to the first: a page that was loaded again finds a part that it has
-        # never seen by the ones before it, as long as those are not final.
+        # From the last to the first if live: a reloaded page places an unknown part after the
+        # previous ones, which it recognizes only while they are not final.
         for number in reversed(numbers) if live else numbers:
             part = self._parts[number]
             if not live:
@@ -404,43 +406,42 @@ class TurnOutputs:
                 bundle = self._transcript.bundle(number)
                 if any(bundle.values()) or part.shown is not None:
                     part.show(dict(bundle), final=True)
-            for picture, bundle in reversed(part.pictures) if live else ():
-                picture.show(bundle, final=True)
+            for image, bundle in reversed(part.images) if live else ():
+                image.show(bundle, final=True)
 
 
-PATIENCE = 0.2
-"""Seconds until it is shown what is waited for: most of it has come by then."""
+STATUS_DELAY_S = 0.2
+"""A wait that ends within this time is not shown in the status line."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Another part begins: tools of the batch that is over have shown something.
+    """Start of a new part after a batch of tools.
 
     Attributes:
-        held: What they have shown themselves.
-        pictures: The images of their results.
+        held: Output of the tools.
+        images: Images of their results.
     """
 
     held: list[Send] = field(default_factory=list)
-    pictures: list[Image] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
 
 
 class TurnDisplay:
-    """The outputs of a turn. Calling it takes an event; implements `Display`.
+    """Outputs of one turn in a notebook; implements `Display`. Calling it takes an event.
 
-    There is one output, and one more behind each tool that has shown something itself: what a
-    function on the cell's thread shows stands below its line, what other tools show below those
-    of their batch, and so do the images of results, but for those of a function that has shown a
-    picture itself.
+    A tool with its own output starts a new part after it: below the tool's line if it ran on the
+    cell thread, else below its batch. Images of results are shown with the batch, unless the tool
+    displayed an image.
 
     Args:
-        transcript: Folds the events.
-        cell: The cell's thread.
-        new_output: Makes what publishes one output.
-        elsewhere: Has a job run on the agent's loop.
-        tools: Sees what tools show; None if nothing does.
+        transcript: Renders the events.
+        cell: Loop of the cell's thread.
+        new_output: Creates the publisher of an output.
+        elsewhere: Runs a job on the agent's event loop.
+        tools: Watches the output of tools; None ignores it.
         interval: Shortest time between two updates, in seconds.
-        live: Whether anything is shown before the turn is done.
+        live: False in headless runs: outputs are shown when they are final.
     """
 
     def __init__(
@@ -464,8 +465,8 @@ class TurnDisplay:
         self._events: deque[DisplayEvent | _Cut] = deque()
         self._open_calls: set[str] = set()
         self._batch_over = False
-        self._pictures: list[Image] = []
-        self._have_pictured: set[str] = set()
+        self._images: list[Image] = []
+        self._calls_with_image: set[str] = set()
         self._outputs = TurnOutputs(transcript, new_output)
         self._function: FunctionBegins | None = None
         self._done = False
@@ -485,10 +486,10 @@ class TurnDisplay:
             self._tools.cleared = self._show_again
             self._tools.open()
         if self._live:
-            self._clock.schedule(PATIENCE)
+            self._clock.schedule(STATUS_DELAY_S)
 
     def __call__(self, event: DisplayEvent) -> None:
-        """Take `event`; cheap: most events only join a queue."""
+        """Show `event`. This is cheap: most events are only queued."""
         match event:
             case FunctionBegins():
                 return self._function_begins(event)
@@ -498,22 +499,22 @@ class TurnDisplay:
                 self._follow_batch(event)
         self._events.append(event)
         if isinstance(event, ToolEnds):
-            self._take_pictures(event)
+            self._collect_images(event)
         if not self._live:
             return
         if isinstance(event, InterruptReceived):
-            self._cell.post(self._update)  # a menu is about to take the output
+            self._cell.post(self._update)  # a menu is about to occupy the output
             if self._function is not None:
                 self._elsewhere(self._update_elsewhere)
         elif isinstance(event, ToolBegins):
-            self._clock.schedule(0.0, at_once=True)
+            self._clock.schedule(0.0, early=True)
         elif isinstance(event, TransientEvent):
-            self._clock.schedule(PATIENCE)
+            self._clock.schedule(STATUS_DELAY_S)
         else:
             self._clock.schedule(0.0)
 
     def _follow_batch(self, event: ToolBegins | ToolEnds | ShowText | UserMessage) -> None:
-        """Begin another part behind a batch of tools that have shown something."""
+        """Start a new part after a batch of tools with output."""
         if isinstance(event, ToolEnds):
             self._open_calls.discard(event.call_id)
             self._batch_over = not self._open_calls
@@ -522,7 +523,7 @@ class TurnDisplay:
         if self._batch_over:
             self._batch_over = False
             if tools is not None:
-                if tools.others_have_shown():
+                if tools.others_have_output():
                     self._events.append(_Cut(tools.take(of_function=False)))
                 tools.watches = False
         if isinstance(event, ToolBegins):
@@ -530,14 +531,14 @@ class TurnDisplay:
             if tools is not None:
                 tools.watches = True
 
-    def _take_pictures(self, event: ToolEnds) -> None:
-        """Show the images of the batch's results, once it is over."""
-        if event.call_id not in self._have_pictured and self._transcript.shows(event):
-            self._pictures += event.images
-        self._have_pictured.discard(event.call_id)
-        if self._batch_over and self._pictures:
-            self._events.append(_Cut(pictures=self._pictures))
-            self._pictures = []
+    def _collect_images(self, event: ToolEnds) -> None:
+        """Show the images of the batch's results when the batch ends."""
+        if event.call_id not in self._calls_with_image and self._transcript.shows(event):
+            self._images += event.images
+        self._calls_with_image.discard(event.call_id)
+        if self._batch_over and self._images:
+            self._events.append(_Cut(images=self._images))
+            self._images = []
 
     # --- the update --------------------------------------------------------------------------
 
@@ -545,45 +546,41 @@ class TurnDisplay:
         with self._lock:
             if self._done:
                 return
-            self._clock.begins()
-            self._fold()
-            self._clock.updated(self._show_live())
+            self._clock.begin_update()
+            self._apply_events()
+            size = self._outputs.show_all(
+                status=self._note or one_line(self._waiting.status(monotonic())),
+                queue_line=self._queue_line(),
+                tools_run=bool(self._open_calls),
+            )
+            self._clock.end_update(size)
 
     def _update_elsewhere(self) -> None:
         with self._lock:
-            # The widgets of a form belong to the cell's thread.
+            # Only the cell's thread may use the widgets of a form.
             if self._function is not None and not self._outputs.has_form:
                 self._update()
 
     def _show_again(self) -> None:
-        """Put the turn back: a tool has cleared the cell, to show something in place of its own."""
+        """Show the turn again after a tool has cleared the cell."""
         with self._lock:
             if not self._done:
                 self._outputs.show_again()
 
-    def _show_live(self) -> int:
-        """Show all parts as they are; return how much was looked at for that."""
-        return self._outputs.show_all(
-            status=self._note or one_line(self._waiting.status(monotonic())),
-            more=self._decisions_behind_form(),
-            tools_run=bool(self._open_calls),
-        )
-
-    def _decisions_behind_form(self) -> str:
-        """Return a line about the decisions that the user has to make later."""
-        behind = self._waiting.in_line - 1
-        if behind <= 0:
+    def _queue_line(self) -> str:
+        count = self._waiting.in_line - 1
+        if count <= 0:
             return ""
-        return f"{behind} more {'decision follows' if behind == 1 else 'decisions follow'}"
+        return f"{count} more {'decision follows' if count == 1 else 'decisions follow'}"
 
-    def _fold(self) -> None:
+    def _apply_events(self) -> None:
         while self._events:
             event = self._events.popleft()
             if isinstance(event, _Cut):
-                self._outputs.cut(event.held, pictures=map(_picture_bundle, event.pictures))
+                self._outputs.cut(event.held, images=map(_image_bundle, event.images))
                 continue
             if isinstance(event, DiscardText):
-                self._outputs.look_at_all()
+                self._outputs.invalidate()
             self._note = None
             self._waiting.apply(event, monotonic())
             self._transcript.apply((event,))
@@ -591,28 +588,28 @@ class TurnDisplay:
     # --- functions on the cell's thread ------------------------------------------------------
 
     def _function_begins(self, event: FunctionBegins) -> None:
-        with self._undisturbed():
+        with self._exclusive():
             self._function = event
             self._waiting.apply(event, monotonic())
-            self._fold()
+            self._apply_events()
             if self._live and not self._outputs.last_is_shown:
-                self._update()  # what it shows comes below this
+                self._update()  # the function's output comes below
             if self._tools is not None:
                 self._tools.function_begins()
-        self._clock.tick_elsewhere()
+        self._clock.start_ticks_elsewhere()
 
     def _function_ends(self, event: FunctionEnds) -> None:
-        with self._undisturbed():
+        with self._exclusive():
             self._function = None
             self._waiting.apply(event, monotonic())
             if self._tools is None:
                 return
-            seen = self._tools.function_ends()
-            if self._tools.function_has_pictured:
-                self._have_pictured.add(event.call_id)
-            if not seen:
+            has_output = self._tools.function_ends()
+            if self._tools.function_has_image:
+                self._calls_with_image.add(event.call_id)
+            if not has_output:
                 return
-            self._fold()
+            self._apply_events()
             self._outputs.cut(self._tools.take(of_function=True), event.call_id)
             if self._live:
                 self._update()
@@ -620,39 +617,39 @@ class TurnDisplay:
                 self._outputs.show_final()
 
     @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """A block on the cell's thread that no interrupt cuts and in which nobody else updates."""
+    def _exclusive(self) -> Iterator[None]:
+        """Defer interrupts and updates of other threads."""
         with self._cell.defer_interrupts(), self._lock:
             yield
 
     def finish(self) -> None:
-        """Replace whatever was shown by static outputs, which have nothing volatile in them."""
+        """Replace all outputs by final ones."""
         with self._lock:
             self._done = True
             self._clock.stop()
-            if self._pictures:  # of a batch that was cut short
-                self._events.append(_Cut(pictures=self._pictures))
-            self._fold()
+            if self._images:  # of an interrupted batch
+                self._events.append(_Cut(images=self._images))
+            self._apply_events()
             if self._tools is not None:
                 self._tools.close()
-                left = [self._tools.take(of_function=it_is) for it_is in (True, False)]
-                if any(left):
-                    self._outputs.cut([*left[0], *left[1]])
+                held = self._tools.take(of_function=True) + self._tools.take(of_function=False)
+                if held:
+                    self._outputs.cut(held)
             self._outputs.finish(live=self._live)
 
     # --- a form in the same place: implements `prompt.output.FormOutput` -----------------------
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
-        """Give an output to a form; `so_far` takes what was shown, as it was shown."""
+        """Show a form in an output; `so_far` shows the current part above the form."""
         with self._lock:
-            self._fold()
-            if self._tools is not None and self._tools.function_has_shown():
-                self._outputs.cut([])  # the form comes below that
-            self._outputs.show_form(bundle, so_far, more=self._decisions_behind_form())
+            self._apply_events()
+            if self._tools is not None and self._tools.function_has_output():
+                self._outputs.cut([])  # the form comes below that output
+            self._outputs.show_form(bundle, so_far, queue_line=self._queue_line())
             self._send_now()
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
-        """Take the output back. What was answered is in the transcript."""
+        """Release the output of the form. The transcript contains the answer."""
         with self._lock:
             self._outputs.end_form()
             if not self._done:
@@ -661,16 +658,15 @@ class TurnDisplay:
                 self._send_now()
 
     def catch_up(self) -> None:
-        """Show what has come so far: a question on stdin is about to keep this thread."""
+        """Show all events now, because a question on stdin is about to block this thread."""
         if self._live:
             self._update()
             self._send_now()
 
     def _send_now(self) -> None:
-        """Send what waits for the next batch: the person waits for it."""
         if self._tools is not None:
             self._tools.send_now()
 
 
-def _picture_bundle(image: Image) -> dict[str, Any]:
+def _image_bundle(image: Image) -> dict[str, Any]:
     return {image.media_type: image.text, "text/plain": f"[image: {image.words}]"}

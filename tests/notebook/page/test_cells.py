@@ -167,7 +167,7 @@ def test_page_is_asked_for_its_cells_only_when_a_tool_reads_them(pages: Pages) -
 def test_history_of_the_kernel_is_used_when_the_page_gives_no_good_answer(
     pages: Pages, monkeypatch: pytest.MonkeyPatch, view: View, why: str
 ) -> None:
-    monkeypatch.setattr(front_end, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(front_end, "CELLS_TIMEOUT_S", 0.1)
     pages.views = [view]
     pages.begin()
     found = look(pages)
