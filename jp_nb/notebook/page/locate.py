@@ -46,12 +46,12 @@ class Surroundings:
 
     Attributes:
         name: Name for the user.
-        why_not_kept: Reason why no notebook keeps the record, unless a page answers.
+        unsaved_reason: Reason why no notebook keeps the record, unless a page answers.
         may_have_page: True if a page with the jp-nb extension may answer.
     """
 
     name: str
-    why_not_kept: str
+    unsaved_reason: str
     may_have_page: bool = False
 
 
@@ -112,7 +112,7 @@ class NoStorage:
         """Start a conversation in memory."""
         document = Document.new(clock=clock, made="live", base_config=base_config)
         return OpenedConversation(
-            document, MemoryStore(TERMINAL.why_not_kept), without_notebook=True
+            document, MemoryStore(TERMINAL.unsaved_reason), without_notebook=True
         )
 
 
@@ -285,7 +285,7 @@ def find_storage(
     surroundings = find_surroundings(kernel, user_ns)
     if timeout is None:
         timeout = PAGE_TIMEOUT_S if surroundings.may_have_page else CONSOLE_TIMEOUT_S
-    store = LiveStore(kernel, no_page=surroundings.why_not_kept)
+    store = LiveStore(kernel, no_page=surroundings.unsaved_reason)
     hello = store.connect(timeout)
     path = notebook_path(user_ns) if hello is None else _path_in_page(hello)
     return PageStorage(path, store, hello)

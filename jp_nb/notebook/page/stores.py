@@ -28,7 +28,7 @@ IN_RUN = "kept in the notebook that the runner writes, if it writes one"
 
 
 def in_memory(reason: str) -> str:
-    """Return the `where` of a record that no notebook keeps."""
+    """Return the `location` of a record that no notebook keeps."""
     return f"kept in memory only: {reason}"
 
 
