@@ -233,7 +233,7 @@ def _word(
     last = _option(options, done[-1]) if done else None
     if last is not None and last.takes:
         found = _value(last, text, facts)
-        if found.texts or not last.may_stand_alone:
+        if found.texts or not last.has_optional_value:
             return found
     flag, equals, value = text.partition("=")
     if flag.startswith("--") and equals:
@@ -244,7 +244,7 @@ def _word(
     flags = _starting(text, [flag for option in options for flag in option.flags])
     if text.startswith("-"):
         return flags
-    if command is None or not command.takes_words(_count(options, done) + 1):
+    if command is None or not command.accepts_word_count(_count(options, done) + 1):
         return Completions(len(text), []) if text else flags
     found = _behind_verb(command, options, done, text, facts)
     return found if found.texts or text else flags

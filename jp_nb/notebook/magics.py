@@ -18,7 +18,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_
 
 from jp_nb.errors import JpNbError
 from jp_nb.notebook.host import NotebookHost
-from jp_nb.notebook.subcommands import help_on_ask, help_on_commands
+from jp_nb.notebook.subcommands import format_ask_help, format_subcommands_help
 from jp_nb.session.current import get_session, set_current
 from jp_nb.session.session import Session
 from jp_nb.text import one_line
@@ -47,7 +47,7 @@ class JpMagics(Magics):
 
     @no_var_expand
     @cell_magic("jp")  # type: ignore[arg-type]  # IPython's own annotation
-    @_with_help(help_on_ask())
+    @_with_help(format_ask_help())
     def ask(self, line: str, cell: str) -> None:
         """Run `%%jp [options]` with the request below."""
         from jp_nb.notebook import commands  # not loaded by `%load_ext`
@@ -57,7 +57,7 @@ class JpMagics(Magics):
 
     @no_var_expand
     @line_magic("jp")  # type: ignore[arg-type]
-    @_with_help(help_on_commands())
+    @_with_help(format_subcommands_help())
     def command(self, line: str) -> None:
         """Run `%jp SUBCOMMAND`. Without a subcommand, list all."""
         from jp_nb.notebook import commands

@@ -1,14 +1,14 @@
-"""The tables of the magics: options of `%%jp`, subcommands of `%jp`. A new one is one entry here.
+"""The tables of the magics: options of `%%jp`, and subcommands of `%jp`.
 
-Parsing, errors, a bare `%jp`, `%jp?` and Tab all read these tables. A subcommand's action lies in
-another module, which is loaded when it first runs.
+Parsing, errors, help, completion, and the reference read these tables. The module of a
+subcommand's action is imported when the subcommand first runs.
 
 Source: `docs/guide.md`, `docs/extending.md`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -20,24 +20,24 @@ Offer = Literal[
     "stored conversation", "turn", "folder", "file", "attachment", "schema", "answer",
     "provider",
 ]  # fmt: skip
-"""What Tab may offer. A `stored conversation` may be damaged; a `setting` is a path or an
-assignment, a `change` a configuration file's name besides."""
+"""Kinds of completions. A `stored conversation` may be damaged. A `setting` is a path or an
+assignment, and a `change` may also be the name of a configuration file."""
 
 
 @dataclass(frozen=True, slots=True)
 class MagicOption:
-    """One option: how it is written, what follows it, what Tab offers, where its value goes.
+    """An option of a magic.
 
     Attributes:
         flags: All spellings, the short one first.
-        help: What it does.
-        takes: What follows it, such as `NAME`; in brackets if that may be left out.
-        offers: What Tab offers for that.
-        choices: Or all that it may be.
-        into: Its name among the values that are read; without one, the longest flag's.
-        reads: If it may be given several times: makes a value of the flag and what follows it.
-            The values of all options with the same `into` are listed as they are written.
-        beside: What else the line holds, where help lists the option.
+        help: Description in the help.
+        takes: Name of the value, such as `NAME`; in brackets if the value is optional.
+        offers: Completions of the value.
+        choices: All allowed values, if the option is restricted.
+        into: Name of the parsed value; by default the long flag.
+        parse: For an option that can be repeated: makes a value of the flag and the text after it.
+            The values of all options with the same `into` form one list, in their order.
+        beside: Other words on the line, for the help.
     """
 
     flags: tuple[str, ...]
@@ -46,131 +46,127 @@ class MagicOption:
     offers: Offer | None = None
     choices: tuple[str, ...] = ()
     into: str = ""
-    reads: Callable[[str, str | None], object] | None = None
+    parse: Callable[[str, str | None], object] | None = None
     beside: str = ""
 
     @property
     def name(self) -> str:
-        """Return the name of its value among those that are read."""
+        """The name of the parsed value."""
         return self.into or self.flags[-1].lstrip("-").replace("-", "_")
 
     @property
-    def may_stand_alone(self) -> bool:
-        """True if nothing has to follow it."""
+    def has_optional_value(self) -> bool:
+        """True if no value has to follow."""
         return not self.takes or self.takes.startswith("[")
 
     @property
     def usage(self) -> str:
-        """Return how it is written in a usage line."""
-        again = "…" if self.reads is not None and self.into == "directives" else ""
-        return f"[{f'{self.flags[0]} {self.takes}'.strip()}]{again}"
+        """The option in a usage line."""
+        repeated = "…" if self.parse is not None and self.into == "directives" else ""
+        return f"[{f'{self.flags[0]} {self.takes}'.strip()}]{repeated}"
 
     @property
     def spellings(self) -> str:
-        """Return each of its flags, with what follows."""
+        """All flags with the name of the value."""
         return ", ".join(f"{flag} {self.takes or self.beside}".strip() for flag in self.flags)
 
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """One subcommand of `%jp`.
+    """A subcommand of `%jp`.
 
     Attributes:
-        name: Its first word.
-        help: What it does.
-        action: `module:function`; the module is in `jp_nb.notebook`, and the function is called
-            with an `Invocation` of `jp_nb/notebook/commands/__init__.py`.
-        takes: The words that follow, such as `DIR`; each in brackets of its own if it may be left
-            out, with `…` if they may be several. Nothing if it is empty.
-        what: The same in words, for errors.
-        offers: What Tab offers for a word.
-        verbs: If the first word is one of a few: what Tab offers for the word behind each.
-        options: Its options.
-        is_text: True if what follows is a text of any words, quotes included.
-        assigns: True if a word such as `path=value` is the value of a `-c`.
+        name: First word of the line.
+        help: Description in the help.
+        action: `module:function`. The module is in `jp_nb.notebook`, and the function takes an
+            `Invocation` (`jp_nb/notebook/commands/__init__.py`).
+        takes: Names of the words after the subcommand, such as `DIR`. Optional words are in
+            separate brackets; `…` marks several words.
+        takes_description: Description of these words for errors.
+        offers: Completions of a word.
+        verbs: The allowed first words, with the completions of the word after each.
+        options: Options of the subcommand.
+        is_text: The rest of the line is text, with its quotes.
+        assigns: A word such as `path=value` is a `-c`.
     """
 
     name: str
     help: str
     action: str
     takes: str = ""
-    what: str = "no arguments"
+    takes_description: str = "no arguments"
     offers: Offer | None = None
     verbs: Mapping[str, Offer | None] = field(default_factory=dict)
     options: tuple[MagicOption, ...] = ()
     is_text: bool = False
     assigns: bool = False
 
-    def takes_words(self, count: int) -> bool:
-        """True if as many words may follow."""
+    def accepts_word_count(self, count: int) -> bool:
+        """Return True if `count` words may follow."""
         at_least = 0 if not self.takes or self.takes.startswith("[") else 1
         at_most = max(bool(self.takes), self.takes.count("["))
         return at_least <= count and ("…" in self.takes or count <= at_most)
 
     @property
     def usage(self) -> str:
-        """Return its usage line."""
+        """The usage line."""
         options = " ".join(option.usage for option in self.options)
         return " ".join(filter(None, ("%jp", self.name, self.takes, options)))
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """Return what help lists: how it is written and what that does, then each option."""
-        ways = [(f"{self.name} {self.takes}".strip(), self.help)]
+        """Syntax and description of the subcommand, and of it with each option."""
+        rows = [(f"{self.name} {self.takes}".strip(), self.help)]
         for option in self.options:
-            what = " ".join(filter(None, (option.flags[0], option.takes, option.beside)))
-            ways.append((f"{self.name} {what}", option.help))
-        return ways
+            syntax = " ".join(filter(None, (option.flags[0], option.takes, option.beside)))
+            rows.append((f"{self.name} {syntax}", option.help))
+        return rows
 
 
 # --- the tables --------------------------------------------------------------------------------
 
 
-def _change(
-    kind: Kind,
-    flags: tuple[str, ...],
-    does: str,
-    takes: str,
-    offers: Offer,
+def _directive(
+    kind: Kind, flags: tuple[str, ...], help_text: str, takes: str, offers: Offer
 ) -> MagicOption:
-    """Return an option that changes the configuration; those of a line count in their order."""
+    """Return an option that changes the configuration. The order of these options matters."""
 
-    def read(flag: str, text: str | None) -> Directive:
+    def parse(flag: str, text: str | None) -> Directive:
         if kind in ("tool", "no_tool") and text is not None and not text.strip():
             raise UsageError(
                 f"`{flag}` takes the name of a tool or toolset, or no name for all tools."
             )
         return Directive(kind, text or "")
 
-    return MagicOption(flags, does, takes, offers, into="directives", reads=read)
+    return MagicOption(flags, help_text, takes, offers, into="directives", parse=parse)
 
 
 _NO_CFG: Final = "revert the assignment X, or the settings of the configuration file X"
 
-# One entry, one paragraph.
+# The formatter would put each argument of an entry on a separate line.
 # fmt: off
 ASK_OPTIONS: Final = (
     MagicOption(("-m", "--model"), "use this model, `PROVIDER/NAME` or an alias, for this and "
            "later turns", "MODEL", "model"),
-    _change("cfg", ("-c", "--cfg"),
+    _directive("cfg", ("-c", "--cfg"),
             "change the configuration: `path=value`, `path:=json`, `path+=value`, a JSON object, "
             "or the name of a configuration file", "X", "change"),
-    _change("no_cfg", ("-C", "--no-cfg"), _NO_CFG, "X", "change"),
-    _change("tool", ("-t", "--tool"),
+    _directive("no_cfg", ("-C", "--no-cfg"), _NO_CFG, "X", "change"),
+    _directive("tool", ("-t", "--tool"),
             "enable a tool or toolset for this and later turns; without a name, all tools",
             "[NAME]", "tool or toolset"),
-    _change("no_tool", ("-T", "--no-tool"),
+    _directive("no_tool", ("-T", "--no-tool"),
             "disable a tool or toolset for this and later turns; without a name, all tools",
             "[NAME]", "tool or toolset"),
-    _change("attach", ("-a", "--attachment"),
+    _directive("attach", ("-a", "--attachment"),
             "attach a file, a file pattern, or a variable, for this and later turns", "FILE",
             "attachment"),
     MagicOption(("-u", "--tool-use"),
            "require a tool call in the first request of this turn; without a name, of any tool",
            "[NAME]", "tool",
-           into="tool_uses", reads=lambda _, name: True if name is None else name),
+           into="tool_uses", parse=lambda _, name: True if name is None else name),
     MagicOption(("-U", "--no-tool-use"), "forbid tool calls in the first request of this turn",
-           into="tool_uses", reads=lambda *_: False),
+           into="tool_uses", parse=lambda *_: False),
     MagicOption(("-n", "--new"), "start a new conversation in this notebook"),
     MagicOption(("-k", "--compact"), "compact the conversation first, as `%jp compact` does"),
     MagicOption(("-s", "--schema"),
@@ -180,7 +176,6 @@ ASK_OPTIONS: Final = (
            "NAME"),
     MagicOption(("--strict",), "fail the cell if no user can answer a question"),
 )
-"""What `%%jp` takes."""
 
 _TABLE: Final = (
     Subcommand("q", "ask in one line", "commands:ask_in_one_line", "TEXT", is_text=True),
@@ -189,11 +184,11 @@ _TABLE: Final = (
         "[PATH… | PATH=VALUE…]", offers="setting", assigns=True,
         options=(
             MagicOption(("--explain",), "show which layer and file set PATH", "PATH", "path",
-                   reads=lambda _, path: path),
-            _change("unset", ("--unset",), "remove the value that this conversation set at PATH",
+                   parse=lambda _, path: path),
+            _directive("unset", ("--unset",), "remove the value that this conversation set at PATH",
                     "PATH", "path"),
-            _change("cfg", ("-c", "--cfg"), "apply a configuration file", "X", "change"),
-            _change("no_cfg", ("-C", "--no-cfg"), _NO_CFG, "X", "change"),
+            _directive("cfg", ("-c", "--cfg"), "apply a configuration file", "X", "change"),
+            _directive("no_cfg", ("-C", "--no-cfg"), _NO_CFG, "X", "change"),
             MagicOption(("--user",), "save the change in your user configuration, for all "
                    "notebooks", beside="PATH=VALUE"),
             MagicOption(("--workspace",), "save the change in the configuration of this workspace",
@@ -249,7 +244,7 @@ _TABLE: Final = (
     Subcommand("why", "ask the model to explain the last error; TEXT is an additional question",
                "commands:explain", "[TEXT]", is_text=True),
     Subcommand("retry", "ask the last request again, in a branch without the last turn",
-               "commands:retry", what="only `-m MODEL`",
+               "commands:retry", takes_description="only `-m MODEL`",
                options=(MagicOption(("-m", "--model"), "use this model, also for later turns",
                                     "MODEL", "model"),)),
     Subcommand("resume", "continue an interrupted turn, or recover a conversation from the journal "
@@ -260,7 +255,7 @@ _TABLE: Final = (
         "commands.tools:code", "[N]", "the number of a code block",
         options=(
             MagicOption(("--call",), "insert a tool call as Python code; without an id, the last "
-                        "call", "[CALL_ID]", reads=lambda _, call_id: call_id),
+                        "call", "[CALL_ID]", parse=lambda _, call_id: call_id),
         ),
     ),
     Subcommand(
@@ -279,7 +274,7 @@ _TABLE: Final = (
                "turn"),
     Subcommand(
         "compact", "make the context smaller; the record keeps every entry",
-        "commands.conversation:compact", what="only options",
+        "commands.conversation:compact", takes_description="only options",
         options=(
             MagicOption(("--undo",), "undo the last compaction"),
             MagicOption(("--dry-run",), "show the resulting context, and change nothing"),
@@ -287,7 +282,7 @@ _TABLE: Final = (
             MagicOption(("-r", "--reasoning"), "omit reasoning"),
             MagicOption(("-t", "--tools"), "omit the arguments and results of tool calls; with "
                         "`omit` the calls as well", "[strip|strip-requests|strip-responses|omit]",
-                   reads=lambda _, mode: mode or "strip"),
+                   parse=lambda _, mode: mode or "strip"),
             MagicOption(("-m", "--model"), "write the summary with this model", "MODEL", "model"),
             MagicOption(("--from",), "the first turn to compact: its number in `%jp log`, `-N` "
                         "from the end, `5h` ago, or `last` (after the last compaction)", "TURN",
@@ -295,7 +290,7 @@ _TABLE: Final = (
             MagicOption(("--to",), "the last turn to compact", "TURN", "turn", into="last"),
             MagicOption(("--keep-first",), "keep the first N turns unchanged", "N"),
             MagicOption(("--keep-last",), "keep the last N turns unchanged", "N"),
-            _change("cfg", ("-c", "--cfg"), "apply a setting or a configuration file to this "
+            _directive("cfg", ("-c", "--cfg"), "apply a setting or a configuration file to this "
                     "compaction only", "X", "change"),
         ),
     ),
@@ -306,7 +301,8 @@ _TABLE: Final = (
                "commands.conversation:drop", "ID", "the full id of a conversation",
                "stored conversation"),
     Subcommand("save", "save the record now", "commands.conversation:save",
-               what="no arguments (`%jp export DIR` writes a conversation to a directory)"),
+               takes_description="no arguments (`%jp export DIR` writes a conversation to a "
+               "directory)"),
     Subcommand(
         "export", "write the conversation to a directory in JP's format",
         "commands.conversation:export_directory", "DIR", "the name of a directory", "folder",
@@ -327,7 +323,7 @@ _TABLE: Final = (
 )
 # fmt: on
 SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {each.name: each for each in _TABLE}
-"""What `%jp` takes, in the order of its help."""
+"""Subcommands by name, in the order of the help."""
 ASK_USAGE: Final = f"%%jp {' '.join(x.usage for x in ASK_OPTIONS)}   and the request below"
 
 
@@ -347,22 +343,22 @@ OTHER_GROUP: Final = "More"
 
 
 def subcommand_groups() -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the rows of help about subcommands, by group."""
+    """Return the title and the help rows of each group."""
     grouped = {name for names in GROUPS.values() for name in names}
     others = tuple(name for name in SUBCOMMANDS if name not in grouped)
-    found = [
+    groups = [
         (title, [row for name in names if name in SUBCOMMANDS for row in SUBCOMMANDS[name].rows])
         for title, names in (*GROUPS.items(), (OTHER_GROUP, others))
     ]
-    return [(title, rows) for title, rows in found if rows]
+    return [(title, rows) for title, rows in groups if rows]
 
 
 def subcommand_rows() -> list[tuple[str, str]]:
-    """Return the rows of help about all subcommands."""
+    """Return the help rows of all subcommands."""
     return [row for _, rows in subcommand_groups() for row in rows]
 
 
-def help_on_ask() -> str:
+def format_ask_help() -> str:
     """Return the text of `%%jp?`."""
     return "\n".join(
         [
@@ -370,7 +366,7 @@ def help_on_ask() -> str:
             "",
             ASK_USAGE,
             "",
-            *_columns([(option.spellings, option.help) for option in ASK_OPTIONS]),
+            *_format_options(),
             "",
             "In the text, `{{name}}` is replaced by the value of that variable.",
             "",
@@ -379,7 +375,7 @@ def help_on_ask() -> str:
     )
 
 
-def help_on_commands() -> str:
+def format_subcommands_help() -> str:
     """Return the text of `%jp?`."""
     return "\n".join(
         [
@@ -394,14 +390,14 @@ def help_on_commands() -> str:
 
 def _subcommand_help() -> Iterator[str]:
     groups = subcommand_groups()
-    width = max(len(f"%jp {how}") for _, rows in groups for how, _ in rows)
+    width = max(len(f"%jp {syntax}") for _, rows in groups for syntax, _ in rows)
     for number, (title, rows) in enumerate(groups):
         yield from [""] if number else []
         yield f"{title}:"
-        yield from (f"  {f'%jp {how}':<{width}}  {does}" for how, does in rows)
+        yield from (f"  {f'%jp {syntax}':<{width}}  {text}" for syntax, text in rows)
 
 
-def _columns(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
-    width = max(len(how) for how, _ in rows)
-    for how, does in rows:
-        yield f"  {how:<{width}}  {does}"
+def _format_options() -> Iterator[str]:
+    width = max(len(option.spellings) for option in ASK_OPTIONS)
+    for option in ASK_OPTIONS:
+        yield f"  {option.spellings:<{width}}  {option.help}"

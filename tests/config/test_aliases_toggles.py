@@ -13,7 +13,7 @@ from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.tools import STAR
 from jp_nb.config.validation import validate
 from jp_nb.errors import ConfigError
-from jp_nb.notebook.commands import read_ask_options
+from jp_nb.notebook.commands import parse_ask_options
 from tests.support.fakes import configured
 
 RULES = ("any", "if_named", "if_named_or_group", "never")
@@ -110,7 +110,7 @@ def test_ask_user_is_switched_off_by_name_and_only_the_locked_tool_remains() -> 
 
 def test_options_keep_their_order() -> None:
     line = "-T -T ask_user -c a=1 -t mine -C a=1 -t"
-    found = [(x.kind, x.text) for x in read_ask_options(line).directives]
+    found = [(x.kind, x.text) for x in parse_ask_options(line).directives]
     assert found == [
         ("no_tool", ""),
         ("no_tool", "ask_user"),

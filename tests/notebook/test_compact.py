@@ -13,7 +13,7 @@ import pytest
 import jp_nb as jp
 from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
-from jp_nb.notebook.commands import read_ask_options
+from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.record.compaction import active_compactions, mark_as_one_step
 from jp_nb.record.events import Compaction
 from tests.support.images import figure
@@ -111,7 +111,7 @@ def test_cell_can_compact_before_it_asks(notebook: Notebook) -> None:
             notebook.ask(f"Look {number}.")
         for option in ("-k", "--compact", "-k"):
             notebook.shown.clear()
-            notebook.ask("And now?", compact=read_ask_options(option).compact)
+            notebook.ask("And now?", compact=parse_ask_options(option).compact)
     assert [sent(request).count(LONG) for request in server.requests[-3:]] == [2, 1, 1]
     assert len(compactions(notebook)) == 2
     assert "⊟ No rule makes the conversation shorter" in "".join(notebook.shown)

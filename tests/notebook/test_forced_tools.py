@@ -14,7 +14,7 @@ import jp_nb
 from jp_nb.config.directives import Directive, parse_tool_choice
 from jp_nb.errors import ConfigError, UsageError
 from jp_nb.notebook import commands
-from jp_nb.notebook.commands import read_ask_options
+from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.record.events import ConfigDelta
 from jp_nb.rendering import turn as turn_module
 from jp_nb.session import current
@@ -171,7 +171,7 @@ def test_query_takes_a_demanded_tool(session: Session, monkeypatch: pytest.Monke
 
 
 def test_empty_line_demands_nothing() -> None:
-    assert parse_tool_choice(*read_ask_options("-n").tool_uses) is None
+    assert parse_tool_choice(*parse_ask_options("-n").tool_uses) is None
     assert parse_tool_choice(None) is None
 
 

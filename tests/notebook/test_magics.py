@@ -10,7 +10,7 @@ import pytest
 import jp_nb
 from jp_nb.errors import UsageError
 from jp_nb.notebook import commands
-from jp_nb.notebook.commands import read_ask_options
+from jp_nb.notebook.commands import parse_ask_options
 from jp_nb.notebook.magics import JpMagics, keep_question_marks
 from jp_nb.notebook.subcommands import ASK_OPTIONS, subcommand_rows
 from tests.notebook.ipython_shell import IPythonShell, ipython
@@ -26,8 +26,8 @@ def test_empty_tool_name_does_not_mean_all_tools(subtests: pytest.Subtests) -> N
                     UsageError,
                     match=rf"^`{option}` takes the name of a tool or toolset, or no name",
                 ):
-                    read_ask_options(f"{option} {name!r}")
-                (everything,) = read_ask_options(option).directives
+                    parse_ask_options(f"{option} {name!r}")
+                (everything,) = parse_ask_options(option).directives
                 assert everything.text == ""
 
 

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import jp_nb
-from jp_nb.notebook.commands import action_of
+from jp_nb.notebook.commands import load_action
 from jp_nb.notebook.subcommands import ASK_OPTIONS, SUBCOMMANDS, subcommand_groups, subcommand_rows
 
 
@@ -16,7 +16,7 @@ def test_every_subcommand_has_an_action_and_its_options_are_listed(
 ) -> None:
     for subcommand in SUBCOMMANDS.values():
         with subtests.test(subcommand=subcommand):
-            assert callable(action_of(subcommand))
+            assert callable(load_action(subcommand))
             (how, does), *others = subcommand.rows
             assert how.split()[0] == subcommand.name
             assert does

@@ -1,4 +1,4 @@
-"""Run `%jp` and `%%jp` by the table of subcommands.
+"""Parse `%jp` and `%%jp` by the tables in `subcommands.py`, and run them.
 
 Source: `docs/guide.md`.
 """
@@ -31,19 +31,19 @@ from jp_nb.text import one_line, plain
 
 
 class OptionParser(argparse.ArgumentParser):
-    """An argument parser that raises instead of ending the process; `usage` is what to say."""
+    """Argument parser that raises `UsageError` instead of ending the process."""
 
     def __init__(self, options: Sequence[MagicOption], *, usage: str, words: bool = False) -> None:
         super().__init__(add_help=False, allow_abbrev=False)
-        self._how = usage
+        self._usage = usage
         if words:
             self.add_argument("words", nargs="*")
         for option in options:
-            if option.reads is not None:
-                nargs = ("?" if option.takes else 0) if option.may_stand_alone else None
+            if option.parse is not None:
+                nargs = ("?" if option.takes else 0) if option.has_optional_value else None
                 self.add_argument(
                     *option.flags, dest=option.name, metavar=option.takes, nargs=nargs,
-                    action=_Listed, reads=option.reads, default=[],
+                    action=_AppendParsed, parse=option.parse, default=[],
                 )  # fmt: skip
             elif option.takes:
                 self.add_argument(
@@ -54,16 +54,16 @@ class OptionParser(argparse.ArgumentParser):
                 self.add_argument(*option.flags, dest=option.name, action="store_true")
 
     def error(self, message: str) -> NoReturn:
-        """Raise `UsageError` with the message and how it is done."""
-        raise UsageError(f"{message[:1].upper()}{message[1:]}. Usage: `{self._how}`")
+        """Raise `UsageError` with the message and the usage line."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. Usage: `{self._usage}`")
 
 
-class _Listed(argparse.Action):
-    """Keeps the values of several options in one list: their order counts."""
+class _AppendParsed(argparse.Action):
+    """Append the parsed value to a list that several options share, in their order."""
 
-    def __init__(self, *args: Any, reads: Callable[[str, str | None], object], **rest: Any) -> None:
+    def __init__(self, *args: Any, parse: Callable[[str, str | None], object], **rest: Any) -> None:
         super().__init__(*args, **rest)
-        self._reads = reads
+        self._parse = parse
 
     def __call__(
         self,
@@ -72,61 +72,62 @@ class _Listed(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,
     ) -> None:
-        """Add the value of one option."""
-        value = self._reads(option_string or "", values if isinstance(values, str) else None)
+        value = self._parse(option_string or "", values if isinstance(values, str) else None)
         setattr(namespace, self.dest, [*getattr(namespace, self.dest), value])
 
 
-def read_ask_options(line: str) -> argparse.Namespace:
-    """Return the options of `%%jp` in `line`, each under its name in the table.
+def parse_ask_options(line: str) -> argparse.Namespace:
+    """Parse the options of `%%jp`.
 
     Raises:
-        UsageError: If one is unknown or lacks what it takes.
+        UsageError: If an option is unknown or its value is missing.
     """
-    return OptionParser(ASK_OPTIONS, usage=ASK_USAGE).parse_args(split(line))
+    return OptionParser(ASK_OPTIONS, usage=ASK_USAGE).parse_args(split_words(line))
 
 
-def read_words(subcommand: Subcommand, text: str) -> argparse.Namespace:
-    """Return the options of `subcommand` in `text`, and the other words as `words`.
+def parse_arguments(subcommand: Subcommand, text: str) -> argparse.Namespace:
+    """Parse the options of `subcommand`, and the other words as `words`.
 
     Raises:
-        UsageError: If one is unknown or lacks what it takes, or there are too many or few words.
+        UsageError: If an option is unknown, its value is missing, or the number of words is wrong.
     """
-    words = [] if subcommand.is_text else split(text)
+    words = [] if subcommand.is_text else split_words(text)
     if subcommand.assigns:
-        words = list(_with_flags(words, subcommand.options))
-    if not subcommand.options:  # whatever begins with `-` is a word like others
-        found = argparse.Namespace(words=words)
+        words = list(_mark_assignments(words, subcommand.options))
+    if not subcommand.options:  # words that begin with `-` are allowed
+        arguments = argparse.Namespace(words=words)
     else:
         parser = OptionParser(
             subcommand.options, usage=subcommand.usage, words=bool(subcommand.takes)
         )
-        found = parser.parse_intermixed_args(words)
-    if not subcommand.is_text and not subcommand.takes_words(len(getattr(found, "words", ()))):
-        raise refusal(subcommand, text)
-    return found
+        arguments = parser.parse_intermixed_args(words)
+    count = len(getattr(arguments, "words", ()))
+    if not subcommand.is_text and not subcommand.accepts_word_count(count):
+        raise make_usage_error(subcommand, text)
+    return arguments
 
 
-def refusal(subcommand: Subcommand, text: str, bound: str = "") -> UsageError:
-    """Return the error that says what `subcommand` takes, where `text` was found."""
-    return UsageError(f"`%jp {subcommand.name}` takes {subcommand.what}{bound}, but got {text!r}.")
+def make_usage_error(subcommand: Subcommand, text: str, limit: str = "") -> UsageError:
+    """Return the error for wrong arguments `text` of `subcommand`."""
+    what = f"{subcommand.takes_description}{limit}"
+    return UsageError(f"`%jp {subcommand.name}` takes {what}, but got {text!r}.")
 
 
-def _with_flags(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
-    """Yield `words` with a `-c` before each assignment: their order among options counts."""
-    from jp_nb.config.assignments import is_assignment  # with it the configuration tree is loaded
+def _mark_assignments(words: Sequence[str], options: Sequence[MagicOption]) -> Iterator[str]:
+    """Insert `-c` before each assignment, so that it has an order among the options."""
+    from jp_nb.config.assignments import is_assignment  # loads the configuration tree
 
     takers = {flag for option in options if option.takes for flag in option.flags}
-    before = ""
+    previous = ""
     for word in words:
-        if not word.startswith("-") and is_assignment(word) and before not in takers:
+        if not word.startswith("-") and is_assignment(word) and previous not in takers:
             yield "-c"
         yield word
-        before = word
+        previous = word
 
 
-def split(line: str) -> list[str]:
-    """Return the words of a magic's line, quoted as in a shell.
+def split_words(line: str) -> list[str]:
+    """Split the line of a magic into words, as a shell does.
 
     Raises:
         UsageError: If a quote is not closed.
@@ -138,19 +139,19 @@ def split(line: str) -> list[str]:
 
 
 MAX_DIGITS = 9
-"""Of a number of turns."""
+"""Limit of digits in a number of turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """One line of `%jp`, read, and what it acts on.
+    """A parsed `%jp` line, with its session and shell.
 
     Attributes:
-        shell: Where its output is shown.
-        session: The assistant.
-        subcommand: What was called.
-        text: The line behind the subcommand's name.
-        options: Its options by name, and the other words as `words`.
+        shell: The IPython shell.
+        session: The session of the kernel.
+        subcommand: The table entry of the subcommand.
+        text: The line after the subcommand's name.
+        options: Values of the options by name, and the other words as `words`.
     """
 
     shell: Any
@@ -161,30 +162,30 @@ class Invocation:
 
     @property
     def word(self) -> str | None:
-        """Return the word that follows, if there is one."""
+        """The first word, if there is one."""
         return next(iter(self.options.words), None)
 
     def number(self, at_least: int = 0) -> int | None:
-        """Return the number that follows, if something does.
+        """Return the first word as a number, or None if there is no word.
 
         Raises:
-            UsageError: If it is no number, or too small or too long.
+            UsageError: If the word is not a number of at most `MAX_DIGITS`, or too small.
         """
         if self.word is None:
             return None
         if not (self.word.isdecimal() and len(self.word) <= MAX_DIGITS) or (
             int(self.word) < at_least
         ):
-            bound = f", at least {at_least}" if at_least else ""
-            raise refusal(self.subcommand, self.text, bound)
+            limit = f", at least {at_least}" if at_least else ""
+            raise make_usage_error(self.subcommand, self.text, limit)
         return int(self.word)
 
-    def show(self, shown: report.Report) -> None:
-        """Display `shown` in the running cell."""
-        display(self.shell, shown)
+    def show(self, content: report.Report) -> None:
+        """Display `content` in the running cell."""
+        display(self.shell, content)
 
-    def say_summary(self) -> None:
-        """Print which conversation is active now."""
+    def print_status(self) -> None:
+        """Print the active conversation and the place of its record."""
         print(f"jp_nb: {plain(self.session.format_status())}")
 
 
@@ -195,50 +196,49 @@ _TO_ASK: Final = "To ask the model, write a request below `%%jp`. `%%jp?` lists 
 
 
 def run_subcommand(shell: Any, session: Session, name: str, text: str = "") -> None:
-    """Run subcommand `name` with the `text` behind it; without a name list all there are.
+    """Run the subcommand `name` with the rest of the line. Without a name, list all subcommands.
 
     Raises:
-        UsageError: If there is no such subcommand, and the message offers the nearest; or if
-            `text` is not what it takes.
+        UsageError: If there is no such subcommand, or the rest of the line is wrong.
     """
-    asked = SUBCOMMANDS.get(name.rstrip("?"))
+    described = SUBCOMMANDS.get(name.rstrip("?"))
     if not name.rstrip("?"):
-        display(shell, _all_listed())
-    elif asked is not None and asked.name != name and not text:  # `%jp config?`
-        display(shell, _listing(asked.rows))
+        display(shell, _all_subcommands_report())
+    elif described is not None and described.name != name and not text:  # `%jp config?`
+        display(shell, _subcommand_report(described))
     elif name not in SUBCOMMANDS:
-        raise UsageError(_unknown(name, text))
+        raise UsageError(_unknown_subcommand_message(name, text))
     else:
         subcommand = SUBCOMMANDS[name]
-        options = read_words(subcommand, text)
-        action_of(subcommand)(Invocation(shell, session, subcommand, text, options))
+        options = parse_arguments(subcommand, text)
+        load_action(subcommand)(Invocation(shell, session, subcommand, text, options))
 
 
-def display(shell: Any, shown: report.Report) -> None:
-    """Display `shown` in the running cell."""
-    bundle = {"text/markdown": shown.markdown, "text/plain": shown.text}
+def display(shell: Any, content: report.Report) -> None:
+    """Display `content` in the running cell."""
+    bundle = {"text/markdown": content.markdown, "text/plain": content.text}
     shell.display_pub.publish(data=bundle, metadata={})
 
 
-def action_of(subcommand: Subcommand) -> Action:
-    """Return the function that does it; its module is loaded now."""
+def load_action(subcommand: Subcommand) -> Action:
+    """Import the module of the subcommand's action, and return the action."""
     module, _, function = subcommand.action.partition(":")
     action: Action = getattr(import_module(f"jp_nb.notebook.{module}"), function)
     return action
 
 
 def ask(shell: Any, session: Session, line: str, cell: str) -> None:
-    """Put the request `cell` to the model, with the options in `line`.
+    """Run `%%jp`: send the request `cell` to the model, with the options in `line`.
 
     Raises:
-        UsageError: If an option is wrong; nothing was recorded.
+        UsageError: If an option is wrong. Nothing is recorded then.
     """
-    options = read_ask_options(line)
+    options = parse_ask_options(line)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
     before = session.last_turn
-    try:  # a turn that failed has a result, too
-        with unless_cancelled():
+    try:
+        with report_cancellation():
             session.run_turn(
                 cell,
                 model=options.model,
@@ -249,49 +249,48 @@ def ask(shell: Any, session: Session, line: str, cell: str) -> None:
                 strict=options.strict,
                 compact=options.compact,
             )
-    finally:
+    finally:  # a failed turn has a result as well
         turn = session.last_turn
         if turn is not None and turn is not before and options.out is not None:
             shell.user_ns[options.out] = turn
 
 
 def ask_in_one_line(call: Invocation) -> None:
-    """Put what follows to the model."""
+    """Run `%jp q`: send the rest of the line to the model."""
     if not call.text:
         raise UsageError(f"The request is empty. Usage: `{call.subcommand.usage}`")
-    with unless_cancelled():
+    with report_cancellation():
         call.session.run_turn(call.text)
 
 
 def explain(call: Invocation) -> None:
-    """Have the model explain the last error, and answer what follows."""
-    with unless_cancelled():
+    """Run `%jp why`: ask the model to explain the last error."""
+    with report_cancellation():
         call.session.explain(call.text)
 
 
 def retry(call: Invocation) -> None:
-    """Ask the last request again, in a branch without the last turn."""
+    """Run `%jp retry`: ask the last request again, in a branch without the last turn."""
     call.session.retry(model=call.options.model)
 
 
 def resume(call: Invocation) -> None:
-    """Continue the last turn, or restore a conversation that a kernel left."""
-    with unless_cancelled():
+    """Run `%jp resume`: continue the last turn, or recover a conversation from a journal."""
+    with report_cancellation():
         if call.session.resume(call.word or "") is None:
-            call.say_summary()
+            call.print_status()
 
 
 @contextmanager
-def unless_cancelled() -> Iterator[None]:
-    """End a block quietly, with one line, if the user cancels it where they are asked."""
+def report_cancellation() -> Iterator[None]:
+    """Print one line instead of an error if the user cancels a prompt."""
     try:
         yield
     except PromptCancelled as exc:
         print(f"jp_nb: {one_line(str(exc))}")
 
 
-def _all_listed() -> report.Report:
-    """Return the subcommands in groups."""
+def _all_subcommands_report() -> report.Report:
     tables = [(title, report.table(HEAD, rows)) for title, rows in subcommand_groups()]
     return report.Report(
         "\n\n".join([*(f"**{title}**\n\n{x.markdown}" for title, x in tables), _TO_ASK]),
@@ -299,20 +298,19 @@ def _all_listed() -> report.Report:
     )
 
 
-def _listing(rows: Sequence[tuple[str, str]]) -> report.Report:
-    listed = report.table(HEAD, rows)
-    return report.Report(f"{listed.markdown}\n\n{_TO_ASK}", f"{listed.text}\n{_TO_ASK}")
+def _subcommand_report(subcommand: Subcommand) -> report.Report:
+    table = report.table(HEAD, subcommand.rows)
+    return report.Report(f"{table.markdown}\n\n{_TO_ASK}", f"{table.text}\n{_TO_ASK}")
 
 
-def suggestion(word: str, known: Iterable[str], subcommand: str = "") -> str:
-    """Return a question about the name in `known` that is most like `word`, or ""."""
+def suggest_name(word: str, known: Iterable[str], subcommand: str = "") -> str:
+    """Return a question with the name in `known` that is closest to `word`, or ""."""
     near = difflib.get_close_matches(word, known, n=1)
     return f"Did you mean `{' '.join(filter(None, ('%jp', subcommand, *near)))}`? " if near else ""
 
 
-def _unknown(name: str, text: str) -> str:
-    """Return what to say of words that begin with no subcommand: perhaps they are a request."""
-    hint = suggestion(name, SUBCOMMANDS)
+def _unknown_subcommand_message(name: str, text: str) -> str:
+    hint = suggest_name(name, SUBCOMMANDS)
     words = one_line(f"{name} {text}".strip(), limit=200)
     request = words if text else "REQUEST"
     return (

@@ -1,4 +1,4 @@
-"""Subcommands of `%jp` that change the conversation: new, fork, undo, compact, trust.
+"""Subcommands of `%jp` that change, save, or trust conversations.
 
 Source: `docs/guide.md`, `docs/record.md`.
 """
@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
-from jp_nb.agent.compaction import CompactionPlan
 from jp_nb.config.masking import format_masked
 from jp_nb.config.tree.app import CompactionRule, TurnBound, parse_bound
 from jp_nb.errors import PromptCancelled, StorageError, UsageError
@@ -34,64 +33,64 @@ from jp_nb.tools.question import Question
 
 
 def new(call: Invocation) -> None:
-    """Begin a conversation."""
+    """Run `%jp new`: start a conversation."""
     left = _active(call)
     call.session.conversations.new(keep_config=call.options.keep_config)
-    _report(call, f"Left {_name(left)}", left)
+    _print_change(call, f"Left {_describe(left)}", left)
 
 
 def fork(call: Invocation) -> None:
-    """Continue from a turn in another conversation."""
+    """Run `%jp fork`: continue in a copy that ends with a turn."""
     left, number = _active(call), call.number()
     call.session.conversations.fork(number)
-    kept = left.turns - 1 if number is None else number
-    _report(call, f"Forked after turn {kept}" if left.turns else "Forked", left)
+    last = left.turns - 1 if number is None else number
+    _print_change(call, f"Forked after turn {last}" if left.turns else "Forked", left)
 
 
 def undo(call: Invocation) -> None:
-    """Continue without the last turn."""
+    """Run `%jp undo`: continue without the last turn."""
     left = _active(call)
     last = call.session.document.conversation.last_turn()
     asked = (each.content for each in last.entries if isinstance(each, ChatRequest)) if last else ()
     call.session.conversations.undo()
     title = _quoted(make_title(next(iter(asked), "")))
-    _report(call, f"Undid turn {left.turns - 1}{title and f', {title}'}", left)
+    _print_change(call, f"Undid turn {left.turns - 1}{title and f', {title}'}", left)
 
 
 def switch(call: Invocation) -> None:
-    """Go to another conversation, or list all."""
+    """Run `%jp switch`: activate another conversation, or list all."""
     if call.word is None:
         call.show(conversations_table(call.session.document, with_active=True))
         return
     left = _active(call)
     if call.session.conversations.switch(call.word):
-        _report(call, f"Switched from {_name(left)}", left)
+        _print_change(call, f"Switched from {_describe(left)}", left)
     else:
-        print(f"jp_nb: Already active: {_name(left)}")
+        print(f"jp_nb: Already active: {_describe(left)}")
 
 
 def drop(call: Invocation) -> None:
-    """Take a conversation out of the notebook."""
+    """Run `%jp drop`: delete a conversation."""
     dropped = call.session.conversations.drop(call.options.words[0])
-    print(f"jp_nb: Dropped {_name(dropped)} from this notebook. This cannot be undone")
-    _say_active(call)
+    print(f"jp_nb: Dropped {_describe(dropped)} from this notebook. This cannot be undone")
+    _print_active(call)
 
 
-def _report(call: Invocation, done: str, left: ConversationInfo) -> None:
-    """Print what was done, how to go back to the conversation `left`, and the active one."""
-    print(f"jp_nb: {done}{_way_back(call, left)}")
-    _say_active(call)
+def _print_change(call: Invocation, done: str, left: ConversationInfo) -> None:
+    """Print the change, the command that returns to the conversation `left`, and the active one."""
+    print(f"jp_nb: {done}{_return_hint(call, left)}")
+    _print_active(call)
 
 
-def _way_back(call: Invocation, left: ConversationInfo) -> str:
+def _return_hint(call: Invocation, left: ConversationInfo) -> str:
     if left.id not in call.session.document.ids():
-        return ""  # it was empty
+        return ""  # empty conversations are not kept
     if call.session.active.headless:  # the output is the same in each run
         return ". Go back: `%jp switch` lists the conversations"
     return f". Go back: `%jp switch {left.id}`"
 
 
-def _say_active(call: Invocation) -> None:
+def _print_active(call: Invocation) -> None:
     title = _quoted(_active(call).title)
     print(f"jp_nb: Active: {title and f'{title} · '}{plain(call.session.format_status())}")
 
@@ -100,13 +99,13 @@ def _active(call: Invocation) -> ConversationInfo:
     return list_conversations(call.session.document)[0]
 
 
-def _name(listed: ConversationInfo) -> str:
+def _describe(listed: ConversationInfo) -> str:
     if listed.damaged:
         return f"the damaged conversation {one_line(listed.id, limit=80)}"
     if not listed.turns:
         return "an empty conversation"
-    counted = f"({listed.turns} turn{'' if listed.turns == 1 else 's'})"
-    return " ".join(filter(None, (_quoted(listed.title) or "a conversation", counted)))
+    title = _quoted(listed.title) or "a conversation"
+    return f"{title} ({listed.turns} turn{'' if listed.turns == 1 else 's'})"
 
 
 def _quoted(title: str | None) -> str:
@@ -114,7 +113,7 @@ def _quoted(title: str | None) -> str:
 
 
 def save(call: Invocation) -> None:
-    """Store the record now."""
+    """Run `%jp save`: save the record now."""
     store, where = call.session.store, call.session.active.location
     if store.unsaved_reason is not None:
         raise StorageError(
@@ -125,7 +124,7 @@ def save(call: Invocation) -> None:
 
 
 def export_directory(call: Invocation) -> None:
-    """Write the active conversation as a directory of JP."""
+    """Run `%jp export`: write the active conversation to a JP directory."""
     session = call.session
     dialect: Dialect = call.options.dialect or "native"
     folder = folder_at(call.options.words[0], session.files.folder)
@@ -138,11 +137,11 @@ def export_directory(call: Invocation) -> None:
 
 
 def import_directory(call: Invocation) -> None:
-    """Make a conversation of JP's the active one."""
+    """Run `%jp import`: continue with a conversation from a JP directory."""
     left, folder = _active(call), folder_at(call.options.words[0], call.session.files.folder)
     loaded = Document.load(load_directory(folder, clock=utc_now), clock=utc_now)
     call.session.conversations.adopt_imported(loaded)
-    _report(call, f"Imported {_name(_active(call))}", left)
+    _print_change(call, f"Imported {_describe(_active(call))}", left)
 
 
 NOTHING = (
@@ -153,45 +152,40 @@ NOTHING = (
 
 
 def compact(call: Invocation) -> None:
-    """Send earlier turns shorter from here on, show what would be, or take it back."""
-    compacting = ManualCompaction(call.session.active, call.session.turns)
+    """Run `%jp compact`: compact the context, preview that, or undo it."""
+    compaction = ManualCompaction(call.session.active, call.session.turns)
     if call.options.undo:
-        _undo(call, compacting)
+        _undo_compaction(call, compaction)
         return
-    order = order_of(call.options)
-    plan = compacting.plan(order)
+    options = read_compaction_options(call.options)
+    plan = compaction.plan(options)
     if not plan.steps:
-        print(f"jp_nb: {_no_turn(order, compacting.stream.turn_count) or NOTHING}")
+        print(f"jp_nb: {_missing_turn(options, compaction.stream.turn_count) or NOTHING}")
     elif call.options.dry_run:
         call.show(preview_report(plan))
     else:
-        _carry_out(call, compacting, plan, order)
+        entries = compaction.carry_out(plan, options)
+        tokens = compaction.tokens()
+        call.show(compaction_report(plan, compaction.stream, entries, now=tokens))
 
 
-def _no_turn(order: CompactionOptions, count: int) -> str:
-    """Return that there is no such turn, if `order` begins behind the last one; else ""."""
-    first = order.first
+def _missing_turn(options: CompactionOptions, count: int) -> str:
+    """Return a message if the first turn of `options` does not exist, else ""."""
+    first = options.first
     if first is None or first.kind != "turn" or first.amount < count:
         return ""
     turns = f"{count} turn{'' if count == 1 else 's'}"
     return f"There is no turn {first.amount:.0f}. This conversation has {turns}, numbered from 0."
 
 
-def _carry_out(
-    call: Invocation, compacting: ManualCompaction, plan: CompactionPlan, order: CompactionOptions
-) -> None:
-    entries = compacting.carry_out(plan, order)
-    call.show(compaction_report(plan, compacting.stream, entries, now=compacting.tokens()))
-
-
-def _undo(call: Invocation, compacting: ManualCompaction) -> None:
+def _undo_compaction(call: Invocation, compaction: ManualCompaction) -> None:
     others = {name for name, value in vars(call.options).items() if value}
     if others - {"undo", "dry_run", "words"}:
         raise UsageError(
             "`--undo` reverts the last compaction. It can be combined with `--dry-run` only."
         )
     dry = call.options.dry_run
-    found = compacting.find_last() if dry else compacting.undo()
+    found = compaction.find_last() if dry else compaction.undo()
     if not found:
         print("jp_nb: There is no compaction to undo. All turns are sent in full.")
         return
@@ -199,66 +193,63 @@ def _undo(call: Invocation, compacting: ManualCompaction) -> None:
     if dry:
         print(f"jp_nb: This would undo the last compaction ({words}).")
     else:
-        tokens = f"{compacting.tokens():,} tokens"
+        tokens = f"{compaction.tokens():,} tokens"
         print(f"jp_nb: Undid the last compaction ({words}). Messages now take about {tokens}.")
 
 
-# --- the line --------------------------------------------------------------------------------
-
-
-def order_of(options: Namespace) -> CompactionOptions:
-    """Return what the line of a `%jp compact` wants.
+def read_compaction_options(options: Namespace) -> CompactionOptions:
+    """Convert the parsed options of `%jp compact`.
 
     Raises:
-        UsageError: If one option is wrong, or two exclude each other.
+        UsageError: If a value is wrong, or two options exclude each other.
     """
     for one, other in (("first", "keep_first"), ("last", "keep_last")):
         if getattr(options, one) is not None and getattr(options, other) is not None:
             flag = {"first": "--from", "last": "--to"}[one]
             raise UsageError(f"Use `{flag}` or `--{other.replace('_', '-')}`, not both.")
     return CompactionOptions(
-        rules=_rules(options),
-        keep_first=_kept("--keep-first", options.keep_first, may_be_last=True),
-        keep_last=_kept("--keep-last", options.keep_last, may_be_last=False),
-        first=_turn("--from", options.first),
-        last=_turn("--to", options.last),
+        rules=_read_rules(options),
+        keep_first=_validate_bound("--keep-first", options.keep_first, may_be_last=True),
+        keep_last=_validate_bound("--keep-last", options.keep_last, may_be_last=False),
+        first=_read_turn("--from", options.first),
+        last=_read_turn("--to", options.last),
         directives=tuple(options.directives),
     )
 
 
-def _rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
-    """Return the one rule that the line makes up; None if the configured ones count."""
+def _read_rules(options: Namespace) -> tuple[CompactionRule, ...] | None:
+    """Return the rule of the options; None applies the configured rules."""
     if options.model is not None and not options.summarize:
         raise UsageError("`-m` names the model that writes a summary. Add `--summarize`.")
     if not (options.reasoning or options.tools or options.summarize):
         return None
-    given: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
+    rule: dict[str, object] = {"reasoning": "strip"} if options.reasoning else {}
     if options.tools:
-        given["tool_calls"] = options.tools[-1]
+        rule["tool_calls"] = options.tools[-1]
     if options.summarize:
-        given["summary"] = {"model": {"id": options.model}} if options.model else {}
+        rule["summary"] = {"model": {"id": options.model}} if options.model else {}
     try:
-        return (CompactionRule.model_validate(given),)
+        return (CompactionRule.model_validate(rule),)
     except ValidationError as exc:
         message = exc.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
         raise UsageError(message) from exc
 
 
-def _kept(flag: str, text: str | None, *, may_be_last: bool) -> str | None:
+def _validate_bound(flag: str, text: str | None, *, may_be_last: bool) -> str | None:
     if text is not None:
-        _bound(flag, text, may_be_last=may_be_last)
+        _read_bound(flag, text, may_be_last=may_be_last)
     return text
 
 
-def _turn(flag: str, text: str | None) -> TurnBound | None:
-    """Return the bound that `text` is: a number is that of a turn, as `%jp log` shows it."""
+def _read_turn(flag: str, text: str | None) -> TurnBound | None:
     if text is None:
         return None
-    bound = _bound(flag, text, may_be_last=True)
+    bound = _read_bound(flag, text, may_be_last=True)
+    # A plain number is the number of a turn in `%jp log`.
     return TurnBound("turn", bound.amount) if bound.kind == "count" else bound
 
 
-def _bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
+def _read_bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
     try:
         return parse_bound(text, may_be_last=may_be_last)
     except ValueError as exc:
@@ -266,11 +257,11 @@ def _bound(flag: str, text: str, *, may_be_last: bool) -> TurnBound:
 
 
 MAX_LINE = 5000
-"""Characters of a line about folders: their names may be long."""
+"""Limit of characters in a line with names of folders."""
 
 
 def trust(call: Invocation) -> None:
-    """Have the person agree to what is listed, or take that back."""
+    """Run `%jp trust`: show untrusted settings and ask the user, or withdraw the trust."""
     options, session = call.options, call.session
     if options.workspace:
         _trust_workspace(call)
@@ -295,7 +286,7 @@ def trust(call: Invocation) -> None:
         )
         for path, value in sorted(ignored.items())
     ]
-    if rows and not options.yes and not _may_count(call, ("path", "value"), rows):
+    if rows and not options.yes and not _ask_for_trust(call, ("path", "value"), rows):
         raise PromptCancelled("This conversation remains untrusted", end="declined")
     session.active.accept()
     print("jp_nb: This conversation and its settings are trusted, and signed with your key")
@@ -314,17 +305,16 @@ def _trust_workspace(call: Invocation) -> None:
         print(f"jp_nb: {one_line(files.no_pending_reason(), limit=MAX_LINE)}")
         return
     rows = pending_rows(pending)
-    with files.discard_notices():  # the user decides about the answers file now
-        agrees = call.options.yes or _may_count(call, PENDING_HEAD, rows)
+    with files.discard_notices():  # no notices about ignored files: the user is about to decide
+        agrees = call.options.yes or _ask_for_trust(call, PENDING_HEAD, rows)
     if not agrees:
         raise PromptCancelled("The files of this folder remain untrusted", end="declined")
     call.session.active.consent(pending)
     print("jp_nb: These files and their settings are trusted until their content changes")
 
 
-def _may_count(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Show what would count, and ask."""
-    call.show(table(head, rows, limit=sys.maxsize))  # nothing unseen
+def _ask_for_trust(call: Invocation, head: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    call.show(table(head, rows, limit=sys.maxsize))  # the user must see everything
     question = Question.boolean(
         "trust", "Trust the settings above? They can run code and send data to other hosts."
     )

@@ -1,4 +1,4 @@
-"""Subcommands of `%jp` that display: log, usage, models, requests, questions, doctor, cassette.
+"""Subcommands of `%jp` that display something.
 
 Source: `docs/guide.md`, `docs/cassettes.md`.
 """
@@ -16,7 +16,13 @@ from jp_nb.config.aliases import resolve_model
 from jp_nb.config.tree.app import AppConfig
 from jp_nb.config.tree.models import AVAILABLE_PROVIDERS, CassetteMode
 from jp_nb.errors import ConfigError, JpNbError, UsageError
-from jp_nb.notebook.commands import MAX_DIGITS, NOT_A_NAME, Invocation, refusal, suggestion
+from jp_nb.notebook.commands import (
+    MAX_DIGITS,
+    NOT_A_NAME,
+    Invocation,
+    make_usage_error,
+    suggest_name,
+)
 from jp_nb.notebook.page.live_store import LiveStore
 from jp_nb.notebook.page.locate import find_surroundings, is_headless
 from jp_nb.notebook.prompt.presence import Presence, PromptSettings, running_kernel
@@ -42,13 +48,13 @@ from jp_nb.text import one_line, plain
 from jp_nb.versions import list_versions
 
 MAX_PRINTED = 200_000
-"""Characters of a body that a cell shows unless it is to show everything."""
+"""Limit of characters of a request that a cell shows without `--full`."""
 
 
 def request(call: Invocation) -> None:
-    """Show a request, compare two, or print one for another program."""
+    """Run `%jp request`: show a request, compare two, or export one."""
     options = call.options
-    _check(call)
+    _validate_request_options(call)
     requests = PastRequests(call.session.active, call.session.turns)
     if options.diff:
         call.show(request_difference(*requests.find_pair(tuple(options.words))))
@@ -65,37 +71,24 @@ def request(call: Invocation) -> None:
         call.show(request_report(found, full=options.full))
 
 
-def _check(call: Invocation) -> None:
-    """Refuse a line that means two things.
-
-    Raises:
-        UsageError: If it does.
-    """
+def _validate_request_options(call: Invocation) -> None:
     options = call.options
-    ways = [
-        flag
-        for flag, given in (
-            ("--diff", options.diff),
-            ("--curl", options.curl),
-            ("--json", options.json),
-            ("-o", options.out is not None),
-        )
-        if given
-    ]
-    if len(ways) > 1:
-        raise UsageError(f"Use only one of {' and '.join(ways)}. Usage: `{call.subcommand.usage}`")
+    exclusive = {
+        "--diff": options.diff,
+        "--curl": options.curl,
+        "--json": options.json,
+        "-o": options.out is not None,
+    }
+    used = [flag for flag, is_set in exclusive.items() if is_set]
+    if len(used) > 1:
+        raise UsageError(f"Use only one of {' and '.join(used)}. Usage: `{call.subcommand.usage}`")
     if len(options.words) > (2 if options.diff else 1):
-        raise refusal(call.subcommand, call.text)
+        raise make_usage_error(call.subcommand, call.text)
     if options.out is not None and not options.out.isidentifier():
         raise UsageError(NOT_A_NAME.format(options.out))
 
 
 def _printable(found: TracedRequest, text: str, *, full: bool) -> str:
-    """Return `text` if a cell may hold it.
-
-    Raises:
-        UsageError: If it is long.
-    """
     if full or len(text) <= MAX_PRINTED:
         return text
     raise UsageError(
@@ -105,7 +98,7 @@ def _printable(found: TracedRequest, text: str, *, full: bool) -> str:
 
 
 def as_dict(found: TracedRequest) -> dict[str, Any]:
-    """Return `found` for a program.
+    """Return the request as a dict for Python code.
 
     Shape:
         {"name": "3.1", "model": "anthropic/…", "how": "as it was sent", "method": "POST",
@@ -127,54 +120,53 @@ def as_dict(found: TracedRequest) -> dict[str, Any]:
 
 
 def models(call: Invocation) -> None:
-    """Show the models of a provider; without a name of the one in force."""
+    """Run `%jp models`: list the models of a provider, by default of the current one."""
     config, session = call.session.config, call.session
     model, _ = session.turns.resolver.model(config)
     name, *words = call.options.words or [model.provider]
     if name not in AVAILABLE_PROVIDERS:
-        raise UsageError(_unknown_model(name, call.subcommand.usage))
-    format_paths = session.turns.catalog.models(name, config, refresh=call.options.refresh)
-    in_force = model.name if name == model.provider else ""
-    shown = model_table(
-        format_paths, name, in_force=in_force, aliases=_aliases(name, config), words=words
+        raise UsageError(_unknown_provider_message(name, call.subcommand.usage))
+    listed = session.turns.catalog.models(name, config, refresh=call.options.refresh)
+    current = model.name if name == model.provider else ""
+    table = model_table(
+        listed, name, in_force=current, aliases=_aliases_by_model(name, config), words=words
     )
-    others = [] if call.options.words else list(_set_up(config, model.provider))
+    others = [] if call.options.words else list(_other_configured(config, model.provider))
     if others:
         also = ", ".join(f"`%jp models {other}`" for other in others)
-        shown = with_note(
-            shown, f"Keys are set for other providers as well. List their models: {also}."
+        table = with_note(
+            table, f"Keys are set for other providers as well. List their models: {also}."
         )
-    call.show(shown)
+    call.show(table)
 
 
-def _unknown_model(name: str, usage: str) -> str:
-    hint = suggestion(name, AVAILABLE_PROVIDERS, "models")
+def _unknown_provider_message(name: str, usage: str) -> str:
+    hint = suggest_name(name, AVAILABLE_PROVIDERS, "models")
     return (
         f"{one_line(name, limit=60)!r} is not a provider. {hint}The providers are "
         f"{', '.join(AVAILABLE_PROVIDERS)}. Search words follow the provider: `{usage}`"
     )
 
 
-def _aliases(provider: str, config: AppConfig) -> dict[str, list[str]]:
-    """Return the aliases that stand for models of `provider`, by the name of the model."""
+def _aliases_by_model(provider: str, config: AppConfig) -> dict[str, list[str]]:
     known = config.providers.llm.aliases
     found: dict[str, list[str]] = {}
     for alias, target in known.items():
         try:
             model = resolve_model(target, known)
         except ConfigError:
-            continue  # whoever uses it is told
+            continue  # reported when the alias is used
         if model.provider == provider:
             found.setdefault(model.name, []).append(alias)
     return found
 
 
-def _set_up(config: AppConfig, in_force: str) -> Iterator[str]:
-    """Yield the other providers whose key is set."""
+def _other_configured(config: AppConfig, current: str) -> Iterator[str]:
+    """Yield other providers whose key is set."""
     for name in AVAILABLE_PROVIDERS:
         settings = getattr(config.providers.llm, name, None)
         variable = getattr(settings, "api_key_env", None)
-        if name != in_force and variable and os.environ.get(variable, "").strip():
+        if name != current and variable and os.environ.get(variable, "").strip():
             yield name
 
 
@@ -183,15 +175,15 @@ UNTRUSTED: Final = (
     "the workspace is neither read nor written. `%jp trust` shows the settings and asks you."
 )
 MAX_LINE: Final = 2000
-"""Characters of a line about a file: names may be long."""
+"""Limit of characters in a line with the name of a file."""
 
 
 def qna(call: Invocation) -> None:
-    """Do what the first word says; without one, list."""
+    """Run `%jp qna`: list, show, search, or import answered questions."""
     verb, *words = call.options.words or ["list"]
     action = _VERBS.get(verb)
     if action is None:
-        hint = suggestion(verb, _VERBS, "qna")
+        hint = suggest_name(verb, _VERBS, "qna")
         raise UsageError(
             f"There is no `%jp qna {one_line(verb, limit=60)}`. {hint}"
             f"Usage: `{call.subcommand.usage}`"
@@ -201,7 +193,7 @@ def qna(call: Invocation) -> None:
     action(call, words)
 
 
-def _list(call: Invocation, words: Sequence[str]) -> None:
+def _list_questions(call: Invocation, words: Sequence[str]) -> None:
     if words:
         raise UsageError(
             f"`list` takes no words, but got {' '.join(words)!r}. `%jp qna search TEXT` searches."
@@ -209,16 +201,16 @@ def _list(call: Invocation, words: Sequence[str]) -> None:
     limit = _limit(call)
     if (history := _history(call)) is None:
         return
-    shown = history.latest(limit)
-    if not shown:
+    latest = history.latest(limit)
+    if not latest:
         print(f"jp_nb: {NO_HISTORY}")
         return
-    earlier = len(history.answers) - len(shown)
+    earlier = len(history.answers) - len(latest)
     note = f"{earlier} earlier: `%jp qna list --limit N` shows more" if earlier else ""
-    call.show(_noted(question_table(shown), history, note))
+    call.show(_add_notes(question_table(latest), history, note))
 
 
-def _get(call: Invocation, words: Sequence[str]) -> None:
+def _show_question(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1 or not _is_number(words[0]):
         raise UsageError(f"`get` takes the id of an answer, but got {' '.join(words)!r}.")
     if (history := _history(call)) is None:
@@ -229,7 +221,7 @@ def _get(call: Invocation, words: Sequence[str]) -> None:
     call.show(question_sheets(found))
 
 
-def _search(call: Invocation, words: Sequence[str]) -> None:
+def _search_questions(call: Invocation, words: Sequence[str]) -> None:
     limit, text = _limit(call), " ".join(words)
     if not text.strip():
         raise UsageError("`search` takes the text to search for.")
@@ -239,34 +231,34 @@ def _search(call: Invocation, words: Sequence[str]) -> None:
     if not found:
         print(f"jp_nb: {one_line(history.format_no_match(text))}")
         return
-    shown = found[-limit:]
-    earlier = len(found) - len(shown)
+    latest = found[-limit:]
+    earlier = len(found) - len(latest)
     note = f"{earlier} earlier: `%jp qna search TEXT --limit N` shows more" if earlier else ""
-    call.show(_noted(question_table(shown), history, note))
+    call.show(_add_notes(question_table(latest), history, note))
 
 
-def _import(call: Invocation, words: Sequence[str]) -> None:
+def _import_questions(call: Invocation, words: Sequence[str]) -> None:
     if len(words) != 1:
         raise UsageError("`import` takes one file, a table of `datetime;question;answer`.")
     session = call.session
     try:
         path = (session.files.folder / Path(words[0]).expanduser()).absolute()
         told = session.active.questions.import_table(path)
-    except (RuntimeError, ValueError) as exc:  # no such home, a name that no file can have
+    except (RuntimeError, ValueError) as exc:  # unknown home folder, or a null byte
         raise UsageError(f"{words[0][:80]!r} is not a valid file name: {exc}") from exc
     _tell(told)
 
 
 _VERBS: Final[Mapping[str, Callable[[Invocation, Sequence[str]], None]]] = {
-    "list": _list,
-    "get": _get,
-    "search": _search,
-    "import": _import,
+    "list": _list_questions,
+    "get": _show_question,
+    "search": _search_questions,
+    "import": _import_questions,
 }
 
 
 def _history(call: Invocation) -> QuestionHistory | None:
-    """Return what was answered; None, and why, if the notebook is not trusted."""
+    """Return the question history, or print a message if the notebook is not trusted."""
     questions = call.session.active.questions
     _tell(questions.migrate_table())
     history = questions.history(everybody=True)
@@ -276,15 +268,14 @@ def _history(call: Invocation) -> QuestionHistory | None:
     return history
 
 
-def _noted(shown: Report, history: QuestionHistory, note: str) -> Report:
-    """Return `shown` with `note` below it, and what models are not given."""
+def _add_notes(content: Report, history: QuestionHistory, note: str) -> Report:
     notes = [note] if note else []
     if history.left_out:
         notes.append(
             f"{history.left_out} not signed by you: models do not get them before "
             "`%jp trust --workspace`"
         )
-    return with_note(shown, "; ".join(notes)) if notes else shown
+    return with_note(content, "; ".join(notes)) if notes else content
 
 
 def _limit(call: Invocation) -> int:
@@ -305,11 +296,11 @@ def _tell(lines: Sequence[str]) -> None:
 
 MODES: Final[tuple[CassetteMode, ...]] = ("record", "replay", "replay-or-record", "off")
 MAX_LISTED: Final = 20
-"""Of exchanges that answered nothing."""
+"""Limit of unused exchanges."""
 
 
 def cassette(call: Invocation) -> None:
-    """Say what is in force, or change that for this kernel."""
+    """Run `%jp cassette`: show the cassette's state, or change its mode for this kernel."""
     cassettes = call.session.active.cassettes
     if call.options.words:
         word, *files = call.options.words
@@ -318,15 +309,15 @@ def cassette(call: Invocation) -> None:
             raise UsageError(_unknown_cassette_command(call.options.words, call.subcommand.usage))
         call.session.active.refuse_while_running()
         cassettes.choose(mode, next(iter(files), None))
-    for line in status(cassettes):
+    for line in describe_cassette(cassettes):
         print(f"jp_nb: {plain(line)}")
 
 
-def status(cassettes: Cassettes) -> list[str]:
-    """Return what is in force, and what has answered nothing yet.
+def describe_cassette(cassettes: Cassettes) -> list[str]:
+    """Return lines about the mode, the file, and unused exchanges.
 
     Raises:
-        ConfigError: If it cannot be told, or the file cannot be read.
+        ConfigError: If the configuration is not valid, or the file cannot be read.
     """
     tape = cassettes.active
     if tape is None:
@@ -354,41 +345,44 @@ def _unknown_cassette_command(words: Sequence[str], usage: str) -> str:
     word = words[0]
     if word == "off":
         return f"`%jp cassette off` takes no file. Usage: `{usage}`"
-    hint = suggestion(word, MODES, "cassette")
+    hint = suggest_name(word, MODES, "cassette")
     return f"There is no cassette mode `{one_line(word, limit=60)}`. {hint}Usage: `{usage}`"
 
 
 def examine(session: Session) -> list[tuple[str, str]]:
-    """One row per finding; the provider in force is asked for its models. No key is shown."""
-    looks: dict[str, Callable[[Session], str]] = {
+    """Return a row with name and result for each check.
+
+    The current provider is requested to list its models. No key is shown.
+    """
+    checks: dict[str, Callable[[Session], str]] = {
         "versions": lambda _: ", ".join(list_versions()),
-        "kernel": _kernel,
-        "front end": _front_end,
-        "questions": _questions,
+        "kernel": _describe_kernel,
+        "front end": _describe_front_end,
+        "questions": _describe_prompts,
         "record": lambda session: session.active.location,
         "answer history": lambda session: session.active.questions.describe_location(),
-        "folder": _folder,
-        "model": _model,
-        "cassette": _cassette,
+        "folder": _describe_folder,
+        "model": _describe_model,
+        "cassette": lambda session: describe_cassette(session.active.cassettes)[0],
         "model list": lambda session: session.turns.catalog.describe_current(session.config),
-        "attachments": _attachments,
+        "attachments": _describe_attachments,
     }
-    return [(name, _finding(look, session)) for name, look in looks.items()]
+    return [(name, _run_check(check, session)) for name, check in checks.items()]
 
 
-def _finding(look: Callable[[Session], str], session: Session) -> str:
+def _run_check(check: Callable[[Session], str], session: Session) -> str:
     try:
-        return session.files.relative(look(session))
+        return session.files.relative(check(session))
     except JpNbError as exc:  # a wrong configuration is a finding too
         return f"error: {session.files.relative(str(exc))}"
 
 
-def _kernel(_: Session) -> str:
+def _describe_kernel(_: Session) -> str:
     kernel = running_kernel()
     return "none (a terminal)" if kernel is None else type(kernel).__name__
 
 
-def _front_end(session: Session) -> str:
+def _describe_front_end(session: Session) -> str:
     kernel, store = running_kernel(), session.store
     if kernel is not None and is_headless(kernel):
         return "headless: no user is available"
@@ -397,8 +391,8 @@ def _front_end(session: Session) -> str:
     return find_surroundings(kernel, session.host.namespace).name
 
 
-def _questions(session: Session) -> str:
-    """Return how the next question would be asked, and whether clicks can be heard."""
+def _describe_prompts(session: Session) -> str:
+    """Return the channel of the next question, and the reason if forms are not supported."""
     config = session.config.prompt
     here = Presence.here()
     way = here.route(PromptSettings(channel=config.channel))
@@ -408,8 +402,7 @@ def _questions(session: Session) -> str:
     return (f"no user can be asked: {why_not}" if why_not else words[type(way).__name__]) + forms
 
 
-def _folder(session: Session) -> str:
-    """Return the files of the folder, and what in them waits for the user's consent."""
+def _describe_folder(session: Session) -> str:
     files, pending = session.files, session.files.pending()
     found = ", ".join(map(str, workspace_files(files.folder))) or "no configuration file"
     if not pending:
@@ -418,7 +411,7 @@ def _folder(session: Session) -> str:
     return f"{found}; ignored until `%jp trust --workspace`: {paths}"
 
 
-def _model(session: Session) -> str:
+def _describe_model(session: Session) -> str:
     model, _ = session.turns.resolver.model(session.config)
     text = f"{model.provider}/{model.name}"
     settings = getattr(session.config.providers.llm, model.provider, None)
@@ -429,26 +422,21 @@ def _model(session: Session) -> str:
     if variable:
         key = f"key in {variable}: {'set' if os.environ.get(variable) else 'not set'}"
     override = getattr(settings, "base_url_env", None)
-    place = f"the address in {override}" if override and os.environ.get(override) else None
-    return f"{text} at {place or settings.base_url}, {key}"
+    address = f"the address in {override}" if override and os.environ.get(override) else None
+    return f"{text} at {address or settings.base_url}, {key}"
 
 
-def _cassette(session: Session) -> str:
-    return status(session.active.cassettes)[0]
-
-
-def _attachments(session: Session) -> str:
+def _describe_attachments(session: Session) -> str:
     found = session.turns.attachments(session.config)
     size = sum(len(a.content) for a in found)
     return f"{len(found)}, {size / 1000:,.1f} kB in all" if found else "none"
 
 
 DEFAULT_TURNS = 10
-"""So many `%jp log` and `%jp usage` show."""
 
 
 def tools(call: Invocation) -> None:
-    """Show all tools, or one."""
+    """Run `%jp tools`: list all tools, or describe one."""
     config, offer = call.session.config, call.session.turns.tools
     if call.word is None:
         call.show(tools_module.tools_report(config, offer))
@@ -457,7 +445,7 @@ def tools(call: Invocation) -> None:
 
 
 def log(call: Invocation) -> None:
-    """Show the last turns, and the other conversations."""
+    """Run `%jp log`: show the last turns, and list the other conversations."""
     document = call.session.document
     turns = call.session.conversations.log(call.number(at_least=1) or DEFAULT_TURNS)
     total = document.conversation.turn_count
@@ -466,13 +454,13 @@ def log(call: Invocation) -> None:
 
 
 def usage(call: Invocation) -> None:
-    """Show the tokens that the last turns and each model took."""
+    """Run `%jp usage`: show tokens by turn and by model."""
     last = call.number(at_least=1) or DEFAULT_TURNS
     call.show(tables.usage_report(call.session.document, last))
 
 
 def _image_hosts(session: Session) -> tuple[str, ...]:
-    """Return the hosts whose images are shown; none while the configuration is broken."""
+    # `%jp log` also works while the configuration is not valid.
     try:
         return tuple(session.config.style.remote_images)
     except ConfigError:
@@ -480,5 +468,5 @@ def _image_hosts(session: Session) -> tuple[str, ...]:
 
 
 def doctor(call: Invocation) -> None:
-    """Show what works here, and why not."""
+    """Run `%jp doctor`: check the setup."""
     call.show(report.table(("check", "result"), examine(call.session)))

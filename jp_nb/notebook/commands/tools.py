@@ -1,4 +1,4 @@
-"""Subcommands of `%jp` about tools, code and configuration.
+"""Subcommands of `%jp` for tools, code, and the configuration.
 
 Source: `docs/guide.md`, `docs/configuration.md`.
 """
@@ -18,7 +18,7 @@ from jp_nb.config.partial import get_path
 from jp_nb.config.schema import format_path, parse_path
 from jp_nb.config.tree.tools import DEFAULTABLE, STAR
 from jp_nb.errors import ConfigError, UsageError
-from jp_nb.notebook.commands import Invocation, OptionParser, split, unless_cancelled
+from jp_nb.notebook.commands import Invocation, OptionParser, report_cancellation, split_words
 from jp_nb.notebook.page.locate import is_headless
 from jp_nb.record.config_history import BASE, CONVERSATION, Provenance
 from jp_nb.record.events import ToolCallRequest
@@ -33,29 +33,29 @@ from jp_nb.tools.python import REGISTRY
 
 
 def call(line: Invocation) -> None:
-    """Run a tool as a turn would, and show what the model would read."""
+    """Run `%jp call`: run a tool as in a turn, and show the result that the model would get."""
     name, _, rest = line.text.partition(" ")
     bench = line.session.bench
     tools = bench.tools()
     if rest.lstrip().startswith("{"):
         bench.call(tools, tools.find(name), read_object(rest))
         return
-    options = _options(line)
-    known = _recorded(line, options)
-    wanted = options.name or (known.name if known else None)
+    options = _parse_call_options(line)
+    recorded = _find_recorded_call(line, options)
+    wanted = options.name or (recorded.name if recorded else None)
     if wanted is None:
         raise UsageError(f"Name a tool: `{line.subcommand.usage}`. `%jp tools` lists the tools.")
     tool = tools.find(wanted)
-    arguments: dict[str, JsonValue] = dict(known.arguments) if known else {}
+    arguments: dict[str, JsonValue] = dict(recorded.arguments) if recorded else {}
     arguments |= read_assignments(options.words, tool.definition.parameters)
-    with unless_cancelled():
-        if known:
+    with report_cancellation():
+        if recorded:
             bench.confirm_recorded([ToolCallRequest(id="", name=tool.name, arguments=arguments)])
         bench.call(tools, tool, arguments)
 
 
 def replay(line: Invocation) -> None:
-    """Run the tool calls of a turn again, and show what they answer now beside what they did."""
+    """Run `%jp replay`: run the tool calls of a turn again, and compare the results."""
     from jp_nb.record.marks import last_turn_to_repeat
     from jp_nb.session.bench import TurnReplay
 
@@ -66,26 +66,23 @@ def replay(line: Invocation) -> None:
     if wanted >= len(turns):
         raise UsageError(f"There is no turn {wanted}. The last turn is {len(turns) - 1}.")
     options = line.options
-    with unless_cancelled():
+    with report_cancellation():
         TurnReplay(session.bench, turns[wanted]).run(asks=options.ask, strict=options.strict)
 
 
-def _options(line: Invocation) -> Namespace:
-    """Return the options of the line, the name of a tool, and the other words."""
+def _parse_call_options(line: Invocation) -> Namespace:
+    """Return the options, the name of the tool as `name`, and the assignments as `words`."""
     parser = OptionParser(line.subcommand.options, usage=line.subcommand.usage, words=True)
-    found = parser.parse_intermixed_args(split(line.text))
-    found.name = found.words.pop(0) if found.words and "=" not in found.words[0] else None
-    if found.last and found.id is not None:
+    options = parser.parse_intermixed_args(split_words(line.text))
+    words = options.words
+    options.name = words.pop(0) if words and "=" not in words[0] else None
+    if options.last and options.id is not None:
         raise UsageError("`--last` and `--id` both name a call. Use one of them.")
-    return found
+    return options
 
 
-def _recorded(line: Invocation, options: Namespace) -> ToolCallRequest | None:
-    """Return the model's call whose arguments are wanted; None if none is.
-
-    Raises:
-        UsageError: If there is no such call, or several begin with that id.
-    """
+def _find_recorded_call(line: Invocation, options: Namespace) -> ToolCallRequest | None:
+    """Return the model's call of `--last` or `--id`, if one of them is used."""
     if not options.last and options.id is None:
         return None
     entries = line.session.document.conversation.entries
@@ -101,21 +98,21 @@ def _recorded(line: Invocation, options: Namespace) -> ToolCallRequest | None:
 
 
 MAX_LISTED = 30
-"""Number of blocks that an error lists."""
+"""Limit of code blocks that an error lists."""
 
 
 def code(call: Invocation) -> None:
-    """Put a block of the last answer, or the call that `--call` names, into a new cell."""
+    """Run `%jp code`: insert a code block of the last answer, or a tool call, as a new cell."""
     if call.options.call:
         if call.word is not None:
             raise UsageError("`%jp code` takes a number or `--call`, not both.")
-        _insert(call.shell, *_call(call, call.options.call[-1]))
+        _insert_cell(call.shell, *_make_call_code(call, call.options.call[-1]))
     else:
-        _insert(call.shell, *_block(call))
+        _insert_cell(call.shell, *_find_code_block(call))
 
 
-def _block(call: Invocation) -> tuple[str, str]:
-    """Return the text of the block that is wanted, and what to say of it."""
+def _find_code_block(call: Invocation) -> tuple[str, str]:
+    """Return the text of the code block, and its description."""
     number = call.number(at_least=1)
     turns = call.session.conversations.log(1)
     if not turns:
@@ -125,65 +122,65 @@ def _block(call: Invocation) -> tuple[str, str]:
         raise UsageError(f"The last answer (turn {turns[-1].number}) has no code block.")
     if number is None and len(blocks) > 1:
         raise UsageError(
-            f"The last answer has {_many(blocks)}. Choose one with `%jp code N`:\n{_list(blocks)}"
+            f"The last answer has {_count_blocks(blocks)}. Choose one with `%jp code N`:\n"
+            f"{_list_blocks(blocks)}"
         )
     if number is not None and number > len(blocks):
         raise UsageError(
-            f"There is no code block {number}. The last answer has {_many(blocks)}:\n"
-            f"{_list(blocks)}"
+            f"There is no code block {number}. The last answer has {_count_blocks(blocks)}:\n"
+            f"{_list_blocks(blocks)}"
         )
     number = number or 1
     block = blocks[number - 1]
-    said = f"code block {number} of the last answer ({_about(block)})"
+    description = f"code block {number} of the last answer ({_describe_block(block)})"
     if not block.is_python:
-        said += f", unchanged. Its language is {block.language}, not Python"
-    return block.text, said
+        description += f", unchanged. Its language is {block.language}, not Python"
+    return block.text, description
 
 
-def _list(blocks: Sequence[CodeBlock]) -> str:
-    rows = [
-        f"  {number}  {_about(block)}: {escape_invisible(one_line(block.first_line, limit=60))}"
-        for number, block in enumerate(blocks[:MAX_LISTED], start=1)
-    ]
-    left = len(blocks) - len(rows)
-    return "\n".join([*rows, f"  … and {left} more"] if left else rows)
+def _list_blocks(blocks: Sequence[CodeBlock]) -> str:
+    rows = []
+    for number, block in enumerate(blocks[:MAX_LISTED], start=1):
+        first_line = escape_invisible(one_line(block.first_line, limit=60))
+        rows.append(f"  {number}  {_describe_block(block)}: {first_line}")
+    omitted = len(blocks) - len(rows)
+    return "\n".join([*rows, f"  … and {omitted} more"] if omitted else rows)
 
 
-def _about(block: CodeBlock) -> str:
+def _describe_block(block: CodeBlock) -> str:
     lines = block.text.count("\n") + 1
     count = f"{lines} line{'' if lines == 1 else 's'}"
     return f"{block.language}, {count}" if block.language else count
 
 
-def _many(blocks: Sequence[CodeBlock]) -> str:
+def _count_blocks(blocks: Sequence[CodeBlock]) -> str:
     return "1 code block" if len(blocks) == 1 else f"{len(blocks)} code blocks"
 
 
-def _call(call: Invocation, wanted: str | None) -> tuple[str, str]:
-    """Return code that calls a tool as the model did, and what to say of it."""
-    calls = [made for turn in call.session.conversations.log() for made in turn.tool_calls]
+def _make_call_code(call: Invocation, call_id: str | None) -> tuple[str, str]:
+    """Return code that repeats a tool call, and its description."""
+    calls = [each for turn in call.session.conversations.log() for each in turn.tool_calls]
     if not calls:
         raise UsageError("The model has not called a tool in this conversation.")
-    made = calls[-1] if wanted is None else find_call(calls, wanted)
+    made = calls[-1] if call_id is None else find_call(calls, call_id)
     tool = REGISTRY.all().get(made.name)
     source = call_source(made, tool, call.shell.user_ns)
     return source, f"the call {escape_invisible(made.id)} of `{escape_invisible(made.name)}`"
 
 
-def _insert(shell: Any, text: str, what: str) -> None:
-    """Have the front end put `text` into a new cell, which does not run; or print it."""
+def _insert_cell(shell: Any, text: str, description: str) -> None:
+    """Insert `text` as a new cell without running it, or print it in a headless run."""
     kernel = getattr(shell, "kernel", None)
     if kernel is not None and is_headless(kernel):
-        print(f"jp_nb: No cell can be inserted in a headless run. This is {what}:\n\n{text}")
+        print(f"jp_nb: No cell can be inserted in a headless run. This is {description}:\n\n{text}")
         return
     shell.set_next_input(text, replace=False)
-    print(f"jp_nb: Inserted a new cell with {what}. The cell has not run.")
-    if hidden := _hidden(text):
-        print(f"jp_nb: Check the code before you run it: {hidden}.")
+    print(f"jp_nb: Inserted a new cell with {description}. The cell has not run.")
+    if warning := _warn_of_hidden_characters(text):
+        print(f"jp_nb: Check the code before you run it: {warning}.")
 
 
-def _hidden(text: str) -> str:
-    """Say which lines hold characters that nobody sees; "" if none does."""
+def _warn_of_hidden_characters(text: str) -> str:
     numbers = [
         str(number)
         for number, line in enumerate(text.split("\n"), start=1)
@@ -193,23 +190,23 @@ def _hidden(text: str) -> str:
     if not numbers:
         return ""
     more = f" and {len(numbers) - 10} more" if len(numbers) > 10 else ""
-    which = (
+    lines = (
         f"line {numbers[0]} contains"
         if len(numbers) == 1
         else f"lines {', '.join(numbers[:10])}{more} contain"
     )
-    return f"{which} characters that are invisible or look like other characters"
+    return f"{lines} characters that are invisible or look like other characters"
 
 
 MAX_CONFIRMED: Final = 3
-"""Paths that the line of a change names."""
+"""Limit of paths in the confirmation of a change."""
 MAX_CONFIRMED_CHARS: Final = 80
-"""Of a longer value, that line gives the path alone."""
+"""The confirmation omits longer values."""
 Layer = Literal["user", "workspace"]
 
 
 def config(call: Invocation) -> None:
-    """Show values, say who set them, or change them."""
+    """Run `%jp config`: show values and their sources, or change values."""
     options, session = call.options, call.session
     changes: list[Directive] = options.directives
     paths: list[str] = options.words
@@ -224,74 +221,68 @@ def config(call: Invocation) -> None:
         if not changes:
             raise UsageError(f"`--{layer}` needs a change: `PATH=VALUE`, or `--unset PATH`.")
         session.write_config(layer, *changes)
-        said = ", ".join(_as_written(change) for change in changes)
-        print(f"Saved in your {layer} configuration file: {said}")
+        confirmation = ", ".join(_format_change(change) for change in changes)
+        print(f"Saved in your {layer} configuration file: {confirmation}")
     if layers:
         return
     if changes:
-        _change(session, changes)
+        _change_conversation(session, changes)
     elif options.explain:
-        _explain(call, [*options.explain, *paths])
+        _show_provenance(call, [*options.explain, *paths])
     else:
-        _show(call, paths or session.settings.set_paths())
+        _show_values(call, paths or session.settings.set_paths())
 
 
-def _change(session: Session, changes: Sequence[Directive]) -> None:
-    """Change the conversation's configuration, and print its new values in one line."""
+def _change_conversation(session: Session, changes: Sequence[Directive]) -> None:
     before = len(session.document.conversation.deltas)
     session.configure(*changes)
     deltas = session.document.conversation.deltas[before:]
     claimed = dict.fromkeys(path for delta in deltas for path in delta.claims)
     paths = [path for path in claimed if not any(path.startswith(f"{up}.") for up in claimed)]
     if not paths:
-        if not session.notices:  # which say why nothing changed
+        if not session.notices:  # a notice explains why nothing changed
             print("Nothing changed: the configuration already has these values.")
         return
-    value_at = _values(session)
-    values = [(path, value_at(path)) for path in paths[:MAX_CONFIRMED]]
-    said = [_confirmed(path, now) for path, now in values]
+    value_at = _value_reader(session)
+    new = [_format_setting(path, value_at(path)) for path in paths[:MAX_CONFIRMED]]
     more = f" and {len(paths) - MAX_CONFIRMED} more" if len(paths) > MAX_CONFIRMED else ""
-    print(plain(f"Set for this conversation: {', '.join(said)}{more}"))
+    print(plain(f"Set for this conversation: {', '.join(new)}{more}"))
 
 
-def _confirmed(path: str, value: str) -> str:
+def _format_setting(path: str, value: str) -> str:
     if value == "null":
         return f"{path} unset"
     return f"{path} = {value}" if len(value) <= MAX_CONFIRMED_CHARS else path
 
 
-def _as_written(change: Directive) -> str:
-    """Return `change` as the user wrote it, without secrets."""
+def _format_change(change: Directive) -> str:
+    """Return the text of `change` without secrets."""
     path, sign, value = change.text.partition("=")
     if not sign or change.kind == "unset":
         return f"{plain(path)} unset" if change.kind == "unset" else plain(path)
     return plain(f"{path}={format_masked(path.rstrip(':+-'), value)}")
 
 
-def _show(call: Invocation, paths: Sequence[str]) -> None:
-    said, value_at = call.session.settings.explain(paths), _values(call.session)
-    rows = [
-        (
-            path,
-            value_at(path),
-            _who(decider, path) if (decider := _decider(said[path])) else "default",
-        )
-        for path in paths
-    ]
+def _show_values(call: Invocation, paths: Sequence[str]) -> None:
+    sources, value_at = call.session.settings.explain(paths), _value_reader(call.session)
+    rows = []
+    for path in paths:
+        source = _effective_source(sources[path])
+        set_by = _describe_source(source, path) if source else "default"
+        rows.append((path, value_at(path), set_by))
     call.show(table(("path", "value", "set by"), rows))
 
 
-def _explain(call: Invocation, paths: Sequence[str]) -> None:
+def _show_provenance(call: Invocation, paths: Sequence[str]) -> None:
     rows: list[tuple[str, str, str]] = []
-    settings, value_at = call.session.settings, _values(call.session)
+    settings, value_at = call.session.settings, _value_reader(call.session)
     for path in paths:
         default = _path_for_all_tools(path)
         applies = default if default and value_at(path) == "null" else None
         for each in (path, applies) if applies else (path,):
-            rows += [
-                (each, _who(x, each), "reverted" if x.is_reverted else format_masked(each, x.value))
-                for x in settings.explain([each])[each]
-            ]
+            for source in settings.explain([each])[each]:
+                value = "reverted" if source.is_reverted else format_masked(each, source.value)
+                rows.append((each, _describe_source(source, each), value))
         rows.append((path, "effective", value_at(applies or path)))
     call.show(table(("path", "set by", "value"), rows))
 
@@ -304,8 +295,11 @@ def _path_for_all_tools(path: str) -> str | None:
     return None
 
 
-def _values(session: Session) -> Callable[[str], str]:
-    """Return what says in words what is in force at a path, also while the whole is not valid."""
+def _value_reader(session: Session) -> Callable[[str], str]:
+    """Return a function that formats the effective value at a path, without secrets.
+
+    It also works while the configuration is not valid.
+    """
     try:
         config = session.config.model_dump(mode="json", exclude_none=True)
     except ConfigError as exc:
@@ -315,21 +309,21 @@ def _values(session: Session) -> Callable[[str], str]:
     return lambda path: format_value(mask_secrets(get_path(config, path), parse_path(path)))
 
 
-def _decider(said: Sequence[Provenance]) -> Provenance | None:
-    """Return who a value is from; None if it is nobody's.
+def _effective_source(sources: Sequence[Provenance]) -> Provenance | None:
+    """Return the last of `sources` that determines the value, if there is one.
 
-    If a conversation began with what a file says, it is the file; likewise if a conversation took
-    back what it had set. What it unset is unset by it.
+    A file has precedence over the base configuration of a conversation that began with the file's
+    value. If the conversation reverted its own value, the source below applies.
     """
-    last = said[-1] if said else None
-    below = [x for x in said if x.source not in (BASE, CONVERSATION)]
+    last = sources[-1] if sources else None
+    below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
     if last is None or last.is_reverted:
         return below[-1] if below else None
-    begun = last.source == BASE and below and below[-1].value == last.value
-    return below[-1] if begun else last
+    is_copy = last.source == BASE and below and below[-1].value == last.value
+    return below[-1] if is_copy else last
 
 
-def _who(said: Provenance, path: str) -> str:
-    """Return where the value of `path` comes from: layer, and file, variable, turn or tools."""
-    where = [said.source, *filter(None, (said.file, said.when))]
-    return ", ".join([*where, *by_tools(said.tools(path))])
+def _describe_source(source: Provenance, path: str) -> str:
+    """Return the layer, and the file, variable, turn, or tools that set `path`."""
+    parts = [source.source, *filter(None, (source.file, source.when))]
+    return ", ".join([*parts, *by_tools(source.tools(path))])

@@ -1,4 +1,4 @@
-"""Shows a turn where no display can be updated: its text is printed as it comes."""
+"""Display of a turn in a console: text is printed as it arrives, because no output can change."""
 
 from __future__ import annotations
 
@@ -33,32 +33,28 @@ from jp_nb.rendering.turn import TextPiece, ToolPiece, piece_plain
 from jp_nb.session.cell_loop import CellLoop
 from jp_nb.text import one_line, plain
 
-_HALF = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z")
-"""Matches half of a line break or of an escape: the other half may come."""
+_INCOMPLETE = re.compile(r"(?:\r|(?:\x1b|\x1b\[|\x9b)[0-?]{0,100}[ -/]{0,100})\Z")
+"""Matches an incomplete line break or terminal escape at the end of a chunk."""
 
 
 class Printer:
-    """Turns events into what a console prints: no escapes, and nothing that is taken back.
-
-    Args:
-        show_tools: Whether tool calls are shown.
-    """
+    """Printer of events for a console, without terminal escapes."""
 
     def __init__(self, *, show_tools: bool = True) -> None:
         self._show_tools = show_tools
         self._in_line = False
-        self._blank = True
-        self._half = ""
+        self._is_start = True
+        self._pending_text = ""
         self._structured: TextPiece | None = None
-        self._begun: dict[str, ToolBegins] = {}
+        self._open_calls: dict[str, ToolBegins] = {}
         self._function: FunctionBegins | None = None
-        self._said = ""
+        self._interrupt_line = ""
 
     def apply(self, event: DisplayEvent) -> None:
-        """Print what there is to say of `event`."""
+        """Print `event`."""
         match event:
             case ShowText(kind="message", text=text):
-                self._text(text)
+                self._print_text(text)
             case ShowText(kind="structured", text=text):
                 self._structured = self._structured or TextPiece("structured")
                 self._structured.chunks.append(text)
@@ -69,14 +65,14 @@ class Printer:
             case ToolEnds():
                 self._tool_ends(event)
             case QuestionEnds() | ChangeEnds() | Notice() | ShowRequest() | UserMessage():
-                self._line(piece_plain(event))
+                self._print_line(piece_plain(event))
             case _:
-                self._pass(event)
+                self._apply_status(event)
 
-    def _pass(self, event: DisplayEvent) -> None:
+    def _apply_status(self, event: DisplayEvent) -> None:
         match event:
             case Waits(until=float()):
-                self._line(f"… {one_line(again_words(event, monotonic()))}")
+                self._print_line(f"… {one_line(again_words(event, monotonic()))}")
             case FunctionBegins():
                 self._function = event
             case FunctionEnds():
@@ -85,52 +81,52 @@ class Printer:
                 self._interrupted(event)
 
     def end_line(self) -> None:
-        """End what is printed so far: something else comes."""
+        """End the current line, and print a structured answer."""
         if self._structured is not None:
             piece, self._structured = self._structured, None
-            self._line(piece_plain(piece))
+            self._print_line(piece_plain(piece))
         if self._in_line:
             _write("\n")
-        self._in_line, self._blank, self._half = False, True, ""
+        self._in_line, self._is_start, self._pending_text = False, True, ""
 
-    def _line(self, text: str) -> None:
+    def _print_line(self, text: str) -> None:
         self.end_line()
         if text:
             _write(f"{text}\n")
 
-    def _text(self, text: str) -> None:
+    def _print_text(self, text: str) -> None:
         if self._structured is not None:
             self.end_line()
-        text = self._half + text
-        half = _HALF.search(text)
-        self._half = text[half.start() :] if half else ""
-        text = plain(text[: half.start()] if half else text, limit=sys.maxsize)
-        if self._blank:
+        text = self._pending_text + text
+        incomplete = _INCOMPLETE.search(text)
+        self._pending_text = text[incomplete.start() :] if incomplete else ""
+        text = plain(text[: incomplete.start()] if incomplete else text, limit=sys.maxsize)
+        if self._is_start:
             text = text.lstrip("\n")
         if text:
             _write(text)
-            self._blank, self._in_line = False, not text.endswith("\n")
+            self._is_start, self._in_line = False, not text.endswith("\n")
 
     def _tool_begins(self, event: ToolBegins) -> None:
-        if self._show_tools and not event.hidden and self._begun.get(event.call_id) != event:
-            self._begun[event.call_id] = event
-            self._line(piece_plain(ToolPiece(event)))
+        if self._show_tools and not event.hidden and self._open_calls.get(event.call_id) != event:
+            self._open_calls[event.call_id] = event
+            self._print_line(piece_plain(ToolPiece(event)))
 
     def _tool_ends(self, event: ToolEnds) -> None:
-        begun = self._begun.pop(event.call_id, None)
-        if begun is None:
+        call = self._open_calls.pop(event.call_id, None)
+        if call is None:
             if not self._show_tools or event.hidden:
                 return
-            begun = ToolBegins(event.call_id, event.name, {}, parameters="off")
-        if begun.parameters != "line" or begun.formatted is not None or begun.texts:
-            begun = replace(begun, parameters="off", formatted=None)  # shown when it began
-        self._line(piece_plain(ToolPiece(begun, event)))
+            call = ToolBegins(event.call_id, event.name, {}, parameters="off")
+        if call.parameters != "line" or call.formatted is not None or call.texts:
+            call = replace(call, parameters="off", formatted=None)  # printed at the beginning
+        self._print_line(piece_plain(ToolPiece(call, event)))
 
     def _interrupted(self, event: InterruptReceived) -> None:
-        said = one_line(interrupt_words(event, self._function))
-        if said != self._said:
-            self._line(said)
-        self._said = said
+        line = one_line(interrupt_words(event, self._function))
+        if line != self._interrupt_line:
+            self._print_line(line)
+        self._interrupt_line = line
 
 
 def _write(text: str) -> None:
@@ -138,11 +134,11 @@ def _write(text: str) -> None:
 
 
 class PrintedTurn:
-    """A turn in a console. Calling it takes an event; implements `Display`.
+    """Display of a turn in a console; implements `Display`. Calling it takes an event.
 
     Args:
         printer: Prints events.
-        cell: The cell's thread.
+        cell: Loop of the cell's thread.
         interval: Shortest time between two updates, in seconds.
     """
 
@@ -152,16 +148,16 @@ class PrintedTurn:
         self._interval = interval
         self._events: deque[DisplayEvent] = deque()
         self._scheduled = False
-        self._next = 0.0
+        self._next_print_at = 0.0
         self._form: SeparateOutput | None = None
 
     def begin(self) -> None:
-        """Print nothing: there is nothing to say yet."""
+        """Print nothing yet."""
 
     def __call__(self, event: DisplayEvent) -> None:
-        """Take `event`; cheap: most events only join a queue."""
+        """Print `event`. This is cheap: most events are only queued."""
         self._events.append(event)
-        if isinstance(event, FunctionBegins):  # on the cell's thread: what it prints comes next
+        if isinstance(event, FunctionBegins):  # on the cell's thread; its output comes next
             with self._cell.defer_interrupts():
                 self._print()
         elif isinstance(event, (ToolBegins, InterruptReceived)):
@@ -171,7 +167,7 @@ class PrintedTurn:
             self._cell.post(self._print_later)
 
     def _print_later(self) -> None:
-        wait = self._next - monotonic()
+        wait = self._next_print_at - monotonic()
         if wait > 0:
             self._cell.call_later(wait, self._print)
         else:
@@ -179,29 +175,29 @@ class PrintedTurn:
 
     def _print(self) -> None:
         self._scheduled = False
-        self._next = monotonic() + self._interval
+        self._next_print_at = monotonic() + self._interval
         while self._events:
             self._printer.apply(self._events.popleft())
         sys.stdout.flush()
 
     def finish(self) -> None:
-        """Print what is left. What was printed stays, and nothing is shown again."""
+        """Print the remaining events."""
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Print what has come so far, to the end of a line: a question comes below it."""
+        """Print all events and end the line, because a question follows."""
         self._print()
         self._printer.end_line()
         sys.stdout.flush()
 
     def show(self, bundle: dict[str, Any], so_far: Callable[[dict[str, str]], None]) -> None:
-        """Show a form below what is printed, in case that the front end knows forms."""
+        """Show a form below the printed text, for a front end that supports forms."""
         self.catch_up()
         self._form = SeparateOutput()
         self._form.show(bundle, so_far)
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
-        """Take the form away. What was answered is printed."""
+        """Close the form. The answer is printed."""
         if self._form is not None:
             self._form.end(note, None)
             self._form = None
