@@ -37,25 +37,26 @@ _FILES = files(__package__)
 
 
 class Choices(AnyWidget):
-    """The list that a question with more than bare options is answered with.
+    """List of options with descriptions, multiple choice, or a box for the user's own text.
 
-    Its state is what the person did, so that a page that is loaded again shows it again. Nothing in
-    it is trusted: whoever reads it holds it against the question.
+    Its state is restored when the page is reloaded. The state comes from the page, so readers
+    validate it against the question.
 
     Attributes:
-        question: What the list is called for those who do not see it.
-        options: `{"label": text, "description": text}` each, in order; shown as text alone.
-        multi: Whether several may be ticked.
-        wanted: Says how many are to be picked; "": any number may be.
-        recommended: Index of the option that is marked; None: none is.
-        other: What the row with a box for an own text is called; "": there is none.
-        optional: Whether a choice of one can be taken back.
-        picks: Indices of what is picked, in the order of the clicks. Where only one may be picked
-            it stays while an own text stands in its place.
-        custom: The own text; None while it is no part of the answer.
-        draft: The own text as it stands in the box.
-        search: What the list is filtered by; changes nothing that is picked.
-        writing: Whether the box for an own text has the focus.
+        question: Accessible name of the list.
+        options: One `{"label": text, "description": text}` per option, in order, shown as plain
+            text.
+        multi: Whether several options may be selected.
+        wanted: Text that says how many options to select; "" if any number is allowed.
+        recommended: Index of the option that is marked as recommended.
+        other: Label of the row with a box for the user's own text; "" without such a row.
+        optional: Whether a single choice can be undone.
+        picks: Indices of the selected options, in the order of the clicks. A single choice stays
+            while the user's own text replaces it.
+        custom: The user's own text; None if it is not part of the answer.
+        draft: Content of the box for the user's own text.
+        search: Filter of the list, independent of the selection.
+        writing: Whether the box for the user's own text has the focus.
     """
 
     _esm = (_FILES / "choices.js").read_text(encoding="utf-8")
@@ -86,13 +87,13 @@ for missing keys.
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
-    """A control holds no answer.
+class NoAnswer:
+    """A control without a valid answer.
 
     Attributes:
-        why: What the person is told.
-        blank: True if nothing was entered: such a question may be left open. False if what was
-            entered does not fit, or is not complete; it stays where it is.
+        why: Message to the user.
+        blank: True if the control is empty, so the question may stay open. False if its content is
+            invalid or incomplete; it stays in the control.
         confirmable: True if the control, read again with `confirmed`, gives an empty answer.
     """
 
@@ -101,52 +102,52 @@ class Unread:
     confirmable: bool = False
 
 
-Read = Callable[[Message], Answered | Unread]
+Read = Callable[[Message], Answered | NoAnswer]
 Listen = Callable[[Callable[[], None]], None]
 
 
-def _nothing(_: Message) -> Unread:
-    """Read nothing: a prompt with buttons alone has nothing to submit."""
-    return Unread(prompt_text.NOTHING_CHOSEN, blank=True)
+def _read_nothing(_: Message) -> NoAnswer:
+    return NoAnswer(prompt_text.NOTHING_CHOSEN, blank=True)
 
 
-def _no_text() -> bool:
+def _is_never_in_use() -> bool:
     return False
 
 
-def _unheard(_: Callable[[], None]) -> None:
+def _observe_nothing(_: Callable[[], None]) -> None:
     """Call nothing back: what has no widget never changes here."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormControl:
-    """The part of a form that one question is answered with.
+    """The control of one question.
 
     Attributes:
-        widget: Holds the answer, also for a page that is loaded again; None if buttons or the
-            password field do.
-        buttons: Those that decide at once, by label. None: what was entered is submitted.
+        widget: Widget with the answer, restored when the page is reloaded; None for buttons and for
+            a
+            password field.
+        buttons: Buttons that answer at once, by label. None: the user submits the entered value.
         secret: Whether the page shows a password field.
-        read: Returns the answer that the page submits, or why there is none.
-        in_use: Whether a text is being written in it, so that a deadline waits.
-        observe: Calls back upon every change that the person makes.
+        read: Return the answer in a page's message, or the reason why there is none.
+        in_use: Return True while the user writes a text, so that a deadline waits.
+        observe: Register a callback for each change by the user.
     """
 
     widget: widgets.Widget | None = None
     buttons: Mapping[str, Answered] | None = None
     secret: bool = False
-    read: Read = _nothing
-    in_use: Callable[[], bool] = _no_text
-    observe: Listen = _unheard
+    read: Read = _read_nothing
+    in_use: Callable[[], bool] = _is_never_in_use
+    observe: Listen = _observe_nothing
 
 
-def changes(widget: widgets.Widget, *names: str) -> Listen:
-    """Return what calls back when the person changes one of these traits of `widget`."""
+def observe_traits(widget: widgets.Widget, *names: str) -> Listen:
+    """Return a function that registers a callback for changes of these traits of `widget`."""
     return lambda call: widget.observe(lambda _: call(), names=names)
 
 
-RADIO_BUTTONS: Final = 8
-"""Up to so many options are all in view; beyond, a list that folds or is filtered holds them."""
+MAX_RADIO_BUTTONS: Final = 8
+"""With more options, the control is a drop-down list or a list with a filter."""
 
 NO_OPTION = "Please choose an option first."
 NO_SUCH_OPTION = "That is not one of the options. Please choose again."
@@ -155,19 +156,23 @@ SEND_BLANK = "Your own answer is empty. Press the button again to send it."
 
 
 def select_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question that stands alone."""
+    """Return the control of a single question."""
     kind = _select_kind(prompt)
-    return _choices(prompt, kind) if _has_more(kind) else _plain_select(prompt, kind)
+    return _choice_list(prompt, kind) if _needs_choice_list(kind) else _plain_select(prompt, kind)
 
 
 def select_field(prompt: QuestionPrompt) -> FormControl:
-    """Return what a question that stands alone has; for many options a list with a filter.
+    """Return the control of a question among others; for many options, a list with a filter.
 
-    A choice that may be left open can be taken back, as no radio button can.
+    An optional choice is also a list, because a radio button cannot be cleared.
     """
     kind = _select_kind(prompt)
-    is_list = len(kind.options) > RADIO_BUTTONS or not prompt.question.required
-    return _choices(prompt, kind) if is_list or _has_more(kind) else _plain_select(prompt, kind)
+    is_list = len(kind.options) > MAX_RADIO_BUTTONS or not prompt.question.required
+    return (
+        _choice_list(prompt, kind)
+        if is_list or _needs_choice_list(kind)
+        else _plain_select(prompt, kind)
+    )
 
 
 def _select_kind(prompt: QuestionPrompt) -> SelectAnswer:
@@ -176,30 +181,29 @@ def _select_kind(prompt: QuestionPrompt) -> SelectAnswer:
     return kind
 
 
-def _has_more(kind: SelectAnswer) -> bool:
-    """Return True if the options are more than labels of which one is chosen."""
+def _needs_choice_list(kind: SelectAnswer) -> bool:
     described = any(option.description for option in kind.options)
     return kind.multi or kind.other or described or kind.recommended_index is not None
 
 
 def _plain_select(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     values = kind.values
-    shown = widgets.RadioButtons if len(values) <= RADIO_BUTTONS else widgets.Dropdown
-    at_first = _picked_at_first(prompt, kind).indices
+    shown = widgets.RadioButtons if len(values) <= MAX_RADIO_BUTTONS else widgets.Dropdown
+    initial = _initial_picks(prompt, kind).indices
     listed = shown(
         options=prompt_text.option_labels(kind.labels),
-        index=at_first[0] if at_first else None,
+        index=initial[0] if initial else None,
     )
 
-    def read(message: Message) -> Answered | Unread:
+    def read(message: Message) -> Answered | NoAnswer:
         index = message.get("index", listed.index)
         in_range = type(index) is int and 0 <= index < len(values)
-        return Answered(values[index], "form") if in_range else Unread(NO_OPTION, blank=True)
+        return Answered(values[index], "form") if in_range else NoAnswer(NO_OPTION, blank=True)
 
-    return FormControl(listed, read=read, observe=changes(listed, "index"))
+    return FormControl(listed, read=read, observe=observe_traits(listed, "index"))
 
 
-def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
+def _choice_list(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
     listed = Choices(
         question=prompt_text.question(prompt),
         options=[
@@ -217,16 +221,18 @@ def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         wanted=prompt_text.picks_wanted(kind),
         optional=not prompt.question.required,
     )
-    at_first = _picked_at_first(prompt, kind)
-    listed.picks, listed.custom = [*at_first.indices], at_first.custom
-    listed.draft = at_first.custom or ""
+    initial = _initial_picks(prompt, kind)
+    listed.picks, listed.custom = [*initial.indices], initial.custom
+    listed.draft = initial.custom or ""
 
-    def read(message: Message) -> Answered | Unread:
-        told = message if "picks" in message else {"picks": listed.picks, "custom": listed.custom}
-        picks = _picks(kind, told)
+    def read(message: Message) -> Answered | NoAnswer:
+        reported = (
+            message if "picks" in message else {"picks": listed.picks, "custom": listed.custom}
+        )
+        picks = _parse_picks(kind, reported)
         if picks is None:
-            return Unread(NO_SUCH_OPTION)
-        return _chosen(kind, picks, confirmed=message.get("confirmed") is True)
+            return NoAnswer(NO_SUCH_OPTION)
+        return _read_picks(kind, picks, confirmed=message.get("confirmed") is True)
 
     return FormControl(
         listed,
@@ -234,12 +240,13 @@ def _choices(prompt: QuestionPrompt, kind: SelectAnswer) -> FormControl:
         in_use=lambda: bool(
             listed.custom is not None and (listed.writing or listed.custom.strip())
         ),
-        observe=changes(listed, "picks", "custom", "draft", "search"),
+        observe=observe_traits(listed, "picks", "custom", "draft", "search"),
     )
 
 
-def _picked_at_first(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
-    """Return the default, else the recommended option; of several, none is ticked for anybody."""
+def _initial_picks(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
+    # Without a default, a single choice starts with the recommended option. A multiple choice
+    # starts empty.
     preset = prompt_text.preselected(prompt)
     given = None if preset is None else kind.picks(preset)
     if given is None and not kind.multi and kind.recommended_index is not None:
@@ -247,9 +254,8 @@ def _picked_at_first(prompt: QuestionPrompt, kind: SelectAnswer) -> Picks:
     return given or Picks()
 
 
-def _picks(kind: SelectAnswer, told: Message) -> Picks | None:
-    """Return what the page says is picked; None if it cannot be."""
-    picks, custom = told.get("picks"), told.get("custom")
+def _parse_picks(kind: SelectAnswer, reported: Message) -> Picks | None:
+    picks, custom = reported.get("picks"), reported.get("custom")
     if not isinstance(picks, list) or not isinstance(custom, str | None):
         return None
     indices = tuple(x for x in picks if type(x) is int and 0 <= x < len(kind.options))
@@ -260,76 +266,80 @@ def _picks(kind: SelectAnswer, told: Message) -> Picks | None:
     return Picks(indices if kind.multi or custom is None else (), custom)
 
 
-def _chosen(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | Unread:
-    """Return the answer that `picks` are; nothing, and an empty own text, are to be confirmed."""
+def _read_picks(kind: SelectAnswer, picks: Picks, *, confirmed: bool) -> Answered | NoAnswer:
+    # An empty selection and an empty own text are answers only after the user confirms them.
     if not kind.options and picks.custom is None:
-        picks = Picks(custom="")  # its box is all there is
+        picks = Picks(custom="")  # the control is only a text box
     if picks == Picks() and not kind.multi:
-        return Unread(NO_OPTION, blank=True)
+        return NoAnswer(NO_OPTION, blank=True)
     answer = kind.answer(picks)
-    if kind.misfit(answer):  # only how many may be wrong
-        return Unread(prompt_text.picks_wanted(kind), blank=picks == Picks())
+    if kind.misfit(answer):  # the number of options is the only possible error
+        return NoAnswer(prompt_text.picks_wanted(kind), blank=picks == Picks())
     if picks.custom is not None and not picks.custom.strip():
         if not confirmed:
-            return Unread(SEND_BLANK, blank=not picks.indices, confirmable=True)
+            return NoAnswer(SEND_BLANK, blank=not picks.indices, confirmable=True)
         return Answered(answer, "form", marks=EMPTY_MARK)
     if picks == Picks() and not confirmed:
-        return Unread(SEND_NONE, blank=True, confirmable=True)
+        return NoAnswer(SEND_NONE, blank=True, confirmable=True)
     return Answered(answer, "form")
 
 
 MAX_ROWS: Final = 16
-"""Of the box for a text."""
+"""Height of a text box."""
 SEND_EMPTY = f"{NOTHING_TYPED} Press the button again to send an empty answer."
 
 Confirmed = bool
 """True if the user confirmed that the answer is empty."""
-ReadText = Callable[[str, Confirmed], Answered | Unread]
+ReadText = Callable[[str, Confirmed], Answered | NoAnswer]
 
 
 def text_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question that stands alone: an empty text is an answer, too."""
-    return _text(prompt, lambda text, _: Answered(text, "form"))
+    """Return the control of a single question, whose answer may be an empty text."""
+    return _text_control(prompt, lambda text, _: Answered(text, "form"))
 
 
 def text_field(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a field: an empty text is sent once it is confirmed."""
+    """Return the control of a field. An empty text must be confirmed."""
 
-    def read_empty(text: str, confirmed: Confirmed) -> Answered | Unread:
+    def read_empty(text: str, confirmed: Confirmed) -> Answered | NoAnswer:
         if not confirmed:
-            return Unread(SEND_EMPTY, blank=True, confirmable=True)
+            return NoAnswer(SEND_EMPTY, blank=True, confirmable=True)
         return Answered(text, "form", marks=EMPTY_MARK)
 
-    return _text(prompt, read_empty)
+    return _text_control(prompt, read_empty)
 
 
-def _text(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
+def _text_control(prompt: QuestionPrompt, read_empty: ReadText) -> FormControl:
     kind = prompt.question.answer_type
     assert isinstance(kind, TextAnswer)
     if kind.format == "date":
-        return _date(prompt, kind)
+        return _date_control(prompt, kind)
     draft = prompt_text.draft(prompt)
 
-    def read(text: str, confirmed: Confirmed) -> Answered | Unread:
+    def read(text: str, confirmed: Confirmed) -> Answered | NoAnswer:
         answer = draft.meant(text if kind.format is None else text.strip())
         if answer.strip():
-            return _fitting(kind, answer)
+            return _validate_answer(kind, answer)
         if kind.misfit(answer):
-            return Unread(NOTHING_TYPED, blank=True)
+            return NoAnswer(NOTHING_TYPED, blank=True)
         return read_empty(answer, confirmed)
 
     one_line = kind.format is not None or not kind.lines
     one_line = one_line and not prompt.is_code and "\n" not in draft.shown
-    box = _line(kind, draft.shown) if one_line else _area(draft.shown, is_code=prompt.is_code)
-    return _box_control(box, read)
+    box = (
+        _make_line_box(kind, draft.shown)
+        if one_line
+        else _make_text_area(draft.shown, is_code=prompt.is_code)
+    )
+    return _text_box_control(box, read)
 
 
-def _line(kind: AnswerType, value: str) -> widgets.Widget:
+def _make_line_box(kind: AnswerType, value: str) -> widgets.Widget:
     hint = prompt_text.wanted(kind) if kind.misfit("any text") else ""
     return widgets.Text(value=value, placeholder=hint)
 
 
-def _area(value: str, *, is_code: bool) -> widgets.Widget:
+def _make_text_area(value: str, *, is_code: bool) -> widgets.Widget:
     rows = value.count("\n") + 2
     area = widgets.Textarea(value=value, rows=min(MAX_ROWS, rows))
     if is_code or rows > 2:  # such as arguments in JSON
@@ -343,30 +353,29 @@ def number_control(prompt: QuestionPrompt) -> FormControl:
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
 
-    def read(text: str, _: Confirmed) -> Answered | Unread:
+    def read(text: str, _: Confirmed) -> Answered | NoAnswer:
         if not text.strip():
-            return Unread(NOTHING_TYPED, blank=True)
+            return NoAnswer(NOTHING_TYPED, blank=True)
         try:
-            return _fitting(kind, kind.from_text(text))
+            return _validate_answer(kind, kind.from_text(text))
         except ValueError:
-            return Unread(f"expected {prompt_text.wanted(kind)}")
+            return NoAnswer(f"expected {prompt_text.wanted(kind)}")
 
-    box = _line(kind, "" if preset is None else str(preset))
+    box = _make_line_box(kind, "" if preset is None else str(preset))
     box.add_class("jp-nb-integer" if isinstance(kind, IntegerAnswer) else "jp-nb-number")
-    return _box_control(box, read)
+    return _text_box_control(box, read)
 
 
-def _fitting(kind: AnswerType, answer: JsonValue) -> Answered | Unread:
+def _validate_answer(kind: AnswerType, answer: JsonValue) -> Answered | NoAnswer:
     if kind.misfit(answer):
-        return Unread(f"expected {prompt_text.wanted(kind)}")
+        return NoAnswer(f"expected {prompt_text.wanted(kind)}")
     return Answered(answer, "form")
 
 
-def _box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
-    """Return the control that is a box for a text; one that does not fit stays in it."""
-    at_first = box.value
+def _text_box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
+    initial = box.value
 
-    def read(message: Message) -> Answered | Unread:
+    def read(message: Message) -> Answered | NoAnswer:
         value = message.get("value")
         text = value if isinstance(value, str) else box.value
         return read_text(text, message.get("confirmed") is True)
@@ -374,47 +383,47 @@ def _box_control(box: widgets.Widget, read_text: ReadText) -> FormControl:
     return FormControl(
         box,
         read=read,
-        in_use=lambda: bool(box.value.strip()) and box.value != at_first,
-        observe=changes(box, "value"),
+        in_use=lambda: bool(box.value.strip()) and box.value != initial,
+        observe=observe_traits(box, "value"),
     )
 
 
-def _date(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
+def _date_control(prompt: QuestionPrompt, kind: TextAnswer) -> FormControl:
     preset = prompt_text.preselected(prompt)
     picker = widgets.DatePicker(
         value=date.fromisoformat(preset) if isinstance(preset, str) else None,
         max=date.max,  # a page would take years of five digits
     )
 
-    def read(message: Message) -> Answered | Unread:
+    def read(message: Message) -> Answered | NoAnswer:
         value = message.get("value", picker.value and picker.value.isoformat())
         if value is None or value == "":
-            return Unread(NOTHING_TYPED, blank=True)
-        return _fitting(kind, value[:10] if isinstance(value, str) else value)
+            return NoAnswer(NOTHING_TYPED, blank=True)
+        return _validate_answer(kind, value[:10] if isinstance(value, str) else value)
 
-    return FormControl(picker, read=read, observe=changes(picker, "value"))
+    return FormControl(picker, read=read, observe=observe_traits(picker, "value"))
 
 
 def question_controls(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question that stands alone."""
+    """Return the control of a single question."""
     return FORM_CONTROLS[type(prompt.question.answer_type)](prompt)
 
 
 def field_control(prompt: QuestionPrompt) -> FormControl:
-    """Return the control of a question beside others, or with Next: nothing in it acts at once."""
+    """Return the control of a question on a form page. It never answers at once."""
     kind = type(prompt.question.answer_type)
     return FIELD_CONTROLS.get(kind, FORM_CONTROLS[kind])(prompt)
 
 
 def action_buttons(prompt: ActionPrompt) -> FormControl:
-    """Return a button for each action that a form has."""
+    """Return a button for each action that a form offers."""
     offered = [action for action in prompt.actions if action.on_form]
     labels = prompt_text.option_labels(tuple(action.label for action in offered))
     answers = [Answered(action.value, "form") for action in offered]
     return FormControl(buttons=dict(zip(labels, answers, strict=True)))
 
 
-def _boolean(prompt: QuestionPrompt) -> FormControl:
+def _boolean_buttons(prompt: QuestionPrompt) -> FormControl:
     suggested = prompt_text.suggested(prompt)
     return FormControl(
         buttons={
@@ -426,36 +435,36 @@ def _boolean(prompt: QuestionPrompt) -> FormControl:
     )
 
 
-def _yes_or_no(prompt: QuestionPrompt) -> FormControl:
-    """Return both answers as options: a button would answer before the rest is."""
+def _boolean_field(prompt: QuestionPrompt) -> FormControl:
+    # Options, because a button would answer before the user fills in the other fields.
     options = tuple(Option(value=each.value, label=each.label) for each in prompt_text.ONCE)
     kind = SelectAnswer(options=options)
     question = prompt.question.model_copy(update={"answer_type": kind})
     return select_field(replace(prompt, question=question))
 
 
-def _secret(_: QuestionPrompt) -> FormControl:
-    def read(message: Message) -> Answered | Unread:
+def _secret_control(_: QuestionPrompt) -> FormControl:
+    def read(message: Message) -> Answered | NoAnswer:
         value = message.get("value")
         typed = isinstance(value, str) and value
-        return Answered(value, "form") if typed else Unread(NOTHING_TYPED, blank=True)
+        return Answered(value, "form") if typed else NoAnswer(NOTHING_TYPED, blank=True)
 
     return FormControl(secret=True, read=read)
 
 
 FORM_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormControl]]] = {
-    BooleanAnswer: _boolean,
+    BooleanAnswer: _boolean_buttons,
     SelectAnswer: select_control,
     TextAnswer: text_control,
-    SecretAnswer: _secret,
+    SecretAnswer: _secret_control,
     NumberAnswer: number_control,
     IntegerAnswer: number_control,
 }
-"""Makes the control of each kind of question; one of kind `form` is a page of fields."""
+"""Control by answer type. A `form` is a page of fields instead."""
 
 FIELD_CONTROLS: Final[dict[type[AnswerType], Callable[[QuestionPrompt], FormControl]]] = {
-    BooleanAnswer: _yes_or_no,
+    BooleanAnswer: _boolean_field,
     SelectAnswer: select_field,
     TextAnswer: text_field,
 }
-"""Makes the control of a field where it differs from that of a question that stands alone."""
+"""Control by answer type, for fields that differ from single questions."""

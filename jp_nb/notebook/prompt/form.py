@@ -32,7 +32,7 @@ from jp_nb.notebook.display.capture import show_figures
 from jp_nb.notebook.prompt.controls import (
     FormControl,
     Message,
-    Unread,
+    NoAnswer,
     action_buttons,
     question_controls,
 )
@@ -48,27 +48,29 @@ _FILES = files(__package__)
 class FormBridge(AnyWidget):
     """The part of a form that runs in the page.
 
-    It sends `{"type": …, "step": …}` and with it what each control shows, because a click can
-    overtake the change of the control that it submits: the state of the only control, such as
-    `"index": 2`, or `"fields"` with one such object for each control.
+    It sends `{"type": …, "step": …}` together with the state of each control, because a click can
+    arrive before the update of the control that it submits. A single control adds its state, such
+    as
+    `"index": 2`; several controls add `"fields"` with one such object each.
 
     - `rendered`: this step of the form is visible.
-    - `submit`, `next`, `go-2`, …: a button `jp-nb-do-…`, or a key that stands for it.
-    - `unchosen`: a key that would have submitted what nobody chose.
-    - `cancel`: Esc, unless there are `only_buttons`.
-    - `writing`, with a `value`: whether the person is in a box for a text.
+    - `submit`, `next`, `go-2`, …: a button `jp-nb-do-…`, or its key, was pressed.
+    - `unchosen`: a key tried to submit a value that the user did not touch.
+    - `cancel`: Esc, unless `only_buttons` is set.
+    - `writing`, with a `value`: whether the user is in a text box.
 
-    It hears `{"type": "announce", …}`, which tells the person of the form if nobody sees it, and
+    It receives `{"type": "announce", …}`, which notifies a user who does not see the form, and
     `{"type": "focus", "field": 0}`.
 
     Attributes:
-        controls: Model ids of the controls that are up, in order; "" for a password field, whose
-            text is in no widget's state.
+        controls: Model ids of the current controls, in order; "" for a password field, whose text
+            is
+            in no widget's state.
         screen: Class of the widget that must be visible; "" if the form has one screen.
-        step: Which step of the form is up. A click on an earlier one changes nothing.
-        timed: Whether there is a deadline, which waits for who is writing.
-        notify: Whether the page's title says that a prompt waits.
-        only_buttons: Whether Esc sends nothing and leaves the form for the cell.
+        step: Number of the current step. Clicks on an earlier step are ignored.
+        timed: Whether there is a deadline, which waits while the user writes.
+        notify: Whether the page's title announces the prompt.
+        only_buttons: Whether Esc only moves the focus to the cell.
     """
 
     _esm = (_FILES / "form.js").read_text(encoding="utf-8")
@@ -81,7 +83,7 @@ class FormBridge(AnyWidget):
     only_buttons = traitlets.Bool(False).tag(sync=True)
 
     def announce(self, header: str | None) -> None:
-        """Have the browser notify the person, if it may and nobody sees the form."""
+        """Show a browser notification if the user does not see the form."""
         self.send({"type": "announce", "header": header or "", "tag": self.model_id})
 
     def focus(self, field: int) -> None:
@@ -90,10 +92,10 @@ class FormBridge(AnyWidget):
 
 
 class SecretField(AnyWidget):
-    """A password field. What is typed into it stays in the page until it is sent.
+    """A password field. Its text stays in the page until the user sends it.
 
     Attributes:
-        hint: What stands in it while it is empty.
+        hint: Placeholder of the empty field.
     """
 
     _esm = (_FILES / "secret.js").read_text(encoding="utf-8")
@@ -106,9 +108,9 @@ def close_widgets(root: widgets.Widget) -> None:
     while pending:
         widget = pending.pop()
         if widget.comm is not None:
-            _LATE.add(widget.comm.comm_id)
+            _LATE_MESSAGES.add(widget.comm.comm_id)
         pending += getattr(widget, "children", ())
-        # Each has its own layout and style, which nothing else would close.
+        # Each widget has its own layout and style, which nothing else closes.
         pending += [
             own
             for name in ("layout", "style")
@@ -118,9 +120,9 @@ def close_widgets(root: widgets.Widget) -> None:
 
 
 class _LateMessages(logging.Filter):
-    """Keeps quiet about messages that were on their way to a form when it was closed.
+    """Drop log messages about comms of closed forms.
 
-    Otherwise each of them leaves `No such comm: …` in the cell.
+    Otherwise each late message of a page leaves `No such comm: …` in the cell.
     """
 
     def __init__(self) -> None:
@@ -136,22 +138,22 @@ class _LateMessages(logging.Filter):
         return not any(isinstance(arg, str) and arg in self._ids for arg in args)
 
 
-_LATE = _LateMessages()
+_LATE_MESSAGES = _LateMessages()
 
 
 STATE: Final = ("index", "value", "picks", "custom")
-"""Names of the traits of a control that hold an answer."""
+"""Traits of a control that hold an answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormEvents:
-    """Who is told of what happens to a form. Called from comm callbacks: nothing must be printed.
+    """Callbacks of a form. They run in comm callbacks, so they must not print.
 
     Attributes:
-        shown: A page shows the form, or the next step of it.
-        changed: The person did something.
-        turned: Another step is up, which no page shows yet.
-        ended: How the form ended; more than once, perhaps.
+        shown: A page shows the form, or its next step.
+        changed: The user did something.
+        turned: Another step is current, which no page shows yet.
+        ended: The form ended. It may be called several times.
     """
 
     shown: Callable[[], None]
@@ -168,23 +170,23 @@ class ShownForm(Protocol):
         ...
 
     def announce(self) -> None:
-        """Tell the person of it where nobody sees it."""
+        """Notify a user who does not see the form."""
         ...
 
     def is_busy(self) -> bool:
-        """Return True while a text is being written in it."""
+        """Return True while the user writes a text in it."""
         ...
 
     def expire(self) -> None:
-        """End what is up: the time for it is over."""
+        """End the current step, because its time is over."""
         ...
 
     def give_way(self) -> None:
-        """Say that the prompt is answered below, on stdin."""
+        """Show that the prompt continues below, on stdin."""
         ...
 
     def close(self, record: PromptSummary | None) -> None:
-        """Take it away and leave `record` (nothing, if there is none) in its place."""
+        """Remove the form. `record` replaces it if given."""
         ...
 
 
@@ -209,11 +211,11 @@ class FormFrame:
         self.widget.add_class("jp-nb-waiting")
 
     def show(self, without_form: str) -> None:
-        """Display the form in the running cell; `without_form` is for whoever sees none."""
-        show_figures()  # they may be what the question is about
+        """Display the form in the running cell, with `without_form` as its plain-text fallback."""
+        show_figures()  # the question may be about them
         self._place.show(
             {
-                # For consoles, and for readers of a notebook saved while the form was open.
+                # For consoles, and for notebooks saved while the form was open.
                 "text/plain": without_form,
                 "application/vnd.jupyter.widget-view+json": {
                     "version_major": 2,
@@ -228,17 +230,17 @@ class FormFrame:
         self._so_far.outputs = outputs(bundle)
 
     def end(self, note: str | None, record: PromptSummary | None) -> None:
-        """Put a `note` for now, or a `record` for good, where the form was."""
+        """Replace the form with a temporary `note` or a permanent `record`."""
         self._place.end(note, record)
         self.discard()
 
     def discard(self) -> None:
-        """Close the widgets that are up."""
+        """Close the current widgets."""
         close_widgets(self.widget)
 
 
-def above(prompt: Prompt) -> Iterator[widgets.Widget]:
-    """Yield context and question."""
+def question_head(prompt: Prompt) -> Iterator[widgets.Widget]:
+    """Yield the context and the question."""
     if context := prompt_text.context(prompt):
         shown = widgets.Output(outputs=outputs({"text/markdown": safe_markdown(context)}))
         shown.add_class("jp-nb-context")
@@ -248,55 +250,55 @@ def above(prompt: Prompt) -> Iterator[widgets.Widget]:
         yield text(hint, "hint")
 
 
-def entry_of(control: FormControl) -> widgets.Widget | None:
-    """Return what the person enters an answer into; None if there are buttons alone."""
+def make_entry(control: FormControl) -> widgets.Widget | None:
+    """Return the widget for the user's input; None if there are only buttons."""
     entry = SecretField() if control.secret else control.widget
     if entry is not None:
         entry.add_class("jp-nb-control")
     return entry
 
 
-def model_id_of(control: FormControl) -> str:
+def get_model_id(control: FormControl) -> str:
     """Return the id of the model whose state is the answer; "" if there is none."""
     return control.widget.model_id if control.widget is not None else ""
 
 
-def is_as_told(control: FormControl, told: Message) -> bool:
-    """Return True if the state of `control` is what the page `told` already, with a click."""
-    named = [name for name in STATE if name in told]
-    return bool(named) and all(getattr(control.widget, x, None) == told[x] for x in named)
+def matches_report(control: FormControl, reported: Message) -> bool:
+    """Return True if the page already sent the current state of `control` with a click."""
+    named = [name for name in STATE if name in reported]
+    return bool(named) and all(getattr(control.widget, x, None) == reported[x] for x in named)
 
 
-def told_of(message: Message, count: int) -> Sequence[Message]:
-    """Return what the page says of each of `count` controls; nothing of those it does not name."""
+def split_reports(message: Message, count: int) -> Sequence[Message]:
+    """Return the reported state of each of `count` controls; empty for missing ones."""
     if count == 1:
         return [message]
     fields = message.get("fields")
-    told = fields if isinstance(fields, list) else []
-    known = [each if isinstance(each, dict) else {} for each in told[:count]]
+    reported = fields if isinstance(fields, list) else []
+    known = [each if isinstance(each, dict) else {} for each in reported[:count]]
     return [*known, *({} for _ in range(count - len(known)))]
 
 
 def text(words: str, name: str) -> widgets.HTML:
-    """Return a widget `jp-nb-<name>` that shows `words` and reads nothing in them."""
-    # HTML, not Label or HTMLMath: those read mathematics in a text. Escaped, it reads nothing.
-    return html(isolated(words), name)
+    """Return a widget `jp-nb-<name>` that shows `words` as plain text."""
+    # HTML with escaped text, because Label and HTMLMath render mathematics.
+    return html(isolate_direction(words), name)
 
 
-def isolated(words: str) -> str:
-    """Return the HTML of `words`, laid out by themselves whatever their direction."""
+def isolate_direction(words: str) -> str:
+    """Return `words` as HTML, isolated from the direction of the surrounding text."""
     return f'<bdi dir="auto">{escape(words)}</bdi>' if words else ""
 
 
 def html(code: str, name: str) -> widgets.HTML:
-    """Return a widget `jp-nb-<name>` that shows HTML of ours."""
+    """Return a widget `jp-nb-<name>` with trusted HTML."""
     shown = widgets.HTML(code)
     shown.add_class(f"jp-nb-{name}")
     return shown
 
 
 def outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
-    """Return what an output widget shows of `bundle`: what an output of a cell would."""
+    """Return the outputs of an output widget that shows `bundle` as a cell would."""
     if not any(bundle.values()):
         return ()
     return ({"output_type": "display_data", "data": bundle, "metadata": {}},)
@@ -305,7 +307,7 @@ def outputs(bundle: dict[str, str]) -> tuple[dict[str, Any], ...]:
 def button(
     label: str, press: Callable[[], None], *, does: str | None = None, primary: bool = False
 ) -> widgets.Button:
-    """Return a button; with `does`, a click on it brings along what the controls show."""
+    """Return a button. With `does`, a click also sends the state of the controls."""
     made = widgets.Button(description=label, layout={"width": "auto"})
     made.on_click(lambda _: press())
     if does is not None:
@@ -316,8 +318,8 @@ def button(
     return made
 
 
-def actions(prompt: Prompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
-    """Return the row of `buttons`, with the name of the tool that asks."""
+def action_row(prompt: Prompt, buttons: Iterable[widgets.Widget]) -> widgets.HBox:
+    """Return the row of `buttons`, with the name of the asking tool."""
     by = prompt_text.asked_by(prompt)
     row = widgets.HBox([*buttons, *([text(by, "by")] if by else [])])
     row.add_class("jp-nb-actions")
@@ -328,7 +330,7 @@ log = logging.getLogger(__name__)
 
 
 class Form:
-    """One question, or one decision, in a page, from `show` to `close`."""
+    """A form in a page for one question or one decision, from `show` to `close`."""
 
     def __init__(
         self, prompt: Prompt, *, place: FormOutput, notify: bool, timed: bool, events: FormEvents
@@ -336,27 +338,27 @@ class Form:
         self._prompt = prompt
         self._events = events
         self._control = _control(prompt)
-        self._confirmed = False  # that an empty answer is meant
-        self._told: Message = {}
+        self._confirmed = False  # whether the user confirmed an empty answer
+        self._reported: Message = {}
         self._writing = self._shown = False
         self._control.observe(self._changed)
-        entry = entry_of(self._control)
-        self._beacon = FormBridge(
-            controls=[] if entry is None else [model_id_of(self._control)],
+        entry = make_entry(self._control)
+        self._bridge = FormBridge(
+            controls=[] if entry is None else [get_model_id(self._control)],
             notify=notify,
             timed=timed,
             only_buttons=isinstance(prompt, ActionPrompt) and prompt.only_buttons,
         )
-        self._beacon.on_msg(self._hear)
+        self._bridge.on_msg(self._handle_message)
         self._note = text("", "note")
         self._frame = FormFrame(
             place,
             [
-                *_top(prompt),
+                *_decision_head(prompt),
                 *([] if entry is None else [entry]),
-                self._beacon,
+                self._bridge,
                 self._note,
-                actions(prompt, self._buttons()),
+                action_row(prompt, self._buttons()),
             ],
             wide=isinstance(prompt, ActionPrompt) and bool(prompt.changes),
         )
@@ -367,23 +369,23 @@ class Form:
         self._frame.show(without_form(self._prompt))
 
     def announce(self) -> None:
-        """Tell the person of the form where nobody sees it."""
-        self._beacon.announce(prompt_text.header(self._prompt))
+        """Notify a user who does not see the form."""
+        self._bridge.announce(prompt_text.header(self._prompt))
 
     def is_busy(self) -> bool:
-        """Return True while a text is being written in it."""
+        """Return True while the user writes a text in it."""
         return self._writing or self._control.in_use()
 
     def expire(self) -> None:
-        """End it: the time to answer is over."""
+        """End the form, because the time to answer is over."""
         self._events.ended(NotAnswered("timed_out", "form"))
 
     def give_way(self) -> None:
-        """Say that the prompt is answered below, on stdin."""
+        """Show that the prompt continues below, on stdin."""
         self._frame.end(prompt_text.ANSWERED_BELOW, None)
 
     def close(self, record: PromptSummary | None) -> None:
-        """Take the form away and leave `record` (nothing, if there is none) in its place."""
+        """Remove the form. `record` replaces it if given."""
         self._frame.end(None, record)
 
     def discard(self) -> None:
@@ -398,11 +400,11 @@ class Form:
         if not isinstance(self._prompt, ActionPrompt):
             yield button(prompt_text.CANCEL, self._cancel)
 
-    def _hear(self, _: Any, message: Message, __: Any) -> None:
+    def _handle_message(self, _: Any, message: Message, __: Any) -> None:
         match message.get("type"):
             case "rendered":
                 self._writing = False
-                if not self._shown:  # a page that is loaded again gives no more time
+                if not self._shown:  # a reloaded page does not restart the deadline
                     self._shown = True
                     self._events.shown()
             case "writing":
@@ -412,28 +414,30 @@ class Form:
                 self._cancel()
             case "submit":
                 self._submit(message)
-            case "unchosen":  # a key submits nothing that was not touched
+            case "unchosen":  # a key submits only a value that the user touched
                 found = self._control.read(message)
-                self._say(found.why if isinstance(found, Unread) else prompt_text.NOTHING_CHANGED)
+                self._show_note(
+                    found.why if isinstance(found, NoAnswer) else prompt_text.NOTHING_CHANGED
+                )
             case other:
                 log.debug("Unexpected message from the page of a form: %r", other)
 
     def _submit(self, message: Message) -> None:
-        self._told = message
+        self._reported = message
         found = self._control.read({**message, "confirmed": self._confirmed})
-        if isinstance(found, Unread):
+        if isinstance(found, NoAnswer):
             self._confirmed = found.confirmable
-            self._say(found.why)
+            self._show_note(found.why)
         else:
             self._events.ended(found)
 
     def _changed(self) -> None:
-        if not is_as_told(self._control, self._told):
+        if not matches_report(self._control, self._reported):
             self._confirmed = False
-            self._say("")  # what was said was about what stood there before
+            self._show_note("")  # the note was about the previous content
         self._events.changed()
 
-    def _say(self, words: str) -> None:
+    def _show_note(self, words: str) -> None:
         self._note.value = escape(words)
 
     def _cancel(self) -> None:
@@ -444,17 +448,14 @@ def _control(prompt: Prompt) -> FormControl:
     return action_buttons(prompt) if isinstance(prompt, ActionPrompt) else question_controls(prompt)
 
 
-def _top(prompt: Prompt) -> Iterator[widgets.Widget]:
-    """Yield header, context and question; for buttons: text, detail and changes."""
+def _decision_head(prompt: Prompt) -> Iterator[widgets.Widget]:
     if header := prompt_text.header(prompt):
         yield text(header, "header")
-    yield from above(prompt)
+    yield from question_head(prompt)
     if not isinstance(prompt, ActionPrompt):
         return
-    for exhibit, (caption, lines) in zip(
-        prompt.exhibits, prompt_text.exhibits(prompt), strict=True
-    ):
-        yield from exact_text(caption, lines, exhibit.language)
+    for detail, (caption, lines) in zip(prompt.exhibits, prompt_text.exhibits(prompt), strict=True):
+        yield from show_exact_text(caption, lines, detail.language)
     if prompt.changes:
         yield html(change_table(prompt.changes), "table")
 
@@ -475,18 +476,18 @@ _STYLES: Final = (
     (Name.Class, "name"),
 )
 _LEXERS: Final = {"python": ("ipython3", "python")}
-"""Names of lexers by language, best first: cells may hold magics."""
+"""Names of lexers by language, best first. Cells may contain magics."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactPart:
-    """Consecutive lines of a text; a line that is too long for one part is cut.
+    """Consecutive lines of a text. A line that is too long for one part is split.
 
     Attributes:
         lines: The lines, or pieces of them.
         first: Number of the first line, from 1.
         last: Number of the last line.
-        continues: True if the first line began in the part before.
+        continues: True if the first line starts in the previous part.
     """
 
     lines: tuple[str, ...]
@@ -518,70 +519,70 @@ def _parts(lines: Sequence[str]) -> Iterator[ExactPart]:
         yield ExactPart(tuple(part), first, len(lines), continues)
 
 
-def exact_text(
+def show_exact_text(
     caption: str, lines: Sequence[str], language: str | None = None
 ) -> Iterator[widgets.Widget]:
-    """Yield widgets that show a `caption` and below it `lines`, which hide nothing.
+    """Yield widgets that show `caption` and, below it, all of `lines`.
 
     Args:
         caption: One line.
-        lines: As `jp_nb.text` spells them.
-        language: Of code, such as `python`.
+        lines: Lines without invisible characters, from `jp_nb.text`.
+        language: Programming language for syntax highlighting, such as `python`.
     """
     yield text(caption, "caption")
     parts = split_parts(lines)
     if len(parts) == 1:
-        yield _box(parts[0], language)
+        yield _text_box(parts[0], language)
         return
     yield from _PagedText(parts, language).widgets
 
 
 class _PagedText:
-    """A text in several parts, of which one is up, and buttons to turn over."""
+    """A text in several parts, with buttons to turn the pages."""
 
     def __init__(self, parts: Sequence[ExactPart], language: str | None) -> None:
         self._parts = parts
         self._language = language
         self._at = 0
         self._place = text("", "part")
-        self._box = widgets.VBox([])
-        self._box.add_class("jp-nb-exact-part")
+        self._text_box = widgets.VBox([])
+        self._text_box.add_class("jp-nb-exact-part")
         buttons = [
             button("Previous part", lambda: self._turn(-1)),
             button("Next part", lambda: self._turn(1)),
         ]
         pager = widgets.HBox([*buttons, self._place])
         pager.add_class("jp-nb-pager")
-        self.widgets = (self._box, pager)
+        self.widgets = (self._text_box, pager)
         self._turn(0)
 
     def _turn(self, step: int) -> None:
         self._at = (self._at + step) % len(self._parts)
-        old = self._box.children
-        # A new widget each time: the scroll position of the old part means nothing in the new one.
-        self._box.children = (_box(self._parts[self._at], self._language),)
+        old = self._text_box.children
+        # A new widget resets the scroll position.
+        self._text_box.children = (_text_box(self._parts[self._at], self._language),)
         for each in old:
             close_widgets(each)
-        self._place.value = escape(self._words())
+        self._place.value = escape(self._position())
 
-    def _words(self) -> str:
+    def _position(self) -> str:
         part, total = self._parts[self._at], self._parts[-1].last
         one = f"line {part.first}" + (", continued" if part.continues else "")
         which = one if part.first == part.last else f"lines {part.first} to {part.last}"
         return f"Part {self._at + 1} of {len(self._parts)}: {which} of {total}"
 
 
-def _box(part: ExactPart, language: str | None) -> widgets.HTML:
-    lines = highlighted(part.lines, language) if language else map(escape, part.lines)
-    # Each of its characters stands in its order, whatever it is.
+def _text_box(part: ExactPart, language: str | None) -> widgets.HTML:
+    lines = highlight_code(part.lines, language) if language else map(escape, part.lines)
+    # Force the logical order of all characters.
     return html("".join(f'<div><bdo dir="ltr">{line}</bdo></div>' for line in lines), "exact")
 
 
 # --- code --------------------------------------------------------------------------------------
 
 
-def highlighted(lines: Sequence[str], language: str) -> list[str]:
-    """Return the HTML of each of `lines` of code; without colors if `language` is not known."""
+def highlight_code(lines: Sequence[str], language: str) -> list[str]:
+    """Return each of `lines` of code as HTML; without colors if `language` is unknown."""
     lexer = _lexer(language)
     code = "\n".join(lines)
     tokens = [] if lexer is None else list(lexer.get_tokens(code))

@@ -17,24 +17,24 @@ from pydantic import JsonValue
 
 from jp_nb.agent.form_state import FormDraft, PageDraft
 from jp_nb.agent.prompts import Answered, FormPrompt, QuestionPrompt, Unavailable
-from jp_nb.notebook.prompt.controls import Message, Unread, field_control
+from jp_nb.notebook.prompt.controls import Message, NoAnswer, field_control
 from jp_nb.notebook.prompt.form import (
     FormBridge,
     FormEvents,
     FormFrame,
     SecretField,
-    above,
-    actions,
+    action_row,
     button,
     close_widgets,
-    entry_of,
+    get_model_id,
     html,
-    is_as_told,
-    isolated,
-    model_id_of,
+    isolate_direction,
+    make_entry,
+    matches_report,
     outputs,
+    question_head,
+    split_reports,
     text,
-    told_of,
 )
 from jp_nb.notebook.prompt.output import FormOutput
 from jp_nb.rendering import forms as form_text
@@ -48,7 +48,7 @@ from jp_nb.tools.question import REQUIRED, FormAnswer
 log = logging.getLogger(__name__)
 
 FOR_ALL = -1
-"""Place of a problem that concerns no single field."""
+"""Number of a problem that concerns the whole page."""
 
 
 Changed = Callable[[bool], None]
@@ -57,12 +57,13 @@ Changed = Callable[[bool], None]
 
 @dataclass(frozen=True, slots=True)
 class PageReading:
-    """What stands on a page.
+    """The current input of a page.
 
     Attributes:
-        draft: What it comes to.
-        problems: What is wrong or missing, by the number of the field; `FOR_ALL` for the whole.
-        confirmable: The fields that give an empty answer once the person confirms it.
+        draft: The resulting state of the page.
+        problems: Errors and missing values by the number of the field; `FOR_ALL` for the whole
+            page.
+        confirmable: Fields that give an empty answer after the user confirms it.
     """
 
     draft: PageDraft
@@ -71,7 +72,7 @@ class PageReading:
 
 
 class PageField:
-    """A control with what is said about it. `named`: it is one of several, under its own name."""
+    """A control with its error message. `named`: one of several, shown with its name."""
 
     def __init__(self, prompt: QuestionPrompt, *, named: bool, changed: Changed) -> None:
         self.prompt = prompt
@@ -79,13 +80,13 @@ class PageField:
         self.problem = text("", "problem")
         self.touched = False
         self._changed = changed
-        self._confirmed = False  # that an empty answer is meant
-        self._told: Message = {}
+        self._confirmed = False  # whether the user confirmed an empty answer
+        self._reported: Message = {}
         self._secret: Answered | None = None
-        entry = entry_of(self.control)
+        entry = make_entry(self.control)
         assert entry is not None  # no button of a page acts at once
         self._entry = entry
-        above_it = _about(prompt) if named else ()
+        above_it = _field_head(prompt) if named else ()
         self.widget = widgets.VBox([*above_it, entry, self.problem])
         self.widget.add_class("jp-nb-field")
         if prompt.question.required:
@@ -93,10 +94,10 @@ class PageField:
         self._untouched = self.control.read({})
         self.control.observe(self._on_change)
 
-    def read(self, told: Message) -> Answered | Unread:
-        """Return what stands in it, as the page `told`; a secret that was sent before counts."""
-        self._told = told
-        found = self.control.read({**told, "confirmed": self._confirmed})
+    def read(self, reported: Message) -> Answered | NoAnswer:
+        """Return the value that the page reported. A secret that was sent before is kept."""
+        self._reported = reported
+        found = self.control.read({**reported, "confirmed": self._confirmed})
         if not self.control.secret:
             return found
         if isinstance(found, Answered):
@@ -107,32 +108,32 @@ class PageField:
             return self._secret
         return found
 
-    def if_empty(self, told: Message) -> Answered | None:
-        """Return what it gives once the person confirms that nothing is meant; None if nothing."""
-        found = self.control.read({**told, "confirmed": True})
+    def read_as_empty(self, reported: Message) -> Answered | None:
+        """Return the answer after the user confirms an empty one; None if there is none."""
+        found = self.control.read({**reported, "confirmed": True})
         return found if isinstance(found, Answered) else None
 
-    def is_touched(self, told: Message) -> bool:
-        """Return True if the person entered something here."""
-        return self.touched or self.control.read(told) != self._untouched
+    def is_touched(self, reported: Message) -> bool:
+        """Return True if the user entered something."""
+        return self.touched or self.control.read(reported) != self._untouched
 
-    def say(self, words: str, *, confirm: bool = False) -> None:
-        """Say what is wrong; with `confirm`, to send it once more is to mean it."""
-        self.problem.value = isolated(words[:1].upper() + words[1:])
+    def show_problems(self, words: str, *, confirm: bool = False) -> None:
+        """Show an error. With `confirm`, sending it again confirms the value."""
+        self.problem.value = isolate_direction(words[:1].upper() + words[1:])
         self._confirmed = confirm
 
     def _on_change(self) -> None:
         self.touched = True
-        anew = not is_as_told(self.control, self._told)
-        if anew:  # what was said was about what stood there before
-            self.say("")
-        self._changed(anew)
+        is_new = not matches_report(self.control, self._reported)
+        if is_new:  # the message was about the previous content
+            self.show_problems("")
+        self._changed(is_new)
 
 
 class FormPage:
-    """One page, which stays what it is while others are up.
+    """One page of a form. It keeps its content while other pages are visible.
 
-    `changed` is called upon every change that the person makes.
+    `changed` is called after every change by the user.
     """
 
     def __init__(self, prompt: QuestionPrompt, changed: Changed) -> None:
@@ -142,77 +143,79 @@ class FormPage:
         asked = [prompt] if self._form is None else [*map(QuestionPrompt, self._form.fields)]
         named = self._form is not None
         self.fields = [PageField(each, named=named, changed=changed) for each in asked]
-        # Of what concerns all fields; one alone has its own.
+        # Problems of all fields together. A single field has its own message.
         self._problem = text("", "problem") if named else self.fields[0].problem
         below = (self._problem,) if named else ()
-        self.widget = widgets.VBox([*above(prompt), *(each.widget for each in self.fields), *below])
+        self.widget = widgets.VBox(
+            [*question_head(prompt), *(each.widget for each in self.fields), *below]
+        )
         self.widget.add_class("jp-nb-page")
 
     @property
     def model_ids(self) -> list[str]:
-        """The models of its controls, in order."""
-        return [model_id_of(each.control) for each in self.fields]
+        """Model ids of the controls, in order."""
+        return [get_model_id(each.control) for each in self.fields]
 
     def is_busy(self) -> bool:
-        """Return True while a text stands in a box of it that is not sent."""
+        """Return True while a text box has text that was not sent."""
         return any(each.control.in_use() for each in self.fields)
 
-    def is_touched(self, told: Iterable[Message]) -> bool:
-        """Return True if the person entered something here, as the page `told` or before."""
-        return any(each.is_touched(one) for each, one in zip(self.fields, told, strict=True))
+    def is_touched(self, reported: Iterable[Message]) -> bool:
+        """Return True if the user entered something, now or before."""
+        return any(each.is_touched(one) for each, one in zip(self.fields, reported, strict=True))
 
     @property
     def touched(self) -> bool:
-        """True once the person changed something here."""
+        """True after the user changed something."""
         return any(each.touched for each in self.fields)
 
     @property
-    def untold(self) -> Sequence[Message]:
-        """What a page says that says nothing: the state of the widgets counts."""
+    def empty_reports(self) -> Sequence[Message]:
+        """Empty reports, so that the state of the widgets is used."""
         return [{}] * len(self.fields)
 
-    def told(self, message: Message) -> Sequence[Message]:
-        """Return what a page says of each control."""
-        return told_of(message, len(self.fields))
+    def reported(self, message: Message) -> Sequence[Message]:
+        """Return the reported state of each control."""
+        return split_reports(message, len(self.fields))
 
-    def say(self, reading: PageReading) -> None:
-        """Say beside each field what `reading` found. To send it once more confirms it."""
+    def show_problems(self, reading: PageReading) -> None:
+        """Show the errors of `reading` next to the fields. Sending again confirms empty values."""
         for number, each in enumerate(self.fields):
             words = reading.problems.get(number, "")
-            each.say(words, confirm=bool(words) and number in reading.confirmable)
+            each.show_problems(words, confirm=bool(words) and number in reading.confirmable)
         if self._form is not None:
-            self._problem.value = isolated(reading.problems.get(FOR_ALL, ""))
+            self._problem.value = isolate_direction(reading.problems.get(FOR_ALL, ""))
 
-    def say_nothing(self) -> None:
-        """Take back what was said."""
-        self.say(PageReading(PageDraft()))
+    def clear_problems(self) -> None:
+        """Remove all error messages."""
+        self.show_problems(PageReading(PageDraft()))
 
-    def read(self, told: Sequence[Message]) -> PageReading:
-        """Return what stands on it, as the page `told`."""
+    def read(self, reported: Sequence[Message]) -> PageReading:
+        """Return the input of the page as reported."""
         if self._form is not None:
-            return self._read_fields(self._form, told)
-        [each], [one] = self.fields, told
+            return self._read_fields(self._form, reported)
+        [each], [one] = self.fields, reported
         found = each.read(one)
         if isinstance(found, Answered):
             return PageReading(PageDraft(found))
-        empty = each.if_empty(one)
+        empty = each.read_as_empty(one)
         confirmable = frozenset({0} if empty is not None else ())
         draft = PageDraft(empty=empty) if found.blank else PageDraft(problem=found.why)
         return PageReading(draft, {0: found.why}, confirmable)
 
-    def _read_fields(self, form: FormAnswer, told: Sequence[Message]) -> PageReading:
+    def _read_fields(self, form: FormAnswer, reported: Sequence[Message]) -> PageReading:
         values: dict[str, JsonValue] = {}
         problems: dict[int, str] = {}
         wrong, confirmable = False, set[int]()
-        for number, (each, one) in enumerate(zip(self.fields, told, strict=True)):
+        for number, (each, one) in enumerate(zip(self.fields, reported, strict=True)):
             question, found = each.prompt.question, each.read(one)
-            if isinstance(found, Unread):
+            if isinstance(found, NoAnswer):
                 wrong = wrong or not found.blank
-                empty = each.if_empty(one)
+                empty = each.read_as_empty(one)
                 if empty is not None and question.required:
                     confirmable.add(number)
                 if found.blank and not question.required:
-                    # What was proposed is not there any more: that is an answer, if it can be.
+                    # A deleted proposal is an empty answer, if that is valid.
                     cleared = prompt_text.preselected(each.prompt) is not None
                     if empty is None or not cleared:
                         continue
@@ -224,15 +227,15 @@ class FormPage:
             else:
                 problems[number] = REQUIRED
         if problems:
-            is_open = not wrong and not (values and self.is_touched(told))
+            is_open = not wrong and not (values and self.is_touched(reported))
             draft = PageDraft() if is_open else PageDraft(problem=next(iter(problems.values())))
             return PageReading(draft, problems, frozenset(confirmable))
-        return self._checked(form, values)
+        return self._validate(form, values)
 
-    def _checked(self, form: FormAnswer, values: dict[str, JsonValue]) -> PageReading:
+    def _validate(self, form: FormAnswer, values: dict[str, JsonValue]) -> PageReading:
         numbers = {each.id: number for number, each in enumerate(form.fields)}
         problems: dict[int, str] = {}
-        for name, why in _found(form, values).items():
+        for name, why in _find_problems(form, values).items():
             number = numbers.get(name, FOR_ALL)
             problems[number] = f"{problems[number]} {why}" if number in problems else why
         if problems:
@@ -242,21 +245,19 @@ class FormPage:
     def close(self) -> None:
         """Close its widgets."""
         close_widgets(self.widget)
-        close_widgets(self._problem)  # one field alone shows none
+        close_widgets(self._problem)  # not part of `widget` for a single field
 
 
-def _found(form: FormAnswer, values: Mapping[str, JsonValue]) -> Mapping[str, str]:
-    """Return what is wrong with `values`; a check that fails lets nothing pass."""
+def _find_problems(form: FormAnswer, values: Mapping[str, JsonValue]) -> Mapping[str, str]:
     try:
         return form.problems(values)
-    except Exception as exc:  # it is somebody else's, and the form must still be left
+    except Exception as exc:  # code of the tool; the user must be able to leave the form
         log.exception("The check of a form failed")
         return {"": form_text.UNCHECKED.format(type(exc).__name__)}
 
 
-def _about(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
-    """Yield the name of a field and what is said about it."""
-    name = isolated(prompt_text.question(prompt))
+def _field_head(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
+    name = isolate_direction(prompt_text.question(prompt))
     mark = ' <span class="jp-nb-mark" aria-hidden="true">*</span>'
     yield html(f"{name}{mark if prompt.question.required else ''}", "field-name")
     if context := prompt_text.context(prompt):
@@ -268,22 +269,22 @@ def _about(prompt: QuestionPrompt) -> Iterator[widgets.Widget]:
 
 
 def summary_screen(draft: FormDraft) -> widgets.VBox:
-    """Return the list of what would be sent, with a button for each question."""
-    rows = (_row(number, line) for number, line in enumerate(form_text.summary(draft)))
+    """Return the list of the answers, with a button for each question."""
+    rows = (_summary_row(number, line) for number, line in enumerate(form_text.summary(draft)))
     listed = html(f"<ol>{''.join(rows)}</ol>", "summary")
-    return _screen(text(form_text.heading(draft), "question"), listed)
+    return _make_screen(text(form_text.heading(draft), "question"), listed)
 
 
-def _row(number: int, line: SummaryLine) -> str:
-    """Return one line of the list: one widget holds them all, however many there are."""
+def _summary_row(number: int, line: SummaryLine) -> str:
+    # One HTML widget holds all rows, because many widgets are slow.
     change = form_text.ANSWER if line.is_open else form_text.CHANGE
     buttons = [_inner_button(f"go-{number}", change, line.asked)]
     if line.empty is not None:
         buttons.append(_inner_button(f"empty-{number}", line.empty, line.asked))
     state = ' class="jp-nb-open"' if line.is_open else ""
     return (
-        f"<li{state}><div><span>{number + 1}. {isolated(line.asked)}</span>"
-        f"<b>{isolated(line.answer)}</b></div><div>{''.join(buttons)}</div></li>"
+        f"<li{state}><div><span>{number + 1}. {isolate_direction(line.asked)}</span>"
+        f"<b>{isolate_direction(line.answer)}</b></div><div>{''.join(buttons)}</div></li>"
     )
 
 
@@ -296,29 +297,29 @@ def _inner_button(does: str, label: str, about: str) -> str:
 
 
 def discard_screen() -> widgets.VBox:
-    """Return the question whether to throw away what was entered."""
-    return _screen(text(form_text.DISCARDED, "question"))
+    """Return the question whether to discard the input."""
+    return _make_screen(text(form_text.DISCARDED, "question"))
 
 
 class ReplyMenu:
-    """The ways out: a box for a reply above the buttons. What is typed into it stays there."""
+    """The ways to leave a form: a box for a reply above the buttons. It keeps its text."""
 
     def __init__(self) -> None:
         self.area = widgets.Textarea(rows=3)
         self.area.add_class("jp-nb-control")
         field = widgets.VBox([text(form_text.REPLY_LABEL, "field-name"), self.area])
         field.add_class("jp-nb-field")
-        self.widget = _screen(
+        self.widget = _make_screen(
             text(form_text.MENU, "question"), text(form_text.MENU_HINT, "hint"), field
         )
 
     @property
     def text(self) -> str:
-        """What is typed in it."""
+        """Text of the reply."""
         return str(self.area.value)
 
 
-def _screen(*children: widgets.Widget) -> widgets.VBox:
+def _make_screen(*children: widgets.Widget) -> widgets.VBox:
     made = widgets.VBox(children)
     made.add_class("jp-nb-page")
     return made
@@ -343,9 +344,9 @@ LABELS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What is up: a widget, the models of its controls, and what its buttons do, in order.
+    """The current step: its widget, the models of its controls, and its buttons in order.
 
-    `primary` is what Enter does, too; "" for nothing.
+    `primary` is the action of Enter; "" for none.
     """
 
     widget: widgets.Widget
@@ -357,7 +358,7 @@ class _Step:
 class PagedForm:
     """Several questions in a page, from `show` to `close`.
 
-    A page is made when it is first shown; then it stays what it is while others are up.
+    A page is created when it is first shown, and keeps its content while other pages are visible.
     """
 
     def __init__(
@@ -374,20 +375,20 @@ class PagedForm:
         self._draft = FormDraft(prompt, "form")
         self._pages: dict[int, FormPage] = {}
         self._menu: ReplyMenu | None = None
-        self._fleeting: widgets.Widget | None = None  # made for the step that is up
+        self._temporary: widgets.Widget | None = None  # belongs to the current step only
         self._shown: int | None = None  # the last step that a page showed
         self._writing = False
-        self._buttons: dict[str, widgets.Button] = {}  # each made when it is first up
+        self._buttons: dict[str, widgets.Button] = {}  # created on first use
         self._top = html("", "progress")
         self._body = widgets.VBox()
         self._body.add_class("jp-nb-body")
         self._note = text("", "note")
-        self._actions = actions(prompt.pages[0], ())
-        self._by = self._actions.children
-        self._beacon = FormBridge(notify=notify, timed=timed)
-        self._beacon.on_msg(self._hear)
+        self._actions = action_row(prompt.pages[0], ())
+        self._asked_by = self._actions.children
+        self._bridge = FormBridge(notify=notify, timed=timed)
+        self._bridge.on_msg(self._handle_message)
         self._frame = FormFrame(
-            place, [self._top, self._body, self._beacon, self._note, self._actions]
+            place, [self._top, self._body, self._bridge, self._note, self._actions]
         )
         self.widget = self._frame.widget
         self._draw()
@@ -397,12 +398,12 @@ class PagedForm:
         self._frame.show(without_form(self._prompt))
 
     def announce(self) -> None:
-        """Tell the person of the form where nobody sees it."""
+        """Notify a user who does not see the form."""
         first = self._prompt.pages[0]
-        self._beacon.announce(prompt_text.header(first) or form_text.page_header(first))
+        self._bridge.announce(prompt_text.header(first) or form_text.page_header(first))
 
     def is_busy(self) -> bool:
-        """Return True while a text is being written in it."""
+        """Return True while the user writes a text in it."""
         match self._draft.screen:
             case "page":
                 return self._writing or self._page.is_busy()
@@ -412,25 +413,25 @@ class PagedForm:
                 return False
 
     def expire(self) -> None:
-        """Take what there is on the page, and turn to the next one: the time for it is over."""
+        """Keep the page's answer and turn to the next page, because the time is over."""
         page = self._page
-        picked = page.read(page.untold).draft.answer if page.touched else None
-        self._do(lambda: self._draft.expire(picked))
+        picked = page.read(page.empty_reports).draft.answer if page.touched else None
+        self._run_action(lambda: self._draft.expire(picked))
         if self._draft.end is None:
-            self._say(form_text.TIME_WENT)
+            self._show_note(form_text.TIME_WENT)
 
     def give_way(self) -> None:
-        """Say that the prompt is answered below, on stdin."""
+        """Show that the prompt continues below, on stdin."""
         self._frame.end(prompt_text.ANSWERED_BELOW, None)
         self.discard()
 
     def close(self, record: PromptSummary | None) -> None:
-        """Take the form away and leave `record` (nothing, if there is none) in its place."""
+        """Remove the form. `record` replaces it if given."""
         self._frame.end(None, record)
         self.discard()
 
     def discard(self) -> None:
-        """Close the widgets, also of pages that are not up."""
+        """Close all widgets, including those of hidden pages."""
         self._frame.discard()
         for page in self._pages.values():
             page.close()
@@ -438,11 +439,11 @@ class PagedForm:
         for hidden in (*menu, *self._buttons.values()):
             close_widgets(hidden)
 
-    # --- what is up --------------------------------------------------------------------------
+    # --- current step --------------------------------------------------------------------------
 
     @property
     def _page(self) -> FormPage:
-        """The page that is up, or that the other screens lead back to."""
+        # The current page, also while another screen covers it.
         page = self._pages.get(self._draft.page)
         if page is None:
             page = FormPage(self._draft.asked, self._changed)
@@ -455,30 +456,29 @@ class PagedForm:
             self._menu.area.observe(lambda _: self._changed(), names="value")
         return self._menu
 
-    def _changed(self, anew: bool = True) -> None:
-        if anew:  # what was said was about what stood there before
-            self._say("")
+    def _changed(self, is_new: bool = True) -> None:
+        if is_new:  # the message was about the previous content
+            self._show_note("")
         self._events.changed()
 
     def _draw(self) -> None:
-        """Show what is up."""
-        passed, self._fleeting = self._fleeting, None
+        previous, self._temporary = self._temporary, None
         step = self._step()
         self._writing = False
         self._note.value = ""
         self._top.value = self._progress()
         self._body.children = (step.widget,)
-        self._actions.children = (*self._row(step), *self._by)
-        with self._beacon.hold_sync():  # what the page looks for comes at once, and last
-            self._beacon.controls = list(step.model_ids)
-            self._beacon.screen = _screen_class(step.widget)
-            self._beacon.step = self._draft.step
-        if passed is not None:
-            close_widgets(passed)
+        self._actions.children = (*self._summary_row(step), *self._asked_by)
+        with self._bridge.hold_sync():  # one message, after the widgets that it names
+            self._bridge.controls = list(step.model_ids)
+            self._bridge.screen = _screen_class(step.widget)
+            self._bridge.step = self._draft.step
+        if previous is not None:
+            close_widgets(previous)
         if self._draft.demanded:
-            self._demand()
+            self._show_missing()
 
-    def _row(self, step: _Step) -> list[widgets.Button]:
+    def _summary_row(self, step: _Step) -> list[widgets.Button]:
         return [self._button(name, primary=name == step.primary) for name in step.does]
 
     def _button(self, name: str, *, primary: bool) -> widgets.Button:
@@ -493,31 +493,30 @@ class PagedForm:
         return made
 
     def _progress(self) -> str:
-        """Return the line above: the label, where one is, and what it is about."""
         label, topic = (
             prompt_text.header(self._draft.asked),
             form_text.page_header(self._draft.asked),
         )
         on_page = self._draft.screen == "page"
         parts = [label, form_text.progress(self._draft) if on_page else None]
-        said = "".join(f"<span>{isolated(part)}</span>" for part in parts if part)
-        return f"{said}<b>{isolated(topic)}</b>" if topic and on_page else said
+        said = "".join(f"<span>{isolate_direction(part)}</span>" for part in parts if part)
+        return f"{said}<b>{isolate_direction(topic)}</b>" if topic and on_page else said
 
     def _step(self) -> _Step:
         match self._draft.screen:
             case "page":
                 return self._page_step()
             case "summary":
-                self._fleeting = summary_screen(self._draft)
-                return _Step(self._fleeting, ["resume", "send"])
+                self._temporary = summary_screen(self._draft)
+                return _Step(self._temporary, ["resume", "send"])
             case "menu":
                 menu = self._reply_menu()
                 return _Step(
                     menu.widget, ["reply", "stop", "resume"], "reply", [menu.area.model_id]
                 )
             case "discard":
-                self._fleeting = discard_screen()
-                return _Step(self._fleeting, ["resume", "discard"])
+                self._temporary = discard_screen()
+                return _Step(self._temporary, ["resume", "discard"])
             case other:
                 assert_never(other)
 
@@ -532,9 +531,9 @@ class PagedForm:
         primary = "submit" if draft.is_last else "next"
         return _Step(self._page.widget, does, primary, self._page.model_ids)
 
-    # --- what the person does ----------------------------------------------------------------
+    # --- input of the user ----------------------------------------------------------------
 
-    def _hear(self, _: Any, message: Message, __: Any) -> None:
+    def _handle_message(self, _: Any, message: Message, __: Any) -> None:
         current = message.get("step", self._draft.step) == self._draft.step
         match message.get("type"):
             case "rendered":
@@ -548,32 +547,32 @@ class PagedForm:
             case str() as name if current:
                 self._press(name, message)
             case _:
-                self._say(form_text.STALE)
+                self._show_note(form_text.STALE)
 
     def _press(self, name: str, message: Message | None = None) -> None:
         verb, _, place = name.partition("-")
-        act = self._acts().get(verb)
+        act = self._list_actions().get(verb)
         if act is None:
             log.debug("Unexpected message from the page of a form: %r", name)
             return
         self._events.changed()
-        self._do(partial(act, {**(message or {}), "place": place}))
+        self._run_action(partial(act, {**(message or {}), "place": place}))
 
-    def _do(self, act: Callable[[], None]) -> None:
-        """Do what leads to another step, or to the end; if it fails, the form stays as it is."""
+    def _run_action(self, act: Callable[[], None]) -> None:
+        # If the action fails, the form stays as it is.
         before = self._draft.step
         try:
             act()
         except Exception as exc:
             log.exception("A form failed")
-            self._say(form_text.FAILED.format(type(exc).__name__))
+            self._show_note(form_text.FAILED.format(type(exc).__name__))
         if self._draft.end is not None:
             self._events.ended(self._draft.end)
         elif self._draft.step != before:
-            self._turn()
+            self._show_next_step()
 
-    def _turn(self) -> None:
-        """Show the next step. One that cannot be shown ends the form: nobody is left before it."""
+    def _show_next_step(self) -> None:
+        # A step that cannot be shown ends the form, because the user could not answer it.
         self._events.turned()
         try:
             self._draw()
@@ -581,7 +580,7 @@ class PagedForm:
             log.exception("A page of a form could not be shown")
             self._events.ended(Unavailable(f"the form failed: {error_summary(exc)}"))
 
-    def _acts(self) -> Mapping[str, Act]:
+    def _list_actions(self) -> Mapping[str, Act]:
         draft, resume = self._draft, self._resume
         match draft.screen:
             case "page":
@@ -590,15 +589,15 @@ class PagedForm:
                     "next": self._next,
                     **({"submit": self._submit} if draft.can_submit else {}),
                     "cancel": self._cancel,
-                    "unchosen": self._unchosen,
+                    "unchosen": self._submit_untouched,
                 }
             case "summary":
                 return {
-                    "go": lambda told: draft.go(_place(told)),
-                    "empty": lambda told: draft.confirm_empty(_place(told)),
+                    "go": lambda reported: draft.go(_parse_page_number(reported)),
+                    "empty": lambda reported: draft.confirm_empty(_parse_page_number(reported)),
                     "send": lambda _: draft.send(),
                     **dict.fromkeys(("resume", "cancel"), resume),
-                    "unchosen": self._nothing_chosen,
+                    "unchosen": self._report_no_choice,
                 }
             case "menu":
                 return {
@@ -610,61 +609,59 @@ class PagedForm:
                 return {
                     "discard": lambda _: draft.discard(),
                     **dict.fromkeys(("resume", "cancel"), resume),
-                    "unchosen": self._nothing_chosen,
+                    "unchosen": self._report_no_choice,
                 }
             case other:
                 assert_never(other)
 
     def _next(self, message: Message) -> None:
-        if self._leave(message):
+        if self._keep_answer(message):
             self._draft.next()
 
     def _submit(self, message: Message) -> None:
-        if self._leave(message):
+        if self._keep_answer(message):
             self._draft.submit()
 
     def _back(self, message: Message) -> None:
         page = self._page
-        self._draft.hold(page.read(page.told(message)).draft)
-        page.say_nothing()
+        self._draft.hold(page.read(page.reported(message)).draft)
+        page.clear_problems()
         self._draft.back()
 
-    def _leave(self, message: Message) -> bool:
-        """Keep what stands on the page; return False, and say why, if something is wrong there."""
+    def _keep_answer(self, message: Message) -> bool:
         page = self._page
-        reading = page.read(page.told(message))
+        reading = page.read(page.reported(message))
         self._draft.hold(reading.draft)
         if not reading.draft.problem:
-            page.say_nothing()
+            page.clear_problems()
             return True
-        page.say(reading)
-        self._beacon.focus(max(0, min(reading.problems)))
+        page.show_problems(reading)
+        self._bridge.focus(max(0, min(reading.problems)))
         return False
 
-    def _demand(self) -> None:
-        """Say what is missing on the page to which Submit has led."""
+    def _show_missing(self) -> None:
         page = self._page
-        reading = page.read(page.untold)
-        page.say(reading)
+        reading = page.read(page.empty_reports)
+        page.show_problems(reading)
         if not self._draft.pages[self._draft.page].problem:
-            self._say(form_text.DEMANDED)
+            self._show_note(form_text.DEMANDED)
 
     def _cancel(self, message: Message) -> None:
         page = self._page
-        told = page.told(message)
-        entered = page.is_touched(told)
-        reading = page.read(told).draft
+        reported = page.reported(message)
+        entered = page.is_touched(reported)
+        reading = page.read(reported).draft
         if reading.answer is not None and (entered or self._draft.pages[self._draft.page].answer):
             self._draft.hold(reading)
         self._draft.cancel(entered=entered)
 
-    def _unchosen(self, message: Message) -> None:
-        """A key went down on a page where nothing was touched since it came up."""
+    def _submit_untouched(self, message: Message) -> None:
+        # The page was not touched since it appeared.
         primary = "submit" if self._draft.is_last else "next"
         if self._draft.pages[self._draft.page].answer is not None:  # it was sent before
-            self._acts()[primary](message)
+            self._list_actions()[primary](message)
         else:
-            self._say(form_text.UNTOUCHED.format(LABELS[primary]))
+            self._show_note(form_text.UNTOUCHED.format(LABELS[primary]))
 
     def _reply(self, message: Message) -> None:
         value = message.get("value")
@@ -672,28 +669,26 @@ class PagedForm:
         if words.strip():
             self._draft.reply(words)
         else:
-            self._say(form_text.REPLY_IS_BLANK)
-            self._beacon.focus(0)
+            self._show_note(form_text.REPLY_IS_BLANK)
+            self._bridge.focus(0)
 
     def _resume(self, _: Message) -> None:
         self._draft.resume()
 
-    def _nothing_chosen(self, _: Message) -> None:
-        self._say(prompt_text.NOTHING_CHOSEN)
+    def _report_no_choice(self, _: Message) -> None:
+        self._show_note(prompt_text.NOTHING_CHOSEN)
 
-    def _say(self, words: str) -> None:
+    def _show_note(self, words: str) -> None:
         self._note.value = escape(words)
 
 
 def _screen_class(widget: widgets.Widget) -> str:
-    """Return the class by which the page finds `widget`."""
     name = f"jp-nb-screen-{widget.model_id}"
     widget.add_class(name)
     return name
 
 
-def _place(message: Message) -> int:
-    """Return the page that a button of the summary is about; -1 if it is none."""
+def _parse_page_number(message: Message) -> int:
     place = message.get("place")
     known = isinstance(place, str) and place.isascii() and place.isdigit() and len(place) < 4
     return int(str(place)) if known else -1

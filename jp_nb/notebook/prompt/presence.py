@@ -89,7 +89,7 @@ class Presence:
 
     @classmethod
     def here(cls) -> Self:
-        """Return what the running cell's request says; on the cell's thread."""
+        """Return the presence for the running cell's request; on the cell's thread."""
         kernel = running_kernel()
         if kernel is None:
             return cls(terminal=sys.stdin is not None and sys.stdin.isatty())
@@ -106,11 +106,11 @@ class Presence:
 
     @property
     def is_console(self) -> bool:
-        """True if a person is at a front end without cells, which updates no display."""
+        """True for a front end without cells, which updates no display."""
         return self.kernel and self.cell_runs and self.allow_stdin and not self.cell_id
 
     def route(self, settings: PromptSettings) -> Route:
-        """Return the way to ask, or the reason why nobody can be asked."""
+        """Return the way to ask the user, or the reason why no user can be asked."""
         if settings.channel == "never":
             return Unavailable("prompt.channel is 'never'")
         if not self.kernel:
@@ -141,15 +141,15 @@ class Presence:
 
 
 def note_page() -> None:
-    """Note that a page of this kernel shows forms: it has just shown one."""
+    """Record that a page of this kernel shows forms."""
     if (kernel := running_kernel()) is not None:
         Collaborators.of(kernel).has_page = True
 
 
 def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
-    """Return the name of whose page sent the message that is handled now, if it is of that kind.
+    """Return the collaborator whose page sent the current message, if it is of that kind.
 
-    On the cell's thread. None where nobody has a name: one person has the notebook.
+    Called on the cell's thread. None if collaborators have no names, as for a single user.
     """
     kernel = running_kernel()
     message = kernel.get_parent("shell") if kernel is not None else {}
@@ -159,23 +159,24 @@ def who_sent(kind: Literal["comm_msg", "execute_request"]) -> str | None:
 
 
 def running_kernel() -> Any:
-    """Return the IPython kernel of this process, None if there is none."""
+    """Return the IPython kernel of this process; None without a kernel."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return getattr(shell, "kernel", None)
 
 
-class Expired(Exception):  # noqa: N818 - what happened, not what is wrong
+class Expired(Exception):  # noqa: N818 - not an error
     """The block was ended by its deadline."""
 
 
 class Deadline:
-    """A context whose block ends with `Expired` after `seconds` (0: never) or upon `expire`.
+    """Context manager that ends its block with `Expired` after `seconds` (0: never) or `expire`.
 
-    A read from stdin waits for nothing but stdin and for an interrupt. So this one interrupts
-    the main thread as the kernel's stop button does, and gives its own interrupt another name.
-    In other threads, where no interrupt arrives, a block that runs is not ended. One that expired
-    before its block began does not let it begin.
+    Only an interrupt ends a read from stdin. So a deadline interrupts the main thread as the
+    kernel's
+    stop button does, and translates its own interrupt. Other threads receive no interrupt, so a
+    running block is not ended there. A deadline that expired earlier prevents its block from
+    starting.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -188,14 +189,14 @@ class Deadline:
 
     @property
     def expired(self) -> bool:
-        """True once it is over."""
+        """True after it expired."""
         return self._expired
 
     def expire(self) -> None:
-        """End the block now, or as it begins; from any thread."""
+        """End the block now, or when it starts; from any thread."""
         with self._guard:
             interrupts = self._armed and not self._expired
-            self._expired = True  # before the interrupt, which is told by it
+            self._expired = True  # before the interrupt, whose handler reads it
             if interrupts:
                 self._interrupted = True
                 _interrupt_main_thread()
@@ -223,7 +224,7 @@ class Deadline:
             with self._guard:
                 self._armed = False
             if self._interrupted and kind is None:
-                sleep(1.0)  # our interrupt is on its way and must not hit what comes next
+                sleep(1.0)  # our interrupt is pending and must not hit later code
         except KeyboardInterrupt:
             if not self._interrupted:
                 raise
@@ -234,6 +235,6 @@ class Deadline:
 def _interrupt_main_thread() -> None:
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
-        signal.pthread_kill(main, signal.SIGINT)  # ends a system call, too
+        signal.pthread_kill(main, signal.SIGINT)  # also ends a system call
     else:
         _thread.interrupt_main()

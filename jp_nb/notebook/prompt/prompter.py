@@ -60,15 +60,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Withdrawn(Exception):  # noqa: N818 - what happened, not what is wrong
-    """Whoever asked does not wait for the answer any more."""
+class Withdrawn(Exception):  # noqa: N818 - not an error
+    """The asking code no longer waits for the answer."""
 
 
 class OpenPrompt:
-    """A prompt whose end somebody awaits.
+    """A prompt that has not ended.
 
     Attributes:
-        keeps_record: Whether its static record stays where the form was.
+        keeps_record: Whether its static record replaces the form.
         deadline: Ends a wait on stdin, which no job can reach.
     """
 
@@ -83,23 +83,23 @@ class OpenPrompt:
         self.future.set_running_or_notify_cancel()
 
     def is_expired(self) -> bool:
-        """Return True if its deadline is over, which comes as an interrupt."""
+        """Return True after its deadline, which arrives as an interrupt."""
         return self.deadline is not None and self.deadline.expired
 
     def begin_deadline(self, seconds: float) -> Deadline:
-        """Return the deadline of what begins now; it is over if nobody waits any more."""
+        """Start and return a deadline. It is already over if the prompt was withdrawn."""
         self.deadline = Deadline(seconds)
-        if self.withdrawn:  # whoever did that saw no deadline, or an older one
+        if self.withdrawn:  # `_withdraw` saw no deadline, or an older one
             self.deadline.expire()
         return self.deadline
 
 
 class PromptScreen:
-    """The place where one prompt is on screen. All of it on the cell's thread.
+    """Shows one prompt. All methods run on the cell's thread.
 
     Args:
-        loop: Of the cell's thread.
-        end: Is told how a prompt ended; more than once, perhaps.
+        loop: Loop of the cell's thread.
+        end: Callback for the end of a prompt. It may be called several times.
     """
 
     def __init__(self, loop: CellLoop, end: Callable[[OpenPrompt, AnyEnd], None]) -> None:
@@ -108,11 +108,11 @@ class PromptScreen:
         self._settings = PromptSettings()
         self._place: FormOutput | None = None
         self._form: TimedForm | None = None
-        self._unseen: SeparateOutput | None = None  # says that no page shows the form
+        self._unseen: SeparateOutput | None = None  # notice that no page shows the form
         self._pump: CommPump | None = None
 
     def use(self, settings: PromptSettings, place: FormOutput | None) -> None:
-        """Show prompts by `settings` and at `place`; None: each in an output of its own."""
+        """Set the settings and the output for forms; None: each form has its own output."""
         self._settings, self._place = settings, place
 
     def show(self, waiting: OpenPrompt, route: FormRoute | StdinRoute) -> None:
@@ -126,14 +126,14 @@ class PromptScreen:
                 assert_never(other)
 
     def clear(self, record: PromptSummary | None) -> None:
-        """Take a form away, and leave `record` in its place."""
-        self._forget_unseen()
+        """Remove the form. `record` replaces it if given."""
+        self._remove_notice()
         if self._form is not None:
             self._form.close(record)
             self._form = None
 
-    def rest(self) -> None:
-        """Hear no clicks any more, until the next form is shown."""
+    def stop_listening(self) -> None:
+        """Stop receiving clicks until the next form is shown."""
         if self._pump is not None:
             self._pump.close()
             self._pump = None
@@ -141,7 +141,7 @@ class PromptScreen:
     def _show_form(self, waiting: OpenPrompt, route: FormRoute) -> None:
         reason = f"no page showed the form within {route.patience:g} s"
         try:
-            self._hear()
+            self._start_listening()
             from jp_nb.notebook.prompt.timeout import TimedForm
 
             self._form = TimedForm(
@@ -149,53 +149,51 @@ class PromptScreen:
                 loop=self._loop,
                 place=self._place or SeparateOutput(),
                 settings=self._settings,
-                on_seen=self._forget_unseen,
+                on_seen=self._remove_notice,
                 on_end=lambda end: self._end(waiting, end),
             )
-            self._form.show(route.patience, lambda: self._no_form(waiting, route, reason))
+            self._form.show(
+                route.patience, lambda: self._handle_unseen_form(waiting, route, reason)
+            )
         except Exception:
             log.warning("The form could not be shown", exc_info=True)
-            self._no_form(waiting, route, "the form could not be shown")
+            self._handle_unseen_form(waiting, route, "the form could not be shown")
 
-    def _no_form(self, waiting: OpenPrompt, route: FormRoute, reason: str) -> None:
+    def _handle_unseen_form(self, waiting: OpenPrompt, route: FormRoute, reason: str) -> None:
         if waiting.future.done():
             return
         if route.stays:
-            self._stay(waiting, route)
+            self._keep_unseen_form(waiting, route)
         elif route.stdin:
-            self._turn_to_stdin(waiting)
+            self._switch_to_stdin(waiting)
         else:
             self._end(waiting, Unavailable(f"{reason} and prompt.channel is 'widget'"))
 
-    def _stay(self, waiting: OpenPrompt, route: FormRoute) -> None:
-        """Leave the form where it is, and say how to get an input box instead.
-
-        A box that opened by itself would take the focus from a user who types in that page: a line
-        typed for a cell would answer the prompt.
-        """
+    def _keep_unseen_form(self, waiting: OpenPrompt, route: FormRoute) -> None:
+        # No input box opens by itself: it would take the focus from a user who types in that
+        # page, and a line typed for a cell would answer the prompt.
         if route.stdin:  # before the notice: a user may follow it the moment it is on screen
-            self._loop.replace_next_interrupt(lambda: self._turn_to_stdin(waiting))
+            self._loop.replace_next_interrupt(lambda: self._switch_to_stdin(waiting))
         self._unseen = SeparateOutput(of_turn=self._place is not None)
         self._unseen.show_note(prompt_text.unseen(stdin=route.stdin))
         if self._form is not None:
             self._form.stay()
 
-    def _forget_unseen(self) -> None:
-        """Take the notice away: a page shows the form, or the prompt has ended."""
+    def _remove_notice(self) -> None:
         self._loop.replace_next_interrupt(None)
         if self._unseen is not None:
             self._unseen.end(None, None)
             self._unseen = None
 
-    def _turn_to_stdin(self, waiting: OpenPrompt) -> None:
+    def _switch_to_stdin(self, waiting: OpenPrompt) -> None:
         if waiting.future.done():
             return
-        self._forget_unseen()
+        self._remove_notice()
         if self._form is not None:
             self._form.give_way()
         self._read_stdin(waiting, "stdin")
 
-    def _hear(self) -> None:
+    def _start_listening(self) -> None:
         if self._pump is None:
             self._pump = CommPump(running_kernel(), self._loop)
             self._pump.open()
@@ -208,8 +206,8 @@ class PromptScreen:
         end: AnyEnd
         try:
             with self._loop.allow_interrupts(waiting.is_expired):
-                end = self._asked_on_stdin(waiting, console, channel)
-            if channel == "stdin":  # the page that runs the cell is asked, and no other
+                end = self._ask_on_stdin(waiting, console, channel)
+            if channel == "stdin":  # only the page that runs the cell is asked
                 end = with_sender(end, who_sent("execute_request"))
         except Expired:
             end = NotAnswered("cancelled" if waiting.withdrawn else "timed_out", channel)
@@ -219,9 +217,7 @@ class PromptScreen:
             end = Unavailable("the front end does not allow input")
         self._end(waiting, end)
 
-    def _asked_on_stdin(
-        self, waiting: OpenPrompt, console: Console, channel: StdinChannel
-    ) -> AnyEnd:
+    def _ask_on_stdin(self, waiting: OpenPrompt, console: Console, channel: StdinChannel) -> AnyEnd:
         if isinstance(waiting.prompt, FormPrompt):
             timed = _TimedConsole(console, waiting, self._settings.timeout)
             return ask_form_on_stdin(waiting.prompt, timed, channel)
@@ -230,7 +226,7 @@ class PromptScreen:
 
 
 class _TimedConsole:
-    """A console on which each line has its time: whoever types a line gets time for the next."""
+    """A console with a deadline for each line."""
 
     def __init__(self, console: Console, waiting: OpenPrompt, timeout: float) -> None:
         self._console = console
@@ -238,16 +234,9 @@ class _TimedConsole:
         self._timeout = timeout
 
     def write(self, text: str) -> None:
-        """Show `text`."""
         self._console.write(text)
 
     def read(self, prompt: str, *, secret: bool) -> str:
-        """Return the line typed.
-
-        Raises:
-            Expired: If none was in time.
-            Withdrawn: If nobody waits for it any more.
-        """
         try:
             with self._waiting.begin_deadline(self._timeout):
                 return self._console.read(prompt, secret=secret)
@@ -258,7 +247,7 @@ class _TimedConsole:
 
 
 class NotebookPrompter:
-    """Asks the person in front of the notebook; implements `Prompter`."""
+    """Asks the user of the notebook; implements `Prompter`."""
 
     def __init__(self, loop: CellLoop) -> None:
         self._loop = loop
@@ -271,18 +260,18 @@ class NotebookPrompter:
     # --- any thread --------------------------------------------------------------------------
 
     def unavailable(self) -> Unavailable | None:
-        """Return why nobody can be asked in the running cell; None if somebody may be there."""
+        """Return the reason why no user can be asked in the cell; None if one may be there."""
         route = self._presence.route(self._settings)
         return route if isinstance(route, Unavailable) else None
 
     async def ask(self, prompt: Prompt) -> PromptEnd:
-        """Put `prompt` to the person and wait. Cancelling the task takes the prompt away."""
+        """Show `prompt` and wait for the answer. Cancelling the task removes the prompt."""
         end = await self._wait(prompt)
         assert not isinstance(end, FormEnd)
         return end
 
     async def ask_form(self, prompt: FormPrompt) -> FormPromptEnd:
-        """Put `prompt` to the person, as `ask` does."""
+        """Show `prompt` and wait, as `ask` does."""
         end = await self._wait(prompt)
         assert not isinstance(end, Answered)
         return end
@@ -298,11 +287,11 @@ class NotebookPrompter:
             raise
 
     def interrupt(self) -> None:
-        """End every prompt that was put so far as interrupted; what is put later is shown."""
+        """End all current prompts as interrupted. Later prompts are shown."""
         pending = list(self._open)
 
         def end() -> None:
-            # What waits is ended first, or ending the one on screen would show the next.
+            # End waiting prompts first: the end of the visible one would show the next.
             for waiting in reversed(pending):
                 self._end(waiting, NotAnswered("interrupted", waiting.channel))
 
@@ -311,36 +300,36 @@ class NotebookPrompter:
     # --- the cell's thread -------------------------------------------------------------------
 
     def cell_begins(self, settings: PromptSettings, place: FormOutput | None = None) -> None:
-        """Look at who sent the running cell; `settings` hold until the next one.
+        """Detect the front end of the running cell; `settings` are valid until the next cell.
 
-        Forms are shown at `place`, which keeps no record of its own; None: each in an output of
-        its own.
+        Forms are shown in `place`, which keeps no record of its own; None: each in its own output.
         """
-        self._end_all("cancelled")  # nothing, unless the last cell was cut short
+        self._end_all("cancelled")  # only needed after a cell that ended early
         self._settings = settings
         self._screen.use(settings, place)
         self._presence = Presence.here()
 
     def cell_ends(self) -> None:
-        """Take away whatever is still open: no form outlives its cell."""
+        """Remove all open prompts, because no form outlives its cell."""
         self._end_all("cancelled")
         self._screen.use(self._settings, None)
 
     def ask_here(self, prompt: Prompt, *, keeps_record: bool = True) -> PromptEnd:
-        """Put `prompt` to the person from code that runs in the cell, and wait.
+        """Show `prompt` from code that runs in the cell, and wait.
 
-        Where the form was, `static_record` stays unless `keeps_record` is false. A prompt that
-        waits already is shown first. Also safe from a worker thread while the cell serves.
+        `static_record` replaces the form unless `keeps_record` is false. Prompts that already wait
+        are
+        shown first. It is also safe in a worker thread while the cell serves the loop.
 
         Raises:
-            KeyboardInterrupt: If the kernel was interrupted; every prompt has ended by then.
+            KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
         """
         end = self._wait_here(prompt, keeps_record=keeps_record)
         assert not isinstance(end, FormEnd)
         return end
 
     def ask_form_here(self, prompt: FormPrompt, *, keeps_record: bool = True) -> FormPromptEnd:
-        """Put `prompt` to the person as `ask_here` does."""
+        """Show `prompt` as `ask_here` does."""
         end = self._wait_here(prompt, keeps_record=keeps_record)
         assert not isinstance(end, Answered)
         return end
@@ -390,7 +379,7 @@ class NotebookPrompter:
                 self._screen.show(waiting, route)
 
     def _end(self, waiting: OpenPrompt, end: AnyEnd) -> None:
-        """Settle `waiting`; the first end counts, later ones change nothing."""
+        # The first end counts; later ones are ignored.
         if waiting not in self._open:
             return
         del self._open[waiting]
@@ -402,11 +391,11 @@ class NotebookPrompter:
             waiting.future.set_result(end)
         self._queue.show_next()
         if self._queue.shown is None:
-            self._screen.rest()
+            self._screen.stop_listening()
 
     def _end_all(self, end: Literal["cancelled", "interrupted"]) -> None:
         self._queue.clear()  # or ending one would show the next
         for waiting in list(self._open):
             self._end(waiting, NotAnswered(end, waiting.channel))
         self._screen.clear(None)  # again: an interrupt may have cut the above short
-        self._screen.rest()
+        self._screen.stop_listening()

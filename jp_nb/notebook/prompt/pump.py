@@ -1,12 +1,12 @@
-"""Hears clicks while the kernel is busy with the cell that waits for them.
+"""Receive clicks while the kernel is busy with the cell that waits for them.
 
 A click is a `comm_msg` on the kernel's shell channel, which queues behind the running cell. While
-a prompt waits, a tap on the shell stream takes the comm messages out (and the two requests by
-which a reloaded page finds its widgets again) and has them handled on the cell's thread.
-Everything else goes its usual way, in order.
+a prompt waits, a tap on the shell stream takes out the comm messages, and the two requests of a
+reloaded page for its widgets. They are handled on the cell's thread. All other messages keep
+their usual way and order.
 
-Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`. It uses internals
-of ipykernel, so `missing_internals` looks for each of them before they are relied on.
+Source: `docs/prompts.md`; ipykernel 6.29 to 7.4, `kernelbase.py`. The module uses internals of
+ipykernel, so `missing_internals` checks for each of them first.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from jp_nb.session.cell_loop import CellLoop
 log = logging.getLogger(__name__)
 
 Frames = list[Any]
-"""One message as it came, in `zmq.Frame`s."""
+"""One received message as `zmq.Frame`s."""
 
 HANDLED = frozenset(
     {"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"}
@@ -59,7 +59,7 @@ _INTERNALS_OF_CHANNEL_THREAD = (
 
 
 def missing_internals(kernel: Any) -> str | None:
-    """Return why `kernel` cannot hear clicks while a cell runs; None if it can."""
+    """Return the reason why `kernel` cannot receive clicks while a cell runs; None if it can."""
     needed: tuple[str, ...] = _INTERNALS
     if getattr(kernel, "shell_channel_thread", None):
         needed += _INTERNALS_OF_CHANNEL_THREAD
@@ -81,18 +81,17 @@ class _Tap(ABC):
 
     @abstractmethod
     def open(self, receive: Callable[[Frames], Any]) -> None:
-        """Give each message to `receive` in place of the kernel's own callback."""
+        """Pass each message to `receive` instead of the kernel's own callback."""
 
     @abstractmethod
     def close(self, unread: deque[Frames]) -> None:
-        """Put the kernel's own callback back and give it what is `unread`."""
+        """Restore the kernel's own callback and pass it the `unread` messages."""
 
     @abstractmethod
     def send(self, reply: Callable[[Any], None]) -> None:
         """Call `reply` with the socket or stream for replies; on the cell's thread."""
 
     def pass_on(self, frames: Frames) -> Any:
-        """Give `frames` to the kernel's own callback."""
         return self._own[0](frames) if self._own is not None else None
 
     def _install(self, receive: Callable[[Frames], Any]) -> None:
@@ -111,7 +110,7 @@ class _Tap(ABC):
 class CommPump:
     """Handles comm messages on the cell's thread, from `open` to `close`.
 
-    Both may be called again: after an interrupt in the middle of one, that puts things right.
+    Both methods are idempotent, so they can be repeated after an interrupt.
     """
 
     def __init__(self, kernel: Any, loop: CellLoop) -> None:
@@ -125,17 +124,17 @@ class CommPump:
         RunningCells.of(kernel)  # pages show the last status; servers stop kernels that idle
         self._opened = False
         self._frames: deque[Frames] = deque()
-        # Of the running cell: what it prints and displays belongs to this request.
+        # Request of the running cell, the parent of its outputs.
         self._cell = (kernel._parent_ident["shell"], kernel.get_parent("shell"))
 
     def open(self) -> None:
-        """Begin to hear; on the cell's thread."""
+        """Start to receive; on the cell's thread."""
         if not self._opened:
             self._opened = True
             self._tap.open(self._receive)
 
     def close(self) -> None:
-        """Give the shell stream back to the kernel, with what is unread; on the cell's thread."""
+        """Return the shell stream and unread messages to the kernel; on the cell's thread."""
         if self._opened:
             self._tap.close(self._frames)
             self._return_to_cell()
@@ -149,14 +148,14 @@ class CommPump:
         return None
 
     def _message_type(self, frames: Frames) -> str | None:
-        # Peeks: to deserialise twice would look like a replayed message.
+        # Peek only: deserializing twice would look like a replayed message.
         session = self._kernel.session
         try:
             _, rest = session.feed_identities(frames, copy=False)
             header = session.unpack(rest[1].bytes)
             return str(header["msg_type"])
         except Exception:
-            return None  # whatever it is, the kernel says what it makes of it
+            return None  # the kernel reports invalid messages
 
     def _handle_first(self) -> None:
         if not self._frames:
@@ -168,7 +167,7 @@ class CommPump:
         except Exception:
             log.exception("A message for a widget could not be read")
             return
-        _flush_prints()  # what the cell printed so far belongs to the cell
+        _flush_prints()  # earlier prints belong to the cell
         try:
             kernel.set_parent(ident, message, "shell")
             # Without busy and idle for it the page sends only the first change of a widget.
@@ -200,11 +199,11 @@ class CommPump:
             getattr(kernel.comm_manager, kind)(None, ident, message)
         else:
             handler = kernel.shell_handlers[kind]
-            self._tap.send(lambda stream: _finish(handler(stream, ident, message)))
+            self._tap.send(lambda stream: _run_to_end(handler(stream, ident, message)))
 
 
-def _finish(result: Any) -> None:
-    """Run the kernel's handler to its end: it is a coroutine that awaits nothing."""
+def _run_to_end(result: Any) -> None:
+    # The handler is a coroutine that never suspends.
     if not inspect.iscoroutine(result):
         return
     try:
@@ -222,12 +221,12 @@ def _flush_prints() -> None:
 
 
 class _ChannelThreadTap(_Tap):
-    """ipykernel 7: a thread of its own reads the shell channel and routes to subshells."""
+    """Tap for ipykernel 7, where a separate thread reads the shell channel."""
 
     def __init__(self, kernel: Any) -> None:
         super().__init__(kernel)
         self._thread = kernel.shell_channel_thread
-        # Of the cell's thread, which may use no other thread's socket for replies.
+        # The cell's thread must not use another thread's socket for replies.
         self._subshell = kernel.get_parent("shell").get("header", {}).get("subshell_id")
 
     def open(self, receive: Callable[[Frames], Any]) -> None:
@@ -255,7 +254,7 @@ class _ChannelThreadTap(_Tap):
 
 
 class _SameThreadTap(_Tap):
-    """ipykernel 6: the thread of the cell is also the one that reads the shell channel."""
+    """Tap for ipykernel 6, where the cell's thread reads the shell channel."""
 
     def __init__(self, kernel: Any, loop: CellLoop) -> None:
         super().__init__(kernel)
@@ -279,33 +278,35 @@ class _SameThreadTap(_Tap):
 
 
 class _ShellListener:
-    """Sleeps on the shell channel's socket as well as on jobs."""
+    """Waits for the shell channel's socket and for jobs."""
 
     def __init__(self, stream: Any) -> None:
         import zmq
 
         self._stream = stream
-        self._rings, self._bell = socket.socketpair()  # a pipe does not poll on Windows
-        self._rings.setblocking(False)
-        self._bell.setblocking(False)
+        self._wait_socket, self._wake_socket = (
+            socket.socketpair()
+        )  # a pipe does not poll on Windows
+        self._wait_socket.setblocking(False)
+        self._wake_socket.setblocking(False)
         self._poller = zmq.Poller()
         self._poller.register(stream.socket, zmq.POLLIN)
-        self._poller.register(self._rings, zmq.POLLIN)
+        self._poller.register(self._wait_socket, zmq.POLLIN)
         self._arrived = zmq.POLLIN
 
     def wait(self, timeout: float) -> None:
         ready = dict(self._poller.poll(ceil(timeout * 1000)))
-        if self._rings.fileno() in ready:
-            self._rings.recv(4096)
+        if self._wait_socket.fileno() in ready:
+            self._wait_socket.recv(4096)
         if self._stream.socket in ready:
             self._stream.flush(self._arrived)
 
     def wake(self) -> None:
         try:
-            self._bell.send(b"!")
-        except OSError:  # rung often enough, or no longer listened to
+            self._wake_socket.send(b"!")
+        except OSError:  # the buffer is full, or the listener is closed
             return
 
     def close(self) -> None:
-        self._rings.close()
-        self._bell.close()
+        self._wait_socket.close()
+        self._wake_socket.close()

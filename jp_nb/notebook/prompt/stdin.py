@@ -40,19 +40,19 @@ from jp_nb.tools.answer_types import (
 
 ATTEMPTS: Final = 5
 MAX_COLUMNS: Final = 100
-"""Width of a line that is shown exactly; `GOES_ON` marks the rest of a longer one."""
-GOES_ON: Final = "┊ "
+"""Width of an exactly shown line. `CONTINUATION` marks the rest of a longer one."""
+CONTINUATION: Final = "┊ "
 HELP: Final = "?"
 EMPTY_TEXT: Final = '""'
-"""Typed, it is the empty text: an empty line never is."""
+"""Input for the empty text. An empty line never means it."""
 UNCHANGED: Final = "="
-"""Typed, it sends a text as it was proposed, or as it was typed before."""
+"""Input that sends the proposed or earlier text unchanged."""
 
 StdinChannel = Literal["stdin", "terminal"]
 
 
 class Console(Protocol):
-    """Writes and reads lines."""
+    """Port for writing and reading lines."""
 
     def write(self, text: str) -> None:
         """Show `text` and a line break."""
@@ -62,38 +62,38 @@ class Console(Protocol):
         """Return one line typed after `prompt`, without echo if it is `secret`.
 
         Raises:
-            EOFError: If the person ended the input.
-            KeyboardInterrupt: If the wait was interrupted.
+            EOFError: The user ended the input.
+            KeyboardInterrupt: The wait was interrupted.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """The line is not an answer: say why, and ask again."""
+    """Reason why a line is not an answer. The user is asked again."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class StdinDialogue:
-    """The lines by which one kind of prompt is asked, and the meaning of what is typed.
+    """The lines that ask one kind of prompt, and the meaning of the typed lines.
 
     Attributes:
         above: Lines between the question and the input, written once.
-        prompt: What stands before the cursor.
-        told: By keys that are no answer, lines that they show: `?` explains the others.
-        parse: What a line says. Another dialogue is held instead of this one.
-        secret: Whether nothing that is typed is shown.
-        legend: Lines that say in words what may be typed, written each time before the cursor.
-        default: What an empty line sends; None if it sends nothing.
-        default_words: That answer in words.
-        inner: Whether it came of another dialogue: an empty line is then its own.
+        prompt: Text before the cursor.
+        key_help: Lines to show for keys that are no answer, such as `?` for help.
+        parse: Return the answer in a line, or a dialogue that replaces this one.
+        secret: Whether the typed text is hidden.
+        legend: Lines that explain the keys, written each time before the cursor.
+        default: The answer of an empty line; None if it gives none.
+        default_words: Text of that answer.
+        inner: Whether another dialogue led to this one, which then handles empty lines itself.
     """
 
     above: list[str]
     prompt: str
-    told: Mapping[str, list[str]]
+    key_help: Mapping[str, list[str]]
     parse: Parse
     secret: bool = False
     legend: list[str] = field(default_factory=list)
@@ -101,8 +101,8 @@ class StdinDialogue:
     default_words: str = ""
     inner: bool = False
 
-    def naming_default(self) -> Self:
-        """Return it with a prompt that says what an empty line sends."""
+    def with_default_in_prompt(self) -> Self:
+        """Return the dialogue with a prompt that names the answer of an empty line."""
         if self.default is None:
             return self
         caption = self.prompt.removesuffix(": ")
@@ -119,19 +119,20 @@ def converse(
     keys: Collection[str] = (),
     help: Iterable[str] | None = None,  # noqa: A002 - what the key is for
 ) -> Answered | str:
-    """Hold `dialogue` and return the answer that is typed, or that one of `keys` which is.
+    """Run `dialogue` and return the typed answer, or the typed one of `keys`.
 
-    Among `keys` the empty line may be: it is then no answer. A key that is meant as a text is typed
-    in double quotes. What is typed unseen is never a key.
+    `keys` may contain the empty line, which is then no answer. To type a key as text, put it in
+    double
+    quotes. Hidden input is never a key.
 
     Args:
-        console: Where.
-        dialogue: What is asked.
-        keys: What is typed to do something else than to answer.
-        help: What `?` says of them and of an empty line; None: nothing more than the dialogue has.
+        console: The console.
+        dialogue: The dialogue.
+        keys: Keys that do something else than to answer.
+        help: Help on these keys and on an empty line, shown by `?`; None: only the dialogue's own.
 
     Raises:
-        EOFError: If the input ended, or so many lines as `ATTEMPTS` were no answer.
+        EOFError: The input ended, or `ATTEMPTS` lines were no answer.
     """
     quoted = {f'"{key}"': key for key in (*keys, HELP) if key} if keys else {}
     attempt, explained = 0, False
@@ -145,9 +146,9 @@ def converse(
         if not dialogue.secret:
             if word in keys and (word or not dialogue.inner):
                 return word
-            if (told := dialogue.told.get(word)) is not None:
+            if (key_help := dialogue.key_help.get(word)) is not None:
                 more = () if help is None or dialogue.inner or word != HELP else help
-                _write(console, [*told, *more])
+                _write(console, [*key_help, *more])
                 explained = word == HELP
                 continue
             line = quoted.get(word, line)
@@ -169,63 +170,65 @@ def _write(console: Console, lines: Iterable[str]) -> None:
         console.write(line)
 
 
-def bracket(keys: Iterable[str]) -> str:
-    """Return the keys as they stand before the cursor: `[y/n/?]`."""
+def format_keys(keys: Iterable[str]) -> str:
+    """Return the keys as shown before the cursor: `[y/n/?]`."""
     return f"[{'/'.join(keys)}/{HELP}]"
 
 
-def legend_of(meanings: Mapping[str, str]) -> list[str]:
-    """Return the lines that say what each key means."""
+def format_legend(meanings: Mapping[str, str]) -> list[str]:
+    """Return the lines that explain each key."""
     return [f"  {key}  {meaning}" for key, meaning in meanings.items()]
 
 
-def type_one_of(keys: Iterable[str]) -> TryAgain:
-    """Return what is said where none of `keys` was typed."""
+def refuse_key(keys: Iterable[str]) -> TryAgain:
+    """Return the message for a line that is none of `keys`."""
     return TryAgain(f"Please type one of {', '.join(keys)}, or ? for help.")
 
 
 def choose(console: Console, above: list[str], meanings: Mapping[str, str]) -> str:
-    """Return which key of `meanings` is typed below the lines `above`.
+    """Return the typed key of `meanings`, asked below the lines `above`.
 
     Raises:
-        EOFError: As `converse` does.
+        EOFError: As in `converse`.
     """
     chosen = converse(
-        console, _among(above, meanings, lambda _: type_one_of(meanings)), keys=meanings
+        console, _key_dialogue(above, meanings, lambda _: refuse_key(meanings)), keys=meanings
     )
     assert isinstance(chosen, str)
     return chosen
 
 
-def _among(above: list[str], meanings: Mapping[str, str], parse: Parse) -> StdinDialogue:
-    legend = legend_of(meanings)
-    told = {HELP: legend}
-    return StdinDialogue(above, f"{bracket(meanings)} ", told, parse, legend=legend, inner=True)
+def _key_dialogue(above: list[str], meanings: Mapping[str, str], parse: Parse) -> StdinDialogue:
+    legend = format_legend(meanings)
+    key_help = {HELP: legend}
+    return StdinDialogue(
+        above, f"{format_keys(meanings)} ", key_help, parse, legend=legend, inner=True
+    )
 
 
 def confirm_empty(answer: Answered, otherwise: StdinDialogue) -> StdinDialogue:
-    """Return a dialogue that asks if an empty text is the answer; else `otherwise` is held."""
+    """Return a dialogue that confirms an empty text, or else returns to `otherwise`."""
     meanings = {"y": "send it empty", "n": "go back"}
-    said: dict[str, Answered | StdinDialogue] = {
+    outcomes: dict[str, Answered | StdinDialogue] = {
         "y": replace(answer, marks=answer.marks | EMPTY_MARK),
         "n": otherwise,
     }
 
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
-        return said.get(line.strip()) or type_one_of(meanings)
+        return outcomes.get(line.strip()) or refuse_key(meanings)
 
-    return _among(["Your text is empty. Send it?"], meanings, parse)
+    return _key_dialogue(["Your text is empty. Send it?"], meanings, parse)
 
 
-def barred(lines: Iterable[str]) -> Iterator[str]:
-    """Yield `lines` such that nothing in them can pass for a line of ours."""
+def bar_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yield `lines` with a bar, so that none of them looks like a line of the prompt itself."""
     for line in lines:
-        for index, part in enumerate(_folded(line)):
-            yield (GOES_ON if index else BAR) + force_left_to_right(part)
+        for index, part in enumerate(_wrap_line(line)):
+            yield (CONTINUATION if index else BAR) + force_left_to_right(part)
 
 
-def _folded(line: str) -> Iterator[str]:
-    """Yield `line` in parts that fit: one that a terminal breaks could pass for two."""
+def _wrap_line(line: str) -> Iterator[str]:
+    # The terminal must not wrap a line, because the rest would look like a line of its own.
     part, columns = list[str](), 0
     for char in line:
         width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
@@ -238,11 +241,11 @@ def _folded(line: str) -> Iterator[str]:
 
 
 END: Final = "."
-"""Typed alone in a line, it ends the text: no code has such a line."""
+"""Line that ends a text. Code does not contain such a line."""
 
 
 def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
-    """Return the dialogue in which a text is kept as it is, or typed anew."""
+    """Return the dialogue that keeps a text, or reads a new one line by line."""
     draft, preset = prompt_text.draft(prompt), prompt_text.preselected(prompt)
     lines = draft.shown.split("\n")
     width = len(str(len(lines)))
@@ -256,36 +259,39 @@ def code_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogu
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
         if line.strip() == UNCHANGED:
             return Answered(preset, channel)
-        return _more(line, [], channel, draft)
+        return _next_line_dialogue(line, [], channel, draft)
 
     return StdinDialogue(
-        [*([draft.hint] if draft.hint else []), *barred(numbered)],
+        [*([draft.hint] if draft.hint else []), *bar_lines(numbered)],
         f"Text [{UNCHANGED} keeps it, {END} ends a new text]: ",
         {HELP: explained},
         parse,
     )
 
 
-def _more(
+def _next_line_dialogue(
     line: str, typed: list[str], channel: StdinChannel, draft: prompt_text.EditableText
 ) -> Answered | StdinDialogue:
-    """Return the text that `line` ends, or the dialogue for the next line."""
     if line.strip() == END:
         return Answered(draft.meant("\n".join(typed)), channel)
     typed.append(line)
     return StdinDialogue(
-        [], f"{len(typed) + 1}: ", {}, lambda said: _more(said, typed, channel, draft), inner=True
+        [],
+        f"{len(typed) + 1}: ",
+        {},
+        lambda line: _next_line_dialogue(line, typed, channel, draft),
+        inner=True,
     )
 
 
 RECOMMENDED: Final = "(recommended)"
 NONE: Final = 0
-"""The number that answers with no option."""
+"""Number for an answer without options."""
 MAX_DIGITS: Final = 9
 
 
 def select_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
-    """Return the dialogue of a question with options; where there are none, that of its text."""
+    """Return the dialogue of a question with options; without options, that of its own text."""
     kind = prompt.question.answer_type
     assert isinstance(kind, SelectAnswer)
     choice = _Choice(prompt, kind, channel)
@@ -315,22 +321,22 @@ class _Choice:
 
     @property
     def _sent_by_enter(self) -> Picks | None:
-        """What an empty line sends: nothing where only the user may answer."""
+        # An exclusive question needs an explicit answer.
         return None if self.prompt.question.exclusive else self.default
 
     @cached_property
     def by_number(self) -> StdinDialogue:
         default = self._sent_by_enter
         return StdinDialogue(
-            above=self._listed(),
+            above=self._option_lines(),
             prompt=f"Number{'s' if self.kind.multi else ''}: ",
-            told={"?": self._help()},
+            key_help={"?": self._help_lines()},
             parse=self._parse,
-            default=None if default is None else self._answered(default),
-            default_words="" if default is None else self._in_words(default),
+            default=None if default is None else self._answer(default),
+            default_words="" if default is None else self._describe_default(default),
         )
 
-    def _listed(self) -> list[str]:
+    def _option_lines(self) -> list[str]:
         width = len(str(self.highest))
         lines = []
         for number, (label, option) in enumerate(
@@ -339,7 +345,7 @@ class _Choice:
             lines.append(f"  {number:>{width}}  {label}{self._suffix(number - 1)}")
             if option.description:
                 text = plain(option.description).strip("\n")
-                lines += [f"  {'':>{width}}  {line}" for line in barred(text.split("\n"))]
+                lines += [f"  {'':>{width}}  {line}" for line in bar_lines(text.split("\n"))]
         if self.kind.other:
             lines.append(f"  {self.highest:>{width}}  {OTHER}")
         if self._may_be_none:
@@ -353,7 +359,6 @@ class _Choice:
         return self.kind.multi and not self.kind.min_picks
 
     def _suffix(self, index: int) -> str:
-        """Return the mark of an option that is suggested, or recommended among single picks."""
         default = self.default
         if self.prompt.question.exclusive and default is not None and index in default.indices:
             return f" ({prompt_text.SUGGESTED})"
@@ -361,13 +366,13 @@ class _Choice:
             return ""
         return "" if self.labels[index].lower().endswith(RECOMMENDED) else f" {RECOMMENDED}"
 
-    def _in_words(self, picks: Picks) -> str:
+    def _describe_default(self, picks: Picks) -> str:
         numbers = [str(index + 1) for index in picks.indices]
         numbers += [] if picks.custom is None else [str(self.highest)]
         words = plain(self.kind.format_answer(self.kind.answer(picks)), limit=80)
         return f"{','.join(numbers) or NONE}, {words}"
 
-    def _help(self) -> list[str]:
+    def _help_lines(self) -> list[str]:
         lines = ["  Type the number of an option, or its text if that is not a number."]
         if self.kind.multi:
             lines = ["  Type the numbers of your choices, such as 3,1. Their order is kept."]
@@ -383,50 +388,47 @@ class _Choice:
     def _parse(self, line: str) -> Answered | TryAgain | StdinDialogue:
         word = line.strip()
         if not word and self._sent_by_enter is not None:
-            return self._answered(self._sent_by_enter)
-        numbers = self._numbers(word)
+            return self._answer(self._sent_by_enter)
+        numbers = self._parse_numbers(word)
         if numbers is None:
-            index = self._labelled(word)
-            return self._again() if index is None else self._fitting(Picks((index,)))
+            index = self._find_option(word)
+            return self._refuse() if index is None else self._validate_picks(Picks((index,)))
         if not all(self._is_offered(number) for number in numbers):
-            return self._again()
-        return self._picked(numbers)
+            return self._refuse()
+        return self._parse_picks(numbers)
 
-    def _picked(self, numbers: Sequence[int]) -> Answered | TryAgain | StdinDialogue:
+    def _parse_picks(self, numbers: Sequence[int]) -> Answered | TryAgain | StdinDialogue:
         if len({*numbers}) < len(numbers):
             return TryAgain("A number appears twice. Please type each number once.")
         if NONE in numbers and len(numbers) > 1:
             return TryAgain(f"{NONE} means {NONE_OF_THESE}. Please type it alone, or omit it.")
         own = self.kind.other and self.highest in numbers
         indices = tuple(n - 1 for n in numbers if n != NONE and not (own and n == self.highest))
-        fits = self._fitting(Picks(indices, "own text" if own else None))
+        fits = self._validate_picks(Picks(indices, "own text" if own else None))
         return self.own_text(indices) if own and isinstance(fits, Answered) else fits
 
-    def _fitting(self, picks: Picks) -> Answered | TryAgain:
-        """Return the answer that `picks` are, or how many are to be picked."""
-        answer = self._answered(picks)
+    def _validate_picks(self, picks: Picks) -> Answered | TryAgain:
+        answer = self._answer(picks)
         misfit = self.kind.misfit(answer.value)
         return TryAgain(prompt_text.picks_wanted(self.kind)) if misfit else answer
 
-    def _numbers(self, word: str) -> list[int] | None:
-        """Return the numbers that `word` lists; None if it is no list of numbers."""
+    def _parse_numbers(self, word: str) -> list[int] | None:
         parts = word.replace(",", " ").split() if self.kind.multi else [word]
         if not parts or not all(part.isascii() and part.isdigit() for part in parts):
             return None
-        # Python reads no number of 5000 digits.
+        # Python refuses to parse numbers with thousands of digits.
         return [int(part) if len(part) <= MAX_DIGITS else self.highest + 1 for part in parts]
 
     def _is_offered(self, number: int) -> bool:
         return (NONE if self._may_be_none else 1) <= number <= self.highest
 
-    def _labelled(self, word: str) -> int | None:
-        """Return the option that is called so, as it is shown or as it is; None if none is."""
+    def _find_option(self, word: str) -> int | None:
         for labels in (self.labels, [*self.kind.labels]):
             if word and word in labels:
                 return labels.index(word)
         return None
 
-    def _again(self) -> TryAgain:
+    def _refuse(self) -> TryAgain:
         if self.kind.multi:
             none = f"{NONE} for {NONE_OF_THESE}, " if self._may_be_none else ""
             example = "2,1" if self.highest > 1 else "1"
@@ -436,7 +438,7 @@ class _Choice:
             )
         return TryAgain(f"Please type a number from 1 to {self.highest}, or ? for help.")
 
-    def _answered(self, picks: Picks) -> Answered:
+    def _answer(self, picks: Picks) -> Answered:
         return Answered(self.kind.answer(picks), self.channel)
 
     # --- an own text -------------------------------------------------------------------------
@@ -444,10 +446,10 @@ class _Choice:
     def _own_default(self, before: str | None) -> Answered | None:
         if self.kind.options or not before or self.prompt.question.exclusive:
             return None
-        return self._answered(Picks((), before))
+        return self._answer(Picks((), before))
 
     def own_text(self, indices: tuple[int, ...]) -> StdinDialogue:
-        """Return the dialogue of an own text beside the options `indices`."""
+        """Return the dialogue for the user's own text in addition to the options `indices`."""
         before = self.default.custom if self.default is not None else None
         back = "an empty line goes back to the options" if self.kind.options else ""
         above = [
@@ -460,11 +462,11 @@ class _Choice:
         def parse(line: str) -> Answered | TryAgain | StdinDialogue:
             word = line.strip()
             if before and word == UNCHANGED:
-                return self._answered(Picks(indices, before))
+                return self._answer(Picks(indices, before))
             if word == EMPTY_TEXT:
-                return confirm_empty(self._answered(Picks(indices, "")), dialogue)
+                return confirm_empty(self._answer(Picks(indices, "")), dialogue)
             if word:
-                return self._answered(Picks(indices, line))
+                return self._answer(Picks(indices, line))
             if self.kind.options:
                 return self.by_number
             return TryAgain(f"Please type a text, or {EMPTY_TEXT} for an empty text.")
@@ -484,19 +486,18 @@ DETAILS = "d"
 
 
 def ask_on_stdin(prompt: Prompt, console: Console, channel: StdinChannel) -> Answered | NotAnswered:
-    """Put `prompt` to the person at `console` and return what comes of it."""
-    for line in _opening(prompt):
+    """Ask `prompt` at `console` and return its end."""
+    for line in _head_lines(prompt):
         console.write(line)
     try:
-        answered = converse(console, _dialogue(prompt, channel).naming_default())
+        answered = converse(console, _dialogue(prompt, channel).with_default_in_prompt())
     except EOFError:
         return NotAnswered("cancelled", channel)
-    assert isinstance(answered, Answered)  # no other keys were asked for
+    assert isinstance(answered, Answered)  # `converse` got no keys
     return answered
 
 
-def _opening(prompt: Prompt) -> list[str]:
-    """Return the lines before the control: header, context, question; or what is decided about."""
+def _head_lines(prompt: Prompt) -> list[str]:
     header, by = prompt_text.header(prompt), prompt_text.asked_by(prompt)
     lines = [f"{header} ({by})" if by else header] if header else []
     context, question = prompt_text.context(prompt), prompt_text.question(prompt)
@@ -504,27 +505,25 @@ def _opening(prompt: Prompt) -> list[str]:
         question = f"{question} ({by})"
     if isinstance(prompt, QuestionPrompt):
         return [*lines, *([context] if context else []), question]
-    changes = [f"  {line}" for change in prompt.changes for line in _change(change)]
+    changes = [f"  {line}" for change in prompt.changes for line in _change_lines(change)]
     if changes:
         question, changes = f"{question}:", ["", *changes, ""]
-    shown = [line for exhibit in prompt_text.exhibits(prompt) for line in _exhibit(exhibit)]
+    shown = [line for detail in prompt_text.exhibits(prompt) for line in _detail_lines(detail)]
     return [*lines, question, *shown, *changes]
 
 
-def _exhibit(exhibit: prompt_text.CaptionedLines) -> Iterator[str]:
-    yield exhibit.caption
-    yield from barred(exhibit.lines)
+def _detail_lines(detail: prompt_text.CaptionedLines) -> Iterator[str]:
+    yield detail.caption
+    yield from bar_lines(detail.lines)
 
 
-def _change(change: ProposedChange) -> list[str]:
-    """Return the lines of a change; of long values, what differs."""
+def _change_lines(change: ProposedChange) -> list[str]:
     if (found := difference(change)) is None:
         return [str(prompt_text.exactly(change))]
-    return [f"{_path(change)}: {found.sizes}", *barred(map(str, found.lines))]
+    return [f"{_path(change)}: {found.sizes}", *bar_lines(map(str, found.lines))]
 
 
-def _details(prompt: ActionPrompt) -> list[str]:
-    """Return whole the values of which a part is folded; nothing if there is none."""
+def _full_values(prompt: ActionPrompt) -> list[str]:
     lines = []
     for change in prompt.changes:
         if (found := difference(change)) is not None and found.is_folded:
@@ -534,7 +533,7 @@ def _details(prompt: ActionPrompt) -> list[str]:
             ):
                 if value:
                     lines.append(f"  {_path(change)}: {title[0].lower()}{title[1:]}")
-                    lines += [f"  {line}" for line in barred(value)]
+                    lines += [f"  {line}" for line in bar_lines(value)]
     return lines
 
 
@@ -544,37 +543,37 @@ def _path(change: ProposedChange) -> str:
 
 def _dialogue(prompt: Prompt, channel: StdinChannel) -> StdinDialogue:
     if isinstance(prompt, ActionPrompt):
-        return _actions(prompt, channel)
+        return _action_dialogue(prompt, channel)
     return STDIN_DIALOGUES[type(prompt.question.answer_type)](prompt, channel)
 
 
-def _actions(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
-    by_key = {action.key: action.value for action in prompt.actions}
+def _action_dialogue(prompt: ActionPrompt, channel: StdinChannel) -> StdinDialogue:
+    sent_by_key = {action.key: action.value for action in prompt.actions}
     meanings = {action.key: one_line(action.label) for action in prompt.actions}
-    told: dict[str, list[str]] = {}
+    key_help: dict[str, list[str]] = {}
     last_line = prompt.last_line
-    if (details := _details(prompt)) and DETAILS not in by_key:
-        told[DETAILS] = details
+    if (details := _full_values(prompt)) and DETAILS not in sent_by_key:
+        key_help[DETAILS] = details
         meanings[DETAILS] = "Show the full values, before and after"
         if last_line is not None:
-            told[DETAILS.upper()] = details
-    explained = legend_of(meanings)
-    # `Apply delta? [y/n/?]` (R078-76) says what its keys mean.
-    legend = [] if last_line is not None and by_key.keys() == {"y", "n"} else explained
-    told["?"] = [*explained]
+            key_help[DETAILS.upper()] = details
+    explained = format_legend(meanings)
+    # `Apply delta? [y/n/?]` (R078-76) needs no legend.
+    legend = [] if last_line is not None and sent_by_key.keys() == {"y", "n"} else explained
+    key_help["?"] = [*explained]
     if prompt.help:
-        told["?"].append(f"  {one_line(prompt.help)}")
+        key_help["?"].append(f"  {one_line(prompt.help)}")
 
     def parse(line: str) -> Answered | TryAgain:
         key = line.strip() if last_line is None else line.strip().lower()
-        return Answered(by_key[key], channel) if key in by_key else type_one_of(meanings)
+        return Answered(sent_by_key[key], channel) if key in sent_by_key else refuse_key(meanings)
 
     asked = f"{one_line(last_line)} " if last_line is not None else ""
-    return StdinDialogue([], f"{asked}{bracket(meanings)} ", told, parse, legend=legend)
+    return StdinDialogue([], f"{asked}{format_keys(meanings)} ", key_help, parse, legend=legend)
 
 
-def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
-    """Return a dialogue in which the tool's default is named, and an empty line is no answer."""
+def _boolean_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+    # The tool's default is marked, but an empty line is no answer.
     offered = {choice.key: choice for choice in prompt_text.choices(prompt)}
     suggested = prompt_text.suggested(prompt)
     hint = f" ({suggested.key} {prompt_text.SUGGESTED})" if suggested is not None else ""
@@ -588,14 +587,14 @@ def _boolean(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
         word = line.strip()
         choice = offered.get({"yes": "y", "no": "n"}.get(word, word))
         if choice is None:
-            return type_one_of(offered)
+            return refuse_key(offered)
         return Answered(choice.value, channel, remember=choice.remember)
 
-    told = {"?": explained}
-    return StdinDialogue([], f"{bracket(offered)}{hint} ", told, parse, legend=explained)
+    key_help = {"?": explained}
+    return StdinDialogue([], f"{format_keys(offered)}{hint} ", key_help, parse, legend=explained)
 
 
-def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _text_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     if prompt.is_code:
         return code_dialogue(prompt, channel)
     kind = prompt.question.answer_type
@@ -603,39 +602,41 @@ def _text(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     preset, draft = prompt_text.preselected(prompt), prompt_text.draft(prompt)
     default = preset if isinstance(preset, str) else ""
     shown_above = "\n" in default or prompt.consents
-    above = [*barred(draft.shown.split("\n"))] if shown_above else []
+    above = [*bar_lines(draft.shown.split("\n"))] if shown_above else []
     hint = [draft.hint] if draft.hint else []
     words = "the text above" if above else plain(spell_invisible(default), limit=80)
-    by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
-    by_key = prompt.consents or (bool(default) and not by_enter)
+    sent_by_enter = bool(default) and not prompt.consents and not prompt.question.exclusive
+    sent_by_key = prompt.consents or (bool(default) and not sent_by_enter)
 
     def parse(line: str) -> Answered | TryAgain:
         typed = line.strip()
-        if not typed and not by_enter:
-            return _please_type(kind, UNCHANGED if by_key else None)
-        if typed == (UNCHANGED if by_key else ""):
+        if not typed and not sent_by_enter:
+            return _please_type(kind, UNCHANGED if sent_by_key else None)
+        if typed == (UNCHANGED if sent_by_key else ""):
             text = default
         else:
             text = "" if typed == EMPTY_TEXT else draft.meant(typed if kind.format else line)
         return _please_type(kind) if kind.misfit(text) else Answered(text, channel)
 
-    explained = [f"  Type {prompt_text.wanted(kind) if _is_bound(kind) else 'one line of text'}."]
-    if by_key:
+    explained = [
+        f"  Type {prompt_text.wanted(kind) if _is_restricted(kind) else 'one line of text'}."
+    ]
+    if sent_by_key:
         explained += [f"  {UNCHANGED} sends: {words}"]
     if not kind.misfit(""):
         explained += [f"  Type {EMPTY_TEXT} for an empty text."]
-    suggested = f" ({UNCHANGED} sends: {words})" if by_key else ""
+    suggested = f" ({UNCHANGED} sends: {words})" if sent_by_key else ""
     return StdinDialogue(
         [*hint, *above],
-        f"{_caption(kind) if _is_bound(kind) else 'Text'}{suggested}: ",
+        f"{_caption(kind) if _is_restricted(kind) else 'Text'}{suggested}: ",
         {"?": explained},
         parse,
-        default=Answered(default, channel) if by_enter else None,
+        default=Answered(default, channel) if sent_by_enter else None,
         default_words=words,
     )
 
 
-def _is_bound(kind: TextAnswer) -> bool:
+def _is_restricted(kind: TextAnswer) -> bool:
     return kind.expects != TextAnswer().expects
 
 
@@ -645,14 +646,13 @@ def _caption(kind: AnswerType) -> str:
 
 
 def _please_type(kind: AnswerType, unchanged: str | None = None) -> TryAgain:
-    """Return the message about a line that is no answer, such as an empty one."""
     keys = [f"{unchanged} for the suggested text"] if unchanged else []
     if isinstance(kind, TextAnswer) and not kind.misfit(""):
         keys.append(f"{EMPTY_TEXT} for an empty text")
     return TryAgain(f"Please type {', '.join((prompt_text.wanted(kind), *keys))}, or ? for help.")
 
 
-def _number(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     kind = prompt.question.answer_type
     assert isinstance(kind, NumberAnswer)
     preset = prompt_text.preselected(prompt)
@@ -678,30 +678,30 @@ def _number(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     )
 
 
-def _secret(_: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
+def _secret_dialogue(_: QuestionPrompt, channel: StdinChannel) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain:
         if not line:
             return TryAgain("Nothing was typed.")
         return Answered(line, channel)
 
-    return StdinDialogue(above=[], prompt="Secret: ", told={}, parse=parse, secret=True)
+    return StdinDialogue(above=[], prompt="Secret: ", key_help={}, parse=parse, secret=True)
 
 
 STDIN_DIALOGUES: Final[
     dict[type[AnswerType], Callable[[QuestionPrompt, StdinChannel], StdinDialogue]]
 ] = {
-    BooleanAnswer: _boolean,
+    BooleanAnswer: _boolean_dialogue,
     SelectAnswer: select_dialogue,
-    TextAnswer: _text,
-    SecretAnswer: _secret,
-    NumberAnswer: _number,
-    IntegerAnswer: _number,
+    TextAnswer: _text_dialogue,
+    SecretAnswer: _secret_dialogue,
+    NumberAnswer: _number_dialogue,
+    IntegerAnswer: _number_dialogue,
 }
-"""Makes the dialogue of each kind of question but `form`, whose fields are asked one by one."""
+"""Dialogue by answer type. The fields of a `form` are asked one by one."""
 
 
 class KernelConsole:
-    """Asks the front end of the kernel for a line."""
+    """Console of the front end of the kernel."""
 
     def __init__(self, kernel: object) -> None:
         self._kernel = kernel
@@ -717,7 +717,7 @@ class KernelConsole:
 
 
 class TerminalConsole:
-    """Asks in the terminal that IPython runs in."""
+    """Console of the terminal that runs IPython."""
 
     def write(self, text: str) -> None:
         """Print `text`."""
@@ -726,13 +726,13 @@ class TerminalConsole:
     def read(self, prompt: str, *, secret: bool) -> str:
         """Return the line typed, without echo if it is `secret`."""
         try:
-            return _typed(prompt, secret=secret)
+            return _read_line(prompt, secret=secret)
         except KeyboardInterrupt:
-            _drop_half_a_line()
+            _drop_unfinished_line()
             raise
 
 
-def _typed(prompt: str, *, secret: bool) -> str:
+def _read_line(prompt: str, *, secret: bool) -> str:
     if secret:
         from getpass import getpass
 
@@ -740,11 +740,11 @@ def _typed(prompt: str, *, secret: bool) -> str:
     return input(prompt)
 
 
-def _drop_half_a_line() -> None:
-    """Drop what was typed without Enter: it must not begin the answer to what is asked next."""
+def _drop_unfinished_line() -> None:
+    # Otherwise it would start the answer to the next question.
     try:
         import termios
-    except ImportError:  # Windows, whose console keeps none
+    except ImportError:  # Windows drops it itself
         return
     with suppress(OSError, ValueError, termios.error):  # stdin is no terminal
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)

@@ -1,4 +1,4 @@
-"""A form on stdin: its questions one after the other, and all answers before they are sent.
+"""Forms on stdin: ask the questions one by one, and show all answers before sending them.
 
     Question 2 of 4 · Stores
     Which store?
@@ -7,8 +7,8 @@
       3  Other (type your own)
     Number:
 
-An empty line keeps the user's answer, else takes the tool's default where others than the user may
-answer, too, else leaves the question open.
+An empty line keeps the user's answer. Without one, it uses the tool's default unless the question
+is exclusive. Otherwise the question stays open.
 
 Source: `docs/prompts.md`.
 """
@@ -31,11 +31,11 @@ from jp_nb.notebook.prompt.stdin import (
     StdinChannel,
     StdinDialogue,
     TryAgain,
-    barred,
+    bar_lines,
     choose,
     confirm_empty,
     converse,
-    legend_of,
+    format_legend,
 )
 from jp_nb.record.question_log import EMPTY
 from jp_nb.rendering import forms as form_text
@@ -48,7 +48,7 @@ KEEP: Final = ""
 BACK: Final = "<"
 LEAVE: Final = "!"
 CLEAR: Final = "-"
-"""Takes back an answer: the question is open again."""
+"""Key that clears an answer, so that the question is open again."""
 KEYS: Final = (KEEP, BACK, LEAVE)
 SEND: Final = "s"
 LEFT_OPEN: Final = "Not answered."
@@ -60,15 +60,15 @@ SECRET_OR_KEY: Final = "This text is also a key of the form. Is it your secret?"
 
 
 def ask_form_on_stdin(prompt: FormPrompt, console: Console, channel: StdinChannel) -> FormPromptEnd:
-    """Put the questions of `prompt` to the person at `console` and return what comes of it.
+    """Ask the questions of `prompt` at `console` and return the end of the form.
 
-    Where `console` raises `Expired`, the time for what is up is over: the next question comes.
+    If `console` raises `Expired`, the time for the question is over, and the next one is asked.
     """
     return _StdinForm(prompt, console, channel).run()
 
 
 class _StdinForm:
-    """One form, driven by what is typed."""
+    """One form, controlled by typed lines."""
 
     def __init__(self, prompt: FormPrompt, console: Console, channel: StdinChannel) -> None:
         self._prompt = prompt
@@ -76,34 +76,34 @@ class _StdinForm:
         self._channel = channel
         self._draft = FormDraft(prompt, channel)
         self._fields: dict[int, dict[str, Answered]] = {}  # by page, then by field
-        self._reviewing = False  # every question was up, and all answers are
+        self._reviewing = False  # whether the summary of all answers is shown
         self._seen_all = False
-        # Of one question alone the answer is sent at once.
+        # The answer to a single question is sent at once.
         kind = prompt.pages[0].question.answer_type
         self._reviews = len(prompt.pages) > 1 or isinstance(kind, FormAnswer)
         self._keys = KEYS if self._reviews else (KEEP, LEAVE)
 
     def run(self) -> FormPromptEnd:
-        self._write(*self._opening())
+        self._write(*self._head_lines())
         while self._draft.end is None:
             try:
-                self._hold_what_is_up()
+                self._run_screen()
             except Expired:
-                self._write("", TIME_IS_OVER)  # below the line that was being typed
+                self._write("", TIME_IS_OVER)  # below the unfinished line
                 self._expire()
             except EOFError:
                 self._write("")
-                self._input_ends()
+                self._handle_end_of_input()
         return self._draft.end
 
-    def _hold_what_is_up(self) -> None:
+    def _run_screen(self) -> None:
         match self._draft.screen:
             case "page" if self._reviewing:
                 self._review()
             case "page":
-                self._page()
+                self._ask_page()
             case "summary":
-                self._draft.send()  # what is open was just shown
+                self._draft.send()  # the summary has shown the open questions
             case "menu":
                 self._menu()
             case "discard":
@@ -119,8 +119,8 @@ class _StdinForm:
         while self._draft.end is None:
             self._draft.expire()
 
-    def _input_ends(self) -> None:
-        """Show the ways out; without any, or where they are up, leave."""
+    def _handle_end_of_input(self) -> None:
+        # Without a menu, or inside it, the end of the input leaves the form.
         if self._prompt.menu and self._draft.screen != "menu":
             self._draft.cancel()
         elif self._prompt.menu:
@@ -134,7 +134,7 @@ class _StdinForm:
         for line in lines:
             self._console.write(line)
 
-    def _opening(self) -> Iterator[str]:
+    def _head_lines(self) -> Iterator[str]:
         first, count = self._prompt.pages[0], len(self._prompt.pages)
         header, by = prompt_text.header(first), prompt_text.asked_by(first)
         if header or by:
@@ -148,35 +148,35 @@ class _StdinForm:
             yield ""
         label = prompt_text.header(page)
         if label == prompt_text.header(self._prompt.pages[0]):
-            label = None  # it stands above all of them
+            label = None  # already shown above the first question
         title = (form_text.progress(self._draft), label, form_text.page_header(page))
-        if said := " · ".join(filter(None, title)):
-            yield said
-        yield from _context(page)
+        if typed := " · ".join(filter(None, title)):
+            yield typed
+        yield from _context_lines(page)
         yield prompt_text.question(page)
         if self._draft.demanded:
             yield self._draft.pages[self._draft.page].problem or form_text.DEMANDED
 
-    # --- one question ------------------------------------------------------------------------
+    # --- questions ------------------------------------------------------------------------
 
-    def _page(self) -> None:
+    def _ask_page(self) -> None:
         self._write(*self._page_lines())
-        page, held = self._draft.asked, self._draft.pages[self._draft.page].answer
+        page, current = self._draft.asked, self._draft.pages[self._draft.page].answer
         kind = page.question.answer_type
         if isinstance(kind, FormAnswer):
-            said: Answered | str = self._ask_fields(kind)
+            typed: Answered | str = self._ask_fields(kind)
         else:
-            said = self._ask(page, held, may_stay_open=self._may_stay_open(page.question))
-            if isinstance(said, Answered):
-                self._draft.hold(PageDraft(said))
-            elif said == CLEAR:
+            typed = self._ask(page, current, may_stay_open=self._may_stay_open(page.question))
+            if isinstance(typed, Answered):
+                self._draft.hold(PageDraft(typed))
+            elif typed == CLEAR:
                 self._draft.hold(BLANK)
-        if said == BACK:
+        if typed == BACK:
             self._go_back()
-        elif said == LEAVE:
+        elif typed == LEAVE:
             self._draft.cancel()
         else:
-            self._go_on()
+            self._go_forward()
 
     def _may_stay_open(self, question: Question) -> bool:
         return self._prompt.partial or not question.required
@@ -189,8 +189,7 @@ class _StdinForm:
         else:
             self._draft.back()
 
-    def _go_on(self) -> None:
-        """Turn to the next question; behind the last one show all answers, or send the only one."""
+    def _go_forward(self) -> None:
         if not (self._draft.is_last or self._seen_all):
             self._draft.next()
         elif self._reviews or self._draft.pages[0].answer is None:
@@ -199,134 +198,130 @@ class _StdinForm:
             self._draft.submit()
 
     def _ask(
-        self, page: QuestionPrompt, held: Answered | None, *, may_stay_open: bool
+        self, page: QuestionPrompt, current: Answered | None, *, may_stay_open: bool
     ) -> Answered | str:
-        """Return the answer that is typed, or kept; else the key that is typed."""
-        dialogue = self._dialogue(page, held)
-        default = held or dialogue.default or self._suggested(page)
-        enter = f"Enter {self._enter(page, held, default, may_stay_open)}"
+        dialogue = self._make_dialogue(page, current)
+        default = current or dialogue.default or self._get_suggestion(page)
+        enter = f"Enter {self._describe_enter(page, current, default, may_stay_open)}"
         others = [f"{BACK} back"] if BACK in self._keys else []
-        others += [f"{CLEAR} clear"] if held is not None else []
+        others += [f"{CLEAR} clear"] if current is not None else []
         legend = "  " + " · ".join((enter, *others, f"{LEAVE} leave", f"{HELP} help"))
         dialogue = replace(dialogue, legend=[*dialogue.legend, legend])
-        keys = self._keys if held is None else (*self._keys, CLEAR)
-        said = self._converse(dialogue, keys, self._help(page, held, default, may_stay_open))
-        if said == CLEAR or (said == KEEP and default is None):
+        keys = self._keys if current is None else (*self._keys, CLEAR)
+        typed = self._converse(
+            dialogue, keys, self._help_lines(page, current, default, may_stay_open)
+        )
+        if typed == CLEAR or (typed == KEEP and default is None):
             self._write(LEFT_OPEN if may_stay_open else LEFT_FOR_NOW)
-        return default or KEEP if said == KEEP else said
+        return default or KEEP if typed == KEEP else typed
 
-    def _enter(
+    def _describe_enter(
         self,
         page: QuestionPrompt,
-        held: Answered | None,
+        current: Answered | None,
         default: Answered | None,
         may_stay_open: bool,
     ) -> str:
-        """Return what an empty line does; several answers are shown before they are sent."""
         if default is None:
             return "skips the question" if may_stay_open else "skips the question for now"
-        verb = "keeps" if held is not None else "answers" if self._reviews else "sends"
-        return f"{verb}: {_in_words(page, default)}"
+        verb = "keeps" if current is not None else "answers" if self._reviews else "sends"
+        return f"{verb}: {_describe_answer(page, default)}"
 
-    def _suggested(self, page: QuestionPrompt) -> Answered | None:
-        """Return what is suggested as the answer to a boolean question, if nothing is sent yet."""
+    def _get_suggestion(self, page: QuestionPrompt) -> Answered | None:
         preset = prompt_text.preselected(page)
         is_boolean = isinstance(page.question.answer_type, BooleanAnswer)
         if preset is None or not is_boolean or not self._reviews or page.question.exclusive:
             return None
         return Answered(preset, self._channel)
 
-    def _dialogue(self, page: QuestionPrompt, held: Answered | None) -> StdinDialogue:
-        """Return the dialogue of a question; the user's answer takes the place of its default."""
+    def _make_dialogue(self, page: QuestionPrompt, current: Answered | None) -> StdinDialogue:
         kind = page.question.answer_type
-        if held is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
-            own = page.question.with_default(held.value).with_exclusive(False)
+        if current is not None and not isinstance(kind, BooleanAnswer | SecretAnswer):
+            own = page.question.with_default(current.value).with_exclusive(False)
             page = replace(page, question=own)
         dialogue = STDIN_DIALOGUES[type(kind)](page, self._channel)
         if isinstance(kind, SecretAnswer):
             return _with_keys(dialogue)
-        return _confirming(dialogue) if isinstance(kind, TextAnswer) else dialogue
+        return _with_empty_confirmed(dialogue) if isinstance(kind, TextAnswer) else dialogue
 
     def _converse(
         self, dialogue: StdinDialogue, keys: Sequence[str], help_lines: list[str]
     ) -> Answered | str:
         if not dialogue.secret:
             return converse(self._console, dialogue, keys=keys, help=help_lines)
-        said = converse(self._console, dialogue)  # unseen: a key is asked about first
-        assert isinstance(said, Answered)
-        if said.value not in (*keys, HELP):
-            return said
-        if said.value != KEEP:
+        typed = converse(self._console, dialogue)  # hidden input: confirm a key first
+        assert isinstance(typed, Answered)
+        if typed.value not in (*keys, HELP):
+            return typed
+        if typed.value != KEEP:
             answer = choose(self._console, [SECRET_OR_KEY], {"y": "send it", "n": "use the key"})
             if answer == "y":
-                return said
-        if said.value == HELP:
+                return typed
+        if typed.value == HELP:
             self._write(*help_lines)
             return self._converse(dialogue, keys, help_lines)
-        return str(said.value)
+        return str(typed.value)
 
-    def _help(
+    def _help_lines(
         self,
         page: QuestionPrompt,
-        held: Answered | None,
+        current: Answered | None,
         default: Answered | None,
         may_stay_open: bool,
     ) -> list[str]:
-        """Return what an empty line and the keys do on this page."""
-        enter = self._enter(page, held, default, may_stay_open)
+        enter = self._describe_enter(page, current, default, may_stay_open)
         back = "show all answers" if self._seen_all else "go back to the previous question"
         return [
             f"  Enter {enter}.",
             *([f"  {BACK}  {back}"] if BACK in self._keys else []),
-            *([f"  {CLEAR}  clear the answer"] if held is not None else []),
-            f"  {LEAVE}  {self._ways_out}",
+            *([f"  {CLEAR}  clear the answer"] if current is not None else []),
+            f"  {LEAVE}  {self._describe_exit}",
             f'  To answer with the text of a key, type it in quotes, such as "{LEAVE}".',
         ]
 
     @property
-    def _ways_out(self) -> str:
+    def _describe_exit(self) -> str:
         return "reply to the assistant, or stop" if self._prompt.menu else "cancel"
 
     # --- a page of fields --------------------------------------------------------------------
 
     def _ask_fields(self, kind: FormAnswer) -> str:
-        """Ask field by field, and once more those that something is wrong with; keep the page."""
+        # Fields with errors are asked again.
         given = self._fields.setdefault(self._draft.page, {})
-        if not given and (held := prompt_text.preselected(self._draft.asked)) is not None:
-            given |= _by_field(held, kind, self._channel)
+        if not given and (current := prompt_text.preselected(self._draft.asked)) is not None:
+            given |= _split_answer(current, kind, self._channel)
         problems: Mapping[str, str] = {}
         while True:
             before = dict(given)
-            said = self._ask_each(kind, given, problems)
-            problems = kind.problems(_values(given)) if given else {}
-            if said != KEEP or not problems or given == before:
-                return said
-            if about_all := problems.get(""):
-                self._write(one_line(about_all))
+            typed = self._ask_each(kind, given, problems)
+            problems = kind.problems(_get_values(given)) if given else {}
+            if typed != KEEP or not problems or given == before:
+                return typed
+            if form_problem := problems.get(""):
+                self._write(one_line(form_problem))
 
     def _ask_each(
         self, kind: FormAnswer, given: dict[str, Answered], problems: Mapping[str, str]
     ) -> str:
-        """Ask the fields, or those with `problems`; return the key that ends it, Enter if none."""
         fields = [x for x in kind.fields if x.id in problems] or list(kind.fields)
         at = 0
         while at < len(fields):
             field = fields[at]
             self._write(*_field_lines(kind, field, problems.get(field.id)))
             page = QuestionPrompt(field)
-            said = self._ask(page, given.get(field.id), may_stay_open=not field.required)
-            if isinstance(said, Answered):
-                given[field.id] = said
-            elif said == CLEAR:
+            typed = self._ask(page, given.get(field.id), may_stay_open=not field.required)
+            if isinstance(typed, Answered):
+                given[field.id] = typed
+            elif typed == CLEAR:
                 del given[field.id]
-            self._hold_fields(kind, given)
-            if said == LEAVE or (said == BACK and at == 0):
-                return str(said)
-            at += -1 if said == BACK else 1
+            self._keep_fields(kind, given)
+            if typed == LEAVE or (typed == BACK and at == 0):
+                return str(typed)
+            at += -1 if typed == BACK else 1
         return KEEP
 
-    def _hold_fields(self, kind: FormAnswer, given: Mapping[str, Answered]) -> None:
-        values = _values(given)
+    def _keep_fields(self, kind: FormAnswer, given: Mapping[str, Answered]) -> None:
+        values = _get_values(given)
         problems = kind.problems(values) if given else {}
         if not given:
             self._draft.hold(BLANK)
@@ -338,42 +333,41 @@ class _StdinForm:
     # --- before it is sent -------------------------------------------------------------------
 
     def _review(self) -> None:
-        """Show all answers, and turn to one or send them."""
-        self._write("", "Your answers:", *self._summary())
+        self._write("", "Your answers:", *self._summary_lines())
         numbers = {str(n): "" for n in range(1, len(self._prompt.pages) + 1)}
         several = f"1-{len(numbers)}" if len(numbers) > 1 else "1"
         meanings = {
             SEND: "send it" if len(numbers) == 1 else "send them",
             several: "change that answer" if len(numbers) > 1 else "change it",
             BACK: "go back to the last question",
-            LEAVE: self._ways_out,
+            LEAVE: self._describe_exit,
         }
         keys = {*numbers, SEND, BACK, LEAVE}
         again = TryAgain(f"Please type one of {', '.join(meanings)}, or {HELP} for help.")
-        said = converse(
+        typed = converse(
             self._console,
             StdinDialogue(
                 [],
                 f"[{'/'.join((*meanings, HELP))}] ",
-                {HELP: legend_of(meanings)},
+                {HELP: format_legend(meanings)},
                 lambda _: again,
-                legend=legend_of(meanings),
+                legend=format_legend(meanings),
                 inner=True,
             ),
             keys=keys,
         )
-        assert isinstance(said, str)
+        assert isinstance(typed, str)
         self._reviewing = False
-        if said == SEND:
+        if typed == SEND:
             self._draft.submit()
-        elif said == LEAVE:
+        elif typed == LEAVE:
             self._draft.cancel()
-        elif said == BACK:
+        elif typed == BACK:
             self._draft.go(len(numbers) - 1)
         else:
-            self._draft.go(int(said) - 1)
+            self._draft.go(int(typed) - 1)
 
-    def _summary(self) -> Iterator[str]:
+    def _summary_lines(self) -> Iterator[str]:
         width = len(str(len(self._prompt.pages)))
         for number, line in enumerate(form_text.summary(self._draft), start=1):
             yield f"  {number:>{width}}  {line.asked} → {line.answer}"
@@ -412,41 +406,37 @@ class _StdinForm:
         self._reviewing = self._seen_all
 
 
-def _in_words(page: QuestionPrompt, answer: Answered) -> str:
+def _describe_answer(page: QuestionPrompt, answer: Answered) -> str:
     return one_line(prompt_text.given(page, answer), limit=200) or EMPTY
 
 
-def _confirming(dialogue: StdinDialogue) -> StdinDialogue:
-    """Return a dialogue for a text that asks about an empty one."""
-
+def _with_empty_confirmed(dialogue: StdinDialogue) -> StdinDialogue:
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
-        said = dialogue.parse(line)
-        if isinstance(said, Answered) and isinstance(said.value, str) and not said.value.strip():
-            return confirm_empty(said, asked)
-        return said
+        typed = dialogue.parse(line)
+        if isinstance(typed, Answered) and isinstance(typed.value, str) and not typed.value.strip():
+            return confirm_empty(typed, asked)
+        return typed
 
     asked = replace(dialogue, parse=parse)
     return asked
 
 
 def _with_keys(dialogue: StdinDialogue) -> StdinDialogue:
-    """Return a dialogue for a secret in which an empty line is one, too: it is a key."""
-
     def parse(line: str) -> Answered | TryAgain | StdinDialogue:
         return Answered(line, "stdin") if not line else dialogue.parse(line)
 
     return replace(dialogue, parse=parse)
 
 
-def _context(page: QuestionPrompt) -> Iterator[str]:
+def _context_lines(page: QuestionPrompt) -> Iterator[str]:
     context = prompt_text.context(page)
-    return barred(context.split("\n")) if context else iter(())
+    return bar_lines(context.split("\n")) if context else iter(())
 
 
 def _field_lines(kind: FormAnswer, field: Question, problem: str | None) -> Iterator[str]:
     page, number = QuestionPrompt(field), kind.fields.index(field) + 1
     yield f"Field {number} of {len(kind.fields)}: {prompt_text.question(page)}"
-    yield from _context(page)
+    yield from _context_lines(page)
     if problem:
         yield f"  ✗ {one_line(problem)}"
 
@@ -458,10 +448,12 @@ def _first_problem(kind: FormAnswer, problems: Mapping[str, str]) -> str:
     return one_line(next(iter(problems.values())))
 
 
-def _values(given: Mapping[str, Answered]) -> dict[str, JsonValue]:
+def _get_values(given: Mapping[str, Answered]) -> dict[str, JsonValue]:
     return {key: answer.value for key, answer in given.items()}
 
 
-def _by_field(answer: JsonValue, kind: FormAnswer, channel: StdinChannel) -> dict[str, Answered]:
+def _split_answer(
+    answer: JsonValue, kind: FormAnswer, channel: StdinChannel
+) -> dict[str, Answered]:
     given = answer if isinstance(answer, dict) else {}
     return {x.id: Answered(given[x.id], channel) for x in kind.fields if x.id in given}

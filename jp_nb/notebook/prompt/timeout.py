@@ -1,4 +1,4 @@
-"""A form and its clock.
+"""Deadlines of a form: the time for a page to show it, and for the user to answer.
 
 Source: `docs/prompts.md`.
 """
@@ -17,15 +17,15 @@ from jp_nb.session.cell_loop import CellLoop, Timer
 
 
 class IdleClock:
-    """Calls back once the user has done nothing for a while. On the cell's thread.
+    """Calls back when the user has done nothing for a while. Used on the cell's thread.
 
-    Its time stands still while the thread is busy: the user's clicks are then not read.
+    The clock stops while the thread is busy, because clicks are not read then.
 
     Args:
-        loop: Of the cell's thread.
-        seconds: How long; 0: never.
-        busy: Says whether a text is being written: the time begins anew after that.
-        expired: Is called then, once.
+        loop: Loop of the cell's thread.
+        seconds: Idle time; 0: never.
+        busy: Return True while the user writes a text; the time restarts afterwards.
+        expired: Called once, at the end.
     """
 
     def __init__(
@@ -44,43 +44,45 @@ class IdleClock:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Let the time begin."""
+        """Start the time."""
         self.stop()
         if self._seconds > 0:
             self._deadline = self._loop.idle_s + self._seconds
-            self._timer = self._loop.call_after_idle(self._seconds, self._look)
+            self._timer = self._loop.call_after_idle(self._seconds, self._check)
 
     def restart(self) -> None:
-        """Let the time begin anew, if it runs."""
+        """Restart the time if it runs."""
         self._deadline = self._loop.idle_s + self._seconds  # no timer for each key that is pressed
 
     def stop(self) -> None:
-        """Forget what ran."""
+        """Stop the time."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         if self._busy():
             self.restart()
         left = self._deadline - self._loop.idle_s
         if left > 0:
-            self._timer = self._loop.call_after_idle(left, self._look)
+            self._timer = self._loop.call_after_idle(left, self._check)
         else:
             self._timer = None
             self._expired()
 
 
 class TimedForm:
-    """A form that a page has to show in time, and a person to answer in time. On the cell's thread.
+    """A form with a deadline for a page to show it, and one for the user to answer.
+
+    Used on the cell's thread.
 
     Args:
-        prompt: What it asks.
-        loop: Of the cell's thread.
-        place: Where it is shown.
-        settings: Say how long there is to answer, once a page shows it, and whether to notify.
-        on_seen: Is called when a page shows it.
-        on_end: Is told how it ended; more than once, perhaps.
+        prompt: The prompt.
+        loop: Loop of the cell's thread.
+        place: Output for the form.
+        settings: The time to answer, from when a page shows the form, and whether to notify.
+        on_seen: Called when a page shows the form.
+        on_end: Called with the end of the form, possibly several times.
     """
 
     def __init__(
@@ -100,12 +102,12 @@ class TimedForm:
         self._rendered_timeout = settings.rendered_timeout
         self._seen = self._over = False
         self._patience: Timer | None = None
-        # Comm callbacks only record: what follows may display.
+        # Comm callbacks must not print, so the loop handles the event.
         events = FormEvents(
-            shown=lambda: loop.post(self._shown),
+            shown=lambda: loop.post(self._handle_shown),
             changed=lambda: self._clock.restart(),
-            turned=self._turned,
-            ended=self._ended,
+            turned=self._handle_next_step,
+            ended=self._handle_end,
         )
         notify, timed = settings.notify, settings.timeout > 0
         self._form: ShownForm
@@ -118,37 +120,36 @@ class TimedForm:
         )
 
     def show(self, patience: float, on_unseen: Callable[[], None]) -> None:
-        """Show it; `on_unseen` is called if no page does within `patience` seconds."""
+        """Show the form; call `on_unseen` if no page shows it within `patience` seconds."""
         self._form.show()
         self._patience = self._loop.call_after_idle(patience, on_unseen)
 
     def stay(self) -> None:
-        """Wait for a page that is late; the time to answer begins all the same."""
+        """Keep waiting for a page. The time to answer starts anyway."""
         self._clock.start()
 
     def give_way(self) -> None:
-        """Say that the prompt is answered below, on stdin."""
+        """Show that the prompt continues below, on stdin."""
         self._clock.stop()
         self._over = True
         self._form.give_way()
 
     def close(self, record: PromptSummary | None) -> None:
-        """Take the form away, and leave `record` in its place."""
+        """Remove the form. `record` replaces it if given."""
         self._clock.stop()
-        self._forget_patience()
-        self._over = True  # what a page says about it from now on changes nothing
+        self._stop_patience()
+        self._over = True  # later messages of a page are ignored
         self._form.close(record)
 
-    def _ended(self, end: Answered | FormPromptEnd) -> None:
-        """Say how it ended, and whose message did it: none, if the time was over."""
+    def _handle_end(self, end: Answered | FormPromptEnd) -> None:
+        # An expired form has no sender.
         sent = with_sender(end, who_sent("comm_msg"))
         self._loop.post(lambda: self._on_end(sent))
 
-    def _shown(self) -> None:
-        """Let the time for what is up begin, and tell a person who looks elsewhere, once."""
+    def _handle_shown(self) -> None:
         if self._over:
             return
-        self._forget_patience()
+        self._stop_patience()
         if not self._seen:
             self._seen = True
             note_page()
@@ -157,12 +158,12 @@ class TimedForm:
                 self._form.announce()
         self._clock.start()
 
-    def _turned(self) -> None:
-        """Wait until a page shows the next step, but not for one that was closed meanwhile."""
+    def _handle_next_step(self) -> None:
+        # The time stops until a page shows the next step, unless the page was closed.
         self._clock.stop()
-        self._forget_patience()
+        self._stop_patience()
         self._patience = self._loop.call_after_idle(self._rendered_timeout, self._clock.start)
 
-    def _forget_patience(self) -> None:
+    def _stop_patience(self) -> None:
         if self._patience is not None:
             self._patience.cancel()

@@ -77,7 +77,7 @@ class FormUser:
         if self.draft.screen == "page":
             fields = self.shown()
             message |= fields[0] if len(fields) == 1 else {"fields": fields}
-        self.form._beacon._handle_custom_msg(message | more, [])
+        self.form._bridge._handle_custom_msg(message | more, [])
 
 
 def state_of(box: Any) -> dict[str, Any]:

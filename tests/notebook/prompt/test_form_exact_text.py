@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jp_nb.agent.display import ToolBegins
 from jp_nb.notebook.prompt import form
-from jp_nb.notebook.prompt.form import exact_text, highlighted, split_parts
+from jp_nb.notebook.prompt.form import highlight_code, show_exact_text, split_parts
 from jp_nb.rendering.tool_calls import call_markdown, call_plain
 from jp_nb.text import format_object
 
@@ -27,7 +27,7 @@ def shown(widget: ipywidgets.HTML) -> list[str]:
 
 def test_long_text_is_shown_in_parts() -> None:
     lines = [f"line {n}" for n in range(1, 2501)]
-    _, box, pager = exact_text("Arguments", lines)
+    _, box, pager = show_exact_text("Arguments", lines)
     previous_part, next_part, place = pager.children
     seen = []
     for words in (
@@ -45,7 +45,7 @@ def test_long_text_is_shown_in_parts() -> None:
 
 
 def test_short_text_has_one_part_and_no_buttons() -> None:
-    caption, box = exact_text("Arguments", ["a <b>", ""])
+    caption, box = show_exact_text("Arguments", ["a <b>", ""])
     assert caption.value == '<bdi dir="auto">Arguments</bdi>'
     assert shown(box) == ["a <b>", ""]
 
@@ -80,7 +80,7 @@ def test_part_does_not_end_within_an_escape(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_code_is_highlighted_and_keeps_every_character() -> None:
     code = ["def f(x):  # <b>", '    return "a & b", 12', "%%bash", '"""open', "\t⟨U+200B⟩ 'x"]
-    found = highlighted(code, "python")
+    found = highlight_code(code, "python")
     assert [unescape(re.sub("<[^>]*>", "", line)) for line in found] == code
     assert found[0].startswith('<span class="jp-nb-code-keyword">def</span>')
     assert '<span class="jp-nb-code-comment"># &lt;b&gt;</span>' in found[0]
@@ -88,7 +88,7 @@ def test_code_is_highlighted_and_keeps_every_character() -> None:
 
 
 def test_unknown_language_has_no_colors() -> None:
-    assert highlighted(["a < b"], "no-such-language") == ["a &lt; b"]
+    assert highlight_code(["a < b"], "no-such-language") == ["a &lt; b"]
 
 
 @pytest.mark.parametrize("arguments", [MEGABYTE, {"content": MEGABYTE["content"].split("\n")}])
@@ -98,5 +98,5 @@ def test_megabyte_of_arguments_is_drawn_quickly(arguments: dict[str, Any]) -> No
     for _ in range(10):
         call_markdown(begins, None, live=True)
         call_plain(begins, None)
-    list(exact_text("Arguments", format_object(arguments)))
+    list(show_exact_text("Arguments", format_object(arguments)))
     assert process_time() - began < 3  # escaping the arguments for each drawing took 15 s

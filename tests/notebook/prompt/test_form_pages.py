@@ -524,7 +524,7 @@ def test_message_that_no_page_sends_changes_nothing(subtests: pytest.Subtests) -
     for message in messages:
         with subtests.test(message=message):
             user = FormUser(form_of(NAME, SIZE), COLOUR)
-            user.form._beacon._handle_custom_msg({"step": 0, "fields": "x"} | message, [])
+            user.form._bridge._handle_custom_msg({"step": 0, "fields": "x"} | message, [])
             assert (user.draft.page, user.draft.screen, user.ends) == (0, "page", [])
 
 

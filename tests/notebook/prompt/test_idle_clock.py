@@ -12,14 +12,14 @@ from jp_nb.notebook.prompt.timeout import IdleClock
 
 @dataclass
 class Hours:
-    """A loop whose time passes by hand."""
+    """A loop with a manual clock."""
 
     now: float = 0.0
     timers: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
     made: int = 0
 
     @property
-    def waited(self) -> float:
+    def idle_s(self) -> float:
         return self.now
 
     def call_after_idle(self, seconds: float, job: Callable[[], None]) -> Hours:

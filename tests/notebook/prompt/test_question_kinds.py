@@ -13,7 +13,7 @@ from jp_nb.agent.inquiry import InquiryError, ModelInquiry, answer_schema, extra
 from jp_nb.agent.prompts import Answered, FormPromptEnd, QuestionPrompt
 from jp_nb.agent.questions import inquiry_request
 from jp_nb.errors import StorageError, ToolError
-from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, Unread
+from jp_nb.notebook.prompt.controls import FORM_CONTROLS, FormControl, Message, NoAnswer
 from jp_nb.notebook.prompt.form import Form, FormEvents
 from jp_nb.notebook.prompt.output import SeparateOutput
 from jp_nb.notebook.prompt.stdin import (
@@ -66,10 +66,10 @@ class VersionAnswer(AnswerType):
 def number_control(prompt: QuestionPrompt) -> FormControl:
     entry = ipywidgets.IntText()
 
-    def read(message: Message) -> Answered | Unread:
+    def read(message: Message) -> Answered | NoAnswer:
         value = message.get("value", entry.value)
         fits = prompt.question.misfit(value) is None
-        return Answered(value, "form") if fits else Unread("Too small.")
+        return Answered(value, "form") if fits else NoAnswer("Too small.")
 
     return FormControl(entry, read=read)
 
@@ -79,7 +79,7 @@ def number_dialogue(prompt: QuestionPrompt, channel: StdinChannel) -> StdinDialo
         value = int(line)
         return TryAgain("Too small.") if prompt.question.misfit(value) else Answered(value, channel)
 
-    return StdinDialogue(above=[], prompt="Number: ", told={}, parse=parse)
+    return StdinDialogue(above=[], prompt="Number: ", key_help={}, parse=parse)
 
 
 @pytest.fixture
@@ -117,12 +117,12 @@ def test_new_kind_is_answered_on_a_form(prompt: QuestionPrompt) -> None:
 
     def press_enter(value: int) -> None:
         page: dict[str, Any] = {"type": "submit", "value": value}
-        form._beacon._handle_custom_msg(page, [])
+        form._bridge._handle_custom_msg(page, [])
 
     try:
         control = form._control
         assert control.widget is not None
-        assert form._beacon.controls == [control.widget.model_id]
+        assert form._bridge.controls == [control.widget.model_id]
         press_enter(2)
         assert (form._note.value, ends) == ("Too small.", [])
         press_enter(3)

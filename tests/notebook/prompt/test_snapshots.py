@@ -25,7 +25,7 @@ from jp_nb.agent.prompts import (
 )
 from jp_nb.notebook.prompt.form import Form, FormEvents, SecretField
 from jp_nb.notebook.prompt.output import SeparateOutput
-from jp_nb.notebook.prompt.stdin import GOES_ON, ask_on_stdin
+from jp_nb.notebook.prompt.stdin import CONTINUATION, ask_on_stdin
 from jp_nb.rendering.forms import without_form
 from jp_nb.rendering.markdown import safe_markdown
 from jp_nb.rendering.prompts import difference, option_labels, static_record
@@ -204,7 +204,7 @@ def test_change_is_shown_whole_before_it_is_approved(
 ) -> None:
     form, typed = "\n".join(shown(DELTAS[part])), Scribe(["d", "y"])
     ask_on_stdin(DELTAS[part], typed, "stdin")
-    stdin = "\n".join(typed.read_so_far).replace(f"\n  {GOES_ON}", "")
+    stdin = "\n".join(typed.read_so_far).replace(f"\n  {CONTINUATION}", "")
     long = difference(change)
     for lines in (form, stdin):
         assert spell_invisible(change.path) in lines
