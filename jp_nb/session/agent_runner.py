@@ -163,7 +163,6 @@ class Interruptible(Protocol):
 
     def interrupt(self) -> None:
         """Handle an interrupt of the kernel."""
-        ...
 
 
 class AgentRunner:

@@ -88,15 +88,7 @@ def read_questions(what: object, *, title: str | None = None) -> list[Question]:
 
 
 class CodeQuestions:
-    """Questions of the user's code that are asked together, and their answers.
-
-    Args:
-        questions: With distinct ids.
-        config: Configuration, possibly with answers.
-        label: Header of the form.
-        tool: Tool whose configured answers apply; None: those of `*`.
-        prepared: Prepared answers; those for `jp.ask` apply without a tool.
-    """
+    """Questions of the user's code that are asked together, and their answers."""
 
     def __init__(
         self,
@@ -140,8 +132,6 @@ class CodeQuestions:
 
     def _open_questions(self) -> list[Question]:
         return [question for question in self._questions if question.id not in self._answers]
-
-    # --- configured and prepared answers -----------------------------------------------------
 
     def _take_configured(self, question: Question) -> None:
         """Use a configured answer to `question`, or to fields of its form.
@@ -213,8 +203,6 @@ class CodeQuestions:
     def _path(self, name: str) -> str:
         keys = ("conversation", "tools", self._tool or STAR, "questions", name, "answer")
         return format_path(keys)
-
-    # --- questions to the user ---------------------------------------------------------------
 
     def _ask(self, questions: Sequence[Question], show: ShowPrompt) -> None:
         pages = tuple(self._page(question) for question in questions)
@@ -389,7 +377,6 @@ class SessionAnswers:
         place = self._file.place(found)
         return DeclinedByFile(place) if found.skip else GivenAnswer(None, place)
 
-    # --- messages to the runner --------------------------------------------------------------
     def note_open(self, decision: OpenDecision) -> None:
         """Report an open decision to the runner, if there is one."""
         entry: dict[str, JsonValue] = {

@@ -1,17 +1,16 @@
 """Run one tool outside of the conversation, and replay the calls of a turn.
 
-The calls run on a copy of the conversation, with answers and permissions of their own. A replay
-sends nothing to the model: its responses are in the record. Recorded answers are used again for
-the same questions. Calls of an untrusted record run only if the user permits each one, without its
-answers.
+The calls run on a copy of the conversation, with separate answers and permissions. A replay sends
+no request, as the responses are in the record. Recorded answers are used again for the same
+questions. Calls of an untrusted record run only if the user permits it, without recorded answers.
 
-| written | is |
+| argument | value |
 |---|---|
 | `name=value` | JSON if possible, else text; always text if the tool takes text |
 | `name:=json` | JSON |
 | `{"name": …}` | a JSON object with all arguments |
 
-Source: `docs/guide.md`, `docs/decisions.md` D100, `docs/decisions.md` D101.
+Source: `docs/guide.md`, `docs/decisions.md` D100, D101.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from jp_nb.agent.inquiry import InquiryBackend, InquiryError, ModelInquiry
 from jp_nb.agent.prompts import Action, ActionPrompt, Answered, PromptDetail, Unavailable
 from jp_nb.agent.questions import BatchContext, RecordedAnswer, TurnState
 from jp_nb.agent.tool_call import Call
-from jp_nb.agent.tool_set import NEEDS_USER, OfferedTool, ToolSet, with_all_tools_enabled
+from jp_nb.agent.tool_set import OfferedTool, ToolSet, with_all_tools_enabled
 from jp_nb.agent.turn import user_required_error
 from jp_nb.agent.turn_state import TurnRecord
 from jp_nb.errors import ConfigError, PromptCancelled, PromptUnavailable, ReplayError, UsageError
@@ -63,42 +62,42 @@ from jp_nb.tools.python import REGISTRY, PythonTool
 
 CALL_ID = "bench"
 REQUEST = "The user runs tools of this conversation directly."
-"""What a model is told that answers a question of such a call."""
+"""The request that a model reads when it answers a question of such a call."""
 _CANCEL: Final = Action("c", "Cancel", "cancel")
 _RUN_HERE: Final = Action("r", "Run here", "run")
 STOPPED = "You stopped the call. It is not part of the conversation."
 
 
 class NoInquiry:
-    """Answers no question: the configured model cannot be had."""
+    """Inquiry backend without a model, as the configured one is not available."""
 
     def __init__(self, problem: ConfigError) -> None:
         self._problem = problem
 
     async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
-        """Raise `InquiryError`, which says why."""
+        """Raise `InquiryError` with the reason."""
         raise InquiryError(str(self._problem)) from self._problem
 
 
 @dataclass(frozen=True, slots=True)
 class BenchTools:
-    """The tools that may be called on the bench.
+    """The tools that can be called.
 
     Attributes:
-        offered: What the model is offered.
-        possible: What it could be offered, were everything on and a person there.
+        offered: The tools that the model can call now.
+        possible: The tools with everything turned on and a user present.
     """
 
     offered: ToolSet
     possible: ToolSet
 
-    def find(self, wanted: str | Callable[..., Any]) -> OfferedTool:
-        """Return a tool by its name, or as a function.
+    def find(self, tool: str | Callable[..., Any]) -> OfferedTool:
+        """Return a tool by its name or function.
 
         Raises:
-            UsageError: If there is none, or it cannot run; the message offers the nearest name.
+            UsageError: It does not exist, or it cannot run. The message has the closest name.
         """
-        name = wanted if isinstance(wanted, str) else _tool_of(wanted).name
+        name = tool if isinstance(tool, str) else _registered_tool(tool).name
         found = self.possible.tools.get(name)
         if found is None and name in self.possible.missing:
             raise UsageError(f"{name} cannot run: {self.possible.missing[name]}")
@@ -106,38 +105,28 @@ class BenchTools:
             near = difflib.get_close_matches(name, self.possible.tools, n=1)
             hint = f": did you mean {near[0]!r}?" if near else "; `%jp tools` lists them"
             raise UsageError(f"Tool not found: {name}{hint}")
-        if not isinstance(wanted, str) and found.executor is not _tool_of(wanted):
+        if not isinstance(tool, str) and found.executor is not _registered_tool(tool):
             other = self.possible.clashes.get(name, f"another tool is used as {name!r}")
             raise UsageError(f"this function is not the tool {name!r}: {other}")
         return found
 
     def why_not_offered(self, name: str) -> str | None:
-        """Return why the model is not offered the tool now; None if it is."""
+        """Return the reason that the model cannot call the tool now; None if it can."""
         if name in self.offered.tools:
             return None
-        if self.offered.missing.get(name) == NEEDS_USER:
-            return NEEDS_USER
         return self.offered.missing.get(name) or f"it is off; turn it on with `%%jp -t {name}`"
 
 
-def _tool_of(function: Callable[..., Any]) -> PythonTool:
-    """Return the registered tool that `function` is, or is under."""
-    known = REGISTRY.all().values()
-    found = next((each for each in known if function in (each, each.function)), None)
-    if found is None:
-        name = getattr(function, "__name__", type(function).__name__)
-        raise UsageError(f"{one_line(name, limit=80)} is not a tool. Decorate it with `@jp.tool`")
-    return found
+def _registered_tool(function: Callable[..., Any]) -> PythonTool:
+    for tool in REGISTRY.all().values():
+        if function in (tool, tool.function):
+            return tool
+    name = getattr(function, "__name__", type(function).__name__)
+    raise UsageError(f"{one_line(name, limit=80)} is not a tool. Decorate it with `@jp.tool`")
 
 
 class ToolBench:
-    """Calls tools of the active conversation without being a part of it.
-
-    Args:
-        host: Where what comes of it is shown.
-        turns: What runs turns, and these calls.
-        active: The conversation.
-    """
+    """Runs tools of the active conversation without recording the calls."""
 
     def __init__(self, host: Host, turns: TurnRunner, active: ActiveConversation) -> None:
         self._host = host
@@ -151,11 +140,11 @@ class ToolBench:
 
     @property
     def trusts_record(self) -> bool:
-        """True if what the conversation holds is the user's own, or they trust it."""
+        """True if the record is trusted."""
         return self._active.trust.trusted
 
     def tools(self) -> BenchTools:
-        """Return the tools as they are configured now."""
+        """Return the tools of the effective configuration."""
         self._active.refuse_while_running()
         config = self._active.settings.config
         return BenchTools(
@@ -163,17 +152,17 @@ class ToolBench:
         )
 
     def confirm_recorded(self, calls: Sequence[ToolCallRequest]) -> None:
-        """Show `calls` that come from an untrusted record, and let the user decide about them.
+        """Ask the user whether `calls` of an untrusted record run.
 
         Raises:
-            PromptUnavailable: If no user is available to decide; nothing has run.
-            PromptCancelled: If the user does not want them to run.
+            PromptUnavailable: No user is available to decide. Nothing has run.
+            PromptCancelled: The user does not want them to run.
         """
-        doubt = self._active.trust.why_not
-        if doubt is None:
+        distrust = self._active.trust.why_not
+        if distrust is None:
             return
         self._active.refuse_while_running()
-        match self._turns.ask_action(recorded_calls_prompt(calls, doubt)):
+        match self._turns.ask_action(recorded_calls_prompt(calls, distrust)):
             case Answered(value="run"):
                 return
             case Unavailable(reason=reason):
@@ -188,24 +177,23 @@ class ToolBench:
     def call(
         self, tools: BenchTools, tool: OfferedTool, arguments: Mapping[str, JsonValue]
     ) -> CallOutcome:
-        """Call `tool` as a turn would, show it in the running cell, and return what came of it.
+        """Call `tool` as a turn does, show it in the running cell, and return its outcome.
 
         Raises:
-            UsageError: If the arguments are not JSON, or a turn runs.
-            ConfigError: If the configuration is not valid.
-            KeyboardInterrupt: If it was interrupted, or the person stopped it where they were
-                asked.
-            PromptUnavailable: In a strict run, if nobody could decide something.
+            UsageError: The arguments are not JSON, or a turn runs.
+            ConfigError: The configuration is not valid.
+            KeyboardInterrupt: It was interrupted, or the user stopped it in a prompt.
+            PromptUnavailable: A decision was left open in a strict run.
         """
         request = ToolCallRequest(
-            id=CALL_ID, name=tool.name, arguments=_checked(tool.name, arguments)
+            id=CALL_ID, name=tool.name, arguments=_copy_arguments(tool.name, arguments)
         )
         run = self.run(tools, [[Call(request, tool)]], {})
         outcome = next((outcome for _, outcome in run.outcomes()), None)
         if outcome is not None:
             self._show(outcome, tools.why_not_offered(tool.name))
         raise_for_end(run)
-        assert outcome is not None  # a run that nobody stopped has ended
+        assert outcome is not None  # the run was not stopped
         return outcome
 
     def show(self, report: Report) -> None:
@@ -229,13 +217,13 @@ class ToolBench:
         batches: Sequence[Sequence[Call]],
         recorded: Mapping[str, RecordedAnswer],
     ) -> BenchRun:
-        """Run `batches` in a scratch copy of the conversation; `recorded` answers are known."""
-        active, work = self._active, self._turns.runner
+        """Run `batches` in a copy of the conversation, with `recorded` answers."""
+        active, runner = self._active, self._turns.runner
         active.refuse_while_running()
         config = active.settings.config
-        scratch = self._scratch()
+        scratch = self._copy_conversation()
         thread = build_context(scratch, active.settings.projection.providers())
-        output = work.begin_turn(config)
+        output = runner.begin_turn(config)
         context = BatchContext(
             thread=thread,
             inquiry=self._inquiry(tools.offered),
@@ -248,21 +236,21 @@ class ToolBench:
             context=context,
             record=TurnRecord(scratch, thread),
             state=TurnState(
-                secrets=work.secrets, recorded=recorded, prepared=work.load_answers(config)
+                secrets=runner.secrets, recorded=recorded, prepared=runner.load_answers(config)
             ),
-            prompter=work.front_end.prompter,
-            cell=work.cell,
+            prompter=runner.front_end.prompter,
+            cell=runner.cell,
             display=output,
-            shared=work.tool_context(active.document.conversation),
-            on_tool_error=work.on_tool_error,
+            shared=runner.tool_context(active.document.conversation),
+            on_tool_error=runner.on_tool_error,
         )
-        with work.display(output):
-            if work.run(run.run(), run) is None:
+        with runner.display(output):
+            if runner.run(run.run(), run) is None:
                 run.stopped = True
         return run
 
-    def _scratch(self) -> ConversationStream:
-        """Return a copy of the conversation, with a turn of its own, of which nobody hears."""
+    def _copy_conversation(self) -> ConversationStream:
+        """Return a copy of the conversation with a new turn, without listeners."""
         stream = self._active.document.conversation
         entries = [] if stream.damage else copy_nested_json(stream.raw)
         copy = ConversationStream(copy_nested_json(stream.head), clock=utc_now, raw=entries)
@@ -275,24 +263,24 @@ class ToolBench:
         try:
             return self._turns.inquiry(self._active.settings.config, tools, conversation.id)
         except ConfigError as exc:
-            return NoInquiry(exc)  # a tool that asks no model is none the worse for it
+            return NoInquiry(exc)  # tools without questions to a model still run
 
 
-def untrusted_call(name: str, doubt: str) -> str:
-    """Return the beginning of a question about a call of `name` in an untrusted record."""
+def untrusted_call(name: str, distrust: str) -> str:
+    """Return the first sentence of a prompt about an untrusted call of `name`."""
     return (
-        f"This notebook's history is not trusted ({doubt}), so the call of {one_name(name)} may "
-        "have been added by someone else"
+        f"This notebook's history is not trusted ({distrust}), so the call of {one_name(name)} "
+        "may have been added by someone else"
     )
 
 
-def recorded_calls_prompt(calls: Sequence[ToolCallRequest], doubt: str) -> ActionPrompt:
-    """Return the question whether `calls` of an untrusted record run, which shows each of them."""
+def recorded_calls_prompt(calls: Sequence[ToolCallRequest], distrust: str) -> ActionPrompt:
+    """Return a prompt with all untrusted `calls`, whether they run."""
     if len(calls) == 1:
-        text, runs = untrusted_call(calls[0].name, doubt), "If it runs, it runs"
+        text, runs = untrusted_call(calls[0].name, distrust), "If it runs, it runs"
     else:
         text, runs = (
-            f"This notebook's history is not trusted ({doubt}), so these {len(calls)} calls may "
+            f"This notebook's history is not trusted ({distrust}), so these {len(calls)} calls may "
             "have been added by someone else",
             "If they run, they run",
         )
@@ -308,22 +296,21 @@ def recorded_calls_prompt(calls: Sequence[ToolCallRequest], doubt: str) -> Actio
     )
 
 
-def _checked(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return a copy of `arguments`, which a person may have made of anything."""
+def _copy_arguments(name: str, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     try:
         if is_storable(dict(arguments)):
             return dict(copy_nested_json(arguments))
-    except TypeError:  # of what JSON has not
+    except TypeError:  # a value that JSON does not have
         pass
     raise UsageError(f"the arguments of {name} must be JSON values")
 
 
 def raise_for_end(run: BenchRun) -> None:
-    """Raise what a turn would for the end of `run`, once it is shown.
+    """Raise the exception of a turn with the same end as `run`, after its display.
 
     Raises:
-        KeyboardInterrupt: If it was interrupted, or the person stopped it where they were asked.
-        PromptUnavailable: In a strict run, if nobody could decide something.
+        KeyboardInterrupt: It was interrupted, or the user stopped it in a prompt.
+        PromptUnavailable: A decision was left open in a strict run.
     """
     if run.stopped:
         raise KeyboardInterrupt(STOPPED)
@@ -331,7 +318,7 @@ def raise_for_end(run: BenchRun) -> None:
         raise user_required_error(run.unavailable)
 
 
-NOT_YOURS: Final = (
+ANSWERS_IGNORED: Final = (
     "Recorded answers were not used: this notebook's history is not trusted. `%jp trust` shows its "
     "settings, and asks."
 )
@@ -340,7 +327,7 @@ DIGEST_CHARS: Final = len("sha256:") + 12
 
 @dataclass(slots=True)
 class RecordedBatch:
-    """The calls of one response of the model, and what they changed."""
+    """The tool calls of one response, and their configuration change."""
 
     calls: list[ToolCallRequest]
     change: ConfigDelta | None = None
@@ -348,7 +335,7 @@ class RecordedBatch:
 
 
 def group_calls(entries: Sequence[Entry]) -> list[RecordedBatch]:
-    """Return the batches of calls in the `entries` of a turn, in their order."""
+    """Return the batches of tool calls in the `entries` of a turn."""
     batches: list[RecordedBatch] = []
     for entry in entries:
         match entry:
@@ -364,7 +351,7 @@ def group_calls(entries: Sequence[Entry]) -> list[RecordedBatch]:
 
 
 def recorded_answers(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:
-    """Return the answers in the `entries` of a turn by the id of their inquiry; no secrets."""
+    """Return the answers in the `entries` of a turn, without secrets, by inquiry id."""
     asked = {e.id: e.question for e in entries if isinstance(e, InquiryRequest)}
     found: dict[str, RecordedAnswer] = {}
     for entry in entries:
@@ -378,12 +365,7 @@ def recorded_answers(entries: Sequence[Entry]) -> dict[str, RecordedAnswer]:
 
 
 class TurnReplay:
-    """Runs the calls of one recorded turn again.
-
-    Args:
-        bench: Calls tools.
-        turn: The turn.
-    """
+    """Replays the tool calls of a recorded turn."""
 
     def __init__(self, bench: ToolBench, turn: TurnEntries) -> None:
         self._bench = bench
@@ -393,18 +375,18 @@ class TurnReplay:
             raise UsageError(f"turn {turn.number} called no tool: there is nothing to replay")
 
     def run(self, *, asks: bool, strict: bool) -> None:
-        """Run the calls, show each that answers otherwise, and a table of all.
+        """Run the calls, and show those with different results and a table of all.
 
         Args:
-            asks: Put questions anew, instead of taking the recorded answers.
-            strict: What is not the same is an error.
+            asks: Ask all questions, instead of using recorded answers.
+            strict: Raise an error for differences.
 
         Raises:
-            ReplayError: With `strict`, if something is not the same.
-            KeyboardInterrupt: If the user stopped it.
-            PromptUnavailable: If no user is available to decide about calls of an untrusted
-                record; in a strict run, also about anything else.
-            PromptCancelled: If the user does not want calls of an untrusted record to run.
+            ReplayError: `strict`, and a result differs.
+            KeyboardInterrupt: The user stopped it.
+            PromptUnavailable: No user is available to permit calls of an untrusted record, or a
+                decision was left open in a strict run.
+            PromptCancelled: The user does not want calls of an untrusted record to run.
         """
         tools = self._bench.tools()
         turn = read_turn(self._turn.number, self._turn.entries, images=self._bench.images)
@@ -414,65 +396,66 @@ class TurnReplay:
         answers = {} if asks else recorded_answers(self._turn.entries)
         note = ""
         if answers and not self._bench.trusts_record:
-            answers, note = {}, NOT_YOURS
+            answers, note = {}, ANSWERS_IGNORED
         run = self._bench.run(tools, calls, answers)
-        found = list(self._compared(run, recorded))
-        self._bench.show(replay_report(self._turn.number, found, note))
+        results = list(self._compare(run, recorded))
+        self._bench.show(replay_report(self._turn.number, results, note))
         raise_for_end(run)
-        if strict and (others := [each.name for each in found if not each.same]):
+        if strict and (different := [result.name for result in results if not result.same]):
             raise ReplayError(
-                f"{len(others)} of {len(found)} results of turn {self._turn.number} "
-                f"differ from the record: {', '.join(dict.fromkeys(others))}"
+                f"{len(different)} of {len(results)} results of turn {self._turn.number} "
+                f"differ from the record: {', '.join(dict.fromkeys(different))}"
             )
 
     def _calls(self, tools: BenchTools, recorded: Sequence[ToolCall]) -> Iterator[list[Call]]:
-        """Yield the calls of each batch, with the arguments that they ran with."""
-        ran_with = iter(recorded)
+        """Yield the calls of each batch, with the final arguments of the recorded calls."""
+        final = iter(recorded)
         for batch in self._batches:
             yield [
                 Call(
                     ToolCallRequest(
-                        id=request.id, name=request.name, arguments=dict(next(ran_with).arguments)
+                        id=request.id, name=request.name, arguments=dict(next(final).arguments)
                     ),
                     tools.possible.tools.get(request.name),
                 )
                 for request in batch.calls
             ]
 
-    def _compared(self, run: BenchRun, recorded: Sequence[ToolCall]) -> Iterator[Replayed]:
+    def _compare(self, run: BenchRun, recorded: Sequence[ToolCall]) -> Iterator[Replayed]:
         outcomes = {id(call): outcome for call, outcome in run.outcomes()}
         then = iter(recorded)
         for number, batch in enumerate(self._batches):
             for call in run.batches[number]:
-                before = next(then)
-                gone = call.tool is None
-                yield _result(before, outcomes.get(id(call)), gone=gone)
+                yield _compare_call(next(then), call, outcomes.get(id(call)))
             change = run.approved[number] if number < len(run.approved) else None
             if batch.change is not None or change is not None:
-                yield Replayed("configuration", _change(batch.change), _change(change))
+                yield Replayed(
+                    "configuration", _format_change(batch.change), _format_change(change)
+                )
 
 
-def _result(before: ToolCall, outcome: CallOutcome | None, *, gone: bool) -> Replayed:
-    then = _text(before.content, before.images, is_error=bool(before.is_error))
+def _compare_call(before: ToolCall, call: Call, outcome: CallOutcome | None) -> Replayed:
+    then = _format_result(before.content, before.images, is_error=bool(before.is_error))
     if outcome is None:
         return Replayed(before.name, then, None, note="not run")
-    now = _text(outcome.content, outcome.images, is_error=outcome.is_error)
-    return Replayed(before.name, then, now, note="the tool is not available" if gone else "")
+    now = _format_result(outcome.content, outcome.images, is_error=outcome.is_error)
+    return Replayed(
+        before.name, then, now, note="the tool is not available" if call.tool is None else ""
+    )
 
 
-def _text(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
-    """Return a result with a line for each image, which is told from others by its digest."""
+def _format_result(content: str | None, images: Sequence[Image], *, is_error: bool) -> str | None:
+    """Return a result as text, with a line and a digest for each image."""
     if content is None:
         return None
     lines = [f"[image: {image.words}, {image.digest[:DIGEST_CHARS]}]" for image in images]
     return "\n".join([f"error: {content}" if is_error else content, *lines])
 
 
-def _change(change: ConfigDelta | None) -> str | None:
+def _format_change(change: ConfigDelta | None) -> str | None:
     if change is None:
         return None
-    said: dict[str, JsonValue] = {"set": dict(change.delta), "unset": list(change.unsets)}
-    return sorted_json(said)
+    return sorted_json({"set": dict(change.delta), "unset": list(change.unsets)})
 
 
 FORMS = "name=value, name:=json, or a JSON object"
@@ -480,10 +463,10 @@ _ARGUMENT = re.compile(r"([^=:\s]+)\s*(:?)=(.*)", re.DOTALL)
 
 
 def read_object(text: str) -> dict[str, JsonValue]:
-    """Return the arguments that are written as one JSON object.
+    """Return arguments from the JSON object in `text`.
 
     Raises:
-        UsageError: If it is none.
+        UsageError: `text` is not a JSON object.
     """
     try:
         value = read_json(text)
@@ -495,33 +478,35 @@ def read_object(text: str) -> dict[str, JsonValue]:
 
 
 def read_assignments(words: Sequence[str], schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return the arguments in `words` for a tool that takes what `schema` says.
+    """Return arguments from assignments, for a tool with this parameter `schema`.
 
     Raises:
-        UsageError: If one is malformed, or given twice.
+        UsageError: An assignment is not valid, or there are two for one name.
     """
-    known = as_object(schema.get("properties"))
-    found: dict[str, JsonValue] = {}
+    properties = as_object(schema.get("properties"))
+    arguments: dict[str, JsonValue] = {}
     for word in words:
         match = _ARGUMENT.fullmatch(word)
         if match is None:
             shown = one_line(word, limit=60)
             raise UsageError(f"{shown!r} is not an argument, expected {FORMS}")
         name, colon, text = match.groups()
-        if name in found:
+        if name in arguments:
             raise UsageError(f"the argument {one_line(name, limit=60)!r} is given twice")
-        found[name] = _json(name, text) if colon else _value(text, known.get(name))
-    return found
+        arguments[name] = (
+            _read_json(name, text) if colon else _read_value(text, properties.get(name))
+        )
+    return arguments
 
 
-def _json(name: str, text: str) -> JsonValue:
+def _read_json(name: str, text: str) -> JsonValue:
     try:
         return read_json(text)
     except ValueError as exc:
         raise UsageError(f"the value after {name}:= is not JSON: {exc}") from exc
 
 
-def _value(text: str, schema: JsonValue) -> JsonValue:
+def _read_value(text: str, schema: JsonValue) -> JsonValue:
     types = declared_types(as_object(schema))
     if "string" in types and types <= {"string", "null"}:
         return text
@@ -532,36 +517,35 @@ def _value(text: str, schema: JsonValue) -> JsonValue:
 
 
 MAX_IDS: Final = 10
-"""Of those that are listed where several would do."""
-_SHOWN: Final = 80
+"""Limit of the ids in an error message."""
+MAX_ID_CHARS: Final = 80
 
 
 class WithId(Protocol):
-    """A call, as it is recorded or as code reads it."""
+    """A tool call with the model's id."""
 
     @property
     def id(self) -> str:
-        """Return the model's id of it."""
-        ...
+        """The id of the call."""
 
 
 C = TypeVar("C", bound=WithId)
 
 
 def find_call(calls: Sequence[C], wanted: str, *, about: str = "") -> C:
-    """Return the last of `calls` with the id `wanted`, else the one whose id begins so.
+    """Return the last of `calls` with the id `wanted`, or else whose id begins with it.
 
-    `about` says which calls these are, for errors: ` of weather`.
+    `about` describes the calls in errors: ` of weather`.
 
     Raises:
-        UsageError: If there is none, or several ids begin so.
+        UsageError: There is none, or there are several ids.
     """
     found = [call for call in calls if call.id == wanted]
     found = found or [call for call in calls if call.id.startswith(wanted)]
-    shown = one_line(wanted, limit=_SHOWN)
+    shown = one_line(wanted, limit=MAX_ID_CHARS)
     if not found:
         raise UsageError(f"no call{about} in this conversation has an id that begins with {shown}")
-    ids = list(dict.fromkeys(one_line(call.id, limit=_SHOWN) for call in found))
+    ids = list(dict.fromkeys(one_line(call.id, limit=MAX_ID_CHARS) for call in found))
     if len(ids) > 1:
         more = f" and {len(ids) - MAX_IDS} more" if len(ids) > MAX_IDS else ""
         listed = f"{', '.join(ids[:MAX_IDS])}{more}"

@@ -1,6 +1,6 @@
 """Record and replay the requests of a session.
 
-Only files, environment variables and `%jp cassette` select a cassette. A record cannot: a notebook
+Only files, environment variables, and `%jp cassette` select a cassette. A record cannot: a notebook
 from someone else must not write a file, or select recorded responses.
 
 Source: `docs/cassettes.md`, `docs/decisions.md` D109.
@@ -43,13 +43,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CassetteChoice:
-    """A use of a file.
+    """A cassette file and its use.
 
     Attributes:
-        mode: What for.
-        path: The file; None: the mode is `off`.
-        tools: `recorded` if results of tools are of the file, too.
-        folder: The notebook's folder, which a file in it may not leave through a link.
+        path: The file; None if the mode is `off`.
+        tools: `recorded` if the cassette also replaces tools, else `run`.
+        folder: The notebook's folder. A path in it may not leave it through a link.
     """
 
     mode: CassetteMode = "off"
@@ -62,74 +61,69 @@ PATH: Final = "providers.cassette"
 
 
 class Cassettes:
-    """The cassette of one session, and the providers that use it.
+    """The cassette of one session.
 
     Args:
-        files: Files and environment.
-        notebook: The notebook's file, if it is known.
-        before: What was in force in this kernel when the extension was loaded again: a recording
-            goes on, a replay begins at its start.
+        previous: The cassette before the extension was loaded again. A recording continues, and a
+            replay starts again.
     """
 
     def __init__(
-        self, files: ConfigFiles, notebook: Path | None, before: Cassettes | None = None
+        self, files: ConfigFiles, notebook: Path | None, previous: Cassettes | None = None
     ) -> None:
         self._files = files
         self._notebook = notebook
-        self._said: CassetteChoice | None = before._said if before is not None else None
-        self._tape: OpenCassette | None = before._tape if before is not None else None
-        if self._tape is not None and self._tape.is_offline:
-            self._tape = None
+        self._chosen: CassetteChoice | None = previous._chosen if previous else None
+        self._open: OpenCassette | None = previous._open if previous else None
+        if self._open is not None and self._open.is_offline:
+            self._open = None
 
     def choose(self, mode: CassetteMode, file: str | None = None) -> CassetteChoice:
-        """Use `file`, None: the usual one, for `mode` from now on in this kernel.
+        """Use `file`, or the default one, in this `mode` from now on in this kernel.
 
         Raises:
-            ConfigError: If a configuration file or a variable is wrong, no file is known, or it
-                cannot be read.
+            ConfigError: The configuration is not valid, or the file is unknown or cannot be read.
         """
-        chosen = self._choice(self._configured(), mode, file)
-        tape = None if mode == "off" else _tape(chosen)
-        self._said, self._tape = chosen, tape
-        return chosen
+        choice = self._choose(self._configured(), mode, file)
+        self._open = None if mode == "off" else _open_cassette(choice)
+        self._chosen = choice
+        return choice
 
     @property
     def choice(self) -> CassetteChoice:
-        """What is in force.
+        """The current cassette and its use.
 
         Raises:
-            ConfigError: If a configuration file or a variable is wrong, or no file is known.
+            ConfigError: The configuration is not valid, or the file is unknown.
         """
-        if self._said is not None:
-            return self._said
+        if self._chosen is not None:
+            return self._chosen
         configured = self._configured()
-        return self._choice(configured, configured.mode, None)
+        return self._choose(configured, configured.mode, None)
 
     @property
     def active(self) -> OpenCassette | None:
-        """The tape in force; None: models are asked, and nothing is recorded.
+        """The open cassette; None: requests are sent, and nothing is recorded.
 
         Raises:
-            ConfigError: If a configuration file or a variable is wrong, no file is known, or it
-                cannot be read.
+            ConfigError: The configuration is not valid, or the file is unknown or cannot be read.
         """
-        chosen = self.choice
-        if chosen.mode == "off":
+        choice = self.choice
+        if choice.mode == "off":
             return None
-        if self._tape is None or self._tape.choice != chosen:
-            self._tape = _tape(chosen, self._accepts if self._said is None else _accepts_all)
-        return self._tape
+        if self._open is None or self._open.choice != choice:
+            self._open = _open_cassette(
+                choice, self._check_consent if self._chosen is None else None
+            )
+        return self._open
 
-    def _accepts(self, content: bytes) -> None:
-        """Raise `ConfigError` if a cassette of the folder is not to answer yet.
-
-        The user named it neither in this kernel nor by a whole path.
-        """
-        chosen, named = self.choice, self._configured().path
-        is_named = named is not None and os.path.isabs(os.path.expanduser(named))
+    def _check_consent(self, content: bytes) -> None:
+        """Raise `ConfigError` for a relative path, unless the user consented to the content."""
+        chosen, path = self.choice, self._configured().path
+        is_absolute = path is not None and os.path.isabs(os.path.expanduser(path))
         assert chosen.path is not None
-        said = f"responses that replace models: {len(content)} bytes"
-        if not is_named and not self._files.counts(chosen.path, content, [("cassette", said)]):
+        leaf = ("cassette", f"responses that replace models: {len(content)} bytes")
+        if not is_absolute and not self._files.counts(chosen.path, content, [leaf]):
             raise ConfigError(
                 f"the cassette {self.format_path(chosen.path)} came with this folder and "
                 "needs your consent. Agree to its content with `%jp trust "
@@ -138,7 +132,7 @@ class Cassettes:
             )
 
     def format_path(self, path: Path) -> str:
-        """Return how a person names the file at `path`: from the notebook's folder, if it is in."""
+        """Return `path`, relative to the notebook's folder if it is in it."""
         folder = self._files.folder
         return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
@@ -148,20 +142,20 @@ class Cassettes:
         from jp_nb.config.partial import Partial, get_path, merge
         from jp_nb.config.validation import validate
 
-        found: Partial = {}
-        for layer in self._files.layers():  # of each the one table: this is asked at each request
-            if (given := get_path(layer.partial, PATH)) is not None:
-                found = merge(found, {"providers": {"cassette": given}})
-        return validate(found).providers.cassette if found else CassetteConfig()
+        partial: Partial = {}
+        for layer in self._files.layers():  # only this table, as each request needs it
+            if (table := get_path(layer.partial, PATH)) is not None:
+                partial = merge(partial, {"providers": {"cassette": table}})
+        return validate(partial).providers.cassette if partial else CassetteConfig()
 
-    def _choice(
+    def _choose(
         self, configured: CassetteConfig, mode: CassetteMode, file: str | None
     ) -> CassetteChoice:
         if mode == "off":
             return CassetteChoice()
-        named = file or configured.path
-        if named is not None:
-            path = self._files.folder / os.path.expanduser(named)  # a `~` that means nothing stays
+        name = file or configured.path
+        if name is not None:
+            path = self._files.folder / os.path.expanduser(name)  # an unknown `~user` stays
             path = Path(os.path.abspath(path))
             return CassetteChoice(mode, path, configured.tools, self._files.folder)
         if self._notebook is None:
@@ -179,31 +173,26 @@ class Cassettes:
 
 
 def hide_key(variable: str | None, hide: Hide) -> Hide:
-    """Return what takes the key out of a text that `variable` holds then, and what `hide` does."""
+    """Return a function that hides the current key in `variable`, and the secrets of `hide`."""
     from jp_nb.providers.http import Redaction
 
-    known, redaction = "", Redaction("")
+    last_key, redaction = "", Redaction("")
 
-    def hidden(text: str) -> str:
-        nonlocal known, redaction
+    def hide_all(text: str) -> str:
+        nonlocal last_key, redaction
         key = os.environ.get(variable, "").strip() if variable else ""
-        if key != known:
-            known, redaction = key, Redaction(key)
+        if key != last_key:
+            last_key, redaction = key, Redaction(key)
         return hide(redaction(text) if redaction.applies_to_responses else text)
 
-    return hidden
+    return hide_all
 
 
-def _accepts_all(_: bytes) -> None:
-    """Accept any content: the user has just named the file."""
-
-
-def _tape(
-    choice: CassetteChoice, accepts: Callable[[bytes], object] = _accepts_all
+def _open_cassette(
+    choice: CassetteChoice, check_content: Callable[[bytes], object] | None = None
 ) -> OpenCassette:
-
     try:
-        return OpenCassette(choice, accepts)
+        return OpenCassette(choice, check_content)
     except StorageError as exc:
         raise ConfigError(str(exc), path=f"{PATH}.path") from exc
 
@@ -215,23 +204,19 @@ AGAIN = (
 )
 
 
-def unrecorded(
+def unrecorded_error(
     asked: NormalizedRequest, cassette: CassetteContent, used: Collection[int], path: Path
 ) -> UnrecordedError:
-    """Return the error that says how `asked` differs from what `cassette` has.
+    """Return the error for a request that the cassette does not have, with its differences.
 
-    Args:
-        asked: The request.
-        cassette: What there is.
-        used: The numbers of the exchanges that have answered already.
-        path: Where that is.
+    `used` are the numbers of the exchanges that were replayed.
     """
-    same = [each for each in cassette.exchanges if each.request == asked.id]
+    same = [exchange for exchange in cassette.exchanges if exchange.request == asked.id]
     if same:
         times = "once" if len(same) == 1 else f"{len(same)} times"
         return UnrecordedError(
             f"this request is on the cassette {path.name} {times} (line "
-            f"{', '.join(str(each.line) for each in same[:10])}), but was sent more "
+            f"{', '.join(str(exchange.line) for exchange in same[:10])}), but was sent more "
             "often. Each recording is used once. Start again with `%jp cassette "
             f"replay`. {AGAIN}"
         )
@@ -251,96 +236,91 @@ def unrecorded(
 
 
 FOLLOW_UP: Final = 8
-"""So many messages an attempt that broke off may leave before the next one."""
+"""Limit of the messages that a failed attempt may add before the next one."""
 
 
 class OpenCassette:
-    """One use of one file; each exchange in it answers once.
+    """An open cassette. Each recorded exchange is replayed once.
 
     Args:
-        choice: The file, and what for.
-        accepts: Says whether the content of the file may answer; it raises an error if not.
-
-    Attributes:
-        choice: The file, and what for.
+        check_content: Raises an error if the content must not be used.
 
     Raises:
-        StorageError: If it cannot be read, and has to be.
+        StorageError: The file is needed and cannot be read.
     """
 
     def __init__(
-        self, choice: CassetteChoice, accepts: Callable[[bytes], object] = lambda _: None
+        self, choice: CassetteChoice, check_content: Callable[[bytes], object] | None = None
     ) -> None:
         assert choice.path is not None
         self.choice = choice
         self.path: Path = choice.path
         self._failed: dict[str, list[Exchange]] = {}
-        self._unanswered: list[Exchange] = []
+        self._held_failures: list[Exchange] = []
         self._used: set[int] = set()
-        self._missed = ""
-        known = _known(choice, accepts)
-        self.cassette = known or CassetteContent()
-        self._waiting: dict[str, deque[StoredExchange]] = {}
+        self._first_miss = ""
+        content = _read_content(choice, check_content)
+        self.cassette = content or CassetteContent()
+        self._remaining: dict[str, deque[StoredExchange]] = {}
         for exchange in self.cassette.exchanges:
             if self.is_offline or not _ends_in_failure(exchange, self.cassette):
-                self._waiting.setdefault(exchange.request, deque()).append(exchange)
-        self._writer = CassetteWriter(self.path, known, folder=choice.folder)
-        self._needless = {
+                self._remaining.setdefault(exchange.request, deque()).append(exchange)
+        self._writer = CassetteWriter(self.path, content, folder=choice.folder)
+        self._unneeded = {
             each.number
             for each in self.cassette.exchanges
             if choice.tools == "recorded" and self.cassette.is_inquiry(each)
         }
-        if known is not None:
-            _note(self.path, used=[*self._needless])
+        if content is not None:
+            _report_use(self.path, used=[*self._unneeded])
 
     @property
     def is_offline(self) -> bool:
-        """True if nobody but the tape answers."""
+        """True if no request is sent."""
         return self.choice.mode == "replay"
 
     @property
     def is_recording(self) -> bool:
-        """True if the model answers every request."""
+        """True if every request is sent and recorded."""
         return self.choice.mode == "record"
 
     @property
     def added(self) -> int:
-        """So many exchanges were written."""
+        """Number of exchanges that were written."""
         return self._writer.written
 
     @property
     def awaits_response(self) -> bool:
-        """True if models were asked for a recording, and none has answered yet."""
-        return bool(self._unanswered)
+        """True if a recording has failed requests and no response yet."""
+        return bool(self._held_failures)
 
     @property
     def used(self) -> int:
-        """So many exchanges of the file have answered."""
+        """Number of exchanges that were replayed."""
         return len(self._used)
 
     def unused(self) -> list[StoredExchange]:
-        """Return what has answered nothing yet; tools that do not run ask no model."""
-        done = self._used | self._needless
-        return [each for each in self.cassette.exchanges if each.number not in done]
+        """Return the exchanges that were not replayed, without questions of replaced tools."""
+        done = self._used | self._unneeded
+        return [exchange for exchange in self.cassette.exchanges if exchange.number not in done]
 
     def replay(self, asked: NormalizedRequest) -> Exchange | None:
-        """Return what `asked` was answered the next time; None: the model is to be asked.
+        """Return the next recorded exchange of `asked`; None: send the request.
 
         Raises:
-            UnrecordedError: If only the file may answer, and does not have it.
+            UnrecordedError: Only the cassette may be used, and it does not have the request.
         """
-        waiting = self._waiting.get(asked.id)
-        if waiting:
-            found = waiting.popleft()
-            self._used.add(found.number)
-            _note(self.path, used=[found.number])
-            return Exchange(asked, found.events, found.end)
+        if recordings := self._remaining.get(asked.id):
+            exchange = recordings.popleft()
+            self._used.add(exchange.number)
+            _report_use(self.path, used=[exchange.number])
+            return Exchange(asked, exchange.events, exchange.end)
         if self.is_offline:
             raise self._miss(asked)
         return None
 
     def results(self, last_message: str) -> Sequence[RecordedResult] | None:
-        """Return the results behind the message with that id; None: tools run."""
+        """Return the tool results after the message with this id; None: tools run."""
         if self.choice.tools != "recorded" or self.choice.mode == "record":
             return None
         found = self._results.of(last_message)
@@ -351,62 +331,59 @@ class OpenCassette:
         return RecordedResults(self.cassette)
 
     def _miss(self, asked: NormalizedRequest) -> UnrecordedError:
-        """Return the error for `asked`.
-
-        A tool whose question could not be answered goes on with an error, and the model would be
-        asked something else because of it: what was missed first is what is to be mended.
-        """
-        if self._missed and not asked.is_inquiry:
-            first, self._missed = self._missed, ""
+        # A tool continues with an error if its question to a model is missing. The next request is
+        # then missing too, so the first miss is reported.
+        if self._first_miss and not asked.is_inquiry:
+            first, self._first_miss = self._first_miss, ""
             return UnrecordedError(first)
-        error = unrecorded(asked, self.cassette, self._used, self.path)
+        error = unrecorded_error(asked, self.cassette, self._used, self.path)
         if asked.is_inquiry:
-            self._missed = self._missed or str(error)
+            self._first_miss = self._first_miss or str(error)
         return error
 
     def keep(self, exchange: Exchange) -> None:
         """Write `exchange`.
 
-        A recording begins with the first answer, and until then what it replaces stays. Where a
-        later run may ask again what failed, a failure is written with what came after it: one that
-        is the end would be replayed for ever.
+        A recording replaces the file at its first response. In other modes, a failure is written
+        only together with the later success: a replay would repeat a final failure each time.
 
         Raises:
-            StorageError: If that is not possible.
+            StorageError: The file cannot be written.
         """
         if self.choice.mode == "record":
             self._record(exchange)
         elif exchange.has_failed:
             self._failed.setdefault(exchange.request.id, []).append(exchange)
         else:
-            for each in (*self._went_before(exchange), exchange):
+            for each in (*self._take_failures(exchange), exchange):
                 self._add(each)
 
     def _record(self, exchange: Exchange) -> None:
-        waiting = [*self._unanswered, exchange]
+        self._held_failures.append(exchange)
         if exchange.has_failed and not self.added:
-            self._unanswered = waiting
             return
-        self._unanswered = []
-        for each in waiting:
+        exchanges, self._held_failures = self._held_failures, []
+        for each in exchanges:
             self._add(each)
 
     def _add(self, exchange: Exchange) -> None:
         self._writer.add(exchange)
-        _note(self.path, added=1, anew=self.choice.mode == "record")
+        _report_use(self.path, added=1, anew=self.choice.mode == "record")
 
-    def _went_before(self, exchange: Exchange) -> list[Exchange]:
-        """Return the failures that `exchange` made good, and forget them."""
-        found = self._failed.pop(exchange.request.id, [])
+    def _take_failures(self, exchange: Exchange) -> list[Exchange]:
+        """Remove and return the failed attempts before `exchange`."""
+        failures = self._failed.pop(exchange.request.id, [])
         last = {part.id for part in exchange.request.messages[-FOLLOW_UP:]}
         for request, failed in [*self._failed.items()]:
             if failed[0].request.messages and failed[0].request.messages[-1].id in last:
-                found = self._failed.pop(request) + found
-        return found
+                failures = self._failed.pop(request) + failures
+        return failures
 
 
-def _known(choice: CassetteChoice, accepts: Callable[[bytes], object]) -> CassetteContent | None:
-    """Return what the file holds; None: it does not matter, or there is none yet."""
+def _read_content(
+    choice: CassetteChoice, check_content: Callable[[bytes], object] | None
+) -> CassetteContent | None:
+    """Return the content of the file; None if it is not needed or does not exist yet."""
     assert choice.path is not None
     if choice.mode != "replay":
         refuse_unsafe_link(choice.path, choice.folder)
@@ -419,12 +396,14 @@ def _known(choice: CassetteChoice, accepts: Callable[[bytes], object]) -> Casset
             f"there is no cassette {choice.path}. Record it with `jp-nb run NOTEBOOK "
             "--record`, or with `%jp cassette record` before the first request"
         )
-    accepts(content := read_bytes(choice.path))
+    content = read_bytes(choice.path)
+    if check_content is not None:
+        check_content(content)
     return parse_cassette(choice.path, content)
 
 
 def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> bool:
-    """Return True if `exchange` failed and nothing was tried after it."""
+    """Return True if `exchange` failed and was not tried again."""
     if not exchange.has_failed:
         return False
     after = cassette.exchanges[exchange.number + 1 : exchange.number + 2]
@@ -441,13 +420,13 @@ def _ends_in_failure(exchange: StoredExchange, cassette: CassetteContent) -> boo
     return True
 
 
-def _note(path: Path, **what: JsonValue) -> None:
-    """Tell the runner `what` became of the file at `path`, if it wants to know.
+def _report_use(path: Path, **use: JsonValue) -> None:
+    """Report the use of the cassette at `path` to the runner, if there is one.
 
-    `used` are the exchanges that have answered, `added` so many that were written, `anew` if that
-    is all there is.
+    `used` are the numbers of replayed exchanges, `added` is the number of written ones, and `anew`
+    means that these replace the file.
     """
-    if place := os.environ.get(environment.CASSETTE_USE):
-        note = json.dumps({"cassette": str(path), **what})  # ASCII, whatever the path is
-        with open(place, "a", encoding="ascii") as file:
+    if log := os.environ.get(environment.CASSETTE_USE):
+        note = json.dumps({"cassette": str(path), **use})  # ASCII, whatever the path is
+        with open(log, "a", encoding="ascii") as file:
             file.write(note + "\n")

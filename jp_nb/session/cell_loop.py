@@ -51,9 +51,6 @@ class DeferredInterrupts:
     While `deferring`, SIGINT is counted, and `check` raises `KeyboardInterrupt`. Both callbacks run
     in the signal handler.
 
-    Args:
-        wake: Ends the current wait.
-
     Attributes:
         on_interrupt: Called for each interrupt.
         next_handler: Called once in place of the next deferred interrupt.
@@ -130,11 +127,9 @@ class Listener(Protocol):
 
     def wait(self, timeout: float) -> None:
         """Wait at most `timeout` seconds, not at all if there is work; on the cell's thread."""
-        ...
 
     def wake(self) -> None:
         """End the current or the next wait; from any thread."""
-        ...
 
 
 class _JobListener:
@@ -213,11 +208,7 @@ def _to_call_interrupted(exc: BaseException) -> CallInterrupted:
 
 
 class Timer:
-    """A job that runs later.
-
-    Attributes:
-        deadline: Time at which it is due, by the clock of its queue.
-    """
+    """A job that runs later."""
 
     def __init__(self, deadline: float, job: Job) -> None:
         self.deadline = deadline

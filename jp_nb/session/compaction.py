@@ -1,4 +1,4 @@
-"""Compaction by hand: what is sent of the active conversation is made shorter, or whole again.
+"""Compact the active conversation on request of the user, and undo compactions.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D128, D129.
 """
@@ -41,15 +41,14 @@ STOPPED: Final = "You stopped the compaction. The conversation is sent as before
 
 @dataclass(frozen=True, slots=True)
 class CompactionOptions:
-    """What a person wants to have made shorter.
+    """Options of a compaction that the user requests.
 
     Attributes:
-        rules: In place of those that are configured; None: these.
-        keep_first: In place of that of each rule.
-        keep_last: Likewise.
-        first: The first turn, in place of what is kept.
-        last: The last one.
-        directives: What counts of the configuration for this alone.
+        rules: Rules in place of the configured ones.
+        keep_first: Replaces the setting of each rule.
+        keep_last: Replaces the setting of each rule.
+        first: First turn to compact, in place of `keep_first`.
+        last: Last turn to compact, in place of `keep_last`.
     """
 
     rules: tuple[CompactionRule, ...] | None = None
@@ -60,20 +59,16 @@ class CompactionOptions:
     directives: tuple[Directive, ...] = ()
 
     def apply_bounds(self, rule: CompactionRule) -> CompactionRule:
-        """Return `rule` with the bounds that count here."""
+        """Return `rule` with the bounds of these options."""
         given = {"keep_first": self.keep_first, "keep_last": self.keep_last}
         return rule.model_copy(update={key: x for key, x in given.items() if x is not None})
 
 
 class ManualCompaction:
-    """Compactions of the active conversation, from the cell's thread.
-
-    Args:
-        active: The conversation.
-        turns: What runs turns, and asks for summaries.
+    """Compacts the active conversation, from the cell's thread.
 
     Raises:
-        UsageError: If a turn runs.
+        UsageError: A turn runs.
     """
 
     def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
@@ -87,41 +82,39 @@ class ManualCompaction:
         """The active conversation."""
         return self._active.document.conversation
 
-    def plan(self, order: CompactionOptions) -> CompactionPlan:
-        """Return what `order` would make shorter. Changes nothing.
+    def plan(self, options: CompactionOptions) -> CompactionPlan:
+        """Return the plan for `options`. Changes nothing.
 
         Raises:
-            ConfigError: If a directive or the configuration is wrong.
+            ConfigError: A directive or the configuration is not valid.
         """
         settings = self._active.settings
-        config = settings.draft(order.directives).config()
-        rules = order.rules or config.conversation.compaction.effective_rules
+        config = settings.draft(options.directives).config()
+        rules = options.rules or config.conversation.compaction.effective_rules
         planner = CompactionPlanner(self.stream, self._providers, now=self._active.clock())
-        given = [order.apply_bounds(rule) for rule in rules]
-        cuts = planner.steps(given, first=order.first, last=order.last)
-        return planner.plan(cuts, wants_summary=order.rules is not None)
+        given = [options.apply_bounds(rule) for rule in rules]
+        steps = planner.steps(given, first=options.first, last=options.last)
+        return planner.plan(steps, wants_summary=options.rules is not None)
 
     @property
     def _providers(self) -> list[str]:
         return self._active.settings.projection.providers()
 
     def tokens(self) -> int:
-        """Return about how many tokens of messages a model is sent now."""
+        """Return the estimated number of tokens of the current context."""
         return ContextTokens().of(build_context(self.stream, self._providers))
 
-    # --- it is done --------------------------------------------------------------------------
-
-    def carry_out(self, plan: CompactionPlan, order: CompactionOptions) -> list[Compaction]:
-        """Make shorter what is planned; return what was recorded.
+    def carry_out(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
+        """Carry out `plan`; return the recorded compactions.
 
         Raises:
-            ProviderError: If a model gave no summary; nothing was recorded but its tokens.
-            ConfigError: If there is no such model; nothing was recorded.
-            KeyboardInterrupt: If the kernel was interrupted; likewise.
+            ProviderError: A model wrote no summary. Only its usage was recorded.
+            ConfigError: The model does not exist. Nothing was recorded.
+            KeyboardInterrupt: The kernel was interrupted. Only the usage was recorded.
         """
         self._turns.repair_conversation(resumes=True)
         if any(cut.rule.summary is not None for cut in plan.steps):
-            return self._with_summaries(plan, order)
+            return self._with_summaries(plan, options)
         entries = mark_as_one_step([cut.entry() for cut in plan.steps])
         self._record(entries)
         return entries
@@ -130,9 +123,9 @@ class ManualCompaction:
         self.stream.append(*entries)
         self._turns.clear_context()
 
-    def _with_summaries(self, plan: CompactionPlan, order: CompactionOptions) -> list[Compaction]:
+    def _with_summaries(self, plan: CompactionPlan, options: CompactionOptions) -> list[Compaction]:
         settings, work = self._active.settings, self._turns.runner
-        draft = settings.draft(order.directives)
+        draft = settings.draft(options.directives)
         resolved = self._turns.resolve(settings.snapshot(draft), self.stream.id)
         output = work.begin_turn(resolved.basis.config)
         job = SummaryJob(plan, self._turns, resolved, output)
@@ -154,29 +147,23 @@ class ManualCompaction:
         self._record(told)
         return told
 
-    # --- it is taken back --------------------------------------------------------------------
-
     def find_last(self) -> list[Compaction]:
-        """Return those that `undo` would take back: the newest that were made in one step."""
+        """Return the newest compactions of one step, which `undo` undoes."""
         return [placed.entry for placed in last_step_of(active_compactions(self.stream.entries))]
 
     def undo(self) -> list[Compaction]:
-        """Take back the newest compactions that were made in one step; return them.
-
-        Nothing leaves the record. `[]` if there is none.
-        """
-        found = self.find_last()
-        if found:
-            self._record([make_revert(entry) for entry in reversed(found)])
-        return found
+        """Undo the newest compactions of one step and return them. The record keeps all entries."""
+        compactions = self.find_last()
+        if compactions:
+            self._record([make_revert(entry) for entry in reversed(compactions)])
+        return compactions
 
 
 class SummaryJob:
-    """Has a model write the summaries of a plan, while the cell waits.
+    """Writes the summaries of a plan while the cell waits. The first interrupt ends it.
 
     Attributes:
-        interrupt_count: How many interrupts it took notice of: the first ends it.
-        tokens: Counts what it takes.
+        interrupt_count: Number of handled interrupts.
     """
 
     def __init__(
@@ -191,31 +178,30 @@ class SummaryJob:
         self._task: asyncio.Task[object] | None = None
 
     async def run(self, stream: ConversationStream, providers: Sequence[str]) -> list[Compaction]:
-        """Return what is to be recorded.
+        """Return the compactions to record.
 
         Raises:
-            ProviderError: If a model gave no summary.
-            ConfigError: If there is no such model.
+            ProviderError: A model wrote no summary.
+            ConfigError: The model does not exist.
         """
         self._task = asyncio.current_task()
         entries: list[Compaction] = []
         try:
             entries = await make_compactions(self._plan.steps, stream, providers, self._summarize)
-        finally:  # what was waited for leaves no empty output
-            said = format_compaction_line(entries) if entries else NO_SUMMARY
-            self._output(Notice(said))
+        finally:  # never leave an empty output
+            self._output(Notice(format_compaction_line(entries) if entries else NO_SUMMARY))
         return entries
 
     async def _summarize(self, cut: CompactionStep, thread: RequestContext) -> str:
         summarizer = self._turns.resolver.summarizer(self._resolved, cut.rule)
-        return await summarizer.summarize(thread, waits=self._wait, spent=self.tokens.add)
+        return await summarizer.summarize(thread, waits=self._show_wait, spent=self.tokens.add)
 
-    def _wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
-        said = f"{model}, which is summarizing {self._plan.steps[0].turns}"
-        self._output(Waits(MODEL_WAITS, f"{said}: {again}" if again else said, until))
+    def _show_wait(self, model: str, *, again: str = "", until: float | None = None) -> None:
+        status = f"{model}, which is summarizing {self._plan.steps[0].turns}"
+        self._output(Waits(MODEL_WAITS, f"{status}: {again}" if again else status, until))
 
     def interrupt(self) -> None:
-        """Hear that the kernel was interrupted; called on the agent's loop."""
+        """Handle an interrupt of the kernel; called on the agent's loop."""
         self.interrupt_count += 1
         if self._task is not None:
             self._task.cancel()

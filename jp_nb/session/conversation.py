@@ -46,16 +46,11 @@ class ActiveConversation:
     `settings` and `trust` are loaded on first use, as `%load_ext` needs neither.
 
     Attributes:
-        document: The conversations of the notebook.
-        store: The storage backend of the record.
-        clock: The clock of new conversations.
-        headless: True if no user is available.
         restored: True if the notebook already had the active conversation.
         is_local: True if this process made every entry of it.
         inherited_entries: Number of entries that it began with; without later ones it is unused.
         without_notebook: True if no notebook keeps the record: its journal is found by folder.
         running: The current or last turn, or tool call of `%jp bench`.
-        notices: Notices to print for the user.
     """
 
     def __init__(
@@ -157,8 +152,6 @@ class ActiveConversation:
                 "it. If an `async def` tool blocks it, restart the kernel"
             )
 
-    # --- a new conversation ------------------------------------------------------------------
-
     def create_conversation(self, *, with_parent: bool = True) -> ConversationStream:
         """Return a new, inactive conversation.
 
@@ -214,8 +207,6 @@ class ActiveConversation:
             self.activate(self.create_conversation(with_parent=False), is_local=True)
         self._has_invalid_files = False
 
-    # --- another conversation ----------------------------------------------------------------
-
     def activate(
         self,
         stream: ConversationStream,
@@ -227,12 +218,8 @@ class ActiveConversation:
     ) -> None:
         """Make `stream` the active conversation; the previous one stays in the notebook.
 
-        Args:
-            stream: The conversation.
-            trusted: True if it is trusted.
-            is_local: True if this process made every entry of it.
-            settings: Its settings, if they are prepared.
-            inherits: Paths of settings of the user to copy from the previous one otherwise.
+        `is_local` means that this process made every entry of it. Without prepared `settings`, it
+        inherits the user's settings at the paths `inherits` from the previous one.
         """
         from jp_nb.rendering.tables import kept_notices
         from jp_nb.session.settings import Settings
@@ -336,11 +323,7 @@ class ActiveConversation:
         return [call.name for call in calls if not any(call is other for other in requests)]
 
     def add_interrupted_notice(self, recovered: Sequence[str] = ()) -> None:
-        """Add a notice if the last turn can be resumed, with the state of its tool calls.
-
-        Args:
-            recovered: Names of the tools whose results were recovered from the journal.
-        """
+        """Add a notice if the last turn can be resumed, with the state of its tool calls."""
         from jp_nb.record.turns import find_interrupted_turn
 
         turn = find_interrupted_turn(self.document.conversation, progress=self.call_progress)
@@ -384,7 +367,7 @@ class ActiveConversation:
             return self.store.location
         if not self.wants_journal:
             return f"kept in memory only (`record.journal` is off): {reason}"
-        if self.journal.is_failing:
+        if self.journal.has_failed:
             return f"kept in memory only (the journal cannot be written): {reason}"
         return f"kept in your journal, not in a notebook: {reason}"
 
@@ -406,8 +389,6 @@ class ActiveConversation:
 
     def _reload_settings(self) -> None:
         vars(self).pop("settings", None)
-
-    # --- trust -------------------------------------------------------------------------------
 
     def _is_same_as(self, previous: ActiveConversation) -> bool:
         new, old = self.document.conversation, previous.document.conversation

@@ -60,8 +60,6 @@ class ConversationList:
             log.append(read_turn(turn.number, turn.entries, status=status, images=stream.images))
         return log
 
-    # --- change the active conversation ------------------------------------------------------
-
     def new(self, *, keep_config: bool = False) -> None:
         """Make an empty conversation the active one; the old one stays in the notebook.
 
@@ -205,9 +203,6 @@ class NextConversation:
     """A conversation that becomes the active one with the next turn.
 
     Attributes:
-        stream: The conversation.
-        notice: Notice for the user, or "".
-        is_new: False for a branch of another conversation.
         trusted: True if the record is trusted.
         untrusted_count: Number of its first changes that are untrusted, if it is not trusted.
         inherits: Paths of settings of the user to copy from the active conversation.
@@ -293,7 +288,6 @@ class RepeatedTurns:
     """The turns of an earlier run of a cell, and all turns after them.
 
     Attributes:
-        first: Number of the first turn.
         turns: Number of turns from there on.
         options: Number of changes that the options of the first request made.
     """

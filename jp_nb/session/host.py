@@ -62,33 +62,26 @@ class RecordStore(Protocol):
 
     def changed(self) -> None:
         """Store the entries that were appended to the active conversation."""
-        ...
 
     def replaced(self) -> None:
         """Store the whole active conversation: it is another one, or was repaired."""
-        ...
 
     @property
     def location(self) -> str:
         """The place of the record, such as `kept in this notebook`."""
-        ...
 
     @property
     def unsaved_reason(self) -> str | None:
         """The reason that no notebook keeps the record; None if one does."""
-        ...
 
     def flush(self, timeout: float) -> bool:
         """Wait until every entry is stored; return False after `timeout` seconds."""
-        ...
 
     def flush_after_cell(self) -> None:
         """Wait briefly for the page, so that a save after the cell includes its entries."""
-        ...
 
     def can_reload(self, timeout: float) -> bool:
         """Return True if a page has every entry and replies with its record."""
-        ...
 
     def save(self, timeout: float = 10.0) -> str:
         """Save the notebook file now; return the place of the record in words.
@@ -96,19 +89,15 @@ class RecordStore(Protocol):
         Raises:
             StorageError: The file was not saved; the message has the reason.
         """
-        ...
 
     def saved_entries(self, conversation: str) -> int:
         """Return how many entries of `conversation` the notebook file is known to have."""
-        ...
 
     def take_notices(self) -> list[str]:
         """Return the notices for the user since the last call."""
-        ...
 
     def close(self) -> None:
         """Stop. Unsent entries stay in memory."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +123,10 @@ class NotebookStorage(Protocol):
     @property
     def path(self) -> Path | None:
         """The notebook file, if it is known."""
-        ...
 
     @property
     def headless(self) -> bool:
         """True if a runner executes the notebook without a user."""
-        ...
 
     def open(
         self, *, clock: Clock, base_config: Mapping[str, JsonValue], continues: bool = False
@@ -149,7 +136,6 @@ class NotebookStorage(Protocol):
         A headless run begins a new one, unless `continues` (`record.headless = "continue"`) or the
         runner asks for the stored one (D18).
         """
-        ...
 
 
 class TurnOutput(Protocol):
@@ -157,15 +143,12 @@ class TurnOutput(Protocol):
 
     def begin(self) -> None:
         """Show that the turn runs; on the cell's thread."""
-        ...
 
     def __call__(self, event: DisplayEvent) -> None:
         """Show `event`; never blocks."""
-        ...
 
     def finish(self) -> None:
         """Show the final state; on the cell's thread."""
-        ...
 
 
 class FrontEnd(Protocol):
@@ -174,23 +157,18 @@ class FrontEnd(Protocol):
     @property
     def prompter(self) -> Prompter:
         """The prompter of the agent."""
-        ...
 
     def unavailable_reason(self, config: AppConfig) -> str | None:
         """Return why no user can answer in the running cell; None if one may be there."""
-        ...
 
     def begin_turn(self, config: AppConfig) -> TurnOutput:
         """Return the display of a turn in the running cell; later prompts appear in that cell."""
-        ...
 
     def begin_question(self, config: AppConfig) -> None:
         """Show later prompts of the user's code in their own outputs of the running cell."""
-        ...
 
     def ask_form_in_cell(self, prompt: FormPrompt, *, keeps_record: bool) -> FormPromptEnd:
         """Show a form with several pages; see `ask_in_cell`."""
-        ...
 
     def ask_in_cell(self, prompt: Prompt, *, keeps_record: bool) -> PromptEnd:
         """Show `prompt` and wait for the user, on the cell's thread.
@@ -200,11 +178,9 @@ class FrontEnd(Protocol):
         Raises:
             KeyboardInterrupt: The kernel was interrupted. Every prompt has ended by then.
         """
-        ...
 
     def end(self) -> None:
         """Close open prompts: none outlives its cell."""
-        ...
 
 
 class Host(Protocol):
@@ -213,15 +189,12 @@ class Host(Protocol):
     @property
     def namespace(self) -> dict[str, Any]:
         """The user's variables, by name."""
-        ...
 
     def find_notebook(self) -> NotebookStorage:
         """Identify the notebook and its storage; may wait for a page to reply."""
-        ...
 
     def cell_run(self) -> CellRun:
         """Return the run of the current cell."""
-        ...
 
     def front_end(
         self, cell: CellLoop, elsewhere: Callable[[Callable[[], None]], None]
@@ -232,19 +205,15 @@ class Host(Protocol):
             cell: The queue of the cell's thread.
             elsewhere: Runs a function on the agent's event loop.
         """
-        ...
 
     def notebook_access(self, store: RecordStore) -> NotebookAccess:
         """Return the access of tools to the notebook whose record is in `store`."""
-        ...
 
     def show(self, bundle: Mapping[str, str]) -> None:
         """Display a MIME `bundle` in the running cell."""
-        ...
 
     def keep_error(self, error: BaseException) -> None:
         """Let a debugger open at `error`, the last exception of a tool; on the cell's thread."""
-        ...
 
     def last_error(self) -> LastError:
         """Return the last exception of a cell in this kernel.
@@ -252,8 +221,6 @@ class Host(Protocol):
         Raises:
             UsageError: No cell failed; the message says what to do.
         """
-        ...
 
     def show_in_one_line(self, error: BaseException) -> None:
         """Show `error` without jp_nb's traceback when it leaves the cell."""
-        ...

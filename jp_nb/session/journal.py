@@ -1,7 +1,7 @@
 """Write the journal of the active conversation, and recover journals of earlier kernels.
 
-An entry is in the journal before it is offered to the storage backend, and before a tool starts. A
-failure of the journal is reported once, and ends no turn.
+An entry is in the journal before the storage backend gets it, and before a tool starts. A failure
+is reported once and ends no turn.
 
 Source: `docs/record.md`.
 """
@@ -9,7 +9,7 @@ Source: `docs/record.md`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -93,7 +93,6 @@ class Recovery:
         resumable: Journal of the active conversation, at least as long as the notebook's record.
         candidates: Journals with entries that the notebook does not have, newest first.
         in_folder: Candidates of this folder without a notebook, newest first.
-        notices: Notices for the user.
         is_shared: True if another kernel also has the active conversation open.
         calls: Progress of tool calls of the active conversation, by event id.
     """
@@ -181,12 +180,7 @@ def stored_conversation(contents: JournalContents, document: Document) -> JsonOb
 
 
 def remove_headless(folder: JournalFolder, notebook: str) -> None:
-    """Remove the journals of headless runs of `notebook`, as a new run replaces them (D18).
-
-    Raises:
-        StorageError: Other users can access the folder of journals.
-        OSError: The folder cannot be read.
-    """
+    """Remove the journals of headless runs of `notebook`, as a new run replaces them (D18)."""
     for file in folder.abandoned():
         head = read_head(file.first_line())
         file.close(
@@ -352,12 +346,12 @@ def is_of_folder(head: JournalHead, notebook: str, kernel_folder: str) -> bool:
 
 def _format_folder_notice(found: Sequence[JournalContents]) -> str:
     listed = [_format_conversation(contents) for contents in found[:MAX_LISTED]]
-    if more := len(found) - MAX_LISTED:
-        listed += [f"{more} more"] if more > 0 else []
+    if (more := len(found) - MAX_LISTED) > 0:
+        listed.append(f"{more} more")
     if len(found) == 1:
         return IN_FOLDER.format("a conversation", "is", *listed, "it")
-    which = "the newest one, `%jp resume ID` another one"
-    return IN_FOLDER.format(f"{len(found)} conversations", "are", "; ".join(listed), which)
+    names = "the newest one, `%jp resume ID` another one"
+    return IN_FOLDER.format(f"{len(found)} conversations", "are", "; ".join(listed), names)
 
 
 def _format_conversation(contents: JournalContents) -> str:
@@ -383,7 +377,6 @@ class RecoverableConversation:
     """A conversation in a journal of an earlier kernel.
 
     Attributes:
-        path: The journal.
         stored: The conversation in the format of the notebook.
         calls: Progress of its open tool calls, by event id.
     """
@@ -404,16 +397,14 @@ class ConversationJournal:
     Every method is safe from any thread; `_lock` guards the state.
 
     Args:
-        document: The conversations of the notebook.
         notebook: Returns the current path of the notebook, if it is known.
         stored: Number of entries of the active conversation that the notebook already has.
         saved: Returns how many entries of a conversation the notebook file is known to have.
-        notices: Receives notices for the user.
-        folder: The folder of journals.
         kernel_folder: The kernel's folder, if no notebook keeps the conversation; else "".
 
     Attributes:
         calls: Progress of tool calls without a response, by the event ids of their requests.
+        has_failed: True if the journal could not be written.
         has_notebook_candidates: True if earlier kernels of this notebook left a conversation.
     """
 
@@ -437,7 +428,7 @@ class ConversationJournal:
         self._kernel_folder = kernel_folder
         self._lock = Lock()
         self._file: JournalFile | None = None
-        self._has_failed = self._is_wanted = False
+        self.has_failed = self._is_wanted = False
         self._candidates: list[Path] = []
         self.has_notebook_candidates = False
         self._closed_paths: dict[str, list[Path]] = {}
@@ -452,8 +443,6 @@ class ConversationJournal:
         self._written_head: tuple[JsonObject, JsonValue] = {}, None
         self._void_saved: int | None = None
         self.calls: dict[str, CallProgress] = {}
-
-    # --- recovery ----------------------------------------------------------------------------
 
     def recover(self) -> bool:
         """Append the entries that only the journal has; return True if there were any.
@@ -494,7 +483,11 @@ class ConversationJournal:
             self._document.extra.pop(SIGNATURE, None)
             if journal.contents.signature:
                 self._document.extra[SIGNATURE] = journal.contents.signature
-            self._notices.append(_format_recovered(len(missing)))
+            entries = "1 entry" if len(missing) == 1 else f"{len(missing)} entries"
+            self._notices.append(
+                f"restored from the journal: {entries} of this conversation that had not "
+                "reached the notebook when its kernel ended"
+            )
         head, here = journal.contents.head, (self._notebook, file_identity(self._notebook))
         renamed = self._notebook and (head.notebook, head.file) != here
         if renamed or not has_all_calls or (recovery.is_shared and self._base):
@@ -514,9 +507,6 @@ class ConversationJournal:
         """Return the newest conversation that the notebook does not have.
 
         It stays in its journal until `remove_restored` is called.
-
-        Args:
-            name: Its id, or the beginning of it.
 
         Raises:
             StorageError: There is one, but it cannot be read.
@@ -560,15 +550,10 @@ class ConversationJournal:
         self._candidates.remove(conversation.path)
         if (file := self._folder.take(conversation.path)) is not None:
             head, here = read_head(file.first_line()), self._notebook
-            ours = head and (
+            is_here = head is not None and (
                 is_of_notebook(head, here) or is_of_folder(head, here, self._kernel_folder)
             )
-            file.close(remove=bool(ours))
-
-    @property
-    def is_failing(self) -> bool:
-        """True if the journal could not be written."""
-        return self._has_failed
+            file.close(remove=is_here)
 
     def _continue_in(self, journal: RecoverableJournal) -> None:
         """Append to a journal of this conversation from now on."""
@@ -578,8 +563,6 @@ class ConversationJournal:
         self._file, self._base, self._written = journal.file, contents.head.base, contents.length
         self.calls = dict(contents.calls)
         self._written_head = contents.head.conversation, contents.signature
-
-    # --- changes of the conversation ---------------------------------------------------------
 
     def follow(self, *, is_stored: bool) -> None:
         """Continue with the document's active conversation; `is_stored`: its notebook has it.
@@ -618,43 +601,41 @@ class ConversationJournal:
 
     def write(self, *, wanted: bool = True) -> None:
         """Write new entries, or all after a repair; without `wanted`, remove the journal."""
-        with self._lock:
+        with self._writing():
             self._is_wanted = wanted
-            try:
-                if wanted:
-                    self._write()
-                else:
-                    self._remove_file()
-            except (OSError, StorageError) as exc:
-                self._report_failure(exc)
+            if wanted:
+                self._write()
+            else:
+                self._remove_file()
 
     def keep_progress(self, call: str, progress: CallProgress) -> None:
         """Write the progress of the tool call with the event id `call`."""
-        with self._lock:
+        with self._writing():
             self.calls[call] = progress
-            try:
-                if self._file is None and self._is_wanted:
-                    self._write()
-                elif self._file is not None:
-                    self._file.append(format_call_line(self._written_head[1], call, progress))
-            except (OSError, StorageError) as exc:
-                self._report_failure(exc)
+            if self._file is None and self._is_wanted:
+                self._write()
+            elif self._file is not None:
+                self._file.append(format_call_line(self._written_head[1], call, progress))
 
     def sync(self) -> None:
-        """Fsync the journal before a tool runs."""
+        """Write the journal to the disk (`fsync`) before a tool runs."""
+        with self._writing():
+            if self._file is not None:
+                self._file.sync()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Hold the lock, and report a failure instead of raising it."""
         with self._lock:
             try:
-                if self._file is not None:
-                    self._file.sync()
-            except OSError as exc:
+                yield
+            except (OSError, StorageError) as exc:
                 self._report_failure(exc)
 
     def close(self) -> None:
         """Close the journal, and remove it if the notebook is saved."""
         with self._lock:
             self._close_file()
-
-    # --- writing -----------------------------------------------------------------------------
 
     def _write(self) -> None:
         stream = self._stream
@@ -773,19 +754,11 @@ class ConversationJournal:
 
     def _report_failure(self, error: OSError | StorageError) -> None:
         """Add a notice once. The next entry tries again, with all missing entries."""
-        if self._has_failed:
+        if self.has_failed:
             return
-        self._has_failed = True
+        self.has_failed = True
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         self._notices.append(
             f"the journal of this conversation cannot be written ({reason}): unsaved entries are "
             "lost if the kernel dies"
         )
-
-
-def _format_recovered(count: int) -> str:
-    entries = "1 entry" if count == 1 else f"{count} entries"
-    return (
-        f"restored from the journal: {entries} of this conversation that had not "
-        "reached the notebook when its kernel ended"
-    )

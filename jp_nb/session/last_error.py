@@ -1,4 +1,4 @@
-"""Attach the last exception of a cell to a request, and explain it.
+"""Read the last exception of a cell, and write the request that asks the model about it.
 
 Source: `docs/guide.md`, `docs/decisions.md` D99.
 """
@@ -29,93 +29,85 @@ from jp_nb.values.base import ValueBudget
 from jp_nb.values.describe import describe
 
 MAX_LINKS = 5
-"""Errors that led to one another."""
+"""Limit of chained exceptions."""
 MAX_IN_GROUPS = 30
-"""Errors of one exception group, with those of the groups in it."""
+"""Limit of the exceptions of a group, with nested groups."""
 MAX_FRAMES = 30
-"""Calls of one error: the first and the last of them."""
+"""Limit of the calls of one exception: the first and the last of them."""
 MAX_NAMES = 24
-"""Names whose values are told, those nearest to the error first."""
+"""Limit of the names with values, nearest to the exception first."""
 FRAMES_WITH_NAMES = 3
-"""Calls of the user's own code, the last ones, whose names are told."""
+"""Number of the last calls in user code whose names have values."""
 MAX_FAILING_LINES = 20
-"""Lines of the statement that failed."""
+"""Limit of the lines of the failed statement."""
 AROUND = 2
-"""Lines above and below it."""
+"""Lines of context above and below it."""
 
 LabelOf = Callable[[str], "str | None"]
-"""Returns what a person calls the cell whose code has that file name; None: it is no cell's."""
+"""Returns the label of the cell whose code has this file name; None for other files."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """One call on the way to an error.
+    """A call in a traceback.
 
     Attributes:
-        where: Such as `Cell In[3], line 2, in f`.
-        source: Lines of the user's own code by number; none of a library's.
-        failing: The numbers of those that failed.
+        location: For example `Cell In[3], line 2, in f`.
+        source: Lines of user code by number; empty for a library.
+        failing: The numbers of the failed lines.
     """
 
-    where: str
+    location: str
     source: Mapping[int, str]
     failing: range = range(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """One of the errors that led to one another.
+class ChainedError:
+    """An exception in a chain of causes.
 
     Attributes:
-        said: Its type and text.
-        calls: The calls to where it was raised, the last one last.
-        left_out: So many of them are left out.
-        left_out_at: In front of that one.
-        caused: True if it was named as the cause of the next one; else it was being handled.
+        omitted_at: Index of the call after the omitted ones.
+        caused: True if it is the `__cause__` of the next one, False if its `__context__`.
     """
 
-    said: str
+    message: str
     calls: tuple[FailedCall, ...]
-    left_out: int = 0
-    left_out_at: int = 0
+    omitted: int = 0
+    omitted_at: int = 0
     caused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NamedValue:
-    """A name in a line that failed, and its value where that line is."""
+    """A name in a failed line, and its value there."""
 
     name: str
-    where: str
+    location: str
     value: object
 
 
 @dataclass(frozen=True, slots=True)
 class LastError:
-    """An error that left a cell.
+    """An exception that left a cell.
 
     Attributes:
-        cell: What a person calls the cell; "" if it is not known.
-        source: The cell's source.
-        line: The number of its line that failed; None if that is not known.
-        links: The errors that led to one another, the last one last.
-        names: What the names in the failing lines are.
+        cell: Label of the cell; "" if it is unknown.
+        line: Number of the failed line; None if it is unknown.
+        links: The chain of exceptions, most recent last.
     """
 
     cell: str
     source: str
     line: int | None
-    links: tuple[Link, ...]
+    links: tuple[ChainedError, ...]
     names: tuple[NamedValue, ...]
 
 
 def read_error(error: BaseException, label_of: LabelOf, *, raw_cell: str | None) -> LastError:
-    """Return `error` with its causes, the cell that failed, and the names in the lines that did.
+    """Read an exception with its causes, the failed cell, and the values of names in failed lines.
 
-    Args:
-        error: As it left the cell.
-        label_of: Names cells by the file names of their code.
-        raw_cell: The cell's source as the person wrote it, if known.
+    `label_of` returns the labels of cells. `raw_cell` is the source as the user wrote it, if known.
     """
     reader = _ErrorReader(label_of)
     chain = list(_chain(error))
@@ -125,52 +117,52 @@ def read_error(error: BaseException, label_of: LabelOf, *, raw_cell: str | None)
 
 
 def _chain(error: BaseException) -> Iterator[tuple[BaseException, bool]]:
-    """Yield what led to `error`, it last, and and if each is named as the cause of the next."""
-    found, seen = [(error, False)], {id(error)}
-    while len(found) < MAX_LINKS:
-        last = found[-1][0]
+    """Yield the chain of `error`, most recent last, with True for an explicit cause."""
+    chain, seen = [(error, False)], {id(error)}
+    while len(chain) < MAX_LINKS:
+        last = chain[-1][0]
         before = last.__cause__ or (None if last.__suppress_context__ else last.__context__)
         if before is None or id(before) in seen:
             break
         seen.add(id(before))
-        found.append((before, last.__cause__ is before))
-    yield from reversed(found)
+        chain.append((before, last.__cause__ is before))
+    yield from reversed(chain)
 
 
 class _ErrorReader:
-    """Reads the calls of errors; the user's own code is whatever is not installed."""
+    """Reads exceptions. Files outside of the installed libraries are user code."""
 
     def __init__(self, label_of: LabelOf) -> None:
         self._label_of = label_of
         paths = sysconfig.get_paths()
-        kinds = ("purelib", "platlib", "platstdlib", "stdlib")  # packages lie below the library
+        kinds = ("purelib", "platlib", "platstdlib", "stdlib")  # packages are inside the library
         self._libraries = [Path(paths[kind]) for kind in kinds]
         self._libraries.append(Path(__file__).parents[2] / "jp_nb")
 
-    # --- calls -------------------------------------------------------------------------------
-
-    def link(self, error: BaseException, *, caused: bool) -> Link:
+    def link(self, error: BaseException, *, caused: bool) -> ChainedError:
         frames = self._frames(error)
-        left_out = max(len(frames) - MAX_FRAMES, 0)
+        omitted = max(len(frames) - MAX_FRAMES, 0)
         at = MAX_FRAMES // 3
-        if left_out:
-            del frames[at : at + left_out]
+        if omitted:
+            del frames[at : at + omitted]
         calls = tuple(self._call(frame, summary) for frame, summary in frames)
-        return Link(self._said(error), calls, left_out, at, caused)
+        return ChainedError(self._format_error(error), calls, omitted, at, caused)
 
     def _frames(self, error: BaseException) -> list[tuple[FrameType, traceback.FrameSummary]]:
-        """Return the calls of `error`, without what runs cells above the first own one."""
+        """Return the calls of `error` from the first one in user code."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         summaries = traceback.extract_tb(error.__traceback__)
-        both = list(zip(frames, summaries, strict=False))  # `sys.tracebacklimit` cuts the latter
-        nowhere = len(both) if isinstance(error, SyntaxError) else 0  # nothing of theirs was run
+        both = list(
+            zip(frames, summaries, strict=False)
+        )  # `sys.tracebacklimit` limits the summaries
+        default = len(both) if isinstance(error, SyntaxError) else 0  # user code did not run
         own = (n for n, (_, each) in enumerate(both) if self._is_own(each.filename))
-        return both[next(own, nowhere) :]
+        return both[next(own, default) :]
 
     def _call(self, frame: FrameType, summary: traceback.FrameSummary) -> FailedCall:
-        where = self._where(summary)
+        location = self._location(summary)
         if not self._is_own(summary.filename):
-            return FailedCall(where, {})
+            return FailedCall(location, {})
         failing = _failing(summary)
         around = 0 if summary.name == "<module>" else AROUND
         first = max(failing.start - around, frame.f_code.co_firstlineno, 1)
@@ -178,22 +170,22 @@ class _ErrorReader:
         last = min(failing.stop + around, len(lines) + 1, _last_line(frame.f_code) + 1)
         wanted = range(first, max(last, failing.start))
         return FailedCall(
-            where, {n: lines[n - 1].rstrip() for n in wanted if n <= len(lines)}, failing
+            location, {n: lines[n - 1].rstrip() for n in wanted if n <= len(lines)}, failing
         )
 
-    def _where(self, summary: traceback.FrameSummary) -> str:
+    def _location(self, summary: traceback.FrameSummary) -> str:
         inside = "" if summary.name == "<module>" else f", in {summary.name}"
-        return f"{self._short(summary.filename)}, line {summary.lineno}{inside}"
+        return f"{self._short_path(summary.filename)}, line {summary.lineno}{inside}"
 
-    def _said(self, error: BaseException) -> str:
+    def _format_error(self, error: BaseException) -> str:
         if isinstance(error, BaseExceptionGroup):
-            return "\n".join(_group(error, self._said))
-        said = "".join(traceback.format_exception_only(error)).rstrip()
+            return "\n".join(_format_group(error, self._format_error))
+        message = "".join(traceback.format_exception_only(error)).rstrip()
         if isinstance(error, SyntaxError) and error.filename:
-            said = said.replace(f'File "{error.filename}"', self._short(error.filename), 1)
-        return said
-
-    # --- files -------------------------------------------------------------------------------
+            message = message.replace(
+                f'File "{error.filename}"', self._short_path(error.filename), 1
+            )
+        return message
 
     def _is_own(self, filename: str) -> bool:
         if self._label_of(filename) is not None:
@@ -204,23 +196,21 @@ class _ErrorReader:
         path = Path(filename)
         return next((base for base in self._libraries if path.is_relative_to(base)), None)
 
-    def _short(self, filename: str) -> str:
-        """Return `filename` as a person knows it: a cell's name, or a path from somewhere known."""
+    def _short_path(self, filename: str) -> str:
+        """Return the label of a cell, or a path relative to a known folder."""
         if (label := self._label_of(filename)) is not None:
             return label
         path, library = Path(filename), self._library_of(filename)
-        for base, sign in ((library, ""), (Path.cwd(), ""), (_home(), "~/")):
+        for base, prefix in ((library, ""), (Path.cwd(), ""), (_home(), "~/")):
             if base is not None and path.is_relative_to(base):
-                return f"{sign}{path.relative_to(base).as_posix()}"
+                return f"{prefix}{path.relative_to(base).as_posix()}"
         return filename
-
-    # --- the cell ----------------------------------------------------------------------------
 
     def failing_cell(
         self, error: BaseException, raw_cell: str | None
     ) -> tuple[str, str, int | None]:
-        """Return the name and the source of the cell that failed, and the line that did."""
-        for filename, line in self._places(error):
+        """Return label and source of the failed cell, and its failed line."""
+        for filename, line in self._locations(error):
             if (label := self._label_of(filename)) is None:
                 continue
             source = "".join(linecache.getlines(filename))
@@ -228,16 +218,14 @@ class _ErrorReader:
             return label, *(written or (source, line))
         return "", raw_cell or "", None
 
-    def _places(self, error: BaseException) -> Iterator[tuple[str, int | None]]:
+    def _locations(self, error: BaseException) -> Iterator[tuple[str, int | None]]:
         for _, summary in self._frames(error):
             yield summary.filename, summary.lineno
         if isinstance(error, SyntaxError) and error.filename:
             yield error.filename, error.lineno
 
-    # --- names -------------------------------------------------------------------------------
-
     def names(self, chain: Iterator[tuple[BaseException, bool]]) -> Iterator[NamedValue]:
-        """Yield what the names in the failing lines of the user's code are, the nearest first."""
+        """Yield the values of names in failed lines of user code, the nearest first."""
         seen: set[tuple[str, int]] = set()
         for error, _ in chain:
             own = [each for each in self._frames(error) if self._is_own(each[1].filename)]
@@ -246,25 +234,26 @@ class _ErrorReader:
                     if (name, id(value)) in seen or len(seen) == MAX_NAMES:
                         continue
                     seen.add((name, id(value)))
-                    yield NamedValue(name, self._where(summary), value)
+                    yield NamedValue(name, self._location(summary), value)
 
 
-def _group(
-    error: BaseExceptionGroup[BaseException], said: Callable[[BaseException], str]
+def _format_group(
+    error: BaseExceptionGroup[BaseException], format_error: Callable[[BaseException], str]
 ) -> Iterator[str]:
-    """Yield the lines of a group: its own, and those of the first errors in it, at any depth.
+    """Yield lines for a group and its first exceptions, at any depth.
 
-    The traceback module goes through all of a group whatever it shows: the same few errors may be
-    in there a thousand times over.
+    The traceback module visits every exception of a group, which can be very many.
     """
     waiting: list[tuple[int, str, BaseException]] = [(0, "", error)]
-    told = 0
-    while waiting and told < MAX_IN_GROUPS:
+    count = 0
+    while waiting and count < MAX_IN_GROUPS:
         depth, mark, each = waiting.pop()
-        told += 1
+        count += 1
         parts = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
         text = (
-            base_module.error_summary(each) if isinstance(each, BaseExceptionGroup) else said(each)
+            base_module.error_summary(each)
+            if isinstance(each, BaseExceptionGroup)
+            else format_error(each)
         )
         yield f"{'  ' * depth}{mark}{text}"
         nested = [(depth + 1, f"[{n}] ", part) for n, part in enumerate(parts[:MAX_IN_GROUPS])]
@@ -284,17 +273,19 @@ def _last_line(code: CodeType) -> int:
 
 
 def _as_written(raw_cell: str, source: str, line: int | None) -> tuple[str, int | None] | None:
-    """Return `raw_cell` with the line in it that is `line` of `source`, which IPython made of it.
+    """Return `raw_cell` and its line for `line` of `source`, which IPython made of it.
 
-    None if that line is another one: then what was made tells more.
+    None if IPython changed that line: then `source` is more helpful.
     """
     lines = raw_cell.splitlines()
-    while lines and not lines[0].strip():  # IPython leaves them out, and counts from there
+    while lines and not lines[0].strip():  # IPython removes these
         del lines[0]
-    written, made = "\n".join(lines), source.splitlines()
+    written, transformed = "\n".join(lines), source.splitlines()
     if line is None or not 0 < line <= len(lines):
-        return None if made else (written, None)
-    same = not made or (line <= len(made) and lines[line - 1].strip() == made[line - 1].strip())
+        return None if transformed else (written, None)
+    same = not transformed or (
+        line <= len(transformed) and lines[line - 1].strip() == transformed[line - 1].strip()
+    )
     return (written, line) if same else None
 
 
@@ -311,9 +302,9 @@ def _values(frame: FrameType, summary: traceback.FrameSummary) -> Iterator[tuple
 
 
 def names_in(code: str) -> list[str]:
-    """Return the variables in `code`, lines of a program, in their order; attributes are none."""
+    """Return the variables in lines of code, in order, without attributes."""
     code = textwrap.dedent(code)
-    for whole in (code, f"{code.rstrip()}\n    pass"):  # the head of a block
+    for whole in (code, f"{code.rstrip()}\n    pass"):  # the first line of a block
         try:
             tree = ast.parse(whole)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -321,41 +312,41 @@ def names_in(code: str) -> list[str]:
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
         found.sort(key=lambda node: (node.lineno, node.col_offset))
         return list(dict.fromkeys(node.id for node in found))
-    return list(dict.fromkeys(_words(code)))
+    return list(dict.fromkeys(_token_names(code)))
 
 
-def _words(code: str) -> Iterator[str]:
-    """Yield the names in `code` that is no whole statement."""
+def _token_names(code: str) -> Iterator[str]:
+    """Yield the names in an incomplete statement."""
     before = ""
     try:
         for token in tokenize.generate_tokens(io.StringIO(code).readline):
             if token.type == tokenize.ERRORTOKEN and token.string[0] in "'\"":
-                return  # in a text that does not end, Python 3.11 goes on
+                return  # Python 3.11 continues inside an unclosed string
             is_name = token.type == tokenize.NAME and not keyword.iskeyword(token.string)
             if is_name and before != ".":
                 yield token.string
             before = token.string
-    except (tokenize.TokenError, SyntaxError):  # it ends in the middle
+    except (tokenize.TokenError, SyntaxError):  # the statement is incomplete
         return
 
 
 def _home() -> Path | None:
     try:
         return Path.home()
-    except RuntimeError:  # who runs this has none
+    except RuntimeError:  # the user has no home
         return None
 
 
 MAX_LINE = 400
-"""Characters of a line of source."""
-MAX_SAID = 2000
-"""Characters of what an error says."""
+"""Limit of the characters of a source line."""
+MAX_MESSAGE = 2000
+"""Limit of the characters of an exception message."""
 MAX_VALUE = 800
-"""Characters of the description of one value."""
-SHORTEST_ROOM = 2000
-"""Characters of the whole, however small it is configured to be."""
+"""Limit of the characters of a value."""
+MIN_CHARS = 2000
+"""Lower bound of the configured limit of a request."""
 
-ASKED = "Explain this error and how to fix it."
+DEFAULT_QUESTION = "Explain this error and how to fix it."
 _CAUSED = "The error above was the direct cause of the following error:"
 _HANDLED = "During handling of the error above, another error occurred:"
 
@@ -363,34 +354,34 @@ _HANDLED = "During handling of the error above, another error occurred:"
 def error_request(
     error: LastError, question: str = "", *, room: int, namespace: Mapping[str, Any]
 ) -> str:
-    """Return the request: what is asked, the cell, the traceback, and the values of names in it.
+    """Return a request with the question, the cell, the traceback, and the values of names.
 
-    What is of the notebook is at most about `room` characters, is marked as data, and has no
-    secrets in it, as far as those can be told by their names, their looks or the variables of
-    `namespace` that hold them. Call it on the thread on which the values live.
+    Content of the notebook has at most about `room` characters, and is marked as data. Secrets are
+    hidden if their name, their form, or a variable of `namespace` identifies them. Call it on the
+    cell's thread.
     """
-    return _Writer(error, namespace).request(question.strip() or ASKED, max(room, SHORTEST_ROOM))
+    return _RequestWriter(error, namespace).request(
+        question.strip() or DEFAULT_QUESTION, max(room, MIN_CHARS)
+    )
 
 
-class _Writer:
-    """Writes what a model is told of `error`, without the secrets in `namespace`."""
+class _RequestWriter:
+    """Writes the request about `error`, without the secrets in `namespace`."""
 
     def __init__(self, error: LastError, namespace: Mapping[str, Any]) -> None:
         self._error = error
         known = {named.name: named.value for named in error.names}
         self._hide = NotebookSecrets({**namespace, **known})
 
-    def request(self, asked: str, room: int) -> str:
+    def request(self, question: str, room: int) -> str:
         calls = DataSection("traceback, most recent call last", self._traceback(room * 4 // 10))
         return frame_sections(
-            f"{asked}\n", [*self._cell(room * 3 // 10), calls, *self._names(room // 4)]
+            f"{question}\n", [*self._cell(room * 3 // 10), calls, *self._names(room // 4)]
         )
 
     def _cleared(self, text: str, *, code: bool = False) -> str:
-        """Return `text` without secrets and escapes; lines stay lines."""
+        """Return `text` without secrets and control characters, except line breaks."""
         return self._hide(plain(text, limit=len(text)), code=code)
-
-    # --- the cell ----------------------------------------------------------------------------
 
     def _cell(self, room: int) -> Iterator[DataSection]:
         error = self._error
@@ -403,15 +394,13 @@ class _Writer:
         yield DataSection(f"{error.cell or 'the cell'}{at}", text)
 
     def _code(self, lines: Mapping[int, str]) -> dict[int, str]:
-        """Return numbered `lines` without secrets, also where one takes several lines."""
-        seen = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
-        cleared = self._hide("\n".join(seen), code=True).split("\n")
+        """Return numbered `lines` without secrets, also those that span lines."""
+        plain_lines = (plain(line, limit=len(line)).replace("\n", " ") for line in lines.values())
+        cleared = self._hide("\n".join(plain_lines), code=True).split("\n")
         return dict(zip(lines, cleared, strict=True))
 
-    # --- the traceback -----------------------------------------------------------------------
-
     def _traceback(self, room: int) -> str:
-        """Return the calls of all errors; the first ones are left out where there is no room."""
+        """Return the calls of all exceptions, without the first ones if there is no room."""
         links = self._error.links
         lines: list[str] = []
         for link in links:
@@ -420,27 +409,27 @@ class _Writer:
                 lines += ["", _CAUSED if link.caused else _HANDLED, ""]
         return "\n".join(lines)
 
-    def _link(self, link: Link, room: int) -> Iterator[str]:
-        said = self._cleared(link.said[:MAX_SAID]) + ("…" if len(link.said) > MAX_SAID else "")
-        said = said[: max(room, MAX_LINE)]
+    def _link(self, link: ChainedError, room: int) -> Iterator[str]:
+        message = self._cleared(link.message[:MAX_MESSAGE]) + (
+            "…" if len(link.message) > MAX_MESSAGE else ""
+        )
+        message = message[: max(room, MAX_LINE)]
         calls = [list(self._call(call)) for call in link.calls]
         first = _first_with_room(
-            [sum(map(len, call)) + len(call) for call in calls], room - len(said)
+            [sum(map(len, call)) + len(call) for call in calls], room - len(message)
         )
-        beyond = link.left_out if first > link.left_out_at else 0
-        yield from _left_out(first + beyond, "call")
+        beyond = link.omitted if first > link.omitted_at else 0
+        yield from _format_omitted(first + beyond, "call")
         for number, call in enumerate(calls[first:], start=first):
-            if link.left_out and not beyond and number == link.left_out_at:
-                yield from _left_out(link.left_out, "call")
+            if link.omitted and not beyond and number == link.omitted_at:
+                yield from _format_omitted(link.omitted, "call")
             yield from call
-        yield said
+        yield message
 
     def _call(self, call: FailedCall) -> Iterator[str]:
-        yield one_line(call.where)
+        yield one_line(call.location)
         lines = self._code(call.source) if call.source else {}
         yield from (f"  {line}" for line in _excerpt(lines, call.failing, len(lines) * MAX_LINE))
-
-    # --- values ------------------------------------------------------------------------------
 
     def _names(self, room: int) -> Iterator[DataSection]:
         text = "\n".join(self._values(self._error.names, room))
@@ -448,16 +437,15 @@ class _Writer:
             yield DataSection("values of the names in the failed lines, nearest first", text)
 
     def _values(self, names: Sequence[NamedValue], room: int) -> Iterator[str]:
-        """Yield a text for each of `names`, as many as have `room`."""
+        """Yield a text for each of `names`, as long as there is `room`."""
         for number, each in enumerate(names):
-            said = (
-                f"{each.name} ({one_line(each.where)}): {self._value(each, min(MAX_VALUE, room))}"
-            )
-            room -= len(said) + 1
+            value = self._value(each, min(MAX_VALUE, room))
+            text = f"{each.name} ({one_line(each.location)}): {value}"
+            room -= len(text) + 1
             if room < 0:
-                yield from _left_out(len(names) - number, "name")
+                yield from _format_omitted(len(names) - number, "name")
                 return
-            yield said
+            yield text
 
     def _value(self, named: NamedValue, room: int) -> str:
         value = named.value
@@ -470,13 +458,13 @@ class _Writer:
 
 
 def _is_key(value: str | bytes) -> bool:
-    """Return True if `value` is one word that may be a key."""
+    """Return True if `value` is one word that looks like a key."""
     text = value if isinstance(value, str) else value.decode(errors="replace")
     return len(text.split()) == 1 and looks_like_secret(text)
 
 
 def _first_with_room(sizes: Sequence[int], room: int) -> int:
-    """Return from which of texts of such `sizes` on there is `room`; the last one always has it."""
+    """Return the index from which on texts of these `sizes` fit `room`, at most the last one."""
     first = len(sizes)
     while first and room >= sizes[first - 1]:
         first -= 1
@@ -485,7 +473,7 @@ def _first_with_room(sizes: Sequence[int], room: int) -> int:
 
 
 def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
-    """Yield numbered `lines`, the failing ones marked: those around them that have `room`."""
+    """Yield numbered `lines` with marks on failed ones: the nearest ones that fit `room`."""
     width = len(str(max(lines, default=0)))
     shown = {
         number: f"{'→' if number in failing else ' '} {number:>{width}} {line[:MAX_LINE]}"
@@ -500,11 +488,11 @@ def _excerpt(lines: dict[int, str], failing: range, room: int) -> Iterator[str]:
         kept.add(number)
     above = sum(number < min(kept, default=0) for number in shown)
     below = len(shown) - len(kept) - above
-    yield from _left_out(above, "line")
+    yield from _format_omitted(above, "line")
     yield from (shown[number].rstrip() for number in sorted(kept))
-    yield from _left_out(below, "line")
+    yield from _format_omitted(below, "line")
 
 
-def _left_out(count: int, what: str) -> Iterator[str]:
+def _format_omitted(count: int, what: str) -> Iterator[str]:
     if count:
         yield f"… ({count} {what}{'' if count == 1 else 's'} omitted)"

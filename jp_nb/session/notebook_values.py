@@ -1,7 +1,7 @@
 """Attach variables to a request, and replace `{{name}}` in its text.
 
-The cell's thread describes the variables when a turn begins, and the agent's thread reads the
-result.
+The cell's thread describes the variables when a turn begins. The agent's thread reads the
+descriptions.
 
 Source: `docs/values.md`, `docs/decisions.md` D85, `docs/guide.md`.
 """
@@ -33,37 +33,39 @@ LATER: Final = "(Attached during the turn. The description follows in the next t
 
 
 class AttachedValues:
-    """What was said of each attached value when the turn began."""
+    """Descriptions of the attached values, made when the turn began."""
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[Attachment, ...] | AttachmentError] = {}
+        self._descriptions: dict[str, tuple[Attachment, ...] | AttachmentError] = {}
 
     def describe(
         self, urls: Sequence[str], namespace: Mapping[str, Any], budget: ValueBudget
     ) -> None:
-        """Describe what `urls` name, on the cell's thread; what cannot be is an error of `of`."""
-        self._told = {url: _told(url, namespace, budget) for url in urls if is_value(url)}
+        """Describe the values of `urls`, on the cell's thread; `get` raises the errors."""
+        self._descriptions = {
+            url: _describe_value(url, namespace, budget) for url in urls if is_value(url)
+        }
 
     def get(self, url: str) -> tuple[Attachment, ...]:
-        """Return what was said of the value that `url` names: its text, then its images.
+        """Return the text and the images of the value that `url` names.
 
         Raises:
-            AttachmentError: If there was no such value.
+            AttachmentError: The value did not exist.
         """
-        told = self._told.get(url)
-        if told is None:
+        description = self._descriptions.get(url)
+        if description is None:
             return (Attachment(parse_attachment_url(url).path, "text/plain", LATER),)
-        if isinstance(told, AttachmentError):
-            raise told
-        return told
+        if isinstance(description, AttachmentError):
+            raise description
+        return description
 
 
 def is_value(url: str) -> bool:
-    """Return True if `url` names a value of the notebook, and not a file."""
+    """Return True if `url` is of a notebook value, not a file."""
     return parse_attachment_url(url).type.lower() == VALUE
 
 
-def _told(
+def _describe_value(
     url: str, namespace: Mapping[str, Any], budget: ValueBudget
 ) -> tuple[Attachment, ...] | AttachmentError:
     expression = parse_attachment_url(url).path
@@ -71,24 +73,24 @@ def _told(
         value = read_value_path(expression).follow(namespace)
     except ValuePathError as exc:
         return AttachmentError(url, f"the value {expression!r} cannot be attached: {exc}")
-    said = describe(value, budget, name=expression)
+    description = describe(value, budget, name=expression)
     images = [
         Attachment(f"{expression}, image {number}", image.media_type, image.content)
-        for number, image in enumerate(said.images, 1)
+        for number, image in enumerate(description.images, 1)
     ]
-    return (Attachment(expression, "text/plain", said.text), *images)
+    return (Attachment(expression, "text/plain", description.text), *images)
 
 
 def resolve_variables(
     directives: Sequence[Directive], namespace: Mapping[str, Any], folder: Path
 ) -> tuple[list[Directive], list[str]]:
-    """Return `directives` with the variables that `-a` names as URLs, and what was chosen.
+    """Return `directives` with URLs for the variables of `-a`, and notices about the choice.
 
-    A file goes before a variable of the same name.
+    A file has priority over a variable of the same name.
     """
-    chosen, notices = [], []
+    resolved, notices = [], []
     for directive in directives:
-        url = _variable(directive, namespace)
+        url = _variable_url(directive, namespace)
         if url is not None and (folder / directive.text).exists():
             notices.append(
                 f"-a {directive.text} attaches the file of that name. To attach the "
@@ -100,12 +102,11 @@ def resolve_variables(
                 f"the variable {parse_attachment_url(url).path} is attached and described "
                 "again for each turn"
             )
-        chosen.append(directive)
-    return chosen, notices
+        resolved.append(directive)
+    return resolved, notices
 
 
-def _variable(directive: Directive, namespace: Mapping[str, Any]) -> str | None:
-    """Return the URL of the variable that `-a` names; None if it names none."""
+def _variable_url(directive: Directive, namespace: Mapping[str, Any]) -> str | None:
     if directive.kind != "attach":
         return None
     try:
@@ -116,28 +117,28 @@ def _variable(directive: Directive, namespace: Mapping[str, Any]) -> str | None:
 
 
 def interpolate(text: str, namespace: Mapping[str, Any], budget: ValueBudget) -> Description:
-    r"""Return `text` with the values of names in place of their expressions, and their images.
+    r"""Return `text` with values in place of their expressions, and the images of the values.
 
-    Those are `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` and `{{name[1:5]}}`. A
-    text is put in as it is, any other value as `describe` has it, each within `budget`. `\{{`
-    stands for itself, single braces are never touched.
+    The expressions are `{{name}}`, `{{name.attr}}`, `{{name["key"]}}`, `{{name[0]}}` and
+    `{{name[1:5]}}`. A string is inserted as it is, other values are described within `budget`.
+    `\{{` is literal, and single braces are unchanged.
 
     Raises:
-        UsageError: If a name is unknown, a part of it is missing, or it is no such expression.
+        UsageError: A name or a part of it does not exist, or an expression is not valid.
     """
     images: list[Image] = []
 
     def value(expression: str) -> str:
-        said = describe(evaluate(expression, namespace), budget, name=expression)
-        images.extend(image for image in said.images if image not in images)
-        return said.text
+        description = describe(evaluate(expression, namespace), budget, name=expression)
+        images.extend(image for image in description.images if image not in images)
+        return description.text
 
-    lines = ["".join(_replaced(line, value)) for line in text.split("\n")]
+    lines = ["".join(_replace_expressions(line, value)) for line in text.split("\n")]
     return Description("\n".join(lines), tuple(images))
 
 
-def _replaced(line: str, value: Callable[[str], str]) -> Iterator[str]:
-    """Yield `line` in pieces, each expression replaced; braces that nothing closes stay."""
+def _replace_expressions(line: str, value: Callable[[str], str]) -> Iterator[str]:
+    """Yield the parts of `line` with expressions replaced; unclosed braces stay."""
     at, last = 0, line.rfind("}}")
     while (start := line.find("{{", at)) >= 0:
         if line[at:start].endswith("\\"):
@@ -153,20 +154,16 @@ def _replaced(line: str, value: Callable[[str], str]) -> Iterator[str]:
 
 
 def evaluate(expression: str, namespace: Mapping[str, Any]) -> Any:
-    """Return the value of a name with attributes and subscripts; nothing is called."""
+    """Return the value of a name with attributes and subscripts, without calls."""
     try:
         return read_value_path(expression).follow(namespace)
     except NotAValuePath as exc:
-        raise _not_a_name(str(exc)) from None
+        raise UsageError(
+            f"{{{{{exc}}}}} is not a name. Write a name with attributes and subscripts, such as "
+            r"{{table.columns}} or {{rows[0]}}. Function calls are not possible. Write \{{ for "
+            "literal braces"
+        ) from None
     except NoSuchName as exc:
         raise UsageError(f"{{{{{expression}}}}}: {exc} (write \\{{{{ for literal braces)") from None
     except ValuePathError as exc:
         raise UsageError(f"{{{{{expression}}}}}: {exc}") from exc
-
-
-def _not_a_name(expression: str) -> UsageError:
-    return UsageError(
-        f"{{{{{expression}}}}} is not a name. Write a name with attributes and subscripts, such as "
-        r"{{table.columns}} or {{rows[0]}}. Function calls are not possible. Write \{{ for literal "
-        "braces"
-    )

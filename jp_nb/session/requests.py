@@ -1,8 +1,8 @@
-"""The requests of a conversation, as they were sent or would be: found in the record, made anew.
+"""The past requests of a conversation, for `%jp request`.
 
-What was really sent is known of the last request of this kernel alone. Any other one is put
-together from what was in force at that place of the record; what a record does not hold (keys,
-hosts, what tools are, files that are attached) is as it is now, and the remarks say so.
+Only the last request of this kernel is known exactly. Earlier ones are reconstructed from the
+record and the settings at their place. Keys, hosts, tools, and attached files are the current ones,
+and remarks say so.
 
 Source: `docs/guide.md`, `docs/record.md`, `docs/decisions.md` D103.
 """
@@ -39,21 +39,16 @@ AS_NOW: Final = (
     "text, model and messages are from that time; tools, hosts, keys and attached "
     "files are the current ones",
 )
-TO_COME: Final = (
+PREVIEW: Final = (
     "preview of the next request",
     "the last message is a placeholder for your next one",
 )
-YOURS: Final = "(your next request)"
+PLACEHOLDER: Final = "(your next request)"
 NO_ATTACHMENTS: Final = "without attachments, because they are not available now: {}"
 
 
 class PastRequests:
-    """The requests of the active conversation.
-
-    Args:
-        active: The conversation.
-        turns: Resolves configurations, and knows what went out last.
-    """
+    """The requests of the active conversation."""
 
     def __init__(self, active: ActiveConversation, turns: TurnRunner) -> None:
         active.refuse_while_running()
@@ -61,53 +56,51 @@ class PastRequests:
         self._turns = turns
         self._stream = active.document.conversation
         self._places = find_requests(self._stream)
-        self._noted = self._place_of_note(turns.last_request)
+        self._last_place = self._find_last(turns.last_request)
 
-    def _place_of_note(self, note: LastRequest | None) -> RequestSpan | None:
-        """Return where the request of `note` was made; None if not in this conversation.
+    def _find_last(self, last: LastRequest | None) -> RequestSpan | None:
+        """Return the place of the `last` request; None if it is of another conversation.
 
-        It may have left nothing in the record: then its place is added.
+        A request without entries gets a new place.
         """
-        if note is None:
+        if last is None:
             return None
         entries = self._stream.entries
-        index = next((i for i, e in enumerate(entries) if e is note.after), None)
+        index = next((i for i, e in enumerate(entries) if e is last.after), None)
         if index is None:
             return None
-        found = next((place for place in self._places if place.position == index + 1), None)
-        if found is None:
+        last_place = next((x for x in self._places if x.position == index + 1), None)
+        if last_place is None:
             turn = self._stream.turn_count - 1
             number = sum(place.turn == turn for place in self._places) + 1
-            found = RequestSpan(turn, number, index + 1, index + 1, is_new_cycle=True)
-            self._places.append(found)
-        return found
-
-    # --- which one ---------------------------------------------------------------------------
+            last_place = RequestSpan(turn, number, index + 1, index + 1, is_new_cycle=True)
+            self._places.append(last_place)
+        return last_place
 
     def find(self, name: str | None) -> TracedRequest:
         """Return the request `name`: `3` (the last of turn 3), `3.1` or `next`; None: the last.
 
-        Where nothing was asked yet, the last one is the next.
+        In a new conversation, the last one is the next.
 
         Raises:
-            UsageError: If there is no such request.
-            ConfigError: If it cannot be put together with the configuration as it is now.
+            UsageError: There is no such request.
+            ConfigError: The current configuration is not valid.
         """
         self._active.reload_files()
         if name == NEXT or (name is None and not self._places):
             return self._next()
-        return self._traced(self._places[-1] if name is None else self._found(name))
+        return self._traced(self._places[-1] if name is None else self._find_place(name))
 
     def find_pair(self, names: tuple[str, ...]) -> tuple[TracedRequest, TracedRequest]:
-        """Return two requests: those of `names`, or one and the one before it.
+        """Return two requests by name, or one and its predecessor.
 
         Raises:
-            UsageError: If there are no such.
+            UsageError: A request does not exist.
         """
         if len(names) == 2:
             return self.find(names[0]), self.find(names[1])
         places = self._places
-        later = self._found(names[0]) if names else (places[-1] if places else None)
+        later = self._find_place(names[0]) if names else (places[-1] if places else None)
         place = places.index(later) if later is not None else 0
         if later is None or not place:
             raise UsageError(
@@ -116,17 +109,19 @@ class PastRequests:
             )
         return self._traced(places[place - 1]), self._traced(later)
 
-    def _found(self, name: str) -> RequestSpan:
+    def _find_place(self, name: str) -> RequestSpan:
         turn, dot, number = name.partition(".")
-        known = [place for place in self._places if str(place.turn) == turn]
-        if not dot and known:
-            return known[-1]
-        for place in known:
+        places = [place for place in self._places if str(place.turn) == turn]
+        if not dot and places:
+            return places[-1]
+        for place in places:
             if str(place.number) == number:
                 return place
-        raise UsageError(f"there is no request {name[:40]!r} in this conversation: {self._all()}")
+        raise UsageError(
+            f"there is no request {name[:40]!r} in this conversation: {self._describe_places()}"
+        )
 
-    def _all(self) -> str:
+    def _describe_places(self) -> str:
         if not self._places:
             return "no request was sent yet; `%jp request` shows the next one"
         last = self._places[-1]
@@ -136,33 +131,31 @@ class PastRequests:
             "and `next` is your next request"
         )
 
-    # --- what it was -------------------------------------------------------------------------
-
     def _next(self) -> TracedRequest:
         basis, conversation_id = self._active.settings.snapshot(), self._stream.id
         resolved = self._turns.resolve(basis, conversation_id)
         providers = self._active.settings.projection.providers()
         thread = build_context(self._stream, providers)
-        thread.add(ChatRequest(content=YOURS), resolved.provider_name)
+        thread.add(ChatRequest(content=PLACEHOLDER), resolved.provider_name)
         request = resolved.model_request(
             thread,
             choice=resolved.tool_choice,
             schema=None,
             conversation_id=conversation_id,
         )
-        return _traced(NEXT, resolved.provider_name, resolved.provider, request, TO_COME)
+        return _traced(NEXT, resolved.provider_name, resolved.provider, request, PREVIEW)
 
     def _traced(self, place: RequestSpan) -> TracedRequest:
-        note = self._turns.last_request
-        if note is not None and place == self._noted:
-            how = REPLAYED if _was_replayed(note) else AS_SENT
-            made = _traced(place.name, note.provider_name, note.provider, note.as_sent, (how,))
+        last = self._turns.last_request
+        if last is not None and place == self._last_place:
+            remark = REPLAYED if _was_replayed(last) else AS_SENT
+            traced = _traced(place.name, last.provider_name, last.provider, last.as_sent, (remark,))
         else:
-            made = self._anew(place)
+            traced = self._reconstruct(place)
         answer = self._stream.entries[place.position : place.end]
-        return replace(made, answer=tuple(entry.metadata for entry in answer))
+        return replace(traced, answer=tuple(entry.metadata for entry in answer))
 
-    def _anew(self, place: RequestSpan) -> TracedRequest:
+    def _reconstruct(self, place: RequestSpan) -> TracedRequest:
         then = self._stream.until(place.position)
         projection = self._projection(then)
         basis = self._active.settings.snapshot(projection)
@@ -184,7 +177,7 @@ class PastRequests:
         return projection.until(stream)
 
     def _resolved(self, basis: ConfigSnapshot, remarks: list[str]) -> Resolved:
-        """Resolve `basis`, without its attachments if they cannot be had; `remarks` then say so."""
+        """Resolve `basis`; if its attachments are not available, without them and with a remark."""
         resolve, conversation_id = self._turns.resolve, self._stream.id
         try:
             return resolve(basis, conversation_id, tool_choice="auto")
@@ -199,17 +192,17 @@ class PastRequests:
     def _choice(
         self, place: RequestSpan, then: ConversationStream, config: AppConfig
     ) -> ToolChoice:
-        """Return the tool choice of the request at `place`, when `config` was in force."""
+        """Return the tool choice of the request at `place`, with the `config` of that time."""
         first = self._first_of_cycle(place)
         if first.number == 1:
-            return _marked(then, config)
+            return _recorded_choice(then, config)
         before = self._places[self._places.index(first) - 1]
         earlier = self._stream.until(before.position)
         if len(earlier.deltas) == len(then.deltas):
             return "auto"
         configured = config.assistant.tool_choice
         if self._projection(earlier).config().assistant.tool_choice == configured:
-            return "auto"  # one that was there before is not forced again
+            return "auto"  # an unchanged choice applies only once
         return to_tool_choice(configured)
 
     def _first_of_cycle(self, place: RequestSpan) -> RequestSpan:
@@ -220,14 +213,18 @@ class PastRequests:
 
 
 def _traced(
-    name: str, provider_name: str, provider: Provider, request: ModelRequest, said: tuple[str, ...]
+    name: str,
+    provider_name: str,
+    provider: Provider,
+    request: ModelRequest,
+    remarks: tuple[str, ...],
 ) -> TracedRequest:
-    return TracedRequest(name, provider_name, request, provider.preview(request), said)
+    return TracedRequest(name, provider_name, request, provider.preview(request), remarks)
 
 
-def _was_replayed(note: LastRequest) -> bool:
-    provider = note.provider
-    return isinstance(provider, CassetteProvider) and provider.answered_request is note.request
+def _was_replayed(last: LastRequest) -> bool:
+    provider = last.provider
+    return isinstance(provider, CassetteProvider) and provider.answered_request is last.request
 
 
 def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:
@@ -235,13 +232,13 @@ def _schema(stream: ConversationStream) -> Mapping[str, JsonValue] | None:
     return turn.schema if turn is not None else None
 
 
-def _marked(stream: ConversationStream, config: AppConfig) -> ToolChoice:
-    """Return the choice that the turn's request is marked with: what is not `auto` is marked."""
+def _recorded_choice(stream: ConversationStream, config: AppConfig) -> ToolChoice:
+    """Return the tool choice in the metadata of the turn's request; `auto` is not stored."""
     turn = stream.last_turn()
     for entry in turn.entries if turn is not None else ():
         if isinstance(entry, ChatRequest):
             if (mark := recorded_tool_choice(entry)) is not None:
                 return mark
             break
-    # A record of before `none` was marked says nothing of it.
+    # Earlier versions did not store `none`.
     return "none" if config.assistant.tool_choice == "none" else "auto"

@@ -62,22 +62,15 @@ TOOL_SOURCES: Final[tuple[ToolSource, ...]] = (
     CommandTools(),
     BuiltinTools(),
 )
-"""Where tools come from."""
 
 
 class Resolver:
-    """Resolves the configuration of the active conversation.
-
-    It keeps providers and tool sources open.
+    """Resolves the configuration of the active conversation, and keeps its providers open.
 
     Args:
-        active: The conversation.
-        sources: Returns the sources of tools that a configuration has.
-        hide: Takes secrets out of a text that is recorded on a cassette.
-        prepared: Returns what was decided beforehand, as a configuration says where.
-
-    Attributes:
-        values: What is said of the variables that are attached.
+        sources: Returns the tool sources of a configuration.
+        hide: Removes secrets from text that is recorded on a cassette.
+        load_answers: Returns the prepared answers of a configuration.
     """
 
     def __init__(
@@ -86,26 +79,26 @@ class Resolver:
         sources: Callable[[AppConfig], Sequence[ToolSource]] = lambda _: TOOL_SOURCES,
         *,
         hide: Callable[[str], str] = str,
-        prepared: Callable[[AppConfig], SessionAnswers] = lambda _: SessionAnswers(),
+        load_answers: Callable[[AppConfig], SessionAnswers] = lambda _: SessionAnswers(),
     ) -> None:
         self._active = active
         self._hide = hide
-        self._prepared = prepared
-        self._tape: OpenCassette | None = None
+        self._load_answers = load_answers
+        self._cassette: OpenCassette | None = None
         self._sources = ToolSources(sources)
         self._providers: dict[str, Provider] = {}
-        self._left: list[Provider] = []
+        self._replaced_providers: list[Provider] = []
         self._attachments = Attachments()
         self._attached: tuple[Attachment, ...] = ()
         self.values = AttachedValues()
 
     def for_turn(self, first: Resolved) -> Callable[[], Awaitable[Resolved]]:
-        """Return what gives `first`, and then what the configuration in force resolves to."""
-        waiting = [first]
+        """Return a function that returns `first`, and then resolves the effective configuration."""
+        prepared = [first]
 
         async def resolve() -> Resolved:
-            if waiting:
-                return waiting.pop()
+            if prepared:
+                return prepared.pop()
             conversation_id = self._active.document.conversation.id
             basis = self._active.settings.snapshot()
             return await self.resolve(
@@ -122,14 +115,13 @@ class Resolver:
         tool_choice: ToolChoice | None = None,
         unavailable_reason: str | None = None,
     ) -> Resolved:
-        """Resolve `basis` into provider, model, tools and attachments.
+        """Resolve `basis` into provider, model, tools, and attachments.
 
-        `tool_choice` counts instead of the configured one. `nobody` says why no person can be
-        asked.
+        `tool_choice` replaces the configured one. `unavailable_reason` is set without a user.
 
         Raises:
-            ConfigError: If one of them cannot be had; the message names the path.
-            UsageError: If no tool is as `tool_choice` says.
+            ConfigError: A part is not available. The error has the path.
+            UsageError: No tool fits `tool_choice`.
         """
         config = basis.config
         model, provider = self.model(config)
@@ -142,9 +134,9 @@ class Resolver:
             system=config.assistant.system_texts(),
             tools=tools,
             tool_choice=(
-                _tool_choice(config.assistant.tool_choice, tools)
+                _read_tool_choice(config.assistant.tool_choice, tools)
                 if tool_choice is None
-                else _asked_for(tool_choice, config, tools)
+                else _check_tool_choice(tool_choice, config, tools)
             ),
             parameters=_parameters(config.assistant.model.parameters),
             request=config.assistant.request,
@@ -154,33 +146,31 @@ class Resolver:
             basis=basis,
             continues_answers=_chains(model.provider, config),
             results=self._results(provider),
-            uses_cassette=self._tape is not None,
+            uses_cassette=self._cassette is not None,
             unavailable_reason=unavailable_reason,
         )
 
     def _results(self, provider: Provider) -> RecordedResults | None:
-        """Return what has the results of tools in their place; None: they run."""
-        if self._tape is None or self._tape.choice.tools != "recorded":
+        if self._cassette is None or self._cassette.choice.tools != "recorded":
             return None
         from jp_nb.providers.cassette import CassetteProvider
 
         return provider.results if isinstance(provider, CassetteProvider) else None
 
     def model(self, config: AppConfig) -> tuple[ModelId, Provider]:
-        """Return the model of `config` and who provides it.
+        """Return the model and the provider of `config`.
 
         Raises:
-            ConfigError: If there is none such.
+            ConfigError: They do not exist.
         """
         model = resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         return model, self.provider(model.provider, config.providers.llm)
 
     def provider(self, name: str, llm: Llm) -> Provider:
-        """Return a provider with its settings: the same one as long as they are the same.
+        """Return the provider with these settings; equal settings give the same object.
 
         Raises:
-            ConfigError: If there is none such, a setting of it is wrong, or a cassette is to answer
-                in its place and cannot.
+            ConfigError: It does not exist, a setting is not valid, or a cassette cannot be used.
         """
         settings: dict[str, Any]
         if name == "scripted":
@@ -188,49 +178,49 @@ class Resolver:
         else:
             given = getattr(llm, name, None)  # a known name may have no settings
             settings = given.model_dump() if given is not None else {}
-        tape = self._active.cassettes.active
-        if tape is not self._tape:
-            self._left += self._providers.values()
-            self._tape = tape
+        cassette = self._active.cassettes.active
+        if cassette is not self._cassette:
+            self._replaced_providers += self._providers.values()
+            self._cassette = cassette
             self._providers.clear()
         key = json.dumps([name, settings], sort_keys=True)
         if key not in self._providers:
-            self._providers[key] = self._made(name, settings)
+            self._providers[key] = self._create_provider(name, settings)
         return self._providers[key]
 
-    def _made(self, name: str, settings: dict[str, Any]) -> Provider:
-        if self._tape is None:
+    def _create_provider(self, name: str, settings: dict[str, Any]) -> Provider:
+        if self._cassette is None:
             return registry.create_provider(name, settings)
         from jp_nb.providers.cassette import CassetteProvider
 
         hide = hide_key(settings.get("api_key_env"), self._hide)
         make = partial(registry.create_provider, name, settings)
-        return CassetteProvider(name, make, self._tape, hide)
+        return CassetteProvider(name, make, self._cassette, hide)
 
     def attachments(self, config: AppConfig) -> tuple[Attachment, ...]:
-        """Return what `config` attaches, as it is now.
+        """Return the current attachments of `config`.
 
         Raises:
-            ConfigError: If something of it cannot be had; the path names it.
+            ConfigError: An attachment is not available. The error has the path.
         """
         urls = config.conversation.attachments
         files = [url for url in urls if not is_value(url)]
         try:
-            found = self._attachments.read(files, self._active.files.root)
+            parts = self._attachments.read(files, self._active.files.root)
             if len(files) == len(urls):
-                return found
+                return parts
             values = [each for url in urls if is_value(url) for each in self.values.get(url)]
         except AttachmentError as exc:
-            raise self._wrong_attachment(exc) from exc
-        if self._attached != (*found, *values):
-            self._attached = (*found, *values)
+            raise self._attachment_error(exc) from exc
+        if self._attached != (*parts, *values):
+            self._attached = (*parts, *values)
         return self._attached
 
-    def _wrong_attachment(self, error: AttachmentError) -> ConfigError:
-        """Return `error` with the place that attached it, and what takes it away there."""
+    def _attachment_error(self, error: AttachmentError) -> ConfigError:
+        """Return `error` with the layer that has the attachment, and a command that removes it."""
         path = format_path((*parse_path(ATTACHMENTS), Element(error.url)))
         layers = self._active.files.layers()
-        layer = next((each for each in layers if error.url in _attached_by(each)), None)
+        layer = next((each for each in layers if error.url in _attachments_of(each)), None)
         fix = f"Remove it from this conversation: `%jp config {shlex.quote(f'{path}:=null')}`"
         return ConfigError(
             f"{error}. {fix}",
@@ -247,10 +237,10 @@ class Resolver:
         attachments: tuple[Attachment, ...],
         conversation_id: str,
     ) -> LlmInquiryBackend:
-        """Return what answers the questions of `tools`; `own` is the conversation's own model.
+        """Return the model backend for questions of `tools`; `own` is the conversation's model.
 
         Raises:
-            ConfigError: If a model cannot be had; its path is the override's.
+            ConfigError: A model is not available. The error has the path of the override.
         """
         llm = config.providers.llm
         base = aliases.build_inquiry_assistant(config)
@@ -277,10 +267,10 @@ class Resolver:
     async def inquiry(
         self, config: AppConfig, tools: ToolSet, conversation_id: str
     ) -> LlmInquiryBackend:
-        """Return what answers the questions of `tools` by asking a model.
+        """Return the model backend for questions of `tools`.
 
         Raises:
-            ConfigError: If a model or an attachment cannot be had.
+            ConfigError: A model or an attachment is not available.
         """
         model, provider = self.model(config)
         attachments = self.attachments(config)
@@ -295,61 +285,64 @@ class Resolver:
             system=assistant.system_texts(),
             parameters=_parameters(assistant.model.parameters),
             request=assistant.request,
-            is_replayed=self._tape is not None and self._tape.is_offline,
+            is_replayed=self._cassette is not None and self._cassette.is_offline,
         )
 
     def summarizer(self, resolved: Resolved, rule: CompactionRule) -> Summarizer:
-        """Return the model that sums up turns for `rule`, in the conversation of `resolved`.
+        """Return the model that summarizes turns for `rule`, in the conversation of `resolved`.
 
         Raises:
-            ConfigError: If it cannot be had.
+            ConfigError: The model is not available.
         """
         config, summary = resolved.basis.config, rule.summary or SummaryConfig()
         assistant = aliases.build_summary_assistant(config, summary)
         path = "conversation.compaction.rules"
         model = self._override(assistant, config.providers.llm, path, "summarizes turns")
-        asked = self._inquiry_model(assistant, model)
+        inquiry_model = self._inquiry_model(assistant, model)
         return Summarizer(
-            model=replace(asked, system=(summary.instructions or INSTRUCTIONS,)),
+            model=replace(inquiry_model, system=(summary.instructions or INSTRUCTIONS,)),
             context=summary.context or "",
             tools=tuple(tool.definition for tool in resolved.tools.tools.values()),
             conversation_id=self._active.document.conversation.id,
         )
 
     def _override(
-        self, assistant: Assistant, llm: Llm, path: str, does: str
+        self, assistant: Assistant, llm: Llm, path: str, purpose: str
     ) -> tuple[Provider, ModelId]:
         try:
             model = resolve_model(assistant.model.id, llm.aliases, path=path)
             return self.provider(model.provider, llm), model
         except ConfigError as exc:
             text = exc.problems[0].message if exc.path == path else str(exc)
-            raise ConfigError(f"the model that {does} cannot be used: {text}", path=path) from exc
+            raise ConfigError(
+                f"the model that {purpose} cannot be used: {text}", path=path
+            ) from exc
 
     async def tools(self, config: AppConfig, *, unavailable_reason: str | None = None) -> ToolSet:
         """Return the tools that `config` enables; without a user, omit the tools that need one."""
-        answered = self._prepared(config).answers_questions_of
+        answered = self._load_answers(config).answers_questions_of
         return await offer_tools(
             config, self._sources, unavailable_reason=unavailable_reason, answered=answered
         )
 
     def take_closing(self) -> list[Coroutine[Any, Any, None]]:
-        """Return what closes the providers and the tool sources; none of them is used again."""
-        closing = [provider.aclose() for provider in (*self._providers.values(), *self._left)]
+        """Return coroutines that close the providers and the tool sources, and forget these."""
+        closing = [
+            provider.aclose() for provider in (*self._providers.values(), *self._replaced_providers)
+        ]
         closing.append(self._sources.aclose())
         self._providers.clear()
-        self._left.clear()
+        self._replaced_providers.clear()
         return closing
 
 
-def _attached_by(layer: Layer) -> list[str]:
-    """Return what `layer` attaches, as the configuration has it."""
+def _attachments_of(layer: Layer) -> list[str]:
     given = get_path(layer.partial, ATTACHMENTS) or []
     return validate({"conversation": {"attachments": given}}).conversation.attachments
 
 
-def _tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
-    """Return the configured choice. A tool that it names is offered even where it is off."""
+def _read_tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
+    # A tool named here is offered even if it is turned off.
     if choice in ("auto", "none", "required"):
         return choice
     if choice not in tools.tools:
@@ -361,8 +354,8 @@ def _tool_choice(choice: str, tools: ToolSet) -> ToolChoice:
     return f"tool:{choice}"
 
 
-def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolChoice:
-    """Return the choice that somebody made for one request: what it names has to be on."""
+def _check_tool_choice(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolChoice:
+    # A tool named for one request must be enabled.
     if choice == "required" and not tools.tools:
         raise UsageError(
             "-u requires a tool call, and no tool is enabled. Enable one with `-t NAME`"
@@ -391,7 +384,7 @@ def _asked_for(choice: ToolChoice, config: AppConfig, tools: ToolSet) -> ToolCho
 
 
 def _chains(provider: str, config: AppConfig) -> bool:
-    """Return whether an answer that reaches the provider's own token limit is gone on with."""
+    """Return True if a response that reaches the provider's default token limit is continued."""
     settings = getattr(config.providers.llm, provider, None)
     chains = getattr(settings, "chain_on_max_tokens", False)
     return bool(chains) and config.assistant.model.parameters.max_tokens is None
@@ -400,7 +393,7 @@ def _chains(provider: str, config: AppConfig) -> bool:
 def _parameters(given: ParametersConfig) -> ModelParameters:
     return ModelParameters(
         max_tokens=given.max_tokens,
-        reasoning=_json(given.reasoning),
+        reasoning=_dump(given.reasoning),
         temperature=given.temperature,
         top_p=given.top_p,
         top_k=given.top_k,
@@ -409,34 +402,29 @@ def _parameters(given: ParametersConfig) -> ModelParameters:
     )
 
 
-def _json(value: object) -> JsonValue:
+def _dump(value: object) -> JsonValue:
     dump = getattr(value, "model_dump", None)
     return dump() if dump is not None else value  # type: ignore[return-value]
 
 
 KEPT_SECONDS: Final = 300.0
+"""Lifetime of a cached model list."""
 LIST_SECONDS: Final = 20.0
-"""How long a provider may take to list its models."""
+"""Limit for a provider to list its models."""
 CHECK_SECONDS: Final = 3.0
-"""The same, where nobody asked for the list itself."""
+"""The same limit for a list that the user did not ask for."""
 UNKNOWN: Final = "it is unknown whether the provider has this model"
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _CachedList:
     provider: Provider
     when: float
     models: ModelList
 
 
 class ModelCatalog:
-    """Asks providers what they offer. Nothing but `models` sends anything.
-
-    Args:
-        resolver: Makes providers.
-        wait_for: Runs work on the agent's loop, and waits for it.
-        clock: Seconds.
-    """
+    """Model lists of providers. Only `models` sends requests."""
 
     def __init__(
         self,
@@ -447,43 +435,43 @@ class ModelCatalog:
         self._resolver = resolver
         self._wait_for = wait_for
         self._clock = clock
-        self._told: dict[str, _Answered] = {}
+        self._cache: dict[str, _CachedList] = {}
 
     def models(
         self, name: str, config: AppConfig, *, refresh: bool = False, seconds: float = LIST_SECONDS
     ) -> ModelList:
-        """Return what the provider `name` offers: what it told lately, unless `refresh`.
+        """Return the models of the provider `name`; a recent list is not requested again.
 
         Raises:
-            ConfigError: If there is no such provider.
-            ProviderError: If it does not say.
+            ConfigError: There is no such provider.
+            ProviderError: The provider does not list them.
         """
         provider = self._resolver.provider(name, config.providers.llm)
-        told = self._told.get(name)
-        fresh = told is not None and self._clock() - told.when < KEPT_SECONDS
-        if told is not None and told.provider is provider and fresh and not refresh:
-            return told.models
-        found = self._wait_for(provider.models(seconds=seconds))
-        self._told[name] = _Answered(provider, self._clock(), found)
-        return found
+        cached = self._cache.get(name)
+        is_recent = cached is not None and self._clock() - cached.when < KEPT_SECONDS
+        if cached is not None and cached.provider is provider and is_recent and not refresh:
+            return cached.models
+        models = self._wait_for(provider.models(seconds=seconds))
+        self._cache[name] = _CachedList(provider, self._clock(), models)
+        return models
 
     def known_models(self, config: AppConfig) -> Iterator[str]:
-        """Yield what providers told in this kernel, as `provider/name`. Sends nothing."""
-        for name, told in self._told.items():
-            if self._is_same(name, told, config):
-                yield from (f"{name}/{model.id}" for model in told.models.models)
+        """Yield the models of cached lists as `provider/name`. Sends nothing."""
+        for name, cached in self._cache.items():
+            if self._is_same(name, cached, config):
+                yield from (f"{name}/{model.id}" for model in cached.models.models)
 
-    def _is_same(self, name: str, told: _Answered, config: AppConfig) -> bool:
+    def _is_same(self, name: str, cached: _CachedList, config: AppConfig) -> bool:
         try:
-            return self._resolver.provider(name, config.providers.llm) is told.provider
+            return self._resolver.provider(name, config.providers.llm) is cached.provider
         except ConfigError:
             return False
 
     def describe_current(self, config: AppConfig) -> str:
-        """Return what the provider in force says about the model in force, in a few words.
+        """Return the state of the current model by its provider's list, in a few words.
 
         Raises:
-            ConfigError: If there is no such model.
+            ConfigError: There is no such model.
         """
         model, _ = self._resolver.model(config)
         try:
@@ -502,11 +490,11 @@ class ModelCatalog:
 
 
 def format_deprecation(model: ModelInfo) -> str:
-    """Return that `model` ends, or has ended, and what to do; "" if nobody said so."""
+    """Return the end of `model` and the next step; "" if its provider announced none."""
     if not model.state:
         return ""
-    when = f" on {model.ends}" if model.ends else ""
-    what = f"ends{when}" if when else "is deprecated"
+    date = f" on {model.ends}" if model.ends else ""
+    state = f"ends{date}" if date else "is deprecated"
     if model.state == "retired":
-        what = f"has ended{f': {model.ends}' if when else ''}"
-    return f"⚠ {model.id} {what}, according to its provider. Show other models: `%jp models`"
+        state = f"has ended{f': {model.ends}' if date else ''}"
+    return f"⚠ {model.id} {state}, according to its provider. Show other models: `%jp models`"

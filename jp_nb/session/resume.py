@@ -1,6 +1,6 @@
-"""Continue a turn that was interrupted: its open tool calls, and the user's decision about them.
+"""Resume an interrupted turn, and ask the user about its open tool calls.
 
-No tool runs a second time without a question: it may already have done its work.
+No tool runs a second time without a question, as it may already have had its effect.
 
 Source: `docs/guide.md`, `docs/decisions.md` D124.
 """
@@ -36,13 +36,13 @@ ABANDONED: Final = (
 )
 UNTRUSTED_SKIPPED: Final = "The user chose not to run this tool call."
 NO_TURN: Final = "there is nothing to resume: this conversation has no turn yet"
-NOT_LEFT: Final = (
+NOT_IN_JOURNAL: Final = (
     "the journal has no conversation {} that is missing from the notebooks. `%jp "
     "resume` restores the newest one; `%jp switch` opens a conversation of this "
     "notebook"
 )
-NOTHING: Final = "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
-STRANGE: Final = (
+COMPLETE: Final = "there is nothing to resume: the last turn is complete. Ask it again: `%jp retry`"
+OPTIONS_IGNORED: Final = (
     "options of this turn are not applied again, because the history of this notebook is not "
     "trusted: `%jp trust`"
 )
@@ -50,29 +50,26 @@ _RUN: Final = Action("r", "Run it again", "run")
 _RUN_HERE: Final = Action("r", "Run it here", "run")
 _SKIP: Final = Action("s", "Skip it and tell the model", "skip")
 _LATER: Final = Action("d", "Decide later", "later")
-_EARLY: Final = ("failed", "interrupted", "stopped")
+_UNFINISHED: Final = ("failed", "interrupted", "stopped")
 
 
 class TurnResumption:
-    """Continue the last turn of the active conversation: `%jp resume`.
+    """Continues the last turn of the active conversation: `%jp resume`."""
 
-    Args:
-        active: The active conversation.
-        known: The status of the turns that ran in this kernel, by conversation and number.
-    """
-
-    def __init__(self, active: ActiveConversation, known: Mapping[tuple[str, int], str]) -> None:
+    def __init__(
+        self, active: ActiveConversation, turn_statuses: Mapping[tuple[str, int], str]
+    ) -> None:
         self._active = active
-        self._known = known
+        self._turn_statuses = turn_statuses
 
     def find_turn(self) -> InterruptedTurn | None:
-        """Return the turn that can be continued; None if there is none."""
+        """Return the turn that can be resumed, if there is one."""
         stream = self._active.document.conversation
-        status = self._known.get((stream.id, stream.turn_count - 1))
+        status = self._turn_statuses.get((stream.id, stream.turn_count - 1))
         foreign = self._active.settings.projection.untrusted_count
         progress = self._active.call_progress
         return find_interrupted_turn(
-            stream, ended_early=status in _EARLY, untrusted_count=foreign, progress=progress
+            stream, ended_early=status in _UNFINISHED, untrusted_count=foreign, progress=progress
         )
 
     @staticmethod
@@ -80,12 +77,12 @@ class TurnResumption:
         """Check that the tool of each open call can run here.
 
         Raises:
-            UsageError: If one cannot; the message says what to do.
+            UsageError: A tool cannot run. The message says what to do.
         """
         for name in dict.fromkeys(call.request.name for call in found.open_calls):
-            if why := _why_missing(name, tools):
+            if reason := _missing_reason(name, tools):
                 raise UsageError(
-                    f"{why}, then `%jp resume`. Without this call: ask something new instead"
+                    f"{reason}, then `%jp resume`. Without this call: ask something new instead"
                 )
 
     def ask_user(
@@ -93,31 +90,31 @@ class TurnResumption:
     ) -> tuple[list[OpenCall], list[OpenCall]]:
         """Return the open calls that run, and those that are skipped.
 
-        A call that is known not to have run takes the usual way, with the usual permission: only
-        in an untrusted record the user decides here.
+        The user decides about calls that may have run, and about all calls of an untrusted record.
+        Other calls run with the usual permissions.
 
         Raises:
-            PromptUnavailable: If no user is available to decide.
-            PromptCancelled: If the user decides later.
+            PromptUnavailable: No user is available to decide.
+            PromptCancelled: The user decides later.
         """
-        doubt = self._active.trust.why_not
-        asks = [call for call in found.open_calls if doubt is not None or call.may_have_run]
+        distrust = self._active.trust.why_not
+        undecided = [call for call in found.open_calls if distrust is not None or call.may_have_run]
         skipped: list[OpenCall] = []
-        for number, call in enumerate(asks, start=1):
-            prompt = resume_prompt(call.request, number, len(asks), doubt=doubt)
-            if not self._runs(ask(prompt)):
+        for number, call in enumerate(undecided, start=1):
+            prompt = resume_prompt(call.request, number, len(undecided), distrust=distrust)
+            if not self._is_run(ask(prompt)):
                 skipped.append(call)
         return [call for call in found.open_calls if call not in skipped], skipped
 
     def responses(self, skipped: Iterable[OpenCall]) -> list[ToolCallResponse]:
-        """Return what the model is told of calls that are skipped."""
+        """Return the responses of skipped calls."""
         text = ABANDONED if self._active.trust.trusted else UNTRUSTED_SKIPPED
         return [
             ToolCallResponse(id=call.request.id, content=text, is_error=True) for call in skipped
         ]
 
     @staticmethod
-    def _runs(end: PromptEnd) -> bool:
+    def _is_run(end: PromptEnd) -> bool:
         match end:
             case Answered(value="run"):
                 return True
@@ -146,20 +143,20 @@ class TurnResumption:
                 stream.append(make_no_answer(NoAnswer("failed", len(changes))))
             raise
 
-    def answers(self, again: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
-        """Return the recorded answers to questions of the calls `again`, by inquiry.
+    def answers(self, calls: Sequence[OpenCall]) -> dict[str, RecordedAnswer]:
+        """Return the recorded answers to questions of `calls`, by inquiry.
 
-        Answers of an untrusted record may be forged: none of them is used.
+        Answers of an untrusted record are not used, as someone else may have added them.
         """
-        if not again or not self._active.trust.trusted:
+        if not calls or not self._active.trust.trusted:
             return {}
-        found = recorded_answers(self._active.document.conversation.current_turn())
-        begins = tuple(f"{call.request.id}." for call in again)
-        return {name: answer for name, answer in found.items() if name.startswith(begins)}
+        answers = recorded_answers(self._active.document.conversation.current_turn())
+        prefixes = tuple(f"{call.request.id}." for call in calls)
+        return {name: answer for name, answer in answers.items() if name.startswith(prefixes)}
 
 
-def _why_missing(name: str, tools: BenchTools) -> str | None:
-    """Return why the tool `name` cannot run, and what to do first; None if it can."""
+def _missing_reason(name: str, tools: BenchTools) -> str | None:
+    """Return why the tool `name` cannot run, and what to do; None if it can run."""
     if name in tools.offered.tools:
         return None
     shown = one_name(name)
@@ -172,16 +169,16 @@ def _why_missing(name: str, tools: BenchTools) -> str | None:
 
 
 def resume_prompt(
-    call: ToolCallRequest, number: int, count: int, *, doubt: str | None = None
+    call: ToolCallRequest, number: int, count: int, *, distrust: str | None = None
 ) -> ActionPrompt:
-    """Return the question about `call`, the `number`th of `count` to be decided.
+    """Return the prompt about `call`, with its `number` of `count`.
 
-    `doubt` says why the record is not trusted; None if it is.
+    `distrust` is the reason that the record is not trusted; None if it is.
     """
     which, name = f" ({number} of {count})" if count > 1 else "", one_name(call.name)
     exhibits = (PromptDetail("arguments", call.arguments),) if call.arguments else ()
-    if doubt is not None:
-        about = untrusted_call(call.name, doubt)
+    if distrust is not None:
+        about = untrusted_call(call.name, distrust)
         text = f"{about}{which}. If it runs, it runs here, with your rights."
         return ActionPrompt(
             text, (_SKIP, _LATER, _RUN_HERE), exhibits=exhibits, last_line="What do you want to do?"

@@ -64,8 +64,6 @@ class Session:
     """The assistant of one notebook, driven from the cell's thread.
 
     Attributes:
-        document: The conversations of the notebook.
-        store: The storage backend of the record.
         files: The configuration files of the workspace and the user.
         notices: Notices to print for the user.
     """
@@ -99,8 +97,6 @@ class Session:
             self.configure(*read_overrides())
         self.notices += self.files.take_notices()
 
-    # --- parts, loaded on first use ----------------------------------------------------------
-
     @property
     def settings(self) -> Settings:
         """The settings of the active conversation."""
@@ -133,8 +129,6 @@ class Session:
         from jp_nb.session.bench import ToolBench
 
         return ToolBench(self.host, self.turns, self.active)
-
-    # --- configuration -----------------------------------------------------------------------
 
     def configure(self, *directives: Directive, model: str | None = None) -> None:
         """Record all of the changes to the configuration, or none.
@@ -190,8 +184,6 @@ class Session:
                 _ = self.active.cassettes.active
             return [*self.files.pending(), *self.active.questions.pending()]
 
-    # --- errors and notices ------------------------------------------------------------------
-
     @contextmanager
     def report_errors(self) -> Iterator[None]:
         """Show an exception in one line, and print the notices after the block."""
@@ -242,8 +234,6 @@ class Session:
             self.notices += [
                 f"tool {tool.name}: {sentence}" for sentence in suggest_improvements(tool)
             ]
-
-    # --- a turn ------------------------------------------------------------------------------
 
     def run_turn(
         self,
@@ -303,12 +293,10 @@ class Session:
         """Let the model explain the last exception of a cell, and show that in the cell.
 
         The request has the failing cell, the traceback, and the values of its names. The user sees
-        all of it. `question` is added to the request.
+        all of it. `question` replaces the default question. Raises the errors of `run_turn`.
 
         Raises:
-            UsageError: No cell failed; or as `run_turn` does.
-            JpNbError: As `run_turn` does.
-            KeyboardInterrupt: As `run_turn` does.
+            UsageError: No cell failed.
         """
         from jp_nb.record.marks import EXPLAINS_ERROR
         from jp_nb.session.last_error import error_request
@@ -316,9 +304,8 @@ class Session:
         turns = self._require_ready()
         max_chars = self.config.interpolation.max_chars
         error, names = self.host.last_error(), self.host.namespace
-        content = turns.hide_secrets(
-            error_request(error, question, room=max_chars, namespace=names)
-        )
+        request = error_request(error, question, room=max_chars, namespace=names)
+        content = turns.runner.secrets.hide(request)
         cell = self.host.cell_run()
         other = turns.next_conversation(content, cell, same_text=True)
         return self._run(
@@ -332,15 +319,10 @@ class Session:
         """Send the last request again, in a branch without its turn, and show it in the cell.
 
         An explanation of an error is skipped. Later settings of the user apply, changes by the
-        tools of the turn do not.
-
-        Args:
-            model: The model for this and later turns.
+        tools of the turn do not. Raises the errors of `run_turn`.
 
         Raises:
-            UsageError: There is no last turn; or as `run_turn` does.
-            JpNbError: As `run_turn` does.
-            KeyboardInterrupt: As `run_turn` does.
+            UsageError: There is no last turn.
         """
         from jp_nb.record.events import IMAGES
         from jp_nb.record.marks import HOST, TOOL_CHOICE, last_turn_to_repeat
@@ -371,34 +353,34 @@ class Session:
         """Continue the last turn, which was interrupted, and show that in the cell.
 
         The user decides about each tool call that may have run already. If the last turn is
-        complete, the newest conversation of the journal becomes the active one. Then nothing is
-        sent, and None is returned.
-
-        Args:
-            conversation: Id of a conversation in the journal to make active.
+        complete, `conversation` or the newest one of the journal becomes active. Then nothing is
+        sent, and None is returned. Raises the errors of `run_turn`.
 
         Raises:
-            UsageError: There is no such conversation, nothing to resume, or the tool of a call is
-                not defined; or as `run_turn` does.
+            UsageError: There is no such conversation, nothing to resume, or an undefined tool.
             PromptUnavailable: No user is available to decide about a call. Nothing has changed.
             PromptCancelled: The user decides later. Nothing has changed.
-            JpNbError: As `run_turn` does.
-            KeyboardInterrupt: As `run_turn` does.
         """
         from jp_nb.rendering.status import finished_words, skipped_words
-        from jp_nb.session.resume import NO_TURN, NOT_LEFT, NOTHING, STRANGE, TurnResumption
+        from jp_nb.session.resume import (
+            COMPLETE,
+            NO_TURN,
+            NOT_IN_JOURNAL,
+            OPTIONS_IGNORED,
+            TurnResumption,
+        )
 
         turns = self._require_ready()
         if conversation:
             if not self.conversations.restore_from_journal(conversation):
-                raise UsageError(NOT_LEFT.format(one_line(conversation, limit=60)))
+                raise UsageError(NOT_IN_JOURNAL.format(one_line(conversation, limit=60)))
             return None
         resumption = TurnResumption(self.active, self.conversations.turn_statuses)
         turn = resumption.find_turn()
         if turn is None:
             if self.conversations.restore_from_journal():
                 return None
-            raise UsageError(NOTHING if self.document.conversation.turn_count else NO_TURN)
+            raise UsageError(COMPLETE if self.document.conversation.turn_count else NO_TURN)
         if turn.open_calls:
             resumption.refuse_missing_tools(turn, self.bench.tools())
         again, skipped = resumption.ask_user(turn, turns.ask_action)
@@ -407,7 +389,7 @@ class Session:
         if skipped:
             self.notices.append(skipped_words([call.request.name for call in skipped]))
         if turn.untrusted_changes:
-            self.notices.append(STRANGE)
+            self.notices.append(OPTIONS_IGNORED)
         with resumption.reapply_options(turn):
             prepared = turns.prepare(
                 None,
@@ -497,8 +479,6 @@ class Session:
 
     def _keep_last_turn(self, turn: Turn) -> None:
         self.last_turn = self.host.namespace["_jp"] = turn
-
-    # --- close ---------------------------------------------------------------------------------
 
     def should_reopen(self) -> bool:
         """Return True, after closing this session, if the page has a record to read again."""

@@ -1,9 +1,9 @@
 """Effective settings of the session, their drafts, and changes of them.
 
-`%load_ext` loads this module if something is configured, so it imports little.
+`%load_ext` loads this module if there is any configuration, so it imports little.
 
-Source: `docs/guide.md`, `docs/decisions.md` D13, D20, `docs/configuration.md`, `docs/record.md`,
-`docs/decisions.md` D20, `docs/decisions.md` D8, D34.
+Source: `docs/guide.md`, `docs/configuration.md`, `docs/record.md`, `docs/decisions.md` D8, D13,
+D20, D34.
 """
 
 from __future__ import annotations
@@ -81,33 +81,32 @@ CASSETTE = "providers.cassette"
 def requested_changes(
     text: str, current: Partial, files: ConfigFiles
 ) -> list[tuple[Change, Layer | None]]:
-    """Return the changes that `-c TEXT` asks for under `current`, each with the file it is from.
+    """Return the changes of `-c TEXT` on top of `current`, each with its file.
 
     Raises:
-        ConfigError: If it is no assignment, no JSON object and no configuration file's name, or
-            sets what no conversation may say.
-        UsageError: If it is empty.
+        ConfigError: It is not an assignment, a JSON object, or the name of a configuration file, or
+            a conversation may not set its path.
+        UsageError: It is empty.
     """
     if not text.strip():
         raise UsageError("-c takes path=value, a JSON object, or the name of a configuration file")
     if is_assignment(text):
         change = parse_assignment(text, current)
-        _no_business_of_conversations(change.delta)
-        change = Change(_resolved(change.delta, apply(current, change)), change.unsets)
+        _check_allowed_in_conversation(change.delta)
+        change = Change(_resolve_models(change.delta, apply(current, change)), change.unsets)
         return [(change, None)]
-    found: list[tuple[Change, Layer | None]] = []
+    changes: list[tuple[Change, Layer | None]] = []
     for layer in files.named(text, load_paths(current)):
         delta = {key: value for key, value in layer.partial.items() if key not in FILE_ONLY}
-        _no_business_of_conversations(delta)
-        change = Change(_resolved(delta, merge(current, delta)))
+        _check_allowed_in_conversation(delta)
+        change = Change(_resolve_models(delta, merge(current, delta)))
         current = apply(current, change)
-        found.append((change, layer))
-    return found
+        changes.append((change, layer))
+    return changes
 
 
-def _no_business_of_conversations(delta: Partial) -> None:
-    """Raise if `delta` says of a conversation what none may say (D109)."""
-    if get_path(delta, CASSETTE) is not None:
+def _check_allowed_in_conversation(delta: Partial) -> None:
+    if get_path(delta, CASSETTE) is not None:  # D109
         raise ConfigError(
             "a conversation cannot set this. Use `%jp cassette` for this kernel, "
             "options of `jp-nb run` for a run, or `%jp config` with `--user` or "
@@ -117,34 +116,34 @@ def _no_business_of_conversations(delta: Partial) -> None:
 
 
 def load_paths(current: Partial) -> list[str]:
-    """Return the folders in which configuration files are looked for by name."""
-    found: list[str] = get_path(current, "config_load_paths") or []
-    return found
+    """Return the folders in which `-c NAME` searches configuration files."""
+    paths: list[str] = get_path(current, "config_load_paths") or []
+    return paths
 
 
 def model_partial(reference: Any, current: Partial) -> Partial:
-    """Return a partial that sets the model which `reference` names under `current`'s aliases.
+    """Return a partial configuration with the model of `reference`, which may be an alias.
 
     Raises:
-        ConfigError: If it names none.
+        ConfigError: There is no such model.
     """
     model = resolve_model(reference, get_aliases(current))
     return build_partial(MODEL, {"provider": model.provider, "name": model.name})
 
 
-def _resolved(delta: Partial, current: Partial) -> Partial:
-    """Return `delta` with its models resolved: an alias may mean another one later."""
+def _resolve_models(delta: Partial, current: Partial) -> Partial:
+    # An alias can have another meaning later.
     return resolve_partial(delta, get_aliases(current))
 
 
 def base_config(files: ConfigFiles) -> Partial:
-    """Return what a new conversation starts from: what somebody set, and the model (D8).
+    """Return the base configuration of a new conversation: the layers and a model (D8).
 
-    What only an owner may decide stays in the owner's files and variables: there it counts for
-    them, tightened later too, and nowhere else is it anybody's.
+    Settings with authority stay in the files and variables of their owner: they apply only there,
+    and the owner can still tighten them.
 
     Raises:
-        ConfigError: If a file or a variable is wrong.
+        ConfigError: A file or a variable is not valid.
     """
     partial = with_model(merge_layers(files.layers()))
     validate(partial)
@@ -152,16 +151,16 @@ def base_config(files: ConfigFiles) -> Partial:
 
 
 def continues_headless(files: ConfigFiles) -> bool:
-    """Return whether `record.headless` says that a headless run continues a conversation (D18)."""
+    """Return True if headless runs continue a conversation (`record.headless`, D18)."""
     return bool(
         get_path(merge_layers(files.load_valid_layers()[0]), "record.headless") == "continue"
     )
 
 
 def is_reproducible(files: ConfigFiles) -> bool:
-    """Return whether `record.reproducible` has a headless run write what the last one wrote.
+    """Return True if headless runs are reproducible (`record.reproducible`).
 
-    An argument of the run that is wrong says nothing here: what begins with it says so.
+    Invalid arguments of the run are ignored here, and reported when the conversation begins.
     """
     below = merge_layers(files.load_valid_layers()[0])
     with suppress(ConfigError):
@@ -170,36 +169,36 @@ def is_reproducible(files: ConfigFiles) -> bool:
 
 
 def to_store(partial: Partial) -> Partial:
-    """Return `partial` as a record holds it: it replaces, and says nothing about files."""
+    """Return `partial` as stored in a record: replacing values, without settings of files."""
     return {key: value for key, value in as_replacement(partial).items() if key not in FILE_ONLY}
 
 
 def with_model(partial: Partial) -> Partial:
-    """Return `partial` with its model resolved, or with the default one.
+    """Return `partial` with its model resolved, or with the default model.
 
     Raises:
-        ConfigError: If it names a model that there is not.
+        ConfigError: The model does not exist.
     """
     return merge(partial, model_partial(get_path(partial, MODEL) or DEFAULT_MODEL, partial))
 
 
 def read_overrides() -> list[Directive]:
-    """Return the `-c` arguments of the run, if a runner gave some."""
+    """Return the `-c` arguments of the runner."""
     value = json.loads(os.environ.get(environment.OVERRIDES) or "[]")
     return [Directive("cfg", str(item)) for item in value]
 
 
 def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
-    """Return `base` with the arguments of the run in it (D34).
+    """Return `base` with the arguments of the run (D34).
 
     Raises:
-        ConfigError: If one of them is wrong.
+        ConfigError: An argument is not valid.
     """
-    given = read_overrides()
-    if not given:
+    directives = read_overrides()
+    if not directives:
         return base
     below = merge_layers(files.layers())
-    for directive in given:
+    for directive in directives:
         for change, _ in requested_changes(directive.text, merge(below, base), files):
             base = apply(base, change)
     validate(merge(below, base))
@@ -207,34 +206,31 @@ def apply_overrides(base: Partial, files: ConfigFiles) -> Partial:
 
 
 def registered_functions() -> Partial:
-    """Return what each Python tool of this kernel brings along, by its name."""
-    python = sys.modules.get("jp_nb.tools.python")  # where there is none there is no tool
+    """Return the default settings of the Python tools of this kernel, by name."""
+    python = sys.modules.get("jp_nb.tools.python")  # not loaded: there are no tools
     functions = python.REGISTRY.all() if python is not None else {}
     return {name: dict(tool.registration) for name, tool in functions.items()}
 
 
 def find_odd_rules(files: ConfigFiles, base: Partial) -> list[str]:
-    """Say which rules about the configuration are hardly meant, where `base` lies over `files`.
-
-    Files that are wrong are passed over.
-    """
+    """Return warnings about access rules in `base` on top of `files`, without invalid files."""
     tools_config: Partial = {"conversation": {"tools": registered_functions()}}
-    return odd_rules_in(
+    return find_odd_rules_in(
         merge(merge(tools_config, merge_layers(files.load_valid_layers()[0])), base)
     )
 
 
-def odd_rules_in(partial: Partial) -> list[str]:
-    """Say which rules about the configuration in `partial` are hardly meant."""
-    found = iter_rules(strip_strategies(partial))
-    return [text for tool, rules in found for text in find_rule_warnings(tool, rules)]
+def find_odd_rules_in(partial: Partial) -> list[str]:
+    """Return warnings about access rules in `partial`."""
+    rules_by_tool = iter_rules(strip_strategies(partial))
+    return [text for tool, rules in rules_by_tool for text in find_rule_warnings(tool, rules)]
 
 
-class Drafting:
-    """Makes the changes of directives, one after the other, in a draft on top of `projection`.
+class DirectiveDraft:
+    """Applies directives one by one to a draft.
 
     Attributes:
-        draft: What was made so far, with notices of what there was not to change.
+        draft: The changes, with notices about directives without effect.
     """
 
     def __init__(self, projection: Projection, files: ConfigFiles) -> None:
@@ -242,33 +238,32 @@ class Drafting:
         self._projection = projection
         self._files = files
 
-    def make(self, directive: Directive) -> None:
-        """Make the change that `directive` asks for.
+    def apply(self, directive: Directive) -> None:
+        """Add the changes of `directive`.
 
         Raises:
-            ConfigError: If it is malformed, or names something that there is not.
-            UsageError: If nothing can be made of it.
+            ConfigError: It is not valid, or has an unknown name.
+            UsageError: It cannot be applied.
         """
         match directive.kind:
             case "cfg":
                 self._set(directive.text)
             case "no_cfg":
-                self._take_back(directive.text)
+                self._revert(directive.text)
             case "tool" | "no_tool":
                 config, on = self.draft.config(), directive.kind == "tool"
                 self._assign(toggle_tools(config, directive.text, on=on))
             case "attach":
-                self._assign(
-                    Change({"conversation": {"attachments": [self._attached(directive.text)]}})
-                )
+                url = self._attachment_url(directive.text)
+                self._assign(Change({"conversation": {"attachments": [url]}}))
             case "unset":
-                self._uncover(directive.text)
+                self._unset(directive.text)
 
     def choose_model(self, text: str) -> None:
-        """Set the model that `text` names, as `provider/name` or an alias.
+        """Set the model in `text`, as `provider/name` or an alias.
 
         Raises:
-            ConfigError: If it names none.
+            ConfigError: There is no such model.
         """
         self._assign(Change(model_partial(parse_model_reference(text), self.draft.partial())))
 
@@ -276,29 +271,25 @@ class Drafting:
         if change:
             self.draft.add(change, claims_for(change, Source.assignment(change)))
 
-    def _uncover(self, path: str) -> None:
-        """Take back what the conversation says at `path`."""
+    def _unset(self, path: str) -> None:
+        """Remove the conversation's value at `path`."""
         require_node(path)
         change = Change(unsets=(path,), uncovers=frozenset({path}))
         if self.draft.add(change, claims_for(change, None)):
             return
         shown = format_path(parse_path(path))
-        said = [x for x in self._projection.explain([path])[path] if x.source != BASE]
-        if not said or said[-1].value is None:
-            self._note(f"{shown} is not set, so nothing changes")
+        sources = [x for x in self._projection.explain([path])[path] if x.source != BASE]
+        if not sources or sources[-1].value is None:
+            self.draft.notices.append(f"{shown} is not set, so nothing changes")
             return
-        where = ", ".join(filter(None, (said[-1].source, said[-1].file)))
-        self._note(
-            f"this conversation does not set {shown}; its value is from {where}. "
-            "Unset it in this conversation: `%jp config "
-            f"{shlex.quote(f'{shown}:=null')}`"
+        source = ", ".join(filter(None, (sources[-1].source, sources[-1].file)))
+        self.draft.notices.append(
+            f"this conversation does not set {shown}; its value is from {source}. "
+            f"Unset it in this conversation: `%jp config {shlex.quote(f'{shown}:=null')}`"
         )
 
-    def _note(self, text: str) -> None:
-        self.draft.notices.append(text)
-
-    def _attached(self, text: str) -> str:
-        """Return the URL that `-a TEXT` attaches, once it could be read."""
+    def _attachment_url(self, text: str) -> str:
+        """Return the URL of `-a TEXT`, after a test read."""
         root = self._files.root
         within = self._files.folder.relative_to(root).as_posix()
         try:
@@ -306,7 +297,7 @@ class Drafting:
         except ValueError as exc:
             raise UsageError(f"-a: {exc}") from exc
         if is_value(url):
-            return url  # it is looked at where the variables are
+            return url  # read later, on the cell's thread
         try:
             Attachments().read([url], root)
         except AttachmentError as exc:
@@ -328,36 +319,33 @@ class Drafting:
         names, label = self._files.claim_names(layer)
         return Source.named(*names, label=label)
 
-    # --- taking back -------------------------------------------------------------------------
-
-    def _take_back(self, text: str) -> None:
-        """Take back what `-C` names: a file's changes, or values wherever they are from."""
+    def _revert(self, text: str) -> None:
+        """Revert the changes of a file, or values from any source, for `-C`."""
         if not is_assignment(text):
-            self._take_file_back(text)
+            self._revert_file(text)
             return
         change = parse_assignment(text, self.draft.partial())
         if change.unsets and not change.delta:
             raise UsageError(
-                "-C undoes a value or the settings of a file. To undo a setting of "
-                "this conversation, "
-                f"use `%jp config --unset {change.unsets[0]}`"
+                "-C undoes a value or the settings of a file. To undo a setting of this "
+                f"conversation, use `%jp config --unset {change.unsets[0]}`"
             )
         for path, value in iter_leaf_paths(change.delta):
-            if not self._take_value_back(path, value):
+            if not self._revert_value(path, value):
                 shown = json.dumps(mask_secrets(value, parse_path(path)), ensure_ascii=False)
-                self._note(f"{path} is not {shown}, so nothing changes")
+                self.draft.notices.append(f"{path} is not {shown}, so nothing changes")
 
-    def _take_file_back(self, name: str) -> None:
+    def _revert_file(self, name: str) -> None:
         hashes: frozenset[str] = frozenset()
         for layer in self._files.named(name, load_paths(self.draft.partial())):
             hashes |= self._source_of(layer).hashes
-        revert = revert_source(self.draft.steps(), hashes, unclaimed=self._in_environment())
+        revert = revert_source(self.draft.steps(), hashes, unclaimed=self._environment_paths())
         if revert.claims:
             self.draft.add(revert.change, revert.claims)
         else:
-            self._note(f"no current setting is from {name!r}, so nothing changes")
+            self.draft.notices.append(f"no current setting is from {name!r}, so nothing changes")
 
-    def _take_value_back(self, path: str, value: JsonValue) -> bool:
+    def _revert_value(self, path: str, value: JsonValue) -> bool:
         node = find_node(path)
         now = get_path(self.draft.partial(), path)
         if node is not None and node.kind == "list" and isinstance(value, list) and value != now:
@@ -371,7 +359,7 @@ class Drafting:
         self.draft.add(revert.change, revert.claims)
         return True
 
-    def _in_environment(self) -> list[str]:
+    def _environment_paths(self) -> list[str]:
         return [
             path
             for layer in self._files.load_valid_layers()[0]
@@ -381,14 +369,12 @@ class Drafting:
 
 
 class Settings:
-    """The configuration of one conversation, in one notebook.
+    """The settings of one conversation of a notebook.
 
     Args:
-        stream: The conversation.
-        files: Files and environment.
-        trusted: True if what the conversation holds already counts in full.
-        is_local: True if this process made all of it.
-        untrusted_count: Number of changes that other processes made; None for all.
+        trusted: True if the record is trusted.
+        is_local: True if this process made every entry of it.
+        untrusted_count: Number of its first changes that are not of this process; None: all.
     """
 
     def __init__(
@@ -402,7 +388,7 @@ class Settings:
     ) -> None:
         self._stream = stream
         self._files = files
-        self._lenient = False
+        self._skips_invalid_files = False
         self.projection = Projection(
             stream,
             self._layers_below,
@@ -412,141 +398,131 @@ class Settings:
         )
 
     def _layers_below(self) -> list[Layer]:
-        files = self._files.load_valid_layers()[0] if self._lenient else self._files.layers()
+        files = (
+            self._files.load_valid_layers()[0]
+            if self._skips_invalid_files
+            else self._files.layers()
+        )
         return [Layer(REGISTRATIONS, tools_config(registered_functions())), *files]
 
     @contextmanager
     def skip_invalid_files(self) -> Iterator[None]:
-        """Look at the layers that can be read, and pass over files that are wrong, meanwhile."""
-        before, self._lenient = self._lenient, True
+        """Ignore configuration files that are not valid in this block."""
+        before, self._skips_invalid_files = self._skips_invalid_files, True
         try:
             yield
         finally:
-            self._lenient = before
-
-    # --- reading -----------------------------------------------------------------------------
+            self._skips_invalid_files = before
 
     @property
     def config(self) -> AppConfig:
-        """The configuration in force, with files, environment and tools as they are now."""
+        """The effective configuration, with the current files, environment, and tools."""
         self.projection.reload_layers()
         return self.projection.config()
 
     def readable_partial(self) -> Partial:
-        """Return what is set, as far as that can be read."""
+        """Return the settings of all valid layers."""
         with self.skip_invalid_files():
             self.projection.reload_layers()
         return self.projection.partial()
 
     @property
     def model(self) -> str:
-        """The model in force, as `provider/name` or an alias."""
-        found = get_path(self.projection.partial(), MODEL)
-        if isinstance(found, dict):
-            return f"{found.get('provider')}/{found.get('name')}"
-        return str(found or DEFAULT_MODEL)
+        """The current model, as `provider/name` or an alias."""
+        model = get_path(self.projection.partial(), MODEL)
+        if isinstance(model, dict):
+            return f"{model.get('provider')}/{model.get('name')}"
+        return str(model or DEFAULT_MODEL)
 
-    def warnings(self, why_not: str | None = None) -> list[str]:
-        """Say what of a stranger's record is not followed or not understood, and odd rules.
-
-        Args:
-            why_not: Why the record is taken for a stranger's.
-        """
+    def warnings(self, distrust: str | None = None) -> list[str]:
+        """Return warnings about settings of the record, and about access rules."""
         self.projection.reload_layers()
-        said = []
+        warnings = []
         if ignored := untrusted_changes(self.projection):
-            said.append(
+            warnings.append(
                 "this notebook's record also has settings that only you can decide; "
                 f"they are ignored until `%jp trust`: {format_paths(ignored)}"
-                + (f" ({why_not})" if why_not else "")
+                + (f" ({distrust})" if distrust else "")
             )
         if self.projection.problems:
             unknown = format_paths(self.projection.problems)
-            said.append(
+            warnings.append(
                 "this notebook's record has settings that this version of jp_nb does not "
                 f"know: {unknown}"
             )
-        return said + odd_rules_in(self.projection.partial())
+        return warnings + find_odd_rules_in(self.projection.partial())
 
     def if_trusted(self) -> dict[str, JsonValue]:
-        """Return what would be in force otherwise if the record was trusted, by path."""
+        """Return the values that differ if the record is trusted, by path."""
         return changes_if_trusted(self.projection)
 
     def explain(self, paths: Iterable[str]) -> dict[str, list[Provenance]]:
-        """Return who said something about each of `paths`, lowest first: the last one decides.
+        """Return the sources of values at `paths`, by increasing priority.
 
         Raises:
-            ConfigError: If the configuration has no such path.
+            ConfigError: The configuration has no such path.
         """
-        wanted = list(paths)
-        for path in wanted:
+        all_paths = list(paths)
+        for path in all_paths:
             require_node(path)
         with self.skip_invalid_files():
             self.projection.reload_layers()
-        return self.projection.explain(wanted)
+        return self.projection.explain(all_paths)
 
     def set_paths(self) -> list[str]:
-        """Return every path that a file, the environment or the conversation sets."""
+        """Return every path that a file, the environment, or the conversation sets."""
         with self.skip_invalid_files():
             self.projection.reload_layers()
-        layers = [x for x in self.projection.layers() if x.name != REGISTRATIONS]
-        partials = [layer.partial for layer in layers]
+        partials = [x.partial for x in self.projection.layers() if x.name != REGISTRATIONS]
         partials += [step.change.delta for step in self.projection.steps()]
         return sorted({path for partial in partials for path, _ in iter_leaf_paths(partial)})
 
-    # --- changing ----------------------------------------------------------------------------
-
     def change(self, *directives: Directive, model: str | None = None) -> list[str]:
-        """Record changes, left to right and the model last: all of them or none.
-
-        Returns what the person should be told, such as that there was nothing to take back.
+        """Record all changes, left to right and the model last, or none. Return notices.
 
         Raises:
-            ConfigError: If one is malformed, or the result is no valid configuration.
+            ConfigError: A change or the resulting configuration is not valid.
         """
         draft = self.draft(directives, model=model)
         draft.record()
         return draft.notices
 
     def snapshot(self, draft: Draft | Projection | None = None) -> ConfigSnapshot:
-        """Return the configuration in force, or after `draft`, for a cycle of a turn.
+        """Return the effective configuration, or the one after `draft`, for a cycle of a turn.
 
-        In place of a draft an earlier state of the conversation may stand (`Projection.until`).
+        `draft` can also be an earlier state of the conversation (`Projection.until`).
 
         Raises:
-            ConfigError: If it is not valid.
+            ConfigError: The configuration is not valid.
         """
         source = draft or self.projection
         config, now = source.config(), source.now()
         return ConfigSnapshot(now.after, now.defaults, config, self._files.is_inside)
 
     def find_carried_over(self, other: Projection) -> Change:
-        """Return what lets this conversation go on with what that of `other` had set.
-
-        What this conversation says itself is left out.
-        """
+        """Return the change that copies settings of another conversation that are not set here."""
         self.projection.reload_layers()
         other.reload_layers()
-        said = ChangedPaths(self.projection.steps())
+        own = ChangedPaths(self.projection.steps())
         change = inherited_changes(other, self.projection.partial())
-        return select_changes(change, lambda path: path not in said)
+        return select_changes(change, lambda path: path not in own)
 
     def record_change(self, change: Change) -> None:
-        """Record `change`, which nobody owns.
+        """Record `change` without a source.
 
         Raises:
-            ConfigError: If the result is no valid configuration.
+            ConfigError: The resulting configuration is not valid.
         """
         draft = Draft(self.projection)
         draft.add(change, claims_for(change, None))
-        draft.config()
+        draft.config()  # validates it
         draft.record()
 
     def inherit(self, other: Settings, paths: Collection[str]) -> Change:
         """Record the settings at `paths` as the user set them in the conversation of `other`.
 
-        Configuration files that cannot be read are ignored, so that no setting is lost because
-        of them. Returns the change that was recorded.
+        Invalid configuration files are ignored, so that they cause no loss of settings. Returns
+        the recorded change.
         """
         with self.skip_invalid_files(), other.skip_invalid_files():
             self.projection.reload_layers()
@@ -559,35 +535,34 @@ class Settings:
         return change
 
     def draft(self, directives: Sequence[Directive], *, model: str | None = None) -> Draft:
-        """Make the changes that `change` records, without recording them.
+        """Return the changes that `change` records, without recording them.
 
         Raises:
             ConfigError: As `change` does.
         """
-        mends = model is None and all(x.kind == "unset" for x in directives)
-        with self.skip_invalid_files() if mends else nullcontext():
+        only_unsets = model is None and all(x.kind == "unset" for x in directives)
+        with self.skip_invalid_files() if only_unsets else nullcontext():
             self.projection.reload_layers()
-        drafting = Drafting(self.projection, self._files)
-        draft = drafting.draft
+        builder = DirectiveDraft(self.projection, self._files)
+        draft = builder.draft
         if {"NONE", "WORKSPACE"} <= {x.text for x in directives if x.kind == "cfg"}:
             raise UsageError("`-c NONE` and `-c WORKSPACE` cannot be combined: use one of them")
         names = [x.text for x in directives if x.kind in ("tool", "no_tool") and x.text]
         if names:
             require_tools(draft.config(), names)
         for directive in directives:
-            drafting.make(directive)
+            builder.apply(directive)
         if model is not None:
-            drafting.choose_model(model)
+            builder.choose_model(model)
         try:
             config = draft.config()
             resolve_model(config.assistant.model.id, config.providers.llm.aliases)
         except ConfigError:
-            if not (mends and self._is_wrong()):
+            if not (only_unsets and self._is_invalid()):
                 raise
         return draft
 
-    def _is_wrong(self) -> bool:
-        """True if what is in force is not a valid configuration."""
+    def _is_invalid(self) -> bool:
         try:
             config = self.projection.config()
             resolve_model(config.assistant.model.id, config.providers.llm.aliases)
@@ -602,28 +577,30 @@ def write_config_file(
     projection: Projection,
     files: ConfigFiles,
 ) -> list[str]:
-    """Write values into the user's file, or the workspace's, and let them count at once.
+    """Write values to the file of the user or the workspace, effective at once; return notices.
 
-    What the conversation of `projection` says about them is taken back. Returns what the person
-    should be told.
+    The conversation's values at the same paths are removed.
 
     Raises:
-        ConfigError: If one is malformed, or the result is no valid configuration.
-        StorageError: If the file cannot be read or written.
+        ConfigError: A value or the resulting configuration is not valid.
+        StorageError: The file cannot be read or written.
     """
     file = ConfigFile(files.file_of(where), USER_FILE if where == "user" else WORKSPACE_FILE)
     for directive in directives:
         file.change(directive)
-    _check_with(file.layer(), projection.layers())
-    waits = files.awaits_consent(where)
+    _check_layer(file.layer(), projection.layers())
+    needed_consent = files.awaits_consent(where)
     file.save()
-    if not waits:  # what else is in it counted already
+    if not needed_consent:
         files.consent_to(where)
-    return [f"written to {file.path}: {', '.join(file.paths)}", *_let_count(file, projection)]
+    return [
+        f"written to {file.path}: {', '.join(file.paths)}",
+        *_unset_in_conversation(file, projection),
+    ]
 
 
-def _check_with(layer: Layer, layers: list[Layer]) -> None:
-    """Raise what would be wrong with the configuration if `layer` were its file's."""
+def _check_layer(layer: Layer, layers: list[Layer]) -> None:
+    """Raise `ConfigError` if the configuration is not valid with `layer` for its file."""
     old = next((n for n, other in enumerate(layers) if other.file == layer.file), None)
     if old is not None:
         layers[old] = layer
@@ -636,8 +613,8 @@ def _check_with(layer: Layer, layers: list[Layer]) -> None:
     resolve_model(validate(layer.partial).assistant.model.id, aliases)
 
 
-def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:
-    """Take back what the conversation says of what was written, and say what there is to say."""
+def _unset_in_conversation(file: ConfigFile, projection: Projection) -> Iterator[str]:
+    """Unset the written paths in the conversation; yield notices."""
     projection.reload_layers()
     draft = Draft(projection)
     for path in file.paths:
@@ -647,8 +624,8 @@ def _let_count(file: ConfigFile, projection: Projection) -> Iterator[str]:
         draft.add(change, claims_for(change, None))
     draft.config()
     draft.record()
-    for path, said in projection.explain(file.paths).items():
-        below = [x for x in said if x.source not in (BASE, CONVERSATION)]
+    for path, sources in projection.explain(file.paths).items():
+        below = [x for x in sources if x.source not in (BASE, CONVERSATION)]
         if below and below[-1].file != str(file.path):
             stronger = ", ".join(filter(None, (below[-1].source, below[-1].file)))
             yield f"{path} has another value here, from {stronger}, which overrides that file"

@@ -1,4 +1,4 @@
-"""Structured answers: the schema that a name in the notebook stands for, and what fits it.
+"""Read the schema of a structured answer, and check the answer.
 
 Source: `docs/guide.md`, `docs/providers.md`, `docs/turns.md`.
 """
@@ -33,33 +33,27 @@ _KEYWORDS: Final = frozenset({"$defs", "$ref", "$schema", "allOf", "anyOf", "con
 _TYPING: Final = frozenset({"typing", "types", "typing_extensions"})
 
 
-# --- the schema ------------------------------------------------------------------------------
-
-
 def read_schema(what: object, namespace: Mapping[str, Any]) -> dict[str, JsonValue]:
-    """Return the JSON schema that `what` stands for: a type, a schema, or the name of either.
+    """Return the JSON schema of a type, of a schema, or of the name of either.
 
     Raises:
-        UsageError: If there is no such name, it is not a schema, or the schema is not in order;
-            the message names the place in it.
+        UsageError: The name does not exist, or it is not a valid schema. The message has the place
+            of the problem.
     """
     name = what if isinstance(what, str) else getattr(what, "__name__", "schema")
-    value = _named(what, namespace) if isinstance(what, str) else what
+    value = _look_up(what, namespace) if isinstance(what, str) else what
     if isinstance(value, Mapping):
-        schema = _json(name, value)
+        schema = _copy_schema(name, value)
     elif isinstance(value, TypeAdapter) or _is_type(value):
-        schema = _json(name, _of_type(name, value))
+        schema = _copy_schema(name, _schema_of_type(name, value))
     else:
-        raise UsageError(f"{name!r} is {_a(value)}, not a schema: expected {_TAKES}")
-    _check(name, schema)
+        raise UsageError(f"{name!r} is {_with_article(value)}, not a schema: expected {_TAKES}")
+    _check_schema(name, schema)
     return schema
 
 
 def is_schema_like(value: Any) -> bool:
-    """Return True if Tab should offer `value`: a model, a typed record, or a likely schema.
-
-    Nothing of `value` is run.
-    """
+    """Return True if Tab completion should offer `value` as a schema, without running its code."""
     kind = type(value)
     if issubclass(kind, dict):
         return any(isinstance(key, str) and key in _KEYWORDS for key in dict.keys(value))
@@ -70,7 +64,7 @@ def is_schema_like(value: Any) -> bool:
     return kind.__name__ in ("GenericAlias", "_GenericAlias", "UnionType", "_LiteralGenericAlias")
 
 
-def _named(name: str, namespace: Mapping[str, Any]) -> object:
+def _look_up(name: str, namespace: Mapping[str, Any]) -> object:
     if name in namespace:
         return namespace[name]
     names = [k for k, v in namespace.items() if isinstance(k, str) and is_schema_like(v)]
@@ -83,7 +77,7 @@ def _is_type(value: object) -> bool:
     return isinstance(value, type) or type(value).__module__ in _TYPING
 
 
-def _of_type(name: str, value: Any) -> object:
+def _schema_of_type(name: str, value: Any) -> object:
     try:
         adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(value)
         return adapter.json_schema()
@@ -95,8 +89,7 @@ def _of_type(name: str, value: Any) -> object:
         ) from exc
 
 
-def _json(name: str, value: object) -> dict[str, JsonValue]:
-    """Return a copy of `value` that nobody else can change."""
+def _copy_schema(name: str, value: object) -> dict[str, JsonValue]:
     try:
         schema: dict[str, JsonValue] = json.loads(json.dumps(dict(value), allow_nan=False))  # type: ignore[call-overload]  # a mapping
     except (TypeError, ValueError, RecursionError) as exc:
@@ -106,12 +99,12 @@ def _json(name: str, value: object) -> dict[str, JsonValue]:
             f"{name!r} is not a JSON schema: {type(exc).__name__}: {_first_line(exc)}"
         ) from exc
     if is_deeper(schema, MAX_SCHEMA_LEVELS):
-        raise _unfit(name, f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested")
+        raise _unusable_error(name, f"more than {MAX_SCHEMA_LEVELS} objects and lists are nested")
     return schema
 
 
-def _check(name: str, schema: dict[str, JsonValue]) -> None:
-    """Refuse what is not a schema, or one whose references could not be followed to an end."""
+def _check_schema(name: str, schema: dict[str, JsonValue]) -> None:
+    """Raise `UsageError` for an invalid schema, or endless or unresolvable references."""
     with without_parsers():
         from jsonschema.exceptions import SchemaError
         from jsonschema.validators import (  # type: ignore[import-untyped]
@@ -124,22 +117,22 @@ def _check(name: str, schema: dict[str, JsonValue]) -> None:
         validator.check_schema(schema)
     except SchemaError as exc:
         where = format_schema_path(exc.absolute_path)
-        raise UsageError(f"{name!r} is not a JSON schema: {where}: {_misfit(exc)}") from exc
+        raise UsageError(f"{name!r} is not a JSON schema: {where}: {_format_misfit(exc)}") from exc
     try:
         endless = find_loop(schema, same_value=True)
     except UsageError as exc:
-        raise _unfit(name, str(exc)) from exc
+        raise _unusable_error(name, str(exc)) from exc
     base = "id" if validator in (Draft3Validator, Draft4Validator) else "$id"
     for path, part in all_schemas(schema).items():
         if path and base in part:
-            why = f"it has its own `{base}`, which changes the base of references: remove it"
-            raise _unfit(name, f"{format_schema_path(path)}: {why}")
+            reason = f"it has its own `{base}`, which changes the base of references: remove it"
+            raise _unusable_error(name, f"{format_schema_path(path)}: {reason}")
     if endless is not None:
-        raise _unfit(name, f"{format_schema_path(endless)}: {ONLY_ITSELF}")
+        raise _unusable_error(name, f"{format_schema_path(endless)}: {ONLY_ITSELF}")
 
 
-def _unfit(name: str, why: str) -> UsageError:
-    return UsageError(f"{name!r} is not a usable JSON schema: {why}")
+def _unusable_error(name: str, reason: str) -> UsageError:
+    return UsageError(f"{name!r} is not a usable JSON schema: {reason}")
 
 
 def _validator(schema: Schema) -> type[Validator]:
@@ -152,31 +145,23 @@ def _validator(schema: Schema) -> type[Validator]:
     return found
 
 
-# --- the answer ------------------------------------------------------------------------------
-
-
 def check_answer(entries: Sequence[Entry], schema: Schema, *, text: str) -> None:
-    """Check that the turn recorded in `entries` came to an answer that fits `schema`.
-
-    Args:
-        entries: Of one turn; the last structured response counts.
-        schema: The user's own.
-        text: What the model said beside it.
+    """Check the last structured answer in the `entries` of a turn; `text` is its other text.
 
     Raises:
-        AnswerError: If there is none, or it does not fit.
+        AnswerError: There is no answer, or it does not fit.
     """
     answers = [e for e in entries if isinstance(e, ChatResponse) and e.kind == "structured"]
     if not answers:
-        said = f"; its text is {_excerpt(text)}" if text.strip() else ""
-        raise AnswerError(f"the model gave no structured answer{said}", text=text)
+        note = f"; its text is {_excerpt(text)}" if text.strip() else ""
+        raise AnswerError(f"the model gave no structured answer{note}", text=text)
     data = answers[-1].data
     error = _first_misfit(data, schema)
     if error is None:
         return
     where = format_schema_path(error.absolute_path)
     found = _excerpt(error.instance) if error.absolute_path else ""
-    whole = f"{where}: {_misfit(error)}{f', found {found}' if found else ''}"
+    whole = f"{where}: {_format_misfit(error)}{f', found {found}' if found else ''}"
     raise AnswerError(
         f"the answer does not fit the schema: {whole}. The answer, also in `_jp.data`: "
         f"{_excerpt(data)}",
@@ -191,7 +176,7 @@ def _first_misfit(data: JsonValue, schema: Schema) -> ValidationError | None:
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
-    # A registry of its own: nothing is ever fetched.
+    # An empty registry never fetches a schema.
     validator = _validator(schema)(dict(schema), registry=Registry())
     try:
         return best_match(validator.iter_errors(data))
@@ -227,19 +212,16 @@ _EXPECTED: Final[Mapping[str, str]] = {
 }
 
 
-def _misfit(error: ValidationError) -> str:
-    """Return what was expected, in words and bounded: the library quotes whole values."""
+def _format_misfit(error: ValidationError) -> str:
+    """Return the expectation in limited text, as the library quotes whole values."""
     keyword, demand = str(error.validator), error.validator_value
     if keyword == "type":
         return f"expected {' or '.join([demand] if isinstance(demand, str) else demand)}"
     if keyword == "required" and isinstance(error.instance, dict):
         missing = [name for name in demand if name not in error.instance]
         return f"expected {', '.join(repr(name) for name in missing)} in it"
-    words = _EXPECTED.get(keyword, f"expected a value that meets `{keyword}`: {{}}")
-    return words.format(_excerpt(demand)) if "{}" in words else words
-
-
-# --- words -----------------------------------------------------------------------------------
+    text = _EXPECTED.get(keyword, f"expected a value that meets `{keyword}`: {{}}")
+    return text.format(_excerpt(demand)) if "{}" in text else text
 
 
 def _excerpt(value: object) -> str:
@@ -251,7 +233,7 @@ def _excerpt(value: object) -> str:
     return json.dumps(shown, ensure_ascii=False) if isinstance(value, str) else shown
 
 
-def _a(value: object) -> str:
+def _with_article(value: object) -> str:
     kind = type(value).__name__
     return f"{'an' if kind[:1].lower() in 'aeiou' else 'a'} {kind}"
 

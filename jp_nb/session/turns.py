@@ -67,7 +67,6 @@ class PreparedTurn:
     """A turn that can start; nothing has changed yet.
 
     Attributes:
-        settings: The settings of its conversation.
         draft: The changes of its options.
         resolved: The resolved configuration after these changes.
     """
@@ -81,8 +80,6 @@ class TurnRunner:
     """Runs the turns of one session. Call it on the cell's thread.
 
     Args:
-        host: The host of the session.
-        active: The active conversation.
         turn_statuses: Receives the status of each turn, by conversation and number.
         on_end: Called with each turn that began, after its end.
 
@@ -108,7 +105,7 @@ class TurnRunner:
         self.last_request: LastRequest | None = None
         self._last_host = recorded_host(active.document)
         self.resolver = Resolver(
-            active, hide=self.runner.secrets.hide, prepared=self.runner.load_answers
+            active, hide=self.runner.secrets.hide, load_answers=self.runner.load_answers
         )
         self.catalog = ModelCatalog(self.resolver, self._agent.wait_for)
         self.compaction_settings = CompactionSettings(
@@ -116,8 +113,6 @@ class TurnRunner:
         )
         self.first_requests = FirstRequests(active)
         self.reruns = CellReruns(active)
-
-    # --- before a turn -----------------------------------------------------------------------
 
     def read_request(self, text: str, *, interpolated: bool) -> Description:
         """Return the request in `text`; if `interpolated`, with values in place of `{{name}}`.
@@ -157,10 +152,6 @@ class TurnRunner:
         return (
             None if repeated is None else self.reruns.choose_conversation(repeated, self.ask_action)
         )
-
-    def hide_secrets(self, text: str) -> str:
-        """Return `text` without secret answers of the user."""
-        return self.runner.secrets.hide(text)
 
     def read_schema(self, schema: object) -> dict[str, JsonValue] | None:
         """Return `schema` as a JSON schema; None if it is None.
@@ -220,8 +211,6 @@ class TurnRunner:
             ways = format_model_choices(resolved.basis.config.providers.llm)
             raise ConfigError(f"{exc}\n{ways}", kind=exc.kind) from exc
 
-    # --- resolve a configuration -------------------------------------------------------------
-
     def resolve(
         self,
         basis: ConfigSnapshot,
@@ -262,8 +251,6 @@ class TurnRunner:
         """Return the model backend for questions of `tools`; see `Resolver.inquiry`."""
         self._describe_attached_values(config)
         return self._agent.wait_for(self.resolver.inquiry(config, tools, conversation_id))
-
-    # --- one turn ----------------------------------------------------------------------------
 
     def run(
         self,
@@ -317,18 +304,14 @@ class TurnRunner:
     ) -> Turn:
         """Continue an interrupted turn and show that in the cell.
 
-        Args:
-            found: The interrupted turn.
-            again: Its open calls that run.
-            abandoned: The responses of its other open calls.
-            resolved: The configuration of its next cycle.
-            recorded: Recorded answers to questions of the calls that run.
+        The calls `again` run, with the answers that were `recorded` for them. `abandoned` are the
+        responses of its other open calls.
 
         Raises:
             AnswerError: The answer does not fit the schema of the request.
         """
         stream = self.repair_conversation(resumes=True)
-        self._context = None  # the last turn belongs to what is sent now
+        self._context = None  # the context now includes the last turn
         thread = build_context(stream, self._provider_names(), in_turn=True)
         changes = len(found.taken_back)
         turn = self._loop(resolved, thread, changes=changes, recorded=recorded)
@@ -443,8 +426,6 @@ class TurnRunner:
             return None
         self._turn_statuses[turn.stream.id, number] = status
         return read_turn(number, made.entries, status=status, images=turn.stream.images)
-
-    # --- questions of the user's code --------------------------------------------------------
 
     def ask_action(self, prompt: ActionPrompt) -> PromptEnd:
         """Show `prompt` in the running cell before a turn, and return its end.

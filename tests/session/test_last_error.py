@@ -144,11 +144,11 @@ def test_chain_of_errors_is_limited_and_acyclic() -> None:
         made.__context__ = error
         error = made
     read = read_error(error, lambda _: None, raw_cell=None)
-    assert [link.said for link in read.links] == [f"ValueError: {n}" for n in range(45, 50)]
+    assert [link.message for link in read.links] == [f"ValueError: {n}" for n in range(45, 50)]
     one, two = ValueError("one"), ValueError("two")
     one.__context__, two.__context__ = two, one
     read = read_error(one, lambda _: None, raw_cell=None)
-    assert [link.said for link in read.links] == ["ValueError: two", "ValueError: one"]
+    assert [link.message for link in read.links] == ["ValueError: two", "ValueError: one"]
 
 
 def test_suppressed_causes_are_omitted() -> None:

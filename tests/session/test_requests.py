@@ -17,7 +17,7 @@ from jp_nb.config.directives import Directive
 from jp_nb.errors import ProviderError, UsageError
 from jp_nb.record.context import RequestContext
 from jp_nb.rendering.requests import TracedRequest, curl_command
-from jp_nb.session.requests import YOURS, PastRequests
+from jp_nb.session.requests import PLACEHOLDER, PastRequests
 from jp_nb.tools.outcome import Success
 from tests.support.loopback import LoopbackServer, Reply, ToolCall
 from tests.support.sessions import Notebook
@@ -102,13 +102,13 @@ def test_next_request_has_a_placeholder_for_the_text(
     with LoopbackServer(["One.", "Two."]) as server:
         notebook = notebook_at(server, folder, monkeypatch, "llamacpp")
         first, arrived = json.loads(body(notebook)), server.requests
-        assert first["messages"][-1] == {"role": "user", "content": YOURS}
+        assert first["messages"][-1] == {"role": "user", "content": PLACEHOLDER}
         assert past(notebook).find(None).name == "next"
         assert not arrived
-        notebook.ask(YOURS)
+        notebook.ask(PLACEHOLDER)
         assert json.loads(arrived[0].raw) == first
         following = body(notebook, "next")
-        notebook.ask(YOURS)
+        notebook.ask(PLACEHOLDER)
         assert arrived[1].raw == following
         notebook.session.close()
 

@@ -218,7 +218,7 @@ def test_resume_restores_a_conversation_missing_from_the_notebook(
 
 def test_hostile_tool_name_hides_no_part_of_the_question() -> None:
     call = ToolCallRequest(id="c1", name="look\n\u202e" + "x" * 5000, arguments={})
-    prompt = resume_prompt(call, 1, 2, doubt="it is not signed")
+    prompt = resume_prompt(call, 1, 2, distrust="it is not signed")
     shown = question(prompt)
     assert shown.startswith("This notebook's history is not trusted (it is not signed)")
     assert shown.endswith("(1 of 2). If it runs, it runs here, with your rights.")
