@@ -40,7 +40,7 @@ from jp_nb.agent.permissions import (
     Delivery,
     PermissionRequests,
 )
-from jp_nb.agent.prompts import ActionPrompt, PromptEvent, Prompts
+from jp_nb.agent.prompts import Ask, PromptEvent, Prompts
 from jp_nb.agent.questions import BatchContext, ToolQuestions, TurnContext
 from jp_nb.agent.recording import RecordedResult
 from jp_nb.agent.tasks import BatchEvents, CellCall, CellFunctions, was_interrupted
@@ -89,28 +89,6 @@ def make_begin_event(call: Call, tool: OfferedTool, *, asked: bool = False) -> T
         edited=call.edited is not None,
         texts=texts,
         asked=asked and bool(texts),
-    )
-
-
-def make_end_event(
-    call: Call, content: str, *, traceback: str | None, is_error: bool, skipped: bool
-) -> ToolEnds:
-    """Return the display event for a call that has its response."""
-    tool = call.tool
-    return ToolEnds(
-        call_id=call.key,
-        name=call.request.name,
-        content=content,
-        is_error=is_error,
-        seconds=call.seconds,
-        hidden=tool is not None and tool.hidden,
-        traceback=traceback,
-        skipped=skipped,
-        images=call.shown_images.images,
-        omitted_images=call.shown_images.omitted,
-        result_lines=0
-        if tool is None or skipped
-        else _visible_result_lines(tool, is_error=is_error),
     )
 
 
@@ -245,7 +223,12 @@ class CallRunner:
     def start(self, call: Call, tool: OfferedTool) -> None:
         """Run `tool`, which is permitted, for the first time."""
         self._report_progress(call, "permitted")
-        self.format_arguments(call, tool, lambda: self._start_formatted(call, tool))
+
+        def show_and_run() -> None:
+            self._show_begin(call, tool)
+            self.run(call, tool)
+
+        self.format_arguments(call, tool, show_and_run)
 
     def _report_progress(self, call: Call, stage: CallStage) -> None:
         """Report the progress of `call` to the journal."""
@@ -261,10 +244,6 @@ class CallRunner:
             response = response.model_copy(update={"content": content})
         self._turn.on_progress(call, stage, (*map(image_entry, call.shown_images.images), response))
 
-    def _start_formatted(self, call: Call, tool: OfferedTool) -> None:
-        self._show_begin(call, tool)
-        self.run(call, tool)
-
     def _show_begin(self, call: Call, tool: OfferedTool, *, asked: bool = False) -> None:
         if call.is_displayed and not call.needs_redisplay and call.texts_in_prompt == asked:
             return
@@ -275,7 +254,7 @@ class CallRunner:
         self._turn.display(begins)
 
     def format_arguments(self, call: Call, tool: OfferedTool, then: PromptEvent) -> None:
-        """Have the arguments written for the person, if that is configured, and go on."""
+        """Format the arguments for the user, if a formatter is configured, and call `then`."""
         formatter = tool.formatter
         if formatter is None or call.formatted is not None:
             then()
@@ -439,9 +418,23 @@ class CallRunner:
         call.shown_images = NO_IMAGES
 
     def _show_end(self, call: Call, content: str, *, is_error: bool, skipped: bool) -> None:
-        traceback = self._turn.state.secrets.hide(call.traceback) if call.traceback else None
+        tool = call.tool
         self._turn.display(
-            make_end_event(call, content, traceback=traceback, is_error=is_error, skipped=skipped)
+            ToolEnds(
+                call_id=call.key,
+                name=call.request.name,
+                content=content,
+                is_error=is_error,
+                seconds=call.seconds,
+                hidden=tool is not None and tool.hidden,
+                traceback=self._turn.state.secrets.hide(call.traceback) if call.traceback else None,
+                skipped=skipped,
+                images=call.shown_images.images,
+                omitted_images=call.shown_images.omitted,
+                result_lines=(
+                    0 if tool is None or skipped else _visible_result_lines(tool, is_error=is_error)
+                ),
+            )
         )
 
 
@@ -594,19 +587,17 @@ class Coordinator:
         if not self._menu_due or self._functions.running or self._events.has_events:
             return
         self._menu_due, settings = False, self._settings
-        self._prompts.add(
-            lambda ask: ask_menu(ask, "tool_call", settings, self._menu()),
-            settle=self._decide,
-            first=True,
-        )
-        self._prompts.release()
 
-    def _menu(self) -> ActionPrompt:
-        return tool_menu(
-            self._open_names(),
-            interrupted=self._interrupted_names,
-            disabled=self._disabled_choices(),
-        )
+        async def show(ask: Ask) -> Verdict:
+            menu = tool_menu(
+                self._open_names(),
+                interrupted=self._interrupted_names,
+                disabled=self._disabled_choices(),
+            )
+            return await ask_menu(ask, "tool_call", settings, menu)
+
+        self._prompts.add(show, settle=self._decide, first=True)
+        self._prompts.release()
 
     def _open_names(self) -> list[str]:
         return [call.request.name for call in self._open_calls()]
@@ -614,24 +605,21 @@ class Coordinator:
     def _disabled_choices(self) -> list[Choice]:
         """Return the choices without effect."""
         calls = self._open_calls()
-        cannot: list[Choice] = []
+        disabled: list[Choice] = []
         if calls and all(call.was_interrupted for call in calls):
-            cannot.append("continue")
+            disabled.append("continue")
         if not calls and not self._runner.changes.has_approved:
-            cannot.append("restart")
-        return cannot
+            disabled.append("restart")
+        return disabled
 
     def _function_ended(self) -> None:
         if self._menu_due:
             self._events.post(lambda: None)  # wakes the loop
 
     def _on_function_interrupted(self, call: Call, count_before: int) -> None:
-        """Note that an interrupt cut the function of `call`; what follows is about to be decided.
-
-        Or it was decided already, if an interrupt was heard since the function began: more than
-        the `heard` of that moment.
-        """
+        """Note that an interrupt ended the function of `call`."""
         call.was_interrupted = True
+        # The decision follows, unless it was made between the interrupt and this event.
         deciding = self._menu_open or self._events.is_canceling or self._verdict is not None
         if self._functions.interrupts > count_before and not deciding:
             self._stop_call(call, self._last_continue)

@@ -346,17 +346,8 @@ class Summarizer:
         asked = ChatRequest(content=content, metadata={SUMMARY_KEY: True})
         items = list(thread)
         items.append(ContextItem(asked, items[-1].provider if items else ""))
-        model = self.model
-        return ModelRequest(
-            model=model.model,
-            thread=RequestContext(items),
-            system=model.system,
-            tools=self.tools,
-            tool_choice="none",
-            parameters=model.parameters,
-            idle_timeout=float(model.request.stream_idle_timeout_secs),
-            max_response_bytes=model.request.max_response_bytes,
-            conversation_id=self.conversation_id,
+        return self.model.make_request(
+            RequestContext(items), tools=self.tools, conversation_id=self.conversation_id
         )
 
 

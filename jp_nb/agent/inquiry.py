@@ -243,6 +243,30 @@ class InquiryModel:
     full_name: str = ""
     is_replayed: bool = False
 
+    def make_request(
+        self,
+        thread: RequestContext,
+        *,
+        attachments: tuple[Attachment, ...] = (),
+        tools: tuple[ToolDefinition, ...] = (),
+        schema: Mapping[str, JsonValue] | None = None,
+        conversation_id: str,
+    ) -> ModelRequest:
+        """Return a request to this model. It may not call `tools`."""
+        return ModelRequest(
+            model=self.model,
+            thread=thread,
+            system=self.system,
+            attachments=attachments,
+            tools=tools,
+            tool_choice="none",
+            parameters=self.parameters,
+            schema=schema,
+            idle_timeout=float(self.request.stream_idle_timeout_secs),
+            max_response_bytes=self.request.max_response_bytes,
+            conversation_id=conversation_id,
+        )
+
 
 @dataclass(slots=True)
 class LlmInquiryBackend:
@@ -267,10 +291,16 @@ class LlmInquiryBackend:
     async def inquire(self, thread: RequestContext, inquiry: ModelInquiry) -> JsonValue:
         """Implement `InquiryBackend.inquire`."""
         model = self.overrides.get((inquiry.tool, inquiry.question.id), self.default)
-        request = self._request(model, with_open_question(thread, inquiry), inquiry)
+        schema = answer_schema(inquiry)
+        request = model.make_request(
+            with_open_question(thread, inquiry),
+            attachments=self.attachments,
+            tools=self.tools,
+            schema=schema,
+            conversation_id=self.conversation_id,
+        )
         try:
-            assert request.schema is not None
-            model.provider.check_schema(request.schema)
+            model.provider.check_schema(schema)
             if model.is_replayed:
                 await inquiry.when_idle()
             entries = await request_response(
@@ -286,23 +316,6 @@ class LlmInquiryBackend:
             log.exception("An inquiry failed")
             raise InquiryError(f"LLM provider error: {type(exc).__name__}") from exc
         return extract_answer(entries, inquiry)
-
-    def _request(
-        self, model: InquiryModel, thread: RequestContext, inquiry: ModelInquiry
-    ) -> ModelRequest:
-        return ModelRequest(
-            model=model.model,
-            thread=thread,
-            system=model.system,
-            attachments=self.attachments,
-            tools=self.tools,
-            tool_choice="none",
-            parameters=model.parameters,
-            schema=answer_schema(inquiry),
-            idle_timeout=float(model.request.stream_idle_timeout_secs),
-            max_response_bytes=model.request.max_response_bytes,
-            conversation_id=self.conversation_id,
-        )
 
 
 async def request_response(
